@@ -7,6 +7,10 @@ pub mod pad;
 pub mod places;
 /// Few columns or rows.
 pub mod few;
+/// Matrices turned in squares.
+mod squares;
+
+pub use squares::transpose;
 
 use crate::view::{Elem, Nest, Out};
 use std::ops::Range;
@@ -35,28 +39,6 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
     });
 }
 
-/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols +
-/// j]`, for the output rows (input columns) of `units`, by squares that stay in cache.
-pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    const SIDE: usize = 16;
-    let units = units.start..units.end.min(cols);
-    let mut j0 = units.start;
-    while j0 < units.end.min(cols) {
-        let j1 = (j0 + SIDE).min(units.end.min(cols));
-        let part = out.part(base + j0 * rows, (j1 - j0) * rows);
-        for i0 in (0..rows).step_by(SIDE) {
-            let i1 = (i0 + SIDE).min(rows);
-            for j in j0..j1 {
-                let to = &mut part[(j - j0) * rows + i0..(j - j0) * rows + i1];
-                for (t, row) in to.iter_mut().zip(x[base + i0 * cols..].chunks(cols)) {
-                    *t = row[j];
-                }
-            }
-        }
-        j0 = j1;
-    }
-}
-
 /// One input of a concatenation, copied to its place: the output seen as rows of
 /// `pitch`, of which this input fills `width` from `start`; units are rows.
 pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
@@ -77,12 +59,27 @@ pub fn gather<T: Elem>(
     count: usize,
     out: &mut Out<'_, T>,
 ) -> Result<(), i64> {
-    for u in units {
-        let (o, i) = (u / count, u % count);
-        let at = index(i);
+    let place = |at: i64| {
         let wrapped = if at < 0 { at.saturating_add(size as i64) } else { at };
-        let k = usize::try_from(wrapped).ok().filter(|&k| k < size).ok_or(at)?;
-        out.part(u * inner, inner).copy_from_slice(&x[(o * size + k) * inner..][..inner]);
+        usize::try_from(wrapped).ok().filter(|&k| k < size).ok_or(at)
+    };
+    let mut u = units.start;
+    while u < units.end {
+        // The indices of one outer element.
+        let (o, first) = (u / count, u % count);
+        let n = (count - first).min(units.end - u);
+        let (from, to) = (&x[o * size * inner..(o + 1) * size * inner], out.part(u * inner, n * inner));
+        if inner == 1 {
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = from[place(index(first + i))?];
+            }
+        } else {
+            for i in 0..n {
+                let k = place(index(first + i))?;
+                to[i * inner..(i + 1) * inner].copy_from_slice(&from[k * inner..(k + 1) * inner]);
+            }
+        }
+        u += n;
     }
     Ok(())
 }

@@ -123,6 +123,8 @@ impl Padding {
         // The places of the output that are places of the input.
         let first = before.max(0).min(to as isize) as usize;
         let end = (before + from as isize).clamp(first as isize, to as isize) as usize;
+        let place = |o: usize| self.border.place(o as isize - before, &self.last);
+        let beyond: Vec<(usize, Option<usize>)> = (0..first).chain(end..to).map(|o| (o, place(o))).collect();
         let part = out.part(units.start * width, units.len() * width);
         for (row, out) in units.zip(part.chunks_exact_mut(width)) {
             let Some(source) = self.source(row) else {
@@ -130,11 +132,17 @@ impl Padding {
                 continue;
             };
             let line = &x[source * from * inner..][..from * inner];
-            for o in (0..first).chain(end..to) {
-                let out = &mut out[o * inner..(o + 1) * inner];
-                match self.border.place(o as isize - before, &self.last) {
-                    None => out.fill(fill),
-                    Some(p) => out.copy_from_slice(&line[p * inner..(p + 1) * inner]),
+            if inner == 1 {
+                for &(o, place) in &beyond {
+                    out[o] = place.map_or(fill, |p| line[p]);
+                }
+            } else {
+                for &(o, place) in &beyond {
+                    let out = &mut out[o * inner..(o + 1) * inner];
+                    match place {
+                        None => out.fill(fill),
+                        Some(p) => out.copy_from_slice(&line[p * inner..(p + 1) * inner]),
+                    }
                 }
             }
             if first < end {

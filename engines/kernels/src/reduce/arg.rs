@@ -32,19 +32,155 @@ impl Arg {
         index: impl Fn(usize) -> I,
         out: &mut Out<'_, I>,
     ) {
-        for u in units.start..units.end.min(self.units()) {
-            let base = u / self.inner * self.len * self.inner + u % self.inner;
-            let mut best = 0;
-            for i in 1..self.len {
-                let (v, b) = (x[base + i * self.inner], x[base + best * self.inner]);
-                let better = if self.smallest { v < b } else { v > b };
-                #[allow(clippy::eq_op)]
-                let nan = v != v && b == b;
-                if better || nan || (self.last && v == b) {
-                    best = i;
-                }
+        match (self.smallest, self.last) {
+            (false, false) => self.search(By::<false, false>, units, x, index, out),
+            (false, true) => self.search(By::<false, true>, units, x, index, out),
+            (true, false) => self.search(By::<true, false>, units, x, index, out),
+            (true, true) => self.search(By::<true, true>, units, x, index, out),
+        }
+    }
+
+    fn search<T: Elem, I: Elem, W: Wins>(
+        &self,
+        by: W,
+        units: Range<usize>,
+        x: &[T],
+        index: impl Fn(usize) -> I,
+        out: &mut Out<'_, I>,
+    ) {
+        let (len, inner) = (self.len, self.inner);
+        let (mut u, end) = (units.start, units.end.min(self.units()));
+        let mut found = [0u32; WIDE];
+        while u < end {
+            if inner == 1 {
+                out.part(u, 1)[0] = index(row(by, &x[u * len..(u + 1) * len]));
+                u += 1;
+                continue;
             }
-            out.part(u, 1)[0] = index(best);
+            let (o, first) = (u / inner, u % inner);
+            let n = WIDE.min(inner - first).min(end - u);
+            let x = &x[o * len * inner + first..];
+            if n == WIDE {
+                columns(by, len, inner, x, &mut found);
+            } else {
+                few(by, len, inner, x, &mut found[..n]);
+            }
+            for (to, i) in out.part(u, n).iter_mut().zip(&found) {
+                *to = index(*i as usize);
+            }
+            u += n;
+        }
+    }
+}
+
+/// Columns that are searched at a time.
+const WIDE: usize = 64;
+
+/// Which of two elements is wanted.
+trait Wins: Copy {
+    /// Of equal elements the last is taken.
+    const LAST: bool;
+    /// Whether `v`, behind `best`, takes its place.
+    fn wins<T: Elem>(self, v: T, best: T) -> bool;
+}
+
+/// By size, and of equal elements by place.
+#[derive(Clone, Copy)]
+struct By<const SMALLEST: bool, const LAST: bool>;
+
+impl<const SMALLEST: bool, const LAST: bool> Wins for By<SMALLEST, LAST> {
+    const LAST: bool = LAST;
+
+    #[inline(always)]
+    #[allow(clippy::eq_op)]
+    fn wins<T: Elem>(self, v: T, best: T) -> bool {
+        let better = if SMALLEST { v < best } else { v > best };
+        better | ((v != v) & (best == best)) | (LAST & (v == best))
+    }
+}
+
+crate::multiversion! {
+    /// The places in [`WIDE`] columns of `len` rows, `pitch` apart.
+    fn columns<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32; WIDE]) {
+        let mut best = [T::default(); WIDE];
+        best.copy_from_slice(&x[..WIDE]);
+        let mut at = [0u32; WIDE];
+        for i in 1..len {
+            let row = &x[i * pitch..][..WIDE];
+            for ((v, best), at) in row.iter().zip(&mut best).zip(&mut at) {
+                let wins = by.wins(*v, *best);
+                *best = if wins { *v } else { *best };
+                *at = if wins { i as u32 } else { *at };
+            }
+        }
+        *found = at;
+    }
+}
+
+crate::multiversion! {
+    /// The same of fewer columns.
+    fn few<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32]) {
+        let mut best = [T::default(); WIDE];
+        let best = &mut best[..found.len()];
+        best.copy_from_slice(&x[..found.len()]);
+        found.fill(0);
+        for i in 1..len {
+            for ((v, best), at) in x[i * pitch..].iter().zip(best.iter_mut()).zip(found.iter_mut()) {
+                let wins = by.wins(*v, *best);
+                *best = if wins { *v } else { *best };
+                *at = if wins { i as u32 } else { *at };
+            }
+        }
+    }
+}
+
+/// Lanes of a row.
+const LANES: usize = 32;
+
+crate::multiversion! {
+    /// The place in a row: what wins in it first, in lanes, then where it is.
+    #[allow(clippy::eq_op)]
+    fn row<T: Elem, W: Wins>(by: W, x: &[T]) -> usize {
+        let Some((first, rest)) = x.split_first_chunk::<LANES>() else {
+            return (1..x.len()).fold(0, |best, i| if by.wins(x[i], x[best]) { i } else { best });
+        };
+        let mut lanes = *first;
+        let (whole, tail) = rest.as_chunks::<LANES>();
+        for row in whole {
+            for (best, v) in lanes.iter_mut().zip(row) {
+                *best = if by.wins(*v, *best) { *v } else { *best };
+            }
+        }
+        for (best, v) in lanes.iter_mut().zip(tail) {
+            *best = if by.wins(*v, *best) { *v } else { *best };
+        }
+        let mut n = LANES / 2;
+        while n > 0 {
+            for i in 0..n {
+                let v = lanes[i + n];
+                lanes[i] = if by.wins(v, lanes[i]) { v } else { lanes[i] };
+            }
+            n /= 2;
+        }
+        let best = lanes[0];
+        // What is not a number is equal to none; the first one is taken.
+        let nan = best != best;
+        let is = |v: T| (v == best) | (nan & (v != v));
+        let any = |part: &[T; LANES]| part.iter().fold(false, |any, v| any | is(*v));
+        let (all, tail) = x.as_chunks::<LANES>();
+        let behind = all.len() * LANES;
+        if W::LAST && !nan {
+            return match tail.iter().rposition(|v| is(*v)) {
+                Some(i) => behind + i,
+                None => {
+                    let c = all.iter().rposition(any).unwrap_or(0);
+                    c * LANES + all[c].iter().rposition(|v| is(*v)).unwrap_or(0)
+                }
+            };
+        }
+        match all.iter().position(any) {
+            Some(c) => c * LANES + all[c].iter().position(|v| is(*v)).unwrap_or(0),
+            None => behind + tail.iter().position(|v| is(*v)).unwrap_or(0),
         }
     }
 }
@@ -52,6 +188,8 @@ impl Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{Level, with_level};
+    use crate::view::block_range;
 
     #[test]
     fn ties_and_not_a_number() {
@@ -65,6 +203,43 @@ mod tests {
         assert_eq!(of(false, true, &[1.0, 3.0, 3.0]), 2);
         assert_eq!(of(true, false, &[2.0, 1.0, 1.0]), 1);
         assert_eq!(of(false, false, &[1.0, f32::NAN, 3.0]), 1);
+    }
+
+    /// Any sizes, with numbers that are there more than once and some that are none.
+    #[test]
+    fn every_way_finds_what_one_look_after_the_other_finds() {
+        for (len, inner) in [1, 2, 31, 32, 33, 80, 130].into_iter().flat_map(|len| [1, 3, 64, 70].map(|n| (len, n))) {
+            for (case, smallest, last) in (0..12).map(|i| (i / 4, i % 2 == 0, i / 2 % 2 == 0)) {
+                let value = |i: usize| match (i * 7919 + case * 13) % 97 {
+                    0 if case == 1 => f32::NAN,
+                    n => (n % 23) as f32 - 11.0,
+                };
+                let x: Vec<f32> = (0..2 * len * inner).map(value).collect();
+                let a = Arg { outer: 2, len, inner, smallest, last };
+                let want: Vec<i32> = (0..a.units())
+                    .map(|u| {
+                        let at = |i: usize| x[u / inner * len * inner + i * inner + u % inner];
+                        let mut best = 0;
+                        for i in 1..len {
+                            let (v, b) = (at(i), at(best));
+                            let better = if smallest { v < b } else { v > b };
+                            if better || (v.is_nan() && !b.is_nan()) || (last && v == b) {
+                                best = i;
+                            }
+                        }
+                        best as i32
+                    })
+                    .collect();
+                for level in Level::available() {
+                    let mut y = vec![-1; a.units()];
+                    for b in 0..3 {
+                        let units = block_range(a.units(), b, 3);
+                        with_level(level, || a.run(units, &x, |i| i as i32, &mut Out::new(&mut y)));
+                    }
+                    assert_eq!(y, want, "{a:?} {level:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!   that.
 //! - Integer to integer keeps the low bits.
 //! - To boolean: not equal zero (NaN is true). From boolean: zero or one.
-use crate::view::elem::Elem;
+use crate::view::elem::{Elem, Kind};
 pub use crate::view::num::Num;
 
 /// One element cast to another type.
@@ -17,17 +17,27 @@ pub fn cast<S: Elem, D: Elem>(v: S) -> D {
     D::from_num(v.to_num())
 }
 
-/// Every element of `src` cast into `dst`, up to the shorter of the two.
-pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d = cast(*s);
+crate::multiversion! {
+    /// Every element of `src` cast into `dst`, up to the shorter of the two.
+    pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
+        // What singles hold as they are need not become doubles on the way.
+        if matches!(S::KIND, Kind::F32 | Kind::F16 | Kind::Bf16) {
+            for (d, s) in dst.iter_mut().zip(src) {
+                *d = D::from_f32(s.to_f32());
+            }
+        } else {
+            for (d, s) in dst.iter_mut().zip(src) {
+                *d = cast(*s);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Bool;
+    use crate::simd::{Level, with_level};
+    use crate::view::{Bool, as_bytes};
     use half::{bf16, f16};
 
     #[test]
@@ -41,6 +51,27 @@ mod tests {
         assert_eq!(cast::<f64, i64>(f64::INFINITY), i64::MIN);
         assert_eq!(cast::<f64, u64>(1.0e19), 10_000_000_000_000_000_000);
         assert_eq!(cast::<f32, u32>(4_000_000_000.0), 4_000_000_000);
+    }
+
+    /// Each pair of types: the numbers of one cast are those of many, with every instruction set.
+    #[test]
+    fn many_are_cast_as_one() {
+        let edges = [0.0, -0.0, 0.9, -1.9, 127.5, -129.0, 300.0, 65_520.0, 2f64.powi(-25), f64::NAN, f64::INFINITY];
+        let powers = [31, 32, 53, 63, 64, 127].map(|e| 2f64.powi(e));
+        let around = powers.iter().flat_map(|p| [*p, p * (1.0 - 2f64.powi(-24)), p * (1.0 + 2f64.powi(-22)), p - 1.0]);
+        let all: Vec<f64> = edges.into_iter().chain(around).flat_map(|v| [v, -v]).collect();
+        fn pair<S: Elem, D: Elem>(all: &[f64]) {
+            let x: Vec<S> = all.iter().map(|v| S::from_f64(*v)).collect();
+            let want: Vec<D> = x.iter().map(|v| cast(*v)).collect();
+            for level in Level::available() {
+                let mut y = vec![D::default(); x.len()];
+                with_level(level, || cast_all(&x, &mut y));
+                assert_eq!(as_bytes(&y), as_bytes(&want), "{} to {} {level:?}", S::KIND.name(), D::KIND.name());
+            }
+        }
+        for (a, b) in Kind::ALL.into_iter().flat_map(|a| Kind::ALL.map(|b| (a, b))) {
+            crate::with_kind!(a, S => crate::with_kind!(b, D => pair::<S, D>(&all)));
+        }
     }
 
     #[test]

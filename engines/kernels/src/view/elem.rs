@@ -287,6 +287,10 @@ macro_rules! int_elem {
                     Num::U(v) => v as $t,
                 }
             }
+            #[inline(always)]
+            fn from_f32(v: f32) -> $t {
+                <$via as crate::view::num::Truncate>::truncate_single(v) as $t
+            }
         }
     )*};
 }
@@ -315,6 +319,10 @@ impl Elem for Bool {
             Num::I(v) => Bool::from(v != 0),
             Num::U(v) => Bool::from(v != 0),
         }
+    }
+    #[inline(always)]
+    fn from_f32(v: f32) -> Bool {
+        Bool::from(v != 0.0)
     }
 }
 

@@ -11,24 +11,34 @@ pub enum Num {
     U(u64),
 }
 
-/// Floating to integer as the hardware does it.
+/// Floating to integer as the hardware does it, from a double or a single.
 pub(crate) trait Truncate: Sized {
     fn truncate(v: f64) -> Self;
+    fn truncate_single(v: f32) -> Self;
 }
 
-impl Truncate for i32 {
-    #[inline(always)]
-    fn truncate(v: f64) -> i32 {
-        if v > -2_147_483_649.0 && v < 2_147_483_648.0 { v as i32 } else { i32::MIN }
-    }
+/// What fits, by doubles and by singles, and the least number of the type for all else. No branch, so
+/// that loops become vector instructions.
+macro_rules! truncate {
+    ($t:ty, $fits:expr, $single:expr) => {
+        impl Truncate for $t {
+            #[inline(always)]
+            fn truncate(v: f64) -> $t {
+                let v = if ($fits)(v) { v } else { <$t>::MIN as f64 };
+                // SAFETY: the whole part of what fits is a number of the type, and so is its least one.
+                unsafe { v.to_int_unchecked() }
+            }
+            #[inline(always)]
+            fn truncate_single(v: f32) -> $t {
+                let v = if ($single)(v) { v } else { <$t>::MIN as f32 };
+                // SAFETY: as in `truncate`; the least number is a power of two, which singles have.
+                unsafe { v.to_int_unchecked() }
+            }
+        }
+    };
 }
-
-impl Truncate for i64 {
-    #[inline(always)]
-    fn truncate(v: f64) -> i64 {
-        if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&v) { v as i64 } else { i64::MIN }
-    }
-}
+truncate!(i32, |v: f64| v > -2_147_483_649.0 && v < 2_147_483_648.0, |v: f32| v.abs() < 2_147_483_648.0);
+truncate!(i64, |v: f64| v.abs() < 9_223_372_036_854_775_808.0, |v: f32| v.abs() < 9_223_372_036_854_775_808.0);
 
 impl Truncate for u64 {
     #[inline(always)]
@@ -38,5 +48,9 @@ impl Truncate for u64 {
         } else {
             i64::truncate(v) as u64
         }
+    }
+    #[inline(always)]
+    fn truncate_single(v: f32) -> u64 {
+        u64::truncate(f64::from(v))
     }
 }

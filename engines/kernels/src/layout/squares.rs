@@ -1,0 +1,131 @@
+//! Matrices turned in squares of sixteen: elements of four bytes in vectors, others in arrays.
+use crate::simd::isa::{Isa, Work, dispatch};
+use crate::simd::turn::turn;
+use crate::view::{Elem, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use std::ops::Range;
+
+/// Rows and columns of a square.
+const SIDE: usize = 16;
+
+/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols +
+/// j]`, for the output rows (input columns) of `units`.
+pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+    let (start, end) = (units.start, units.end.min(cols));
+    if start >= end || rows == 0 {
+        return;
+    }
+    let x = &x[base..base + rows * cols];
+    let to = out.part(base + start * rows, (end - start) * rows);
+    if T::KIND.size() == 4
+        && let (Ok(x), Ok(to)) = (cast_slice::<f32>(as_bytes(x)), cast_slice_mut::<f32>(as_bytes_mut(to)))
+    {
+        return dispatch(Singles { rows, cols, columns: start..end, x, to });
+    }
+    arrays(rows, cols, start..end, x, to);
+}
+
+/// Some columns of a matrix of four bytes an element, which become the rows of `to`.
+struct Singles<'a> {
+    rows: usize,
+    cols: usize,
+    columns: Range<usize>,
+    x: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl Work for Singles<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Singles { rows, cols, columns, x, to } = self;
+        for j in columns.clone().step_by(SIDE) {
+            let wide = SIDE.min(columns.end - j);
+            let to = &mut to[(j - columns.start) * rows..][..wide * rows];
+            for i in (0..rows).step_by(SIDE) {
+                let high = SIDE.min(rows - i);
+                let mut square = [isa.splat(0.0); SIDE];
+                for (r, v) in square.iter_mut().enumerate().take(high) {
+                    let row = &x[(i + r) * cols + j..][..wide];
+                    *v = match row.first_chunk() {
+                        Some(row) => isa.load(row),
+                        // SAFETY: the lanes are as many as there are elements.
+                        None => unsafe { isa.load_some(row.as_ptr(), isa.lanes(0, wide)) },
+                    };
+                }
+                turn(isa, &mut square);
+                for (c, v) in square.into_iter().enumerate().take(wide) {
+                    let to = &mut to[c * rows + i..][..high];
+                    match to.first_chunk_mut() {
+                        Some(to) => isa.store(v, to),
+                        // SAFETY: as above.
+                        None => unsafe { isa.store_some(v, to.as_mut_ptr(), isa.lanes(0, high)) },
+                    }
+                }
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    /// The same of elements of any size.
+    fn arrays<T: Elem>(rows: usize, cols: usize, columns: Range<usize>, x: &[T], to: &mut [T]) {
+        for j in columns.clone().step_by(SIDE) {
+            let wide = SIDE.min(columns.end - j);
+            let to = &mut to[(j - columns.start) * rows..][..wide * rows];
+            for i in (0..rows).step_by(SIDE) {
+                let high = SIDE.min(rows - i);
+                if high < SIDE || wide < SIDE {
+                    for (c, to) in to.chunks_exact_mut(rows).enumerate() {
+                        for (r, to) in to[i..i + high].iter_mut().enumerate() {
+                            *to = x[(i + r) * cols + j + c];
+                        }
+                    }
+                    continue;
+                }
+                let mut square = [[T::default(); SIDE]; SIDE];
+                for (r, own) in square.iter_mut().enumerate() {
+                    own.copy_from_slice(&x[(i + r) * cols + j..][..SIDE]);
+                }
+                for (c, to) in to.chunks_exact_mut(rows).enumerate() {
+                    let column: [T; SIDE] = std::array::from_fn(|r| square[r][c]);
+                    to[i..i + SIDE].copy_from_slice(&column);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{Level, with_level};
+    use crate::view::block_range;
+
+    fn check<T: Elem>(make: impl Fn(usize) -> T) {
+        let sizes = [1, 5, 15, 16, 17, 33, 40];
+        for (rows, cols) in sizes.into_iter().flat_map(|r| sizes.map(|c| (r, c))) {
+            let x: Vec<T> = (0..2 * rows * cols).map(&make).collect();
+            for level in Level::available() {
+                let mut y = vec![T::default(); x.len()];
+                for (base, b) in [0, rows * cols].into_iter().flat_map(|base| [0, 1, 2].map(|b| (base, b))) {
+                    let units = block_range(cols, b, 3);
+                    with_level(level, || transpose(rows, cols, base, units, &x, &mut Out::new(&mut y)));
+                }
+                for (at, v) in x.iter().enumerate() {
+                    let (base, i, j) = (at / (rows * cols), at / cols % rows, at % cols);
+                    assert_eq!(y[base * rows * cols + j * rows + i], *v, "{rows} x {cols}, {level:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_element_has_its_place_with_every_instruction_set() {
+        check(|i| i as u8);
+        check(|i| i as u16);
+        check(|i| 0x7f80_0000 + i as u32);
+        check(|i| i as u64);
+        transpose::<u32>(0, 3, 0, 0..3, &[], &mut Out::new(&mut []));
+    }
+}
