@@ -88,6 +88,30 @@ fn options_of_a_graph_stand_over_the_session_over_the_global_ones() {
 }
 
 #[test]
+fn outputs_that_are_given_back_are_written_again_and_no_number_stays() {
+    let s = session(OptionMap::default());
+    for (text, open) in
+        [(ADD, false), ("graph @relu(%x: f32[n,2]) {\n  %r = Relu(%x) : f32[n,2]\n  return %r\n}\n", true)]
+    {
+        let made = s.compile("m", graph(&s, text), &OptionMap::default(), &ge::session::Quiet).unwrap();
+        let model = s.load(made.model).unwrap();
+        let run = |v: [f32; 2]| {
+            let x = if open { vec![tensor(&[1, 2], &v)] } else { vec![tensor(&[2], &v), tensor(&[2], &[0.0, 0.0])] };
+            model.run(&x).unwrap()
+        };
+        let first = run([1.0, 2.0]);
+        let (at, numbers) = (first[0].bytes().as_ptr(), values(&first[0]));
+        model.give_back(first);
+        let second = run([5.0, -7.0]);
+        assert_eq!(second[0].bytes().as_ptr(), at, "the memory is the same: {text}");
+        assert_eq!(values(&second[0]), if open { [5.0, 0.0] } else { [15.0, 13.0] });
+        // What nobody gave back is nobody else's.
+        assert_eq!(values(&run([1.0, 2.0])[0]), numbers);
+        assert_eq!(values(&second[0]), if open { [5.0, 0.0] } else { [15.0, 13.0] });
+    }
+}
+
+#[test]
 fn one_model_is_run_from_four_threads() {
     let m = GraphManager::new(session(OptionMap::default()), OptionMap::default());
     let model = m.session().import(models().join("mlp.onnx"), "").unwrap();
