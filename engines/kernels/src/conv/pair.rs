@@ -256,15 +256,12 @@ impl Work for Units<'_, '_, '_> {
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
-        let plane = if self.plan.depthwise_first { &self.plan.first } else { &self.plan.second };
-        let window = plane.kernel[1];
         for unit in self.units.clone() {
             let (n, part) = (unit / self.plan.parts(), unit % self.plan.parts());
-            match (self.plan.depthwise_first, window) {
-                (true, 3) => self.strip::<I, 3, MR, NP>(isa, n, part),
-                (true, _) => self.strip::<I, 5, MR, NP>(isa, n, part),
-                (false, 3) => self.channels::<I, 3, MR, NP>(isa, n, part),
-                (false, _) => self.channels::<I, 5, MR, NP>(isa, n, part),
+            if self.plan.depthwise_first {
+                self.strip::<I, MR, NP>(isa, n, part);
+            } else {
+                self.channels::<I, MR, NP>(isa, n, part);
             }
         }
     }
@@ -273,7 +270,7 @@ impl Work for Units<'_, '_, '_> {
 impl Units<'_, '_, '_> {
     /// Some rows of the result of image `n`, the depthwise convolution being the first.
     #[inline(always)]
-    fn strip<I: Isa, const K: usize, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
+    fn strip<I: Isa, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
         let p = self.plan;
         let (s, [height, width]) = (&p.first, p.out);
         let [_, high, wide] = s.input;
@@ -282,14 +279,14 @@ impl Units<'_, '_, '_> {
         let (low, later) = limits(self.first.act);
         // What the rows see of a plane.
         let seen = [y, y + len / width - 1].map(|y| (y * s.stride[1]).saturating_sub(s.pad_before[1]));
-        let seen = seen[0] * wide..((seen[1] + K) * wide).min(high * wide);
+        let seen = seen[0] * wide..((seen[1] + s.kernel[1]) * wide).min(high * wide);
         for (c, out) in self.between.chunks_exact_mut(self.step).take(k).enumerate() {
             let plane = Plane {
                 x: &self.x[(n * k + c) * high * wide..][..high * wide],
                 size: (high, wide),
                 pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
-                w: &self.first.w[c * K * K..][..K * K],
-                window: (K, s.stride[1]),
+                w: &self.first.w[c * s.taps()..][..s.taps()],
+                window: (s.kernel[1], s.stride[1]),
                 alpha: 1.0,
                 shift: self.first.bias.map_or(-0.0, |b| b[c]),
                 residual: None,
@@ -331,7 +328,7 @@ impl Units<'_, '_, '_> {
 
     /// Some channels of image `n`, the product being the first.
     #[inline(always)]
-    fn channels<I: Isa, const K: usize, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
+    fn channels<I: Isa, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
         let p = self.plan;
         let (s, [height, width], [high, wide]) = (&p.second, p.out, p.between);
         let (k, size) = (p.first.channels_in, high * wide);
@@ -344,7 +341,7 @@ impl Units<'_, '_, '_> {
         for y in (0..height).step_by(p.rows) {
             let rows = p.rows.min(height - y);
             let top = (y * s.stride[1]).saturating_sub(s.pad_before[1]).min(high);
-            let end = ((y + rows - 1) * s.stride[1] + K).saturating_sub(s.pad_before[1]).clamp(top, high);
+            let end = ((y + rows - 1) * s.stride[1] + s.kernel[1]).saturating_sub(s.pad_before[1]).clamp(top, high);
             let kept = top.max(there.start)..there.end.max(top).min(end);
             if !kept.is_empty() {
                 let from = (kept.start - there.start) * wide..(kept.end - there.start) * wide;
@@ -382,8 +379,8 @@ impl Units<'_, '_, '_> {
                     x: &x[..there.len() * wide],
                     size: (there.len(), wide),
                     pad: (s.pad_before[1] as isize + top as isize, s.pad_before[2] as isize),
-                    w: &self.second.w[c * K * K..][..K * K],
-                    window: (K, s.stride[1]),
+                    w: &self.second.w[c * s.taps()..][..s.taps()],
+                    window: (s.kernel[1], s.stride[1]),
                     alpha: 1.0,
                     shift: self.second.bias.map_or(-0.0, |b| b[c]),
                     residual: self.residual.map(|r| (&r[at..at + rows * width], 1.0)),

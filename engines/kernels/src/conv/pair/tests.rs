@@ -39,17 +39,17 @@ fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
     ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block }
 }
 
-/// Sizes around the lanes, windows of three and five, steps of one and two, in either order.
+/// Sizes around the lanes, windows of three, five and seven, steps of one and two, in either order.
 fn pairs() -> impl Strategy<Value = (ConvSpec, ConvSpec)> {
     let sizes = (1usize..20, prop_oneof![1usize..20, 30usize..36, 60usize..70], (0usize..5, 0usize..5, 0usize..5));
-    (sizes, (1usize..14, 1usize..30, 1usize..3), any::<bool>(), any::<bool>(), any::<bool>()).prop_filter_map(
+    (sizes, (1usize..14, 1usize..30, 1usize..3), 1usize..4, any::<bool>(), any::<bool>()).prop_filter_map(
         "the window fits",
-        |((h, w, (top, left, right)), (c, o, batch), five, two, depthwise_first)| {
+        |((h, w, (top, left, right)), (c, o, batch), half, two, depthwise_first)| {
             let deep = if depthwise_first { c } else { o };
-            let mut plane = ConvSpec::square(batch, [deep, deep], 1, if five { 5 } else { 3 });
+            let mut plane = ConvSpec::square(batch, [deep, deep], 1, 2 * half + 1);
             plane.groups = deep;
             plane.input = [1, h, w];
-            plane.stride = if two { [1, 2, 2] } else { [1; 3] };
+            plane.stride = if two && half < 3 { [1, 2, 2] } else { [1; 3] };
             (plane.pad_before, plane.pad_after) = ([0, top, left], [0, left, right]);
             let out = plane.output().ok().filter(|o| !o.contains(&0))?;
             let mut point = ConvSpec::square(batch, [c, o], 1, 1);
