@@ -70,7 +70,9 @@ pub fn layer_norm<T: PanelElem>(
 ) {
     let units = units.start..units.end.min(n.rows);
     if n.len == 0 {
-        return;
+        // A mean of nothing is no number.
+        let mean = if n.rms { 0.0 } else { f32::NAN };
+        return units.for_each(|r| each(r, mean, f32::NAN));
     }
     // Rows of a group stay in the nearest cache.
     let group = (GROUP / n.len).clamp(1, WIDE);
@@ -158,6 +160,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_of_nothing_have_no_number_as_mean_and_scale() {
+        let n = LayerNorm { rows: 3, len: 0, epsilon: 1e-5, rms: false };
+        let mut seen = Vec::new();
+        layer_norm::<f32>(&n, 1..3, &[], &[], &[], &mut Out::new(&mut []), |r, m, s| seen.push((r, m, s)));
+        assert!(seen.iter().map(|s| s.0).eq([1, 2]) && seen.iter().all(|s| s.1.is_nan() && s.2.is_nan()));
     }
 
     #[test]
