@@ -152,16 +152,10 @@ impl<'a> Fold<'a> {
         let bias = self.bias.clone().map(|b| patch.constant(&name("bias"), b));
         let x: ValueRef = self.conv.inputs()[0];
         let inputs: Vec<ValueRef> = [Some(x), Some(filter), bias].into_iter().flatten().collect();
-        for a in norm.attrs() {
-            if !a.key.as_str().starts_with('_') {
-                patch.push(Edit::RemoveAttr(norm.id(), a.key));
-            }
-        }
+        edit::becomes(patch, norm, Key::new(self.conv.op()), &inputs);
         for a in self.conv.attrs() {
             patch.push(Edit::SetAttr(norm.id(), a.clone()));
         }
-        patch.push(Edit::SetOp(norm.id(), Key::new(self.conv.op())));
-        patch.push(Edit::SetInputs(norm.id(), inputs.as_slice().into()));
         let outputs: Vec<_> = norm.outputs().iter().take(1).cloned().collect();
         patch.push(Edit::SetOutputs(norm.id(), outputs.into()));
         edit::keep_names(patch, norm, &[self.conv, *norm]);

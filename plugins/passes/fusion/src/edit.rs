@@ -1,7 +1,7 @@
 //! What fusions share: names of what was fused and of what is new, whether a node may be moved, and
 //! removal of nodes that nothing reads any more.
-use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::NodeId;
+use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::types::{Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
 
@@ -20,6 +20,15 @@ pub fn fresh_name(names: &BTreeSet<&str>, of: &str, what: &str) -> String {
         name.push('_');
     }
     name
+}
+
+/// Makes another operator of a node, over other inputs; its own attributes go, those of passes stay.
+pub fn becomes(patch: &mut Patch, n: &Node<'_>, op: Key, inputs: &[ValueRef]) {
+    for a in n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')) {
+        patch.push(Edit::RemoveAttr(n.id(), a.key));
+    }
+    patch.push(Edit::SetOp(n.id(), op));
+    patch.push(Edit::SetInputs(n.id(), inputs.into()));
 }
 
 /// Records the names of the nodes that `into` stands for, those that they stood for already

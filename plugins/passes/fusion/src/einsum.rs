@@ -1,15 +1,19 @@
-//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a product of matrices, one of a single tensor a sum and a transpose.
+//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a product of matrices, one of a single
+//! tensor a sum and a transpose.
 //!
 //! Before: `%y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}`
-//! After: `%y = BatchMatMulV2(%a, %b) {adj_x2}`, with transposes and reshapes where letters stand otherwise
-//! When: letters of both tensors and the result number the products, letters of both alone are summed, letters of one are rows or
-//! columns; several letters of one kind are one axis, for which their sizes must be known unless they are rows of one matrix.
-//! Refuses: `...`, a letter twice in a term, letters summed that one tensor alone has, sizes of 1 that stretch, no letter to sum,
-//! more than two tensors, whole numbers. Keeps: the node's name and value; the order of additions is the product's.
-use crate::edit::{fresh_name, is_free};
+//! After: `%y = BatchMatMulV2(%a, %b) {adj_x2}`, with transposes and reshapes where letters stand
+//! otherwise.
+//! When: letters of both tensors and the result number the products, letters of both alone are
+//! summed, letters of one are rows or columns. Several letters of one kind are one axis, for which
+//! their sizes must be known unless they are rows of one matrix.
+//! Refuses: `...`, a letter twice in a term, letters summed that one tensor alone has, sizes of 1
+//! that stretch, no letter to sum, more than two tensors, whole numbers.
+//! Keeps: the node's name and value; the order of additions is the product's.
+use crate::edit::{becomes, fresh_name, is_free};
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
-use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, AttrValue, DType, Dim, Key, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
@@ -37,7 +41,7 @@ impl Pass for EinsumFusion {
     }
 }
 
-/// An operator with one attribute at most, and what it gives.
+/// An operator with its attributes, and the sizes of what it gives.
 struct Step {
     op: &'static str,
     attrs: Vec<(&'static str, AttrValue)>,
@@ -233,11 +237,7 @@ impl Steps {
             .collect();
         let Some((last, before)) = self.result.split_last() else { return };
         let inputs = before.iter().fold(inputs, |inputs, step| vec![add(patch, step, &inputs)]);
-        n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')).for_each(|a| {
-            patch.push(Edit::RemoveAttr(n.id(), a.key));
-        });
-        patch.push(Edit::SetOp(n.id(), Key::new(last.op)));
-        patch.push(Edit::SetInputs(n.id(), inputs.as_slice().into()));
+        becomes(patch, n, Key::new(last.op), &inputs);
         last.attrs.iter().for_each(|(k, v)| patch.set_attr(n.id(), k, v.clone()));
     }
 }

@@ -7,7 +7,7 @@
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
-use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{DType, Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::cell::LazyCell;
@@ -207,13 +207,7 @@ impl Match {
 
     fn record(&self, g: &Graph<'_>, places: &HashMap<NodeId, usize>, patch: &mut Patch) {
         let Some(root) = g.find(self.root) else { return };
-        for a in root.attrs() {
-            if !a.key.as_str().starts_with('_') {
-                patch.push(Edit::RemoveAttr(root.id(), a.key));
-            }
-        }
-        patch.push(Edit::SetOp(root.id(), Key::new("Gelu")));
-        patch.push(Edit::SetInputs(root.id(), [self.x].as_slice().into()));
+        edit::becomes(patch, &root, Key::new("Gelu"), &[self.x]);
         patch.set_attr(root.id(), "approximate", self.approximate);
         let mut inner = self.inner.clone();
         inner.sort_by_key(|id| places.get(id));

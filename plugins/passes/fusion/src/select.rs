@@ -12,7 +12,7 @@ use crate::edit;
 use crate::edit::keep_names;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
-use ge_plugin_api::patch::{Edit, Patch};
+use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,11 +214,7 @@ impl Table {
         }
         let map = g.node(*last);
         let inputs = reads(*last, &now);
-        n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')).for_each(|a| {
-            patch.push(Edit::RemoveAttr(n.id(), a.key));
-        });
-        patch.push(Edit::SetOp(n.id(), map.op_key()));
-        patch.push(Edit::SetInputs(n.id(), inputs.as_slice().into()));
+        edit::becomes(patch, n, map.op_key(), &inputs);
         map.attrs().iter().for_each(|a| patch.set_attr(n.id(), a.key.as_str(), a.value.clone()));
         let all: Vec<Node<'_>> = self.nodes.iter().map(|id| g.node(*id)).chain([*n]).collect();
         keep_names(patch, n, &all);

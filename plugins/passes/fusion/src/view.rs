@@ -256,11 +256,7 @@ impl<'a> Plan<'a> {
     fn become_view(&self, patch: &mut Patch, id: NodeId, base: ValueRef) {
         let n = self.g.node(id);
         let Some(view) = self.desc(base).and_then(|d| View::of(&d, &n.outputs()[0])) else { return };
-        for a in n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')) {
-            patch.push(Edit::RemoveAttr(id, a.key));
-        }
-        patch.push(Edit::SetOp(id, Key::new(view.op)));
-        patch.push(Edit::SetInputs(id, [base].as_slice().into()));
+        edit::becomes(patch, &n, Key::new(view.op), &[base]);
         patch.set_attr(id, view.key, view.list);
     }
 
