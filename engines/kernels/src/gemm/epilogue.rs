@@ -1,6 +1,7 @@
 //! What happens to a finished tile: scale, bias, residual, activation, rounding.
 use crate::simd::Act;
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::round_to;
 use crate::view::Out;
 
 /// A vector added to every row or column of the result.
@@ -59,13 +60,6 @@ crate::multiversion! {
     fn times(row: &mut [f32], by: f32) {
         for v in row.iter_mut() {
             *v *= by;
-        }
-    }
-}
-crate::multiversion! {
-    fn round_to<T: PanelElem>(row: &[f32], out: &mut [T]) {
-        for (o, v) in out.iter_mut().zip(row) {
-            *o = T::narrow(*v);
         }
     }
 }

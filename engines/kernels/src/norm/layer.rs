@@ -3,6 +3,7 @@
 use crate::norm::rows::{Spreads, WIDE};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{PanelElem, dispatch};
+use crate::simd::lines::widen;
 use crate::view::Out;
 use std::ops::Range;
 
@@ -46,13 +47,6 @@ crate::multiversion! {
                     *y = T::narrow(((x - mean) * scale).mul_add(g.wide(), b.wide()));
                 }
             }
-        }
-    }
-}
-crate::multiversion! {
-    fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = x.wide();
         }
     }
 }

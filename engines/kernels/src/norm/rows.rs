@@ -1,8 +1,9 @@
 //! Sums of up to sixteen rows at a time: each row is added in sixty-four lanes, in the order of
 //! [`sum`](crate::simd::fold::sum); the lanes of all are turned and added together.
+use crate::reduce::sum_lanes;
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, Work};
-use crate::simd::turn::{fold, load, turn};
+use crate::simd::turn::{fold_rows, load};
 
 /// Rows of a group.
 pub(super) const WIDE: usize = 16;
@@ -29,43 +30,23 @@ impl Work for Spreads<'_> {
         if !self.rms {
             let mut lanes = [isa.splat(0.0); WIDE];
             for (row, lanes) in self.x.chunks_exact(self.len).zip(&mut lanes) {
-                *lanes = plain(isa, row);
+                *lanes = sum_lanes(isa, row);
             }
-            turn(isa, &mut lanes);
-            isa.store(fold(lanes, |a, b| isa.add(a, b)), &mut means);
+            means = fold_rows(isa, lanes, |a, b| isa.add(a, b));
             means.iter_mut().for_each(|m| *m /= n);
         }
         let mut lanes = [isa.splat(0.0); WIDE];
         for ((row, lanes), mean) in self.x.chunks_exact(self.len).zip(&mut lanes).zip(means) {
             *lanes = squares(isa, row, mean);
         }
-        let mut scales = [0.0; WIDE];
-        turn(isa, &mut lanes);
-        isa.store(fold(lanes, |a, b| isa.add(a, b)), &mut scales);
+        let mut scales = fold_rows(isa, lanes, |a, b| isa.add(a, b));
         scales.iter_mut().for_each(|s| *s = 1.0 / (*s / n + self.epsilon).sqrt());
         (means, scales)
     }
 }
 
-/// The first sixteen of the lanes of a row's sum, to which the others are added.
-#[inline(always)]
-fn plain<I: Isa>(isa: I, row: &[f32]) -> I::V {
-    let mut sums = [isa.splat(0.0); SUMS];
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    for block in blocks {
-        for (sum, x) in sums.iter_mut().zip(block.as_chunks::<WIDE>().0) {
-            *sum = isa.add(*sum, isa.load(x));
-        }
-    }
-    for (k, sum) in sums.iter_mut().enumerate() {
-        if k * WIDE < rest.len() {
-            *sum = isa.add(*sum, load(isa, rest, k * WIDE));
-        }
-    }
-    isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
-}
-
-/// The same of squared distances from a centre.
+/// The first sixteen of the lanes of a sum of squared distances from a centre, to which the others
+/// are added.
 #[inline(always)]
 fn squares<I: Isa>(isa: I, row: &[f32], centre: f32) -> I::V {
     let less = isa.splat(-centre);

@@ -102,34 +102,28 @@ impl<const SMALLEST: bool, const LAST: bool> Wins for By<SMALLEST, LAST> {
 crate::multiversion! {
     /// The places in [`WIDE`] columns of `len` rows, `pitch` apart.
     fn columns<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32; WIDE]) {
-        let mut best = [T::default(); WIDE];
-        best.copy_from_slice(&x[..WIDE]);
-        let mut at = [0u32; WIDE];
-        for i in 1..len {
-            let row = &x[i * pitch..][..WIDE];
-            for ((v, best), at) in row.iter().zip(&mut best).zip(&mut at) {
-                let wins = by.wins(*v, *best);
-                *best = if wins { *v } else { *best };
-                *at = if wins { i as u32 } else { *at };
-            }
-        }
-        *found = at;
+        look(by, len, pitch, x, &mut [T::default(); WIDE], found);
     }
 }
 
 crate::multiversion! {
     /// The same of fewer columns.
     fn few<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32]) {
-        let mut best = [T::default(); WIDE];
-        let best = &mut best[..found.len()];
-        best.copy_from_slice(&x[..found.len()]);
-        found.fill(0);
-        for i in 1..len {
-            for ((v, best), at) in x[i * pitch..].iter().zip(best.iter_mut()).zip(found.iter_mut()) {
-                let wins = by.wins(*v, *best);
-                *best = if wins { *v } else { *best };
-                *at = if wins { i as u32 } else { *at };
-            }
+        look(by, len, pitch, x, &mut [T::default(); WIDE][..found.len()], found);
+    }
+}
+
+/// The loop of both: inlined, so that it is compiled for as many columns as there are.
+#[inline(always)]
+fn look<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], best: &mut [T], found: &mut [u32]) {
+    best.copy_from_slice(&x[..best.len()]);
+    found.fill(0);
+    for i in 1..len {
+        let row = &x[i * pitch..][..best.len()];
+        for ((v, best), at) in row.iter().zip(best.iter_mut()).zip(found.iter_mut()) {
+            let wins = by.wins(*v, *best);
+            *best = if wins { *v } else { *best };
+            *at = if wins { i as u32 } else { *at };
         }
     }
 }

@@ -13,6 +13,8 @@ mod columns;
 /// Lanes are rows.
 mod rows;
 
+pub(crate) use rows::sum_lanes;
+
 /// Lanes of a vector.
 const WIDE: usize = 16;
 /// Numbers of a row from which its sum has vectors enough by itself.

@@ -1,6 +1,7 @@
 //! Reductions over any axes. A unit of work is one element of the output.
 use crate::simd::fold::{max_of, min_of, sum_by};
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::widen;
 use crate::simd::math;
 use crate::simd::singles::Singles;
 use crate::view::{Layout, Nest, Out, ViewError};
@@ -10,6 +11,8 @@ use std::ops::Range;
 pub mod arg;
 /// Many results at a time.
 mod many;
+
+pub(crate) use many::sum_lanes;
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,14 +121,6 @@ impl Reduction {
                 }
             });
         });
-    }
-}
-
-crate::multiversion! {
-    fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = x.wide();
-        }
     }
 }
 

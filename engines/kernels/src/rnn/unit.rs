@@ -10,22 +10,8 @@ use crate::rnn::product::Product;
 use crate::rnn::team::{Broken, Member};
 use crate::simd::act::{Map, Sigmoid, Tanh};
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::lines::{round_to, widen};
 use std::ops::Range;
-
-crate::multiversion! {
-    fn widen<T: PanelElem>(from: &[T], to: &mut [f32]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = from.wide();
-        }
-    }
-}
-crate::multiversion! {
-    fn round_to<T: PanelElem>(from: &[f32], to: &mut [T]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = T::narrow(*from);
-        }
-    }
-}
 
 /// Rows of the input by its packed weights, added to rows of gates.
 struct Input<'a, T> {

@@ -44,33 +44,28 @@ pub fn sum_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 /// The largest number of a slice, minus infinity if it is empty; NaN if there is one.
 #[inline(always)]
 pub fn max_of(data: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (blocks, rest) = data.as_chunks::<LANES>();
-    for block in blocks {
-        for (l, &x) in lanes.iter_mut().zip(block) {
-            *l = larger(*l, x);
-        }
-    }
-    for (l, &x) in lanes.iter_mut().zip(rest) {
-        *l = larger(*l, x);
-    }
-    pairwise(lanes, larger)
+    most_by(data, |x| x)
 }
 
 /// The smallest number of a slice, infinity if it is empty; NaN if there is one.
 #[inline(always)]
 pub fn min_of(data: &[f32]) -> f32 {
+    -most_by(data, |x| -x)
+}
+
+#[inline(always)]
+fn most_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let (blocks, rest) = data.as_chunks::<LANES>();
     for block in blocks {
         for (l, &x) in lanes.iter_mut().zip(block) {
-            *l = larger(*l, -x);
+            *l = larger(*l, f(x));
         }
     }
     for (l, &x) in lanes.iter_mut().zip(rest) {
-        *l = larger(*l, -x);
+        *l = larger(*l, f(x));
     }
-    -pairwise(lanes, larger)
+    pairwise(lanes, larger)
 }
 
 /// The larger of two numbers, NaN if one of them is.

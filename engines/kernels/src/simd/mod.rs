@@ -19,6 +19,8 @@ pub mod halves;
 pub mod act;
 /// Sums and extremes of slices in one fixed order.
 pub mod fold;
+/// Lines widened and rounded.
+pub(crate) mod lines;
 /// Outputs of single precision.
 pub(crate) mod singles;
 /// Sixteen vectors turned.

@@ -27,6 +27,15 @@ pub(crate) fn fold<V: Copy>(mut v: [V; 16], join: impl Fn(V, V) -> V) -> V {
     v[0]
 }
 
+/// The lanes of each of sixteen vectors joined, in that order.
+#[inline(always)]
+pub(crate) fn fold_rows<I: Isa>(isa: I, mut v: [I::V; 16], join: impl Fn(I::V, I::V) -> I::V) -> [f32; 16] {
+    let mut all = [0.0; 16];
+    turn(isa, &mut v);
+    isa.store(fold(v, join), &mut all);
+    all
+}
+
 /// Sixteen numbers from `at` on, zero behind the last.
 #[inline(always)]
 pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {

@@ -13,6 +13,7 @@ pub use depthwise::CubeDepthwise;
 
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::round_to;
 use crate::view::Out;
 
 /// Channels of a group: C0 of two-byte types.
@@ -59,13 +60,6 @@ crate::multiversion! {
     fn add_scaled<T: PanelElem>(line: &mut [f32], other: &[T], factor: f32) {
         for (v, r) in line.iter_mut().zip(other) {
             *v = r.wide().mul_add(factor, *v);
-        }
-    }
-}
-crate::multiversion! {
-    fn round_to<T: PanelElem>(line: &[f32], out: &mut [T]) {
-        for (o, v) in out.iter_mut().zip(line) {
-            *o = T::narrow(*v);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The softmax over the last axis of numbers that are scaled and to which a mask is added.
-use super::{lines_of, narrow, rows};
+use super::{lines_of, rows};
 use crate::scratch::with_scratch;
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::round_to;
 use crate::view::{Nest, Out};
 use std::ops::Range;
 
@@ -60,7 +61,7 @@ impl MaskedSoftmax {
                     });
                 }
                 rows::run(None, lines, self.len, false);
-                narrow(lines, out.part(range.start, range.len()));
+                round_to(lines, out.part(range.start, range.len()));
             }
         });
     }

@@ -1,6 +1,7 @@
 //! `y = e^(x - max) / sum(e^(x - max))` along one axis, and its logarithm.
 use crate::scratch::with_scratch;
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::{round_to, widen};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -38,21 +39,6 @@ fn lines_of(len: usize, rows: usize) -> usize {
     (4096 / len).clamp(1, rows)
 }
 
-crate::multiversion! {
-    fn widen<T: PanelElem>(x: &[T], y: &mut [f32]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = x.wide();
-        }
-    }
-}
-crate::multiversion! {
-    fn narrow<T: PanelElem>(x: &[f32], y: &mut [T]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = T::narrow(*x);
-        }
-    }
-}
-
 /// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index
 /// `u % inner`.
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
@@ -75,7 +61,7 @@ pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mu
             let lines = &mut lines[..x.len()];
             widen(x, lines);
             rows::run(None, lines, s.len, s.log);
-            narrow(lines, out.part(start + k * group * s.len, x.len()));
+            round_to(lines, out.part(start + k * group * s.len, x.len()));
         }
     });
 }

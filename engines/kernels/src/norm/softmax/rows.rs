@@ -4,7 +4,7 @@
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
-use crate::simd::turn::{fold, turn};
+use crate::simd::turn::fold_rows;
 
 const WIDE: usize = 16;
 /// Vectors that maxima and sums run in.
@@ -124,17 +124,13 @@ impl Work for Group<'_> {
         for (x, lanes) in x.unwrap_or(y).chunks_exact(len).zip(&mut lanes) {
             *lanes = most_of(isa, x);
         }
-        let mut most = [0.0; WIDE];
-        turn(isa, &mut lanes);
-        isa.store(fold(lanes, |a, b| isa.at_least(a, b)), &mut most);
+        let most = fold_rows(isa, lanes, |a, b| isa.at_least(a, b));
 
         let mut lanes = [isa.splat(0.0); WIDE];
         for (r, y) in y.chunks_exact_mut(len).enumerate() {
             lanes[r] = exps(isa, x.map(|x| &x[r * len..][..len]), y, -most[r], !log);
         }
-        let mut sums = [0.0; WIDE];
-        turn(isa, &mut lanes);
-        isa.store(fold(lanes, |a, b| isa.add(a, b)), &mut sums);
+        let sums = fold_rows(isa, lanes, |a, b| isa.add(a, b));
 
         for (r, y) in y.chunks_exact_mut(len).enumerate() {
             if !log {

@@ -1,9 +1,9 @@
 //! Rows one behind the other: each is folded to a vector, sixteen of those are turned and folded
 //! together.
-use super::{Join, WIDE};
+use super::{Join, Sum, WIDE};
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, Work};
-use crate::simd::turn::{load, turn};
+use crate::simd::turn::{fold, load, turn};
 use std::marker::PhantomData;
 
 /// Vectors that a row is folded in.
@@ -37,6 +37,12 @@ fn lanes<I: Isa, J: Join>(isa: I, row: &[f32]) -> I::V {
     J::join(isa, J::join(isa, sums[0], sums[2]), J::join(isa, sums[1], sums[3]))
 }
 
+/// The first sixteen lanes of a row's sum.
+#[inline(always)]
+pub(crate) fn sum_lanes<I: Isa>(isa: I, row: &[f32]) -> I::V {
+    lanes::<I, Sum>(isa, row)
+}
+
 impl<J: Join> Work for Rows<'_, J> {
     type Out = ();
 
@@ -55,15 +61,8 @@ impl<J: Join> Work for Rows<'_, J> {
             v.iter_mut().skip(count).for_each(|v| *v = isa.splat(J::NONE));
             // A sum that begins with zero is never minus zero.
             v[0] = J::join(isa, isa.splat(J::NONE), v[0]);
-            let mut n = WIDE / 2;
-            while n > 0 {
-                for i in 0..n {
-                    v[i] = J::join(isa, v[i], v[i + n]);
-                }
-                n /= 2;
-            }
             let mut results = [0.0; WIDE];
-            isa.store(v[0], &mut results);
+            isa.store(fold(v, |a, b| J::join(isa, a, b)), &mut results);
             to.copy_from_slice(&results[..to.len()]);
         }
     }
