@@ -6,7 +6,7 @@
 use super::chain::{of_number, pairs, with_number};
 use super::lanes::{self, Convert, Lane};
 use super::{Binary, Compare, Source, Unary, unary};
-use crate::reduce::{Reduce, fold};
+use crate::reduce::Reduce;
 use crate::view::Out;
 
 /// One step over earlier values.
@@ -166,10 +166,7 @@ impl Cluster {
                 ClusterStep::Convert(how, x) => lanes::convert(how, value(x), to),
                 ClusterStep::Unary(op, x) => unary(op, 0..to.len(), value(x), &mut Out::new(to)),
                 ClusterStep::Reduce(op, x) => {
-                    let len = if self.full[x] { len } else { 1 };
-                    for (r, to) in to.iter_mut().enumerate() {
-                        *to = fold(op, &value(x)[r * len..(r + 1) * len]);
-                    }
+                    op.rows(if self.full[x] { len } else { 1 }, value(x), to);
                 }
                 ClusterStep::Binary(op, Source::Value(a), Source::Value(b)) => {
                     let (x, y) = (value(a), value(b));

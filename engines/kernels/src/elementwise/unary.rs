@@ -1,6 +1,8 @@
 //! Maps of one tensor: `y[i] = f(x[i])`, in single precision; half types are widened and rounded
 //! once.
 use crate::simd::act::{self, Map};
+use crate::simd::angle::{self, FarMap, REACH};
+use crate::simd::hyperbolic;
 use crate::simd::isa::PanelElem;
 use crate::simd::math;
 use crate::view::Out;
@@ -55,6 +57,24 @@ pub enum Unary {
     Sin,
     /// Cosine.
     Cos,
+    /// Tangent.
+    Tan,
+    /// Inverse sine.
+    Asin,
+    /// Inverse cosine.
+    Acos,
+    /// Inverse tangent.
+    Atan,
+    /// Hyperbolic sine.
+    Sinh,
+    /// Hyperbolic cosine.
+    Cosh,
+    /// Inverse hyperbolic sine.
+    Asinh,
+    /// Inverse hyperbolic cosine.
+    Acosh,
+    /// Inverse hyperbolic tangent.
+    Atanh,
 }
 
 macro_rules! plain_maps {
@@ -93,12 +113,35 @@ plain_maps! {
     Mish = |x| x * math::tanh(math::softplus(x));
     Selu(alpha, gamma) = |x| gamma * if x > 0.0 { x } else { alpha * math::expm1(x) };
     Affine(scale, shift) = |x| x.mul_add(scale, shift);
+    Sin = |x| angle::sin(x);
+    Cos = |x| angle::cos(x);
+    Tan = |x| angle::tan(x);
+    Asin = |x| angle::asin(x);
+    Acos = |x| angle::acos(x);
+    Atan = |x| angle::atan(x);
+    Sinh = |x| hyperbolic::sinh(x);
+    Cosh = |x| hyperbolic::cosh(x);
+    Asinh = |x| hyperbolic::asinh(x);
+    Acosh = |x| hyperbolic::acosh(x);
+    Atanh = |x| hyperbolic::atanh(x);
 }
 
 crate::multiversion! {
     fn map_any<T: PanelElem, M: Map>(map: M, src: &[T], dst: &mut [T]) {
         for (d, s) in dst.iter_mut().zip(src) {
             *d = T::narrow(map.at(s.wide()));
+        }
+    }
+}
+
+crate::multiversion! {
+    /// As many numbers at a time as are asked whether one is out of the map's reach.
+    fn map_far<T: PanelElem, M: Map>(map: FarMap<M>, src: &[T], dst: &mut [T]) {
+        for (dst, src) in dst.chunks_mut(64).zip(src.chunks(64)) {
+            let far = src.iter().fold(false, |far, s| far | (s.wide().abs() > REACH));
+            for (d, s) in dst.iter_mut().zip(src) {
+                *d = T::narrow(if far { map.at(s.wide()) } else { map.near.at(s.wide()) });
+            }
         }
     }
 }
@@ -142,21 +185,24 @@ pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Ou
         Unary::Mish => map_any(Mish, src, dst),
         Unary::Selu(a, g) => map_any(Selu(a, g), src, dst),
         Unary::Affine(a, b) => map_any(Affine(a, b), src, dst),
-        Unary::Sin => each(src, dst, f64::sin),
-        Unary::Cos => each(src, dst, f64::cos),
-    }
-}
-
-/// One by one in double precision: the reduction of large angles is not vectorised.
-fn each<T: PanelElem>(src: &[T], dst: &mut [T], f: fn(f64) -> f64) {
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d = T::narrow(f(f64::from(s.wide())) as f32);
+        Unary::Sin => map_far(FarMap { near: Sin, far: f64::sin }, src, dst),
+        Unary::Cos => map_far(FarMap { near: Cos, far: f64::cos }, src, dst),
+        Unary::Tan => map_far(FarMap { near: Tan, far: f64::tan }, src, dst),
+        Unary::Asin => map_any(Asin, src, dst),
+        Unary::Acos => map_any(Acos, src, dst),
+        Unary::Atan => map_any(Atan, src, dst),
+        Unary::Sinh => map_any(Sinh, src, dst),
+        Unary::Cosh => map_any(Cosh, src, dst),
+        Unary::Asinh => map_any(Asinh, src, dst),
+        Unary::Acosh => map_any(Acosh, src, dst),
+        Unary::Atanh => map_any(Atanh, src, dst),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{Level, with_level};
     use half::f16;
 
     #[test]
@@ -189,6 +235,51 @@ mod tests {
                 assert!((f64::from(*y) - want).abs() <= 5e-7 * want.abs().max(1e-3), "{op:?} {x}: {y} for {want}");
             }
         }
+    }
+
+    /// Small and large angles side by side, whose neighbours take the other road.
+    #[test]
+    fn every_level_gives_the_same_bits_at_any_size() {
+        let size = |i: u32| f32::from_bits(i.wrapping_mul(0x9e37_79b9));
+        let x: Vec<f32> = (0..20_000).map(size).chain((0..300).map(|i| i as f32 * 1e3 - 1.5e5)).collect();
+        for op in [
+            Unary::Sin,
+            Unary::Cos,
+            Unary::Tan,
+            Unary::Asin,
+            Unary::Acos,
+            Unary::Atan,
+            Unary::Sinh,
+            Unary::Cosh,
+            Unary::Asinh,
+            Unary::Acosh,
+            Unary::Atanh,
+        ] {
+            let run = || {
+                let mut y = vec![0.0; x.len()];
+                unary(op, 0..x.len(), &x, &mut Out::new(&mut y));
+                y.iter().map(|v| if v.is_nan() { None } else { Some(v.to_bits()) }).collect::<Vec<_>>()
+            };
+            let want = with_level(Level::Scalar, run);
+            for level in Level::available() {
+                assert!(with_level(level, run) == want, "{op:?} {level:?}");
+            }
+            if let Unary::Sin | Unary::Cos = op {
+                let f = if op == Unary::Sin { f64::sin } else { f64::cos };
+                for (x, y) in x.iter().zip(want) {
+                    let y = y.map_or(f64::NAN, |y| f64::from(f32::from_bits(y)));
+                    let w = f(f64::from(*x));
+                    assert!(
+                        (y - w).abs() <= 3e-7 * w.abs() || w.abs() < 1e-37 || y.is_nan() && w.is_nan(),
+                        "{op:?} {x}: {y} for {w}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn halves_are_rounded_once() {
         let h = [f16::from_f32(2.0)];
         let mut y = [f16::ZERO];
         unary(Unary::Rsqrt, 0..1, &h, &mut Out::new(&mut y));

@@ -133,19 +133,62 @@ impl Elements {
         range: Range<usize>,
         mut f: impl FnMut(usize, usize),
     ) -> Result<(), Beyond> {
-        let (width, lead) = (self.width(), self.shape.len().saturating_sub(1));
-        let step = self.strides.last().copied().unwrap_or(0);
+        let (width, step) = (self.width(), self.step());
         for row in range {
-            let (mut rest, mut base) = (row, 0);
-            for d in (0..lead).rev() {
-                base += rest % self.shape[d] * self.strides[d];
-                rest /= self.shape[d];
-            }
+            let base = self.base(row);
             for (j, i) in index[row * width..(row + 1) * width].iter().enumerate() {
                 f(row * width + j, base + j * step + within(i.to_i64(), self.size)? * self.stride);
             }
         }
         Ok(())
+    }
+
+    /// The elements that the rows of `range` name, in turn.
+    ///
+    /// # Errors
+    /// The first index that is out of range.
+    #[inline(always)]
+    pub fn gather<T: Elem, I: Elem>(
+        &self,
+        x: &[T],
+        index: &[I],
+        range: Range<usize>,
+        to: &mut [T],
+    ) -> Result<(), Beyond> {
+        let (width, step) = (self.width(), self.step());
+        if width == 0 {
+            return Ok(());
+        }
+        let index = &index[range.start * width..range.end * width];
+        for ((row, index), to) in range.zip(index.chunks_exact(width)).zip(to.chunks_exact_mut(width)) {
+            let line = &x[self.base(row)..];
+            if (self.stride, step) == (1, 0) {
+                let line = &line[..self.size];
+                for (to, i) in to.iter_mut().zip(index) {
+                    *to = line[within(i.to_i64(), line.len())?];
+                }
+            } else {
+                for ((j, to), i) in to.iter_mut().enumerate().zip(index) {
+                    *to = line[j * step + within(i.to_i64(), self.size)? * self.stride];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The element of the data that index 0 of the first element of a row names.
+    fn base(&self, row: usize) -> usize {
+        let (mut rest, mut base) = (row, 0);
+        for (n, stride) in self.shape.iter().zip(&self.strides).rev().skip(1) {
+            base += rest % n * stride;
+            rest /= n;
+        }
+        base
+    }
+
+    /// Elements of the data between the elements of a row.
+    fn step(&self) -> usize {
+        self.strides.last().copied().unwrap_or(0)
     }
 }
 
@@ -206,6 +249,11 @@ mod tests {
             let mut seen = vec![];
             e.each(&index, 0..e.rows(), |_, at| seen.push(at)).unwrap();
             assert_eq!(seen, want, "axis {axis}");
+            let (x, mut y) = (std::array::from_fn::<i64, 9, _>(|i| i as i64), [0; 4]);
+            e.gather(&x, &index, 1..2, &mut y[2..]).unwrap();
+            e.gather(&x, &index, 0..1, &mut y[..2]).unwrap();
+            assert_eq!(y.map(|v| v as usize)[..], seen, "axis {axis}");
+            assert_eq!(e.gather(&x, &[0i64, 0, -4, 0], 0..2, &mut y), Err((-4, 3)));
             assert_eq!(e.each(&[3i64, 0, 0, 0], 0..2, |_, _| ()), Err((3, 3)));
         }
     }

@@ -79,6 +79,18 @@ impl Pooling {
         })
     }
 
+    /// The first of those of a window of rows, and how many there are.
+    fn run_of_taps(&self, y: usize) -> (usize, usize) {
+        if self.dilation[1] > 1 {
+            let mut taps = self.taps(1, y);
+            return taps.next().map_or((0, 0), |first| (first, 1 + taps.count()));
+        }
+        let (at, pad) = (y * self.stride[1], self.pad_before[1]);
+        let first = at.saturating_sub(pad).min(self.input[1]);
+        let end = (at + self.kernel[1]).saturating_sub(pad).min(self.input[1]);
+        (first, end - first)
+    }
+
     /// Elements of a window along an axis that are inside the padded input.
     fn padded_taps(&self, axis: usize, o: usize) -> usize {
         let end = self.input[axis] + self.pad_before[axis] + self.pad_after[axis];

@@ -1,14 +1,22 @@
 //! Windows over one or two spatial axes, by rows: what a window has of each column first, over the
 //! rows that it reaches, into a line with its border; then that of its columns, sixteen windows at
-//! a time. Every loop is over whole vectors.
+//! a time. Every loop is over whole vectors. The lines of several rows are made before their windows
+//! are: a vector that is read at once across two that were just written waits for both.
 use super::{Pool, Pooling};
+use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::lines::round_to;
 use crate::view::Out;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Lanes of a vector.
 const LANES: usize = 16;
+/// Rows of windows whose lines are made at a time, and the numbers that they have at most where
+/// there is more than one.
+const BAND: usize = 64;
+const MOST: usize = 1 << 12;
 
 impl Pooling {
     /// Whether [`Pooling::run_rows`] does it.
@@ -18,98 +26,111 @@ impl Pooling {
 
     /// Does the planes of `units`.
     pub(super) fn run_rows<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        match self.op {
+            Pool::Max => self.planes::<T, Largest>(units, x, out),
+            _ => self.planes::<T, Sum>(units, x, out),
+        }
+    }
+
+    fn planes<T: PanelElem, J: Join>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let ([_, rows, columns], [_, height, width]) = (self.input, self.output);
         let vectors = width.next_multiple_of(LANES);
         // Columns that windows reach, those of windows beyond the last one too, and the vectors
         // that begin in the last place of each.
         let reach = vectors * self.stride[2] + (self.kernel[2] - 1) * self.dilation[2] + 2 * LANES;
         let line = (self.pad_before[2] + columns).max(reach);
-        with_scratch(line + vectors, |s| {
-            let (line, counts) = s.split_at_mut(line);
-            for (o, n) in counts.iter_mut().enumerate() {
-                *n = if o < width { self.divisor(2, o) as f32 } else { 1.0 };
+        let band = (MOST / line).clamp(1, BAND);
+        with_scratch(band * (line + width) + vectors + height, |s| {
+            let (lines, s) = s.split_at_mut(band * line);
+            let (results, s) = s.split_at_mut(band * width);
+            let (across, down) = s.split_at_mut(vectors);
+            lines.fill(J::NONE);
+            if self.op != Pool::Max {
+                across.fill(1.0);
+                across.iter_mut().take(width).enumerate().for_each(|(o, n)| *n = self.divisor(2, o) as f32);
+                down.iter_mut().enumerate().for_each(|(y, n)| *n = self.divisor(1, y) as f32);
             }
             for plane in units.start..units.end.min(self.planes) {
                 let image = &x[plane * rows * columns..][..rows * columns];
-                let to = out.part(plane * height * width, height * width);
-                dispatch(Plane { pool: self, image, line, counts, out: to });
+                for y in (0..height).step_by(band) {
+                    let n = band.min(height - y);
+                    let lines = &mut lines[..n * line];
+                    dispatch(Down { how: PhantomData::<J>, pool: self, image, y, lines: &mut *lines, line });
+                    let counts = (self.op != Pool::Max).then_some((&down[y..y + n], &*across));
+                    let to = out.part((plane * height + y) * width, n * width);
+                    match T::singles_mut(to) {
+                        Some(to) => self.windows::<J>(lines, line, counts, to),
+                        None => {
+                            let results = &mut results[..n * width];
+                            self.windows::<J>(lines, line, counts, results);
+                            round_to(results, to);
+                        }
+                    }
+                }
             }
         });
     }
-}
 
-/// One plane.
-struct Plane<'a, T> {
-    pool: &'a Pooling,
-    image: &'a [T],
-    /// The columns of the windows of a row, with their border.
-    line: &'a mut [f32],
-    /// How many columns the average of each window is over.
-    counts: &'a [f32],
-    out: &'a mut [T],
-}
-
-impl<T: PanelElem> Work for Plane<'_, T> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let pool = self.pool;
-        match pool.op {
-            Pool::Max => self.rows(isa, f32::NEG_INFINITY, |a, b| isa.larger(b, a), |_| 1.0),
-            _ => self.rows(isa, 0.0, |a, b| isa.add(a, b), |y| pool.divisor(1, y) as f32),
+    /// The windows of rows whose lines are made.
+    fn windows<J: Join>(&self, lines: &[f32], line: usize, counts: Option<Counts<'_>>, to: &mut [f32]) {
+        macro_rules! by {
+            ($of:expr) => {
+                dispatch(Across { how: PhantomData::<J>, of: $of, pool: self, lines, line, counts, to })
+            };
+        }
+        match (self.stride[2], self.dilation[2], self.kernel[2]) {
+            (1, 1, 2) => by!(Beside::<2>),
+            (1, 1, 3) => by!(Beside::<3>),
+            (1, 1, 5) => by!(Beside::<5>),
+            (2, 1, 2) => by!(Pairs::<2>),
+            (2, 1, 3) => by!(Pairs::<3>),
+            _ => by!(Apart),
         }
     }
 }
 
-impl<T: PanelElem> Plane<'_, T> {
-    /// `start` is what a window of nothing gives, `join` adds an element to it, `count` says over how
-    /// many rows the average of a row of windows is.
+/// Over how many rows the average of each row of windows is, and over how many columns that of each
+/// window of a row.
+type Counts<'a> = (&'a [f32], &'a [f32]);
+
+/// Makes the lines of rows of windows from `y` on: what the windows of a row have of each column,
+/// between borders that hold nothing.
+struct Down<'a, J, T> {
+    how: PhantomData<J>,
+    pool: &'a Pooling,
+    image: &'a [T],
+    y: usize,
+    lines: &'a mut [f32],
+    /// Numbers of a line.
+    line: usize,
+}
+
+impl<J: Join, T: PanelElem> Work for Down<'_, J, T> {
+    type Out = ();
+
     #[inline(always)]
-    fn rows<I: Isa>(self, isa: I, start: f32, join: impl Fn(I::V, I::V) -> I::V + Copy, count: impl Fn(usize) -> f32) {
-        let p = self.pool;
-        let (columns, width, left) = (p.input[2], p.output[2], p.pad_before[2]);
-        self.line.fill(start);
-        for (y, out) in self.out.chunks_exact_mut(width.max(1)).enumerate() {
-            let mut taps = p.taps(1, y);
-            let (first, more) = (taps.next(), taps.count());
-            let step = p.dilation[1] * columns;
-            let seen = first.map_or(&[][..], |row| &self.image[row * columns..]);
-            for at in starts(columns) {
-                let v = match first {
-                    Some(_) => column(isa, seen, (at, columns), (more, step), join),
-                    None => isa.splat(start),
-                };
-                put(isa, v, &mut self.line[left + at..], columns - at);
-            }
-            let rows = count(y);
-            for o in starts(width) {
-                let line = &self.line[o * p.stride[2]..];
-                let v = match (p.stride[2], p.dilation[2], p.kernel[2]) {
-                    (1, 1, 2) => beside::<I, 2>(isa, line, join),
-                    (1, 1, 3) => beside::<I, 3>(isa, line, join),
-                    (1, 1, 5) => beside::<I, 5>(isa, line, join),
-                    (2, 1, 2) => pairs::<I, 2>(isa, line, join),
-                    (2, 1, 3) => pairs::<I, 3>(isa, line, join),
-                    _ => apart(isa, p, line, join),
-                };
-                let out = &mut out[o..];
-                match T::singles_mut(out) {
-                    Some(out) if p.op == Pool::Max => put(isa, v, out, out.len()),
-                    _ => {
-                        let mut all = [0.0; LANES];
-                        isa.store(v, &mut all);
-                        if p.op != Pool::Max
-                            && let Some(counts) = self.counts[o..].first_chunk::<LANES>()
-                        {
-                            for (v, n) in all.iter_mut().zip(counts) {
-                                *v /= rows * n;
-                            }
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Down { pool: p, image, y, lines, line, .. } = self;
+        let (columns, left) = (p.input[2], p.pad_before[2]);
+        for (y, line) in (y..).zip(lines.chunks_exact_mut(line)) {
+            let to = &mut line[left..left + columns];
+            let (first, n) = p.run_of_taps(y);
+            let rows = (&image[first * columns..], p.dilation[1] * columns);
+            match n {
+                0 => to.fill(J::NONE),
+                1 => columns_of::<I, J, T, 1>(isa, rows, to),
+                2 => columns_of::<I, J, T, 2>(isa, rows, to),
+                3 => columns_of::<I, J, T, 3>(isa, rows, to),
+                4 => columns_of::<I, J, T, 4>(isa, rows, to),
+                5 => columns_of::<I, J, T, 5>(isa, rows, to),
+                _ => {
+                    for at in (0..columns / LANES).map(|i| i * LANES).chain(last(columns)) {
+                        let mut v = isa.splat(J::NONE);
+                        for r in 0..n {
+                            let next = vector(isa, &rows.0[r * rows.1 + at..r * rows.1 + columns]);
+                            v = if r == 0 { next } else { J::join(isa, next, v) };
                         }
-                        match out.first_chunk_mut::<LANES>() {
-                            Some(out) => *out = all.map(T::narrow),
-                            None => out.iter_mut().zip(all).for_each(|(o, v)| *o = T::narrow(v)),
-                        }
+                        put(isa, v, &mut to[at..]);
                     }
                 }
             }
@@ -117,74 +138,139 @@ impl<T: PanelElem> Plane<'_, T> {
     }
 }
 
-/// Where vectors begin that cover `n` numbers: the last one may cover some a second time, and
-/// reaches beyond them where there are fewer than it has lanes.
+/// What the columns of an image have in `N` rows, the first of which it begins with and which stand
+/// so far apart.
 #[inline(always)]
-fn starts(n: usize) -> impl Iterator<Item = usize> {
-    (0..n).step_by(LANES).map(move |at| at.min(n.saturating_sub(LANES)))
-}
-
-/// What sixteen columns of an image have in a row, which begins with it, and in `more` rows behind
-/// it, `step` apart.
-#[inline(always)]
-fn column<I: Isa, T: PanelElem>(
-    isa: I,
-    image: &[T],
-    (at, columns): (usize, usize),
-    (more, step): (usize, usize),
-    join: impl Fn(I::V, I::V) -> I::V,
-) -> I::V {
-    let row = |r: usize| &image[r * step + at..r * step + columns];
-    let mut v = vector(isa, row(0));
-    match more {
-        1 => v = join(v, vector(isa, row(1))),
-        2 => v = join(join(v, vector(isa, row(1))), vector(isa, row(2))),
-        _ => (1..=more).for_each(|r| v = join(v, vector(isa, row(r)))),
-    }
-    v
-}
-
-/// What sixteen windows have of a line that begins with the first column of the first: windows of
-/// `N` that move by one.
-#[inline(always)]
-fn beside<I: Isa, const N: usize>(isa: I, line: &[f32], join: impl Fn(I::V, I::V) -> I::V) -> I::V {
-    let line = &line[..N - 1 + LANES];
-    let mut v = vector(isa, line);
-    for t in 1..N {
-        v = join(v, vector(isa, &line[t..]));
-    }
-    v
-}
-
-/// The same for windows of two or three that move by two.
-#[inline(always)]
-fn pairs<I: Isa, const N: usize>(isa: I, line: &[f32], join: impl Fn(I::V, I::V) -> I::V) -> I::V {
-    let line = &line[..2 * LANES + 2];
-    let (even, odd) = isa.even_odd(vector(isa, line), vector(isa, &line[LANES..]));
-    let v = join(even, odd);
-    if N == 2 {
-        return v;
-    }
-    join(v, isa.even_odd(vector(isa, &line[2..]), vector(isa, &line[LANES + 2..])).0)
-}
-
-/// The same for all windows.
-#[inline(always)]
-fn apart<I: Isa>(isa: I, p: &Pooling, line: &[f32], join: impl Fn(I::V, I::V) -> I::V) -> I::V {
-    let (taps, stride, dilation) = (p.kernel[2], p.stride[2], p.dilation[2]);
-    let at = |t: usize| {
-        let line = &line[t * dilation..];
-        if stride == 1 {
-            return vector(isa, line);
+fn columns_of<I: Isa, J: Join, T: PanelElem, const N: usize>(isa: I, rows: (&[T], usize), to: &mut [f32]) {
+    let rows: [&[T]; N] = std::array::from_fn(|r| &rows.0[r * rows.1..][..to.len()]);
+    let whole: [&[[T; LANES]]; N] = std::array::from_fn(|r| rows[r].as_chunks().0);
+    for (i, to) in to.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        let mut v = T::lanes(isa, &whole[0][i]);
+        for row in &whole[1..] {
+            v = J::join(isa, T::lanes(isa, &row[i]), v);
         }
-        let own: [f32; LANES] = std::array::from_fn(|i| line[i * stride]);
-        isa.load(&own)
-    };
-    let mut v = at(0);
-    for t in 1..taps {
-        v = join(v, at(t));
+        isa.store(v, to);
     }
-    v
+    if let Some(at) = last(to.len()) {
+        let mut v = vector(isa, &rows[0][at..]);
+        for row in &rows[1..] {
+            v = J::join(isa, vector(isa, &row[at..]), v);
+        }
+        put(isa, v, &mut to[at..]);
+    }
+}
+
+/// What the windows of rows have of their lines.
+struct Across<'a, J, W> {
+    how: PhantomData<J>,
+    of: W,
+    pool: &'a Pooling,
+    lines: &'a [f32],
+    /// Numbers of a line.
+    line: usize,
+    /// Of averages.
+    counts: Option<Counts<'a>>,
+    to: &'a mut [f32],
+}
+
+impl<J: Join, W: Window> Work for Across<'_, J, W> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Across { of, pool, lines, line, counts, to, .. } = self;
+        let width = pool.output[2];
+        for (y, (line, to)) in lines.chunks_exact(line).zip(to.chunks_exact_mut(width.max(1))).enumerate() {
+            let counts = counts.map(|(down, across)| (isa.splat(down[y]), across));
+            for (i, to) in to.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                let v = of.of::<I, J>(isa, pool, line, i * LANES);
+                isa.store(mean(isa, v, counts, i * LANES), to);
+            }
+            if let Some(at) = last(width) {
+                let v = of.of::<I, J>(isa, pool, line, at);
+                put(isa, mean(isa, v, counts, at), &mut to[at..]);
+            }
+        }
+    }
+}
+
+/// The average of sixteen windows of which these are the sums, from window `o` on.
+#[inline(always)]
+fn mean<I: Isa>(isa: I, v: I::V, counts: Option<(I::V, &[f32])>, o: usize) -> I::V {
+    match counts {
+        Some((rows, across)) => isa.div(v, isa.mul(rows, vector(isa, &across[o..]))),
+        None => v,
+    }
+}
+
+/// What sixteen windows that stand side by side have of a line.
+trait Window: Copy {
+    /// From window `o` on.
+    fn of<I: Isa, J: Join>(self, isa: I, p: &Pooling, line: &[f32], o: usize) -> I::V;
+}
+
+/// Windows of `N` that move by one.
+#[derive(Clone, Copy)]
+struct Beside<const N: usize>;
+
+impl<const N: usize> Window for Beside<N> {
+    #[inline(always)]
+    fn of<I: Isa, J: Join>(self, isa: I, _: &Pooling, line: &[f32], o: usize) -> I::V {
+        let line = &line[o..o + N - 1 + LANES];
+        let mut v = vector(isa, line);
+        for t in 1..N {
+            v = J::join(isa, vector(isa, &line[t..]), v);
+        }
+        v
+    }
+}
+
+/// Windows of two or three that move by two.
+#[derive(Clone, Copy)]
+struct Pairs<const N: usize>;
+
+impl<const N: usize> Window for Pairs<N> {
+    #[inline(always)]
+    fn of<I: Isa, J: Join>(self, isa: I, _: &Pooling, line: &[f32], o: usize) -> I::V {
+        let line = &line[2 * o..2 * o + 2 * LANES + 2];
+        let (even, odd) = isa.even_odd(vector(isa, line), vector(isa, &line[LANES..]));
+        let v = J::join(isa, odd, even);
+        if N == 2 {
+            return v;
+        }
+        J::join(isa, isa.even_odd(vector(isa, &line[2..]), vector(isa, &line[LANES + 2..])).0, v)
+    }
+}
+
+/// All others.
+#[derive(Clone, Copy)]
+struct Apart;
+
+impl Window for Apart {
+    #[inline(always)]
+    fn of<I: Isa, J: Join>(self, isa: I, p: &Pooling, line: &[f32], o: usize) -> I::V {
+        let (taps, stride, dilation) = (p.kernel[2], p.stride[2], p.dilation[2]);
+        let line = &line[o * stride..];
+        let mut v = isa.splat(J::NONE);
+        for t in 0..taps {
+            let line = &line[t * dilation..];
+            let next = if stride == 1 {
+                vector(isa, line)
+            } else {
+                let own: [f32; LANES] = std::array::from_fn(|i| line[i * stride]);
+                isa.load(&own)
+            };
+            v = if t == 0 { next } else { J::join(isa, next, v) };
+        }
+        v
+    }
+}
+
+/// Where the last vector of `n` numbers begins that whole vectors do not cover: it covers some a
+/// second time, and reaches beyond them where there are fewer than it has lanes.
+#[inline(always)]
+fn last(n: usize) -> Option<usize> {
+    (!n.is_multiple_of(LANES)).then(|| n.saturating_sub(LANES))
 }
 
 /// Sixteen elements, zeros behind the last one.
@@ -200,15 +286,15 @@ fn vector<I: Isa, T: PanelElem>(isa: I, from: &[T]) -> I::V {
     }
 }
 
-/// `n` numbers of a vector, all where it has no more.
+/// The numbers of a vector for which there is room.
 #[inline(always)]
-fn put<I: Isa>(isa: I, v: I::V, to: &mut [f32], n: usize) {
+fn put<I: Isa>(isa: I, v: I::V, to: &mut [f32]) {
     match to.first_chunk_mut::<LANES>() {
-        Some(to) if n >= LANES => isa.store(v, to),
-        _ => {
+        Some(to) => isa.store(v, to),
+        None => {
             let mut all = [0.0; LANES];
             isa.store(v, &mut all);
-            to[..n.min(LANES)].copy_from_slice(&all[..n.min(LANES)]);
+            to.copy_from_slice(&all[..to.len()]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reductions of many rows, or of columns that stand side by side, in single precision: sixteen
 //! results are the lanes of a vector. The additions of each are those of
 //! [`sum_by`](crate::simd::fold::sum_by), in the same order.
-use super::{Reduce, Reduction};
+use super::{Reduce, Reduction, fold};
 use crate::simd::isa::{Isa, dispatch};
 use crate::simd::math;
 use crate::view::Out;
@@ -22,36 +22,73 @@ const LONG: usize = 1024;
 /// Elements of a column whose places are listed at most, where they are not equally far apart.
 const LISTED: usize = 1 << 16;
 
-impl Reduction {
-    /// Does the units where they are of rows or of columns; whether they are.
-    pub(super) fn run_many(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
-        if self.op == Reduce::LogSumExp || units.is_empty() || self.count == 0 {
-            return false;
+/// Does something for the type that joins what a reduction joins.
+macro_rules! by_join {
+    ($op:expr, $join:ident => $e:expr) => {
+        match $op {
+            Reduce::SumSquare | Reduce::L2 => by_join!(@ $join = Squares, $e),
+            Reduce::L1 => by_join!(@ $join = Magnitudes, $e),
+            Reduce::Max => by_join!(@ $join = Largest, $e),
+            Reduce::Min => by_join!(@ $join = Smallest, $e),
+            Reduce::Prod => by_join!(@ $join = Product, $e),
+            _ => by_join!(@ $join = Sum, $e),
         }
-        match self.op {
-            Reduce::SumSquare | Reduce::L2 => self.many::<Squares>(units, x, out),
-            Reduce::L1 => self.many::<Magnitudes>(units, x, out),
-            Reduce::Max => self.many::<Largest>(units, x, out),
-            Reduce::Min => self.many::<Smallest>(units, x, out),
-            Reduce::Prod => self.many::<Product>(units, x, out),
-            _ => self.many::<Sum>(units, x, out),
+    };
+    (@ $join:ident = $t:ty, $e:expr) => {{
+        type $join = $t;
+        $e
+    }};
+}
+
+impl Reduce {
+    /// Elements are joined one behind the other, not in the lanes of a sum.
+    fn in_line(self) -> bool {
+        matches!(self, Reduce::Max | Reduce::Min | Reduce::Prod)
+    }
+
+    /// The reductions of rows of `count` numbers that stand one behind the other, as many as there
+    /// are results; each as [`fold`](super::fold) does it.
+    pub fn rows(self, count: usize, x: &[f32], to: &mut [f32]) {
+        if !self.run_rows(count, x, to) {
+            for (r, to) in to.iter_mut().enumerate() {
+                *to = fold(self, &x[r * count..(r + 1) * count]);
+            }
         }
     }
 
-    fn many<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
-        let in_line = matches!(self.op, Reduce::Max | Reduce::Min | Reduce::Prod);
-        let count = self.count;
-        if self.rows && (count <= LONG || in_line) {
-            let to = out.part(units.start, units.len());
-            let x = &x[units.start * count..units.end * count];
-            if self.op == Reduce::Prod {
-                dispatch(rows::Products { x, count, to: &mut *to });
-            } else {
-                dispatch(rows::Rows { how: PhantomData::<J>, x, count, to: &mut *to });
-            }
-            self.op.end(count, to);
-            return true;
+    /// Does many rows at a time; whether these are such.
+    fn run_rows(self, count: usize, x: &[f32], to: &mut [f32]) -> bool {
+        if self == Reduce::LogSumExp || count == 0 || count > LONG && !self.in_line() {
+            return false;
         }
+        if self == Reduce::Prod {
+            dispatch(rows::Products { x, count, to: &mut *to });
+        } else {
+            by_join!(self, J => dispatch(rows::Rows { how: PhantomData::<J>, x, count, to: &mut *to }));
+        }
+        self.end(count, to);
+        true
+    }
+}
+
+impl Reduction {
+    /// Does the units where they are of rows or of columns; whether they are.
+    pub(super) fn run_many(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+        let count = self.count;
+        if self.op == Reduce::LogSumExp || units.is_empty() || count == 0 {
+            return false;
+        }
+        if self.rows {
+            let x = &x[units.start * count..units.end * count];
+            if self.op.run_rows(count, x, out.part(units.start, units.len())) {
+                return true;
+            }
+        }
+        by_join!(self.op, J => self.run_columns::<J>(units, x, out))
+    }
+
+    fn run_columns<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+        let (count, in_line) = (self.count, self.op.in_line());
         let Some(places) = self.columns.then(|| self.places()).flatten() else { return false };
         let mut at = units.start;
         self.kept.each_run_in(units, |[from], len, _| {
@@ -85,7 +122,7 @@ impl Reduction {
 }
 
 /// How elements are joined; loops are compiled for each.
-trait Join: Copy {
+pub(crate) trait Join: Copy {
     /// What a result begins with.
     const NONE: f32;
     /// What is joined for an element.
@@ -103,7 +140,7 @@ trait Join: Copy {
 
 /// Of the numbers.
 #[derive(Clone, Copy)]
-struct Sum;
+pub(crate) struct Sum;
 /// Of their squares.
 #[derive(Clone, Copy)]
 struct Squares;
@@ -112,7 +149,7 @@ struct Squares;
 struct Magnitudes;
 /// The largest.
 #[derive(Clone, Copy)]
-struct Largest;
+pub(crate) struct Largest;
 /// The largest of the negated, which is the smallest negated.
 #[derive(Clone, Copy)]
 struct Smallest;

@@ -11,8 +11,10 @@ use std::ops::Range;
 pub mod arg;
 /// Many results at a time.
 mod many;
+/// The best of a line.
+pub mod top;
 
-pub(crate) use many::sum_lanes;
+pub(crate) use many::{Join, Largest, Sum, sum_lanes};
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -105,6 +105,8 @@ pub trait Isa: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b`.
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`.
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// `2^n` of the `n` from -126 to 127 in the last bits of a lane; zero for -127.
     fn power(self, n: Self::V) -> Self::V;
     /// `v`, or `low` where `v` is less; what is not a number stays so.
@@ -171,6 +173,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn mul(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    fn div(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| a[i] / b[i])
     }
     #[inline(always)]
     fn power(self, n: [f32; 16]) -> [f32; 16] {
@@ -279,6 +285,11 @@ mod x86 {
         fn mul(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
             // SAFETY: as in `splat`.
             unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+        }
+        #[inline(always)]
+        fn div(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`.
+            unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
         }
         #[inline(always)]
         fn power(self, n: [__m256; 2]) -> [__m256; 2] {
@@ -411,6 +422,11 @@ mod x86 {
         fn mul(self, a: __m512, b: __m512) -> __m512 {
             // SAFETY: as in `splat`.
             unsafe { _mm512_mul_ps(a, b) }
+        }
+        #[inline(always)]
+        fn div(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: as in `splat`.
+            unsafe { _mm512_div_ps(a, b) }
         }
         #[inline(always)]
         fn power(self, n: __m512) -> __m512 {

@@ -17,7 +17,7 @@ pub(super) const EXP: [f32; 6] = [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31
 
 /// The polynomial with these coefficients, the constant first.
 #[inline(always)]
-fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
+pub(super) fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     let mut r = c[N - 1];
     let mut i = N - 1;
     while i > 0 {
@@ -205,20 +205,7 @@ pub fn softplus(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The worst relative error over a dense sweep, where the result is a normal number.
-    fn worst(f: fn(f32) -> f32, want: impl Fn(f64) -> f64, from: f32, to: f32) -> (f64, f32) {
-        let mut worst = (0.0, 0.0);
-        for i in 0..=400_000u32 {
-            let x = from + (to - from) * (i as f32 / 400_000.0);
-            let (got, w) = (f64::from(f(x)), want(f64::from(x)));
-            let e = (got - w).abs() / w.abs().max(f64::from(f32::MIN_POSITIVE));
-            if e > worst.0 {
-                worst = (e, x);
-            }
-        }
-        worst
-    }
+    use crate::simd::errors::worst;
 
     /// The error function by its series, and by its continued fraction for large arguments.
     fn erf64(x: f64) -> f64 {

@@ -11,6 +11,12 @@ pub mod level;
 pub mod isa;
 /// Exponential, logarithm, error function and their relatives, branch-free.
 pub mod math;
+/// Sine, cosine, tangent and their inverses, branch-free.
+pub mod angle;
+/// Hyperbolic functions and their inverses, branch-free.
+pub mod hyperbolic;
+#[cfg(test)]
+mod errors;
 /// The exponential of sixteen numbers.
 pub(crate) mod exp;
 /// Half precision to single and back.

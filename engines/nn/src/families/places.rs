@@ -115,13 +115,16 @@ impl Gather {
         let (start, inner) = (units.start * self.each, self.named.inner());
         io.output::<T, ()>(0, |out| {
             let to = out.part(start, units.len() * self.each);
-            let found = self.named.each(index, units, |i, at| {
-                let to = &mut to[i * inner - start..];
-                match inner {
-                    1 => to[0] = x[at],
-                    _ => to[..inner].copy_from_slice(&x[at..at + inner]),
-                }
-            });
+            let found = match &self.named {
+                Named::Elements(e) => e.gather(x, index, units, to),
+                Named::Tuples(t) => t.each(index, units, |i, at| {
+                    let to = &mut to[i * inner - start..];
+                    match inner {
+                        1 => to[0] = x[at],
+                        _ => to[..inner].copy_from_slice(&x[at..at + inner]),
+                    }
+                }),
+            };
             found.map_err(beyond)
         })
     }

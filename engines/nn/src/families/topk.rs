@@ -5,12 +5,12 @@
 //! are the answer, what is behind them is value 0 and index -1.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, Sig};
+use ge_kernels::reduce::top::{Rank, Top};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
 use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::{Error, Result};
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Elements of the same line are this many units apart; a unit is one line.
@@ -67,52 +67,43 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }))
 }
 
-/// NaN above all.
-fn order<T: Elem>(a: &T, b: &T) -> Ordering {
-    let nan = |v: &T| v.partial_cmp(v).is_none();
-    a.partial_cmp(b).unwrap_or_else(|| nan(a).cmp(&nan(b)))
-}
-
 impl TopK {
-    fn lines<T: Elem>(&self, units: Range<usize>, k: usize, io: &Io<'_, '_>) -> Result<()> {
+    fn lines<T: Rank>(&self, units: Range<usize>, k: usize, io: &Io<'_, '_>) -> Result<()> {
         let x = io.input::<T>(0)?;
-        let mut found: Vec<usize> = Vec::with_capacity(self.len);
+        let (mut top, mut found) = (Top::new(k, self.largest), Vec::with_capacity(k));
         for unit in units {
             let (o, i) = (unit / self.inner, unit % self.inner);
-            let at = |p: usize| &x[(o * self.len + p) * self.inner + i];
-            let by = |p: &usize, q: &usize| {
-                let values = order(at(*p), at(*q));
-                if self.largest { values.reverse() } else { values }.then(p.cmp(q))
-            };
+            let line = &x[o * self.len * self.inner + i..];
             found.clear();
-            found.extend(0..self.len);
-            if k > 0 && k < self.len {
-                found.select_nth_unstable_by(k - 1, by);
-            }
-            found.truncate(k);
-            found.sort_unstable_by(by);
-            let to = |r: usize| (o * self.most + r) * self.inner + i;
-            io.output::<T, ()>(0, |out| {
-                for r in 0..self.most {
-                    out.part(to(r), 1)[0] = found.get(r).map_or_else(T::default, |p| *at(*p));
-                }
-                Ok(())
-            })?;
-            if self.indices {
-                let index = |r: usize| found.get(r).map_or(-1, |p| *p as i64);
-                match self.wide {
-                    true => io.output::<i64, ()>(1, |out| {
-                        (0..self.most).for_each(|r| out.part(to(r), 1)[0] = index(r));
-                        Ok(())
-                    })?,
-                    false => io.output::<i32, ()>(1, |out| {
-                        (0..self.most).for_each(|r| out.part(to(r), 1)[0] = index(r) as i32);
-                        Ok(())
-                    })?,
-                }
+            found.extend(top.of(line, self.len, self.inner));
+            let to = o * self.most * self.inner + i;
+            self.write::<T>(0, to, found.iter().map(|p| line[p * self.inner]), T::default(), io)?;
+            match (self.indices, self.wide) {
+                (false, _) => {}
+                (_, true) => self.write(1, to, found.iter().map(|p| *p as i64), -1, io)?,
+                (_, false) => self.write(1, to, found.iter().map(|p| *p as i32), -1, io)?,
             }
         }
         Ok(())
+    }
+    /// Writes a line of output `o` from element `to` on, and `rest` behind what there is.
+    fn write<T: Elem>(
+        &self,
+        o: usize,
+        to: usize,
+        line: impl Iterator<Item = T>,
+        rest: T,
+        io: &Io<'_, '_>,
+    ) -> Result<()> {
+        let line = line.chain(std::iter::repeat(rest)).take(self.most);
+        io.output::<T, ()>(o, |out| {
+            if self.inner == 1 {
+                out.part(to, self.most).iter_mut().zip(line).for_each(|(to, v)| *to = v);
+            } else {
+                line.enumerate().for_each(|(r, v)| out.part(to + r * self.inner, 1)[0] = v);
+            }
+            Ok(())
+        })
     }
     fn search(&self, units: Range<usize>, k: usize, io: &Io<'_, '_>) -> Result<()> {
         with_kind!(self.kind, [F32, F16, Bf16, I32, I64], T => self.lines::<T>(units, k, io),
