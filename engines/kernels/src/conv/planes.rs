@@ -1,6 +1,6 @@
-//! Depthwise convolutions of single precision with small square windows, straight from the planes
-//! of the input: no copy, borders by masked loads, several rows of the result at a time so that a
-//! row of the input is read once for all of them.
+//! Depthwise convolutions of single precision with square windows, plane by plane: a row of the
+//! input is read once for several rows of the result. Small windows read the planes as they are,
+//! borders by masked loads.
 use crate::conv::points::limits;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
@@ -9,6 +9,9 @@ use crate::view::Out;
 use std::ops::Range;
 use window::ROWS;
 
+/// Large windows.
+mod stream;
+/// Small windows, and those of steps of two.
 mod window;
 
 pub(crate) use window::within;
@@ -42,14 +45,17 @@ pub(crate) fn takes(s: &ConvSpec) -> bool {
 pub(crate) fn cost(s: &ConvSpec, [height, width]: [usize; 2]) -> usize {
     let (kernel, step) = (s.kernel[1], s.stride[1]);
     let columns = width.div_ceil(16);
+    if kernel > 3 && step == 1 {
+        // Two vectors side by side use each tap twice; sums of one alone wait for each other.
+        let row = if columns > 1 { kernel * kernel * 5 / 8 + 8 } else { kernel * kernel * 3 / 2 + 12 };
+        return columns * (height * row + 40) + 60;
+    }
     if height < ROWS {
         return height * columns * kernel * kernel * 3 + 60;
     }
     // Every second column costs shuffles.
     let shuffles = if step == 2 { ((ROWS - 1) * step + kernel) * 6 } else { 0 };
-    // More columns than there are registers for their masks.
-    let masks = if kernel > 5 { ROWS * kernel * 4 } else { 0 };
-    let cell = ROWS * kernel * kernel + 8 + shuffles + masks;
+    let cell = ROWS * kernel * kernel + 8 + shuffles;
     columns * (height.div_ceil(ROWS) * cell + 40) + 60
 }
 
@@ -122,8 +128,8 @@ impl Plane<'_> {
         match self.window {
             (3, 1) => self.windows::<3, 1>(out),
             (3, _) => self.windows::<3, 2>(out),
-            (5, 1) => self.windows::<5, 1>(out),
-            (_, 1) => self.windows::<7, 1>(out),
+            (5, 1) => self.stream::<5>(out),
+            (_, 1) => self.stream::<7>(out),
             _ => self.windows::<5, 2>(out),
         }
     }

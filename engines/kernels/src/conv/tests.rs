@@ -208,17 +208,18 @@ fn bias_residual_and_activation_are_applied_by_channel() {
     }
 }
 
-/// Depthwise windows of 3 and 5 with steps of one and two, of all widths around the sixteen lanes.
+/// Depthwise windows of 3 and 5 with steps of one and two, and of 7, of all widths around the sixteen
+/// lanes.
 fn small_window() -> impl Strategy<Value = (ConvSpec, Act, bool)> {
-    let sizes = (1usize..40, 1usize..70, 0usize..6, 0usize..6, 0usize..6);
+    let sizes = (1usize..60, 1usize..90, 0usize..8, 0usize..8, 0usize..8);
     let act = prop_oneof![Just(Act::None), Just(Act::Relu), Just(Act::Clip(-0.5, 0.5)), Just(Act::HardSwish)];
-    (sizes, 1usize..4, 1usize..3, any::<bool>(), any::<bool>(), act, any::<bool>()).prop_filter_map(
+    (sizes, 1usize..4, 1usize..3, 1usize..4, any::<bool>(), act, any::<bool>()).prop_filter_map(
         "the kernel fits",
-        |((h, w, top, left, right), groups, multiplier, five, two, act, residual)| {
-            let mut s = ConvSpec::square(2, [groups, groups * multiplier], 1, if five { 5 } else { 3 });
+        |((h, w, top, left, right), groups, multiplier, half, two, act, residual)| {
+            let mut s = ConvSpec::square(2, [groups, groups * multiplier], 1, 2 * half + 1);
             s.groups = groups;
             s.input = [1, h, w];
-            s.stride = if two { [1, 2, 2] } else { [1; 3] };
+            s.stride = if two && half < 3 { [1, 2, 2] } else { [1; 3] };
             s.pad_before = [0, top, left];
             s.pad_after = [0, left, right];
             s.output().ok().filter(|o| !o.contains(&0)).map(|_| (s, act, residual))

@@ -1,4 +1,4 @@
-//! The windows of one plane: sixteen columns of several rows of the result at a time.
+//! The small windows of one plane: sixteen columns of several rows of the result at a time.
 use super::Plane;
 use crate::simd::isa::{Isa, Work};
 
@@ -107,25 +107,13 @@ impl<const K: usize, const S: usize> Columns<'_, '_, K, S> {
             // SAFETY: a row of the input, of which the columns are there or not among the masks, or
             // zeros, of which there are as many as are seen.
             unsafe {
-                if K > 3 && S == 1 {
-                    // A row of taps at a time: all would take every register, and loads are cheap.
-                    for (k, taps) in taps.iter().enumerate() {
-                        for (r, acc) in acc.iter_mut().enumerate() {
-                            let v = row::<I, K, S, MASKED>(isa, row_at(r + k), masks);
-                            for (w, v) in taps.iter().zip(v) {
-                                *acc = isa.fma(*w, v, *acc);
-                            }
-                        }
-                    }
-                } else {
-                    // A row of the input at a time, for all results that see it.
-                    for t in 0..seen {
-                        let v = row::<I, K, S, MASKED>(isa, row_at(t), masks);
-                        for r in 0..ROWS {
-                            if t >= r * S && t < r * S + K {
-                                for i in 0..K {
-                                    acc[r] = isa.fma(taps[t - r * S][i], v[i], acc[r]);
-                                }
+                // A row of the input at a time, for all results that see it.
+                for t in 0..seen {
+                    let v = row::<I, K, S, MASKED>(isa, row_at(t), masks);
+                    for r in 0..ROWS {
+                        if t >= r * S && t < r * S + K {
+                            for i in 0..K {
+                                acc[r] = isa.fma(taps[t - r * S][i], v[i], acc[r]);
                             }
                         }
                     }

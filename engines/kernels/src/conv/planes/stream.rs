@@ -1,0 +1,155 @@
+//! Large windows that move by one, down a plane: a row of the input is read once and multiplied by
+//! every row of the taps at once, for all rows of the result that see it. Their sums move on by one
+//! from row to row, so that there are as many as the window has rows, and no more.
+//!
+//! The plane is copied with its borders, a band of rows at a time.
+use super::Plane;
+use crate::scratch::with_scratch;
+use crate::simd::isa::{Isa, Work, dispatch};
+
+/// Numbers of a band with its borders at most, where it has more than one row of results: half of
+/// the first cache.
+const MOST: usize = 6 << 10;
+/// Results of a vector.
+const LANES: usize = 16;
+
+impl Plane<'_> {
+    /// All rows of `out`, by windows of `K` rows and columns that move by one.
+    pub(super) fn stream<const K: usize>(&self, out: &mut [f32]) {
+        let width = self.width;
+        let pitch = width.next_multiple_of(LANES) + K - 1;
+        let rows = out.len() / width;
+        let band = (MOST / pitch).saturating_sub(K - 1).clamp(1, rows.max(1));
+        with_scratch((band + K - 1) * pitch + LANES, |copy| {
+            for (b, out) in out.chunks_mut(band * width).enumerate() {
+                dispatch(Band::<K> { of: self, first: b * band, copy, pitch, out });
+            }
+        });
+    }
+}
+
+/// Rows of results from `first` of the unit on.
+struct Band<'p, 'o, const K: usize> {
+    of: &'p Plane<'p>,
+    first: usize,
+    /// Room for the rows that they see, `pitch` apart.
+    copy: &'p mut [f32],
+    pitch: usize,
+    out: &'o mut [f32],
+}
+
+impl<const K: usize> Work for Band<'_, '_, K> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+        self.copy(isa);
+        let mut j = 0;
+        while j < self.of.width {
+            // Two vectors use each tap twice; where registers are few they would not hold the sums.
+            if NP > 1 && j + LANES < self.of.width {
+                self.column::<I, 2>(isa, j);
+                j += 2 * LANES;
+            } else {
+                self.column::<I, 1>(isa, j);
+                j += LANES;
+            }
+        }
+    }
+}
+
+impl<const K: usize> Band<'_, '_, K> {
+    /// Copies the rows that the windows see, between borders of zeros. A vector may reach beyond its
+    /// row, into what the next one writes.
+    #[inline(always)]
+    fn copy<I: Isa>(&mut self, isa: I) {
+        let ((high, wide), (above, before)) = (self.of.size, self.of.pad);
+        let (top, before) = ((self.of.first + self.first) as isize - above, (before as usize).min(self.pitch));
+        let rows = self.out.len() / self.of.width + K - 1;
+        let zero = isa.splat(0.0);
+        for t in 0..rows {
+            let to = &mut self.copy[t * self.pitch..(t + 1) * self.pitch + LANES];
+            let row = usize::try_from(top + t as isize).ok().filter(|row| *row < high);
+            let row = row.map_or(&[][..], |row| &self.of.x[row * wide..][..wide]);
+            for c in (0..before).step_by(LANES) {
+                put(isa, zero, &mut to[c..]);
+            }
+            for c in (0..self.pitch - before).step_by(LANES) {
+                let from = row.get(c..).unwrap_or_default();
+                let v = match from.first_chunk() {
+                    Some(v) => isa.load(v),
+                    // Not even a load of no lanes: its address may be nobody's, which takes long.
+                    None if from.is_empty() => zero,
+                    // SAFETY: as many numbers as there are.
+                    None => unsafe { isa.load_some(from.as_ptr(), isa.lanes(0, from.len())) },
+                };
+                put(isa, v, &mut to[before + c..]);
+            }
+        }
+    }
+
+    /// The results of `N` vectors of columns from `j` on.
+    #[inline(always)]
+    fn column<I: Isa, const N: usize>(&mut self, isa: I, j: usize) {
+        let p = self.of;
+        let rows = self.out.len() / p.width;
+        let (shift, low, most) = (isa.splat(p.shift), isa.splat(p.limits.0), isa.splat(p.limits.1));
+        let mut some = [isa.lanes(0, LANES); N];
+        for (n, some) in some.iter_mut().enumerate() {
+            *some = isa.lanes(0, (p.width - j - n * LANES).min(LANES));
+        }
+        // Read again for every row of the input: copies in all lanes would not all be registers.
+        let Some(taps) = p.w.as_chunks::<K>().0.first_chunk::<K>() else { return };
+        // Of the results that have seen so many rows.
+        let mut sums = [[isa.splat(0.0); N]; K];
+        for (t, row) in self.copy.chunks_exact(self.pitch).enumerate().take(rows + K - 1) {
+            let row = &row[j..j + N * LANES + K - 1];
+            let mut x = [[isa.splat(0.0); N]; K];
+            for (i, x) in x.iter_mut().enumerate() {
+                for (n, x) in x.iter_mut().enumerate() {
+                    if let Some(v) = row[i + n * LANES..].first_chunk() {
+                        *x = isa.load(v);
+                    }
+                }
+            }
+            for r in 0..K {
+                if r <= t && t - r < rows {
+                    for i in 0..K {
+                        let tap = isa.splat(taps[r][i]);
+                        for n in 0..N {
+                            sums[r][n] = isa.fma(tap, x[i][n], sums[r][n]);
+                        }
+                    }
+                }
+            }
+            if t + 1 >= K {
+                let at = (t + 1 - K) * p.width + j;
+                for (n, v) in sums[K - 1].into_iter().enumerate() {
+                    let at = at + n * LANES;
+                    let mut v = if p.alpha == 1.0 { v } else { isa.mul(v, isa.splat(p.alpha)) };
+                    v = isa.add(v, shift);
+                    if let Some((residual, factor)) = p.residual {
+                        let from = &residual[self.first * p.width + at..];
+                        // SAFETY: the residual has the columns of the result.
+                        v = isa.fma(unsafe { isa.load_some(from.as_ptr(), some[n]) }, isa.splat(factor), v);
+                    }
+                    v = isa.at_most(isa.at_least(v, low), most);
+                    // SAFETY: the columns up to the width are columns of the result.
+                    unsafe { isa.store_some(v, self.out[at..].as_mut_ptr(), some[n]) };
+                }
+            }
+            for r in (1..K).rev() {
+                sums[r] = sums[r - 1];
+            }
+            sums[0] = [isa.splat(0.0); N];
+        }
+    }
+}
+
+/// Sixteen numbers to the start of a row that has as many.
+#[inline(always)]
+fn put<I: Isa>(isa: I, v: I::V, to: &mut [f32]) {
+    if let Some(to) = to.first_chunk_mut() {
+        isa.store(v, to);
+    }
+}
