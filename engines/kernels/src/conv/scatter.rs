@@ -50,14 +50,27 @@ impl Scatter<'_, '_> {
     /// # Errors
     /// None that a planned convolution has.
     pub(crate) fn run(&self, out: &mut Out<'_, f32>) -> Result<(), GemmError> {
+        if self.is_apart() { self.run_apart(out) } else { self.run_sums(out) }
+    }
+
+    /// Whether each place of the result is one of one window.
+    fn is_apart(&self) -> bool {
         let s = self.spec;
-        let ([_, high, wide], [height, width]) = (s.input, self.size);
+        let covered = |axis: usize, size: usize| {
+            let alone = s.kernel[axis] == s.stride[axis] && (s.dilation[axis] == 1 || s.kernel[axis] == 1);
+            alone && s.pad_before[axis] == 0 && size == s.input[axis] * s.kernel[axis]
+        };
+        covered(1, self.size[0]) && covered(2, self.size[1])
+    }
+
+    /// The product, some rows of the input at a time: `f` gets the first of them, their number, and
+    /// for each output channel and each tap what every place of them adds.
+    fn products(&self, mut f: impl FnMut(usize, usize, &[f32])) -> Result<(), GemmError> {
+        let s = self.spec;
+        let [_, high, wide] = s.input;
         let (own, cin, taps) = (s.channels_out / s.groups, s.channels_in / s.groups, s.taps());
         let (group, first) = (self.channels.start / own, self.channels.start % own);
         let block = self.channels.len();
-        let (step, columns) = (s.stride[2], columns(s));
-        let row = step * columns;
-        let mut sums = vec![0.0f32; block * height * row];
         let rows = (PRODUCT / (block * taps * wide).max(1)).clamp(1, high);
         let mut product = vec![0.0f32; block * taps * rows * wide];
         for top in (0..high).step_by(rows) {
@@ -69,6 +82,43 @@ impl Scatter<'_, '_> {
             let gemm = Gemm::new([block * taps, len, cin], a_form, b_form, vec![[a, b]])?;
             let product = &mut product[..block * taps * len];
             gemm.run(0..gemm.units(), self.w, self.x, &Epilogue::default(), &mut Out::new(&mut *product))?;
+            f(top, rows, product);
+        }
+        Ok(())
+    }
+
+    /// Where nothing is added up, what comes of a row of the input is woven into rows of the result.
+    fn run_apart(&self, out: &mut Out<'_, f32>) -> Result<(), GemmError> {
+        let s = self.spec;
+        let ([height, width], wide, [_, down, across]) = (self.size, s.input[2], s.kernel);
+        let mut strip = Vec::new();
+        self.products(|top, rows, product| {
+            strip.resize(rows * down * width, 0.0);
+            let len = rows * wide;
+            for (o, product) in self.channels.clone().zip(product.chunks_exact(down * across * len)) {
+                for (y, to) in strip.chunks_exact_mut(width).enumerate() {
+                    let from = |kx: usize| &product[(y % down * across + kx) * len + y / down * wide..][..wide];
+                    if across == 2 {
+                        weave(from(0), from(1), to);
+                    } else {
+                        (0..across).for_each(|kx| spread(from(kx), across, &mut to[kx..]));
+                    }
+                }
+                let at = ((self.n * s.channels_out + o) * height + top * down) * width;
+                let runs = Runs { count: rows * down, len: width, pitch: width };
+                finish(self.epilogue, o, runs, &mut strip, out, at);
+            }
+        })
+    }
+
+    fn run_sums(&self, out: &mut Out<'_, f32>) -> Result<(), GemmError> {
+        let s = self.spec;
+        let (wide, [height, width], taps) = (s.input[2], self.size, s.taps());
+        let (step, columns) = (s.stride[2], columns(s));
+        let row = step * columns;
+        let mut sums = vec![0.0f32; self.channels.len() * height * row];
+        self.products(|top, rows, product| {
+            let len = rows * wide;
             for (sums, product) in sums.chunks_exact_mut(height * row).zip(product.chunks_exact(taps * len)) {
                 for (tap, product) in product.chunks_exact(len).enumerate() {
                     let (ky, kx) = (tap / s.kernel[2] * s.dilation[1], tap % s.kernel[2] * s.dilation[2]);
@@ -82,7 +132,7 @@ impl Scatter<'_, '_> {
                     }
                 }
             }
-        }
+        })?;
         let mut plane = vec![0.0f32; height * width];
         for (o, sums) in self.channels.clone().zip(sums.chunks_exact(height * row)) {
             for (sums, to) in sums.chunks_exact(row).zip(plane.chunks_exact_mut(width.max(1))) {
