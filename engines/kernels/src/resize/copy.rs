@@ -52,10 +52,11 @@ impl Table {
         Table { lead, along }
     }
 
-    /// Where the input row of an output row begins; `None`: it lies outside.
-    fn source(&self, plan: &Resizing, row: usize) -> Option<usize> {
-        let (mut rest, mut at, mut step) = (row, 0, plan.input_width());
-        for (lead, places) in plan.lead.iter().zip(&self.lead).rev() {
+    /// Where the input rows of an entry of all axes but the rows' own begin; `None`: it lies outside.
+    fn outer(&self, plan: &Resizing, entry: usize) -> Option<usize> {
+        let (last, lead) = plan.lead.split_last()?;
+        let (mut rest, mut at, mut step) = (entry, 0, plan.input_width() * last.from);
+        for (lead, places) in lead.iter().zip(&self.lead).rev() {
             let o = rest % lead.to;
             rest /= lead.to;
             let place = places.get(o).map_or(o, |p| *p as usize);
@@ -70,20 +71,29 @@ impl Table {
 
     pub(super) fn run<T: Elem>(&self, plan: &Resizing, units: Range<usize>, x: &[T], beyond: T, out: &mut Out<'_, T>) {
         let (width, input_width) = (plan.width(), plan.input_width());
-        let mut before = None;
-        for row in units {
-            let source = self.source(plan, row);
-            if before == Some(source) {
-                let (made, to) = out.part((row - 1) * width, 2 * width).split_at_mut(width);
-                to.copy_from_slice(made);
-                continue;
+        let rows = plan.lead.last().map_or(1, |l| l.to);
+        let places = self.lead.last().map_or(&[][..], Vec::as_slice);
+        let (mut before, mut next) = (None, units.start);
+        while next < units.end {
+            let (entry, first) = (next / rows, next % rows);
+            let base = if plan.lead.is_empty() { Some(0) } else { self.outer(plan, entry) };
+            let end = units.end.min((entry + 1) * rows);
+            for (row, o) in (next..end).zip(first..) {
+                let place = places.get(o).map_or(o, |p| *p as usize);
+                let source = base.filter(|_| place != OUTSIDE as usize).map(|base| base + place * input_width);
+                if before == Some(source) {
+                    let (made, to) = out.part((row - 1) * width, 2 * width).split_at_mut(width);
+                    to.copy_from_slice(made);
+                    continue;
+                }
+                before = Some(source);
+                let to = out.part(row * width, width);
+                match source {
+                    None => to.fill(beyond),
+                    Some(at) => self.along.run(plan.inner, &x[at..at + input_width], beyond, to),
+                }
             }
-            before = Some(source);
-            let to = out.part(row * width, width);
-            match source {
-                None => to.fill(beyond),
-                Some(at) => self.along.run(plan.inner, &x[at..at + input_width], beyond, to),
-            }
+            next = end;
         }
     }
 }
