@@ -185,7 +185,7 @@ pub(super) fn improve(
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
         if problem.arena(&best.0) > target {
-            if let Some((arena, offsets)) = tiled(problem, lists, target, budget.tiling)
+            if let Some((arena, offsets)) = tiled(problem, target, budget.tiling)
                 && arena < problem.arena(&best.0)
             {
                 best = (offsets, TILING);
@@ -194,7 +194,7 @@ pub(super) fn improve(
         // What is left to gain behind a good packing is worth a long search only.
         let near = target + target / NEAR;
         if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
-            best = banded(problem, lists, best, target, &budget, watch);
+            best = banded(problem, best, target, &budget, watch);
         }
     }
     if plain && problem.len() > MOST_BLOCKS && problem.arena(&best.0) > target && !(watch.cancel)() {
@@ -249,7 +249,6 @@ fn handed_over(
 /// side. The narrowest beam goes both ways, the others the better one of the two.
 fn banded(
     problem: &Problem,
-    lists: &Neighbours,
     mut best: (Vec<u64>, &'static str),
     target: u64,
     budget: &Budget,
@@ -272,7 +271,7 @@ fn banded(
         // A sweep that goes wrong slows down: it may not take what the others need.
         let most_steps = left / (runs.len() as u64).max(4);
         let run = |&(set, backwards): &(usize, bool)| {
-            let (found, steps) = band_order(problem, lists, &PRICES[set], Way { width, backwards, most_steps });
+            let (found, steps) = band_order(problem, &PRICES[set], Way { width, backwards, most_steps });
             (found.map(|found| (problem.arena(&found), found)), steps, backwards)
         };
         let found: Vec<_> = runs.par_iter().map(run).collect();
