@@ -22,7 +22,6 @@ use crate::options::{Effort, MemoryPolicy, Options};
 use crate::streams::ExecutionOrder;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
-use ge_planners::memory::check_offsets::check_offsets;
 use ge_planners::memory::{AssignOptions, Block, Conflicts, MemoryEffort, Plan, StreamConflicts, StreamUse, Watch};
 use ge_planners::memory::{assign_blocks, peak_holders};
 use ge_plugin_api::device::MemoryKind;
@@ -274,6 +273,7 @@ impl Planner<'_> {
         let blocks = self.blocks(units, symbols);
         let effort = match self.options.memory_effort {
             Effort::Fast => MemoryEffort::Fast,
+            Effort::Default if blocks.len() > SEARCHED_BLOCKS => MemoryEffort::Fast,
             Effort::Default => MemoryEffort::Default,
             Effort::Max => MemoryEffort::Max,
         };
@@ -304,20 +304,9 @@ impl Planner<'_> {
             (_, true) => Some(&gears),
             (_, false) => Some(&streams),
         };
-        // The near-linear assigners first: where they reach the bound, and for graphs so large that
-        // a search would cost more than it gives, nothing else is tried. A search may take its
-        // time, but not in silence, and not against the user's will.
+        // A search may take its time, but not in silence, and not against the user's will.
         let watch = Watch { progress: &ge_plugin::services::report, cancel: &ge_plugin::services::is_cancelled };
-        let plan = |o: &AssignOptions| assign_blocks(&blocks, relation, o, &watch).map_err(internal);
-        let first = plan(&AssignOptions { effort: MemoryEffort::Fast, ..asked })?;
-        let search = match effort {
-            MemoryEffort::Fast => false,
-            MemoryEffort::Default => first.arena > first.lower_bound && blocks.len() <= SEARCHED_BLOCKS,
-            MemoryEffort::Max => first.arena > first.lower_bound,
-        };
-        let made = if search { plan(&asked)? } else { first };
-        check_offsets(&blocks, &made.offsets, made.arena, relation).map_err(internal)?;
-        Ok(made)
+        assign_blocks(&blocks, relation, &asked, &watch).map_err(internal)
     }
 
     /// Outputs that name one buffer pool lie in its bytes (`_buffer_pool_id`, `_buffer_pool_size`;

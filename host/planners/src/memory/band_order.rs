@@ -9,7 +9,8 @@
 
 use super::band_choice::{Arrival, Idle, Prices, Register, Tenant};
 use super::pq_tree::{Leaf, Log, Tree};
-use super::problem::{Neighbours, Problem, narrow};
+use super::problem::{Problem, narrow};
+use super::skyline::stacked_in_order;
 
 /// Groups that one tree follows at one instant.
 const MOST_BRANCHES: usize = 4;
@@ -19,6 +20,8 @@ const MOST_SPLIT: usize = 8;
 const MOST_PAIRS: usize = 20;
 /// Price of two groups at one instant: both match exactly, or one of them.
 const TWO_GROUPS: (u64, u64) = (15, 30);
+/// Steps of a block whose offset follows from the order.
+const STACKED: u64 = 12;
 /// Price of a group that cannot stand together.
 const BROKEN: u64 = 200;
 
@@ -60,7 +63,7 @@ struct Sweep<'a> {
 }
 
 /// Offsets by one sweep, and the steps taken. `None` if they pass `way.most_steps`.
-pub(super) fn band_order(problem: &Problem, lists: &Neighbours, prices: &Prices, way: Way) -> (Option<Vec<u64>>, u64) {
+pub(super) fn band_order(problem: &Problem, prices: &Prices, way: Way) -> (Option<Vec<u64>>, u64) {
     let instants = problem.stretches() + 1;
     let (mut begins, mut ends) = (vec![Vec::new(); instants], vec![Vec::new(); instants]);
     for at in 0..problem.len() {
@@ -105,28 +108,14 @@ pub(super) fn band_order(problem: &Problem, lists: &Neighbours, prices: &Prices,
     for state in beam {
         let mut nominal = vec![0; problem.len()];
         state.tree.unfold(&mut sweep.log, &mut nominal);
-        let offsets = stacked_in_order(problem, lists, &nominal);
-        sweep.steps += lists.len() as u64 / 8;
+        let offsets = stacked_in_order(problem, &nominal);
+        sweep.steps += STACKED * problem.len() as u64;
         let arena = problem.arena(&offsets);
         if best.as_ref().is_none_or(|(least, _)| arena < *least) {
             best = Some((arena, offsets));
         }
     }
     (best.map(|(_, offsets)| offsets), sweep.steps)
-}
-
-/// Each block on the highest of its neighbours that stand below it.
-pub(super) fn stacked_in_order(problem: &Problem, lists: &Neighbours, nominal: &[u64]) -> Vec<u64> {
-    let mut order: Vec<u32> = (0..narrow(problem.len())).collect();
-    order.sort_by_key(|&at| (nominal[at as usize], at));
-    let (mut offsets, mut placed) = (vec![0_u64; problem.len()], vec![false; problem.len()]);
-    for &at in &order {
-        let at = at as usize;
-        let below = lists.of(at).iter().map(|&other| other as usize).filter(|&other| placed[other]);
-        offsets[at] = below.map(|other| offsets[other] + problem.size[other]).max().unwrap_or(0);
-        placed[at] = true;
-    }
-    offsets
 }
 
 impl<'a> Sweep<'a> {
@@ -309,9 +298,8 @@ mod tests {
         };
         let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
         let problem = Problem::new(&blocks, true).expect("a problem");
-        let lists = problem.neighbours(&blocks, None).expect("lists");
         let way = Way { width, backwards, most_steps: u64::MAX };
-        let (units, steps) = band_order(&problem, &lists, &PRICES[0], way);
+        let (units, steps) = band_order(&problem, &PRICES[0], way);
         assert!(steps > 0);
         let units = units.expect("a sweep always ends");
         let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();

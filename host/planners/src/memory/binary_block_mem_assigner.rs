@@ -94,6 +94,35 @@ fn ranges(problem: &Problem) -> Vec<u64> {
     ceilings
 }
 
+/// Ranks that may still be taken. A closed rank points on, so that a run of them is passed at once.
+struct Open {
+    next: Vec<usize>,
+}
+
+impl Open {
+    /// Ranks from 0, each open or not.
+    fn new(ranks: impl Iterator<Item = bool>) -> Self {
+        let next = ranks.enumerate().map(|(rank, is_open)| if is_open { rank } else { rank + 1 });
+        let mut next: Vec<usize> = next.collect();
+        next.push(next.len());
+        Self { next }
+    }
+
+    fn close(&mut self, rank: usize) {
+        self.next[rank] = self.next[rank].max(rank + 1);
+    }
+
+    /// The first open rank from `rank` on, or one past the last.
+    fn first_from(&mut self, mut rank: usize) -> usize {
+        while self.next[rank] != rank {
+            // Halves the way for whoever comes next.
+            self.next[rank] = self.next[self.next[rank]];
+            rank = self.next[rank];
+        }
+        rank
+    }
+}
+
 /// Level 2: largest memory first, each takes into itself those smaller ones whose lives miss its
 /// own members and those of all that it lies in; side by side, and again inside.
 fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBlock]) -> Option<Vec<u64>> {
@@ -103,6 +132,9 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
         let begin = shared.members.first().map(|&member| problem.lower[member as usize]);
         (std::cmp::Reverse(shared.size), begin, at)
     });
+    // Larger memory stands before smaller: what is too large for a place is passed at once.
+    let sizes: Vec<u64> = order.iter().map(|&at| memory[at as usize].size).collect();
+    let mut open = Open::new(order.iter().map(|&at| memory[at as usize].reuse));
     let mut base: Vec<Option<u64>> = vec![None; memory.len()];
     let mut steps = 0_u64;
     let mut top = 0_u64;
@@ -111,6 +143,7 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
             continue;
         }
         base[root as usize] = Some(top);
+        open.close(rank);
         let own = memory[root as usize].size;
         top = top.checked_add(own).filter(|top| top.checked_mul(problem.unit).is_some())?;
         if !memory[root as usize].reuse {
@@ -119,23 +152,20 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
         // Explicit stack: the memory, the rank to look on from, room used up by its children.
         let mut stack = vec![(root, rank + 1, 0_u64)];
         while let Some((parent, mut next, mut used)) = stack.pop() {
-            while next < order.len() && steps < PACKING_STEPS {
-                let child = order[next];
-                next += 1;
+            let room = memory[parent as usize].size - used;
+            next += sizes[next..].partition_point(|&size| size > room);
+            while steps < PACKING_STEPS {
+                let at = open.first_from(next);
+                let Some(&child) = order.get(at) else { break };
+                next = at + 1;
                 let candidate = &memory[child as usize];
-                if base[child as usize].is_some()
-                    || !candidate.reuse
-                    || candidate.size > memory[parent as usize].size - used
-                {
-                    continue;
-                }
                 let within = stack.iter().map(|&(outer, _, _)| outer).chain([parent]);
                 let fits = within
                     .into_iter()
                     .all(|outer| apart(problem, neighbours, &memory[outer as usize], candidate, &mut steps));
                 if fits {
-                    let at = base[parent as usize].unwrap_or(0) + used;
-                    base[child as usize] = Some(at);
+                    base[child as usize] = Some(base[parent as usize].unwrap_or(0) + used);
+                    open.close(at);
                     used += candidate.size;
                     stack.push((parent, next, used));
                     if stack.len() < DEEPEST {

@@ -23,6 +23,9 @@ const LISTED_PAIRS_FAST: usize = 4_000_000;
 /// The same at effort `max`.
 const LISTED_PAIRS_MAX: usize = 60_000_000;
 
+/// Assigners with lists that run side by side before anybody looks at what they found.
+const SIDE_BY_SIDE: usize = 2;
+
 /// The assigner that runs the others.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HybridMemAssigner {
@@ -45,10 +48,13 @@ enum Assigner {
 const FIRST: Assigner = Assigner::Binary(BinaryBlockMemAssigner::DEFAULT);
 
 impl Assigner {
-    const OURS: [Self; 9] = [
+    const SWEEPS: [Self; 3] = [
         Self::Sweep(SweepOrder::Size, "sweep-by-size"),
         Self::Sweep(SweepOrder::Lifetime, "sweep-by-lifetime"),
         Self::Sweep(SweepOrder::Companion, "sweep-by-companion"),
+    ];
+
+    const GREEDY: [Self; 6] = [
         Self::Greedy(Order::Size, Fit::Best, "greedy-by-size"),
         Self::Greedy(Order::Size, Fit::First, "greedy-by-size-first-fit"),
         Self::Greedy(Order::Lifetime, Fit::Best, "greedy-by-lifetime"),
@@ -56,6 +62,9 @@ impl Assigner {
         Self::Greedy(Order::Load, Fit::Best, "greedy-by-load"),
         Self::Greedy(Order::Load, Fit::First, "greedy-by-load-first-fit"),
     ];
+
+    /// Greedy assigners that go by size alone: the first of them.
+    const BY_SIZE: usize = 2;
 
     /// Whether it can work on the problem at all.
     fn serves(self, problem: &Problem, neighbours: Option<&Neighbours>) -> bool {
@@ -101,12 +110,18 @@ impl HybridMemAssigner {
             return finish(blocks, conflicts, &problem, (Vec::new(), "none"), lower_bound);
         }
         stop(watch)?;
-        // A plan at the bound is the smallest there is, and this assigner wins ties: nobody else has
-        // to run, and pairs that live together need not be listed.
+        // A plan at the bound is the smallest there is: nobody else has to run, and those who need
+        // no lists of the pairs that live together come first.
         let is_plain = conflicts.is_none() && !problem.pinned();
-        let first = if is_plain { FIRST.run(&problem, None) } else { None };
-        if let Some(first) = first.as_ref().filter(|(offsets, _)| problem.arena(offsets) <= problem.bound) {
-            return finish(blocks, conflicts, &problem, first.clone(), lower_bound);
+        let mut best = None;
+        if is_plain {
+            for group in self.unlisted() {
+                best = least(&problem, best, &group, None);
+                if let Some(best) = best.as_ref().filter(|(offsets, _)| problem.arena(offsets) <= problem.bound) {
+                    return finish(blocks, conflicts, &problem, best.clone(), lower_bound);
+                }
+                stop(watch)?;
+            }
         }
         let most_pairs = match self.options.effort {
             MemoryEffort::Max => LISTED_PAIRS_MAX,
@@ -116,8 +131,25 @@ impl HybridMemAssigner {
         let listed = conflicts.is_some() || problem.pinned() || problem.pairs_by_interval() <= most_pairs;
         let neighbours = if listed { Some(problem.neighbours(blocks, conflicts)?) } else { None };
         check_pins(blocks, &problem, neighbours.as_ref())?;
-        stop(watch)?;
-        let best = self.starts(&problem, neighbours.as_ref(), first)?;
+        if !is_plain {
+            for group in self.unlisted() {
+                best = least(&problem, best, &group, neighbours.as_ref());
+            }
+        }
+        if let (true, Some(lists), Some((offsets, _))) = (is_plain, neighbours.as_ref(), best.as_ref())
+            && let Some(found) = search::at_once(&problem, lists, problem.arena(offsets), &self.options)
+        {
+            return finish(blocks, conflicts, &problem, found, lower_bound);
+        }
+        for group in self.listed(&problem) {
+            if best.as_ref().is_some_and(|(offsets, _)| problem.arena(offsets) <= problem.bound) {
+                break;
+            }
+            stop(watch)?;
+            best = least(&problem, best, group, neighbours.as_ref());
+        }
+        // Pins and blocks without lists leave greedy or sweep: one always serves.
+        let best = best.ok_or(AssignError::TooMany { what: "blocks", count: problem.len() })?;
         stop(watch)?;
         let best = match neighbours {
             Some(lists) if self.options.effort != MemoryEffort::Fast => {
@@ -129,39 +161,39 @@ impl HybridMemAssigner {
         finish(blocks, conflicts, &problem, best, lower_bound)
     }
 
-    /// All assigners that need no start, side by side; `first` is what [`FIRST`] found already.
-    fn starts(
-        &self,
-        problem: &Problem,
-        neighbours: Option<&Neighbours>,
-        first: Option<Candidate>,
-    ) -> Result<Candidate, AssignError> {
-        let mut assigners = if first.is_some() { Vec::new() } else { vec![FIRST] };
-        assigners.push(Assigner::Max);
+    /// Groups of assigners that need no lists of the pairs that live together where intervals say
+    /// who does.
+    fn unlisted(&self) -> [Vec<Assigner>; 2] {
+        let mut others = vec![Assigner::Max];
         if self.options.memory_priority {
-            assigners.extend(BinaryBlockMemAssigner::MEMORY_PRIORITY.map(Assigner::Binary));
+            others.extend(BinaryBlockMemAssigner::MEMORY_PRIORITY.map(Assigner::Binary));
         }
-        assigners.extend(Assigner::OURS);
+        others.extend(Assigner::SWEEPS);
+        [vec![FIRST], others]
+    }
+
+    /// Groups of assigners that need them.
+    fn listed(&self, problem: &Problem) -> impl Iterator<Item = &'static [Assigner]> {
         // Where memory is handed over exactly, the searches start from that: what costs most of the
         // time here and gains least is left to `max`.
         let is_large = problem.len() > search::SMALL && problem.by_interval && !problem.pinned();
-        if self.options.effort == MemoryEffort::Default && is_large && exact_share(problem) >= search::WORTH_A_SWEEP {
-            let is_dear = |assigner: &Assigner| {
-                matches!(assigner, Assigner::Greedy(Order::Lifetime | Order::Area | Order::Load, ..))
-            };
-            assigners.retain(|assigner| !is_dear(assigner));
-        }
-        let found: Vec<Option<Candidate>> = assigners
-            .par_iter()
-            .map(|assigner| if assigner.serves(problem, neighbours) { assigner.run(problem, neighbours) } else { None })
-            .collect();
-        first
-            .into_iter()
-            .chain(found.into_iter().flatten())
-            .min_by_key(|(offsets, _)| problem.arena(offsets))
-            // Pins and blocks without lists leave greedy or sweep: one always serves.
-            .ok_or(AssignError::TooMany { what: "blocks", count: problem.len() })
+        let is_exact = is_large && exact_share(problem) >= search::WORTH_A_SWEEP;
+        let is_short = self.options.effort == MemoryEffort::Default && is_exact;
+        Assigner::GREEDY[..if is_short { Assigner::BY_SIZE } else { Assigner::GREEDY.len() }].chunks(SIDE_BY_SIDE)
     }
+}
+
+/// The least of `best` and what the assigners of a group find side by side; the first of those that
+/// are as small.
+fn least(
+    problem: &Problem,
+    best: Option<Candidate>,
+    group: &[Assigner],
+    neighbours: Option<&Neighbours>,
+) -> Option<Candidate> {
+    let serving = group.par_iter().filter(|assigner| assigner.serves(problem, neighbours));
+    let found: Vec<Option<Candidate>> = serving.map(|assigner| assigner.run(problem, neighbours)).collect();
+    best.into_iter().chain(found.into_iter().flatten()).min_by_key(|(offsets, _)| problem.arena(offsets))
 }
 
 fn stop(watch: &Watch<'_>) -> Result<(), AssignError> {

@@ -39,6 +39,7 @@ mod pq_tree;
 mod problem;
 mod search;
 mod separate;
+mod skyline;
 mod sweep;
 mod tiling;
 

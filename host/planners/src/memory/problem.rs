@@ -2,7 +2,7 @@
 //! indices of the instants that occur, and for each block those that live together with it.
 
 use super::block::{AssignError, Block};
-use super::conflicts::{Conflicts, IntervalConflicts};
+use super::conflicts::Conflicts;
 use super::lower_bound::{lower_bound, rounded_size};
 
 /// Pairs of blocks that live together which the planner holds at most (8 bytes each).
@@ -203,6 +203,16 @@ impl Problem {
         blocks: &[Block],
         conflicts: Option<&dyn Conflicts>,
     ) -> Result<Neighbours, AssignError> {
+        let Some(relation) = conflicts else {
+            let pairs = self.pairs_by_interval();
+            if pairs > MOST_PAIRS {
+                return Err(AssignError::TooMany { what: "pairs that live together", count: pairs });
+            }
+            return Ok(Neighbours::by_interval(self));
+        };
+        if relation.blocks() != blocks.len() {
+            return Err(AssignError::RelationSize { relation: relation.blocks(), blocks: blocks.len() });
+        }
         let mut place = vec![u32::MAX; blocks.len()];
         for (at, &origin) in self.origin.iter().enumerate() {
             place[origin] = narrow(at);
@@ -220,22 +230,14 @@ impl Problem {
             }
             true
         };
-        match conflicts {
-            None => IntervalConflicts::new(blocks).each_pair(&mut visit),
-            Some(relation) => {
-                if relation.blocks() != blocks.len() {
-                    return Err(AssignError::RelationSize { relation: relation.blocks(), blocks: blocks.len() });
-                }
-                relation.each_pair(&mut |a, b| {
-                    // Those without reuse are added below, against all others.
-                    if blocks[a].reuse && blocks[b].reuse { visit(a, b) } else { true }
-                });
-                for (a, _) in blocks.iter().enumerate().filter(|(_, block)| !block.reuse) {
-                    for (b, other) in blocks.iter().enumerate() {
-                        if (other.reuse || b > a) && b != a && !visit(a, b) {
-                            break;
-                        }
-                    }
+        relation.each_pair(&mut |a, b| {
+            // Those without reuse are added below, against all others.
+            if blocks[a].reuse && blocks[b].reuse { visit(a, b) } else { true }
+        });
+        for (a, _) in blocks.iter().enumerate().filter(|(_, block)| !block.reuse) {
+            for (b, other) in blocks.iter().enumerate() {
+                if (other.reuse || b > a) && b != a && !visit(a, b) {
+                    break;
                 }
             }
         }
@@ -247,6 +249,55 @@ impl Problem {
 }
 
 impl Neighbours {
+    /// Work is in proportion to the lists: they are written without sorting and without pairs.
+    fn by_interval(problem: &Problem) -> Self {
+        let count = problem.len();
+        let mut order: Vec<u32> = (0..narrow(count)).collect();
+        order.sort_by_key(|&at| (problem.lower[at as usize], at));
+        // How many begin before each instant, and how many end until then.
+        let (mut begun, mut ended) = (vec![0_usize; problem.stretches() + 2], vec![0_usize; problem.stretches() + 1]);
+        for at in 0..count {
+            begun[problem.lower[at] as usize + 1] += 1;
+            ended[problem.upper[at] as usize] += 1;
+        }
+        for instant in 1..=problem.stretches() {
+            begun[instant] += begun[instant - 1];
+            ended[instant] += ended[instant - 1];
+        }
+        let mut start = vec![0_usize; count + 1];
+        for at in 0..count {
+            let together = begun[problem.upper[at] as usize] - ended[problem.lower[at] as usize] - 1;
+            start[at + 1] = start[at] + together;
+        }
+        // By begin of life: those before that still live, then all that begin during the life, who
+        // stand side by side in the order.
+        let mut others = vec![0_u32; start[count]];
+        let mut live: Vec<u32> = Vec::new();
+        for (rank, &at) in order.iter().enumerate() {
+            let block = at as usize;
+            live.retain(|&other| problem.upper[other as usize] > problem.lower[block]);
+            let (before, behind) = others[start[block]..start[block + 1]].split_at_mut(live.len());
+            before.copy_from_slice(&live);
+            behind.copy_from_slice(&order[rank + 1..begun[problem.upper[block] as usize]]);
+            live.push(at);
+        }
+        let lists = Self { start, others };
+        if order.is_sorted() { lists } else { lists.ascending() }
+    }
+
+    /// The same lists, each ascending: a block joins the lists of all its own in its turn.
+    fn ascending(self) -> Self {
+        let mut next = self.start.clone();
+        let mut others = vec![0_u32; self.others.len()];
+        for at in 0..self.start.len() - 1 {
+            for &other in self.of(at) {
+                others[next[other as usize]] = narrow(at);
+                next[other as usize] += 1;
+            }
+        }
+        Self { start: self.start, others }
+    }
+
     fn from_pairs(blocks: usize, pairs: &[(u32, u32)]) -> Self {
         let mut start = vec![0_usize; blocks + 1];
         for &(a, b) in pairs {
@@ -264,10 +315,7 @@ impl Neighbours {
             others[next[b as usize]] = a;
             next[b as usize] += 1;
         }
-        for at in 0..blocks {
-            others[start[at]..start[at + 1]].sort_unstable();
-        }
-        Self { start, others }
+        Self { start, others }.ascending()
     }
 }
 
@@ -283,4 +331,38 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+    use crate::memory::{Block, Buffer, IntervalConflicts};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_ascending_with_all_that_live_together_and_no_other(
+            lives in prop::collection::vec((0_u64..30, 1_u64..12, 0_u64..3, prop::bool::weighted(0.9)), 1..50),
+            in_order in prop::bool::ANY,
+        ) {
+            let mut lives = lives;
+            if in_order {
+                lives.sort_unstable();
+            }
+            let block = |(id, &(lower, long, size, reuse)): (usize, &(u64, u64, u64, bool))| {
+                Block { reuse, ..Block::from(&Buffer { id: id as u64, lower, upper: lower + long, size, align: 1 }) }
+            };
+            let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let relation = IntervalConflicts::new(&blocks);
+            let lists = problem.neighbours(&blocks, None).expect("lists");
+            let from_pairs = problem.neighbours(&blocks, Some(&relation)).expect("lists");
+            for at in 0..problem.len() {
+                let meets = |other: &usize| *other != at && problem.meet(at, *other);
+                let expected: Vec<u32> = (0..problem.len()).filter(meets).map(super::narrow).collect();
+                prop_assert_eq!(lists.of(at), &expected);
+                prop_assert_eq!(from_pairs.of(at), &expected);
+            }
+        }
+    }
 }

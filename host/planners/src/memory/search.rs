@@ -10,7 +10,7 @@ use super::clique::heavy_group;
 use super::exact::{MOST_BLOCKS, Outcome, exact};
 use super::greedy::{Fit, Order, ordered, place_rest};
 use super::hand_over::{exact_share, hand_over};
-use super::hot::{self, hot};
+use super::hot::{self, briefly_hot, hot};
 use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
 use super::tiling::{Effort, tiled};
@@ -42,6 +42,8 @@ struct Budget {
 
 /// Share of exact hand-overs, in parts of 100, from which that packing is tried.
 pub(super) const WORTH_A_SWEEP: usize = 25;
+/// The part of the steps around the fullest stretches that may be taken before all others.
+const AT_ONCE: u64 = 8;
 /// Steps of the exact search that comes before all others.
 const SHORT_SEARCH: u64 = 400_000_000;
 /// Leaves that the sweeps before it may look at.
@@ -146,6 +148,29 @@ impl Budget {
     }
 }
 
+/// A plan within the target by the default effort for little, before anybody else looks at lists:
+/// most large networks are full at a few places only. For plain problems.
+pub(super) fn at_once(
+    problem: &Problem,
+    lists: &Neighbours,
+    arena: u64,
+    options: &AssignOptions,
+) -> Option<(Vec<u64>, &'static str)> {
+    if options.effort != MemoryEffort::Default || problem.len() <= MOST_BLOCKS {
+        return None;
+    }
+    let target = target(problem, options);
+    let effort = Budget::new(options.effort, problem, arena, target).hot;
+    let effort = hot::Effort { steps: effort.steps / AT_ONCE, ..effort };
+    Some((briefly_hot(problem, lists, target, arena, effort)?, HOT))
+}
+
+/// What nobody need go below.
+fn target(problem: &Problem, options: &AssignOptions) -> u64 {
+    let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
+    problem.bound.max(wanted).max(problem.pinned_top())
+}
+
 /// The best of the start and what the searches find from it.
 pub(super) fn improve(
     problem: &Problem,
@@ -154,8 +179,7 @@ pub(super) fn improve(
     options: &AssignOptions,
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
-    let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
-    let mut target = problem.bound.max(wanted).max(problem.pinned_top());
+    let mut target = target(problem, options);
     let mut best = start;
     let arena = problem.arena(&best.0);
     if arena <= target {
@@ -185,7 +209,7 @@ pub(super) fn improve(
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
         if problem.arena(&best.0) > target {
-            if let Some((arena, offsets)) = tiled(problem, lists, target, budget.tiling)
+            if let Some((arena, offsets)) = tiled(problem, target, budget.tiling)
                 && arena < problem.arena(&best.0)
             {
                 best = (offsets, TILING);
@@ -194,7 +218,7 @@ pub(super) fn improve(
         // What is left to gain behind a good packing is worth a long search only.
         let near = target + target / NEAR;
         if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
-            best = banded(problem, lists, best, target, &budget, watch);
+            best = banded(problem, best, target, &budget, watch);
         }
     }
     if plain && problem.len() > MOST_BLOCKS && problem.arena(&best.0) > target && !(watch.cancel)() {
@@ -249,7 +273,6 @@ fn handed_over(
 /// side. The narrowest beam goes both ways, the others the better one of the two.
 fn banded(
     problem: &Problem,
-    lists: &Neighbours,
     mut best: (Vec<u64>, &'static str),
     target: u64,
     budget: &Budget,
@@ -272,7 +295,7 @@ fn banded(
         // A sweep that goes wrong slows down: it may not take what the others need.
         let most_steps = left / (runs.len() as u64).max(4);
         let run = |&(set, backwards): &(usize, bool)| {
-            let (found, steps) = band_order(problem, lists, &PRICES[set], Way { width, backwards, most_steps });
+            let (found, steps) = band_order(problem, &PRICES[set], Way { width, backwards, most_steps });
             (found.map(|found| (problem.arena(&found), found)), steps, backwards)
         };
         let found: Vec<_> = runs.par_iter().map(run).collect();

@@ -15,6 +15,8 @@ use part::{ORDERS, Part};
 
 /// Live sums from which on a stretch of time counts as full, in parts of 100 of the greatest.
 const FULL: [u64; 11] = [97, 95, 92, 90, 85, 80, 70, 60, 45, 30, 0];
+/// Live sums from which on a stretch of time is nearly full, in parts of 100 of the greatest.
+const NEARLY_FULL: u64 = 70;
 /// How long a full stretch of time counts; others count 1.
 const FULL_STRETCH: u64 = 1000;
 /// Blocks that are packed by themselves at most.
@@ -23,6 +25,8 @@ const MOST_IN_PART: usize = 2000;
 const MOST_JOINS: usize = 60;
 /// How many may join at once, in parts of 100 of those that are there.
 const MOST_JOINING: usize = 10;
+/// Orders that are tried side by side before anybody looks at what they gave.
+const SIDE_BY_SIDE: usize = 2;
 /// Offset of a block that is still to be placed.
 const NOT_YET: u64 = u64::MAX;
 
@@ -61,29 +65,15 @@ struct Hunt<'a> {
     round: u64,
     /// All blocks in each of [`ORDERS`].
     orders: Vec<Vec<u32>>,
+    /// In the brief round: whether a block lives where it is nearly full.
+    near: Option<Vec<bool>>,
     found: Hot,
 }
 
 /// Places the blocks of full stretches within capacities from `target` up to below `arena`, with
 /// searches of at most `effort.steps` together, and the others around them. For plain problems.
 pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64, effort: Effort) -> Hot {
-    let (peaks, live) = (peak_load(problem), live_sums(problem));
-    let mut parts: Vec<(Part, Vec<u64>)> = Vec::new();
-    for full in FULL {
-        let least = problem.bound / 100 * full;
-        let blocks: Vec<u32> = (0..narrow(problem.len())).filter(|&at| peaks[at as usize] >= least).collect();
-        // Where most blocks live in full stretches, they are no few.
-        if blocks.len() > if parts.is_empty() { MOST_BLOCKS } else { MOST_IN_PART } {
-            break;
-        }
-        if parts.last().is_none_or(|(part, _)| part.blocks.len() < blocks.len()) {
-            let times = full_times(&live, least);
-            parts.extend(Part::new(problem, &times, blocks).map(|part| (part, times)));
-        }
-    }
-    let found = Hot { best: None, proven: target };
-    let orders = ORDERS.par_iter().map(|&(order, _)| ordered(problem, order)).collect();
-    let mut hunt = Hunt { problem, lists, arena, effort, round: 0, orders, found };
+    let (mut hunt, parts) = Hunt::new(problem, lists, target, arena, effort);
     for round in 0..effort.rounds {
         let share = 1 << (2 * (effort.rounds - 1 - round));
         hunt.round = round;
@@ -97,6 +87,22 @@ pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64
     hunt.found
 }
 
+/// The same in one round for little: what lives where it is never nearly full is placed once, last.
+/// A plan within `target`, if one is found.
+pub(super) fn briefly_hot(
+    problem: &Problem,
+    lists: &Neighbours,
+    target: u64,
+    arena: u64,
+    effort: Effort,
+) -> Option<Vec<u64>> {
+    let (mut hunt, parts) = Hunt::new(problem, lists, target, arena, effort);
+    let least = problem.bound / 100 * NEARLY_FULL;
+    hunt.near = Some(peak_load(problem).iter().map(|&peak| peak >= least).collect());
+    hunt.all(&parts);
+    hunt.found.best.filter(|(arena, _)| *arena <= target).map(|(_, offsets)| offsets)
+}
+
 /// A time for each instant in which full stretches count most: who lives there for long, is placed
 /// first.
 fn full_times(live: &[u64], least: u64) -> Vec<u64> {
@@ -108,7 +114,34 @@ fn full_times(live: &[u64], least: u64) -> Vec<u64> {
     times
 }
 
-impl Hunt<'_> {
+impl<'a> Hunt<'a> {
+    /// Before any search, with the parts to be packed one after the other and the times of each.
+    fn new(
+        problem: &'a Problem,
+        lists: &'a Neighbours,
+        target: u64,
+        arena: u64,
+        effort: Effort,
+    ) -> (Self, Vec<(Part, Vec<u64>)>) {
+        let (peaks, live) = (peak_load(problem), live_sums(problem));
+        let mut parts: Vec<(Part, Vec<u64>)> = Vec::new();
+        for full in FULL {
+            let least = problem.bound / 100 * full;
+            let blocks: Vec<u32> = (0..narrow(problem.len())).filter(|&at| peaks[at as usize] >= least).collect();
+            // Where most blocks live in full stretches, they are no few.
+            if blocks.len() > if parts.is_empty() { MOST_BLOCKS } else { MOST_IN_PART } {
+                break;
+            }
+            if parts.last().is_none_or(|(part, _)| part.blocks.len() < blocks.len()) {
+                let times = full_times(&live, least);
+                parts.extend(Part::new(problem, &times, blocks).map(|part| (part, times)));
+            }
+        }
+        let found = Hot { best: None, proven: target };
+        let orders = ORDERS.par_iter().map(|&(order, _)| ordered(problem, order)).collect();
+        (Self { problem, lists, arena, effort, round: 0, orders, near: None, found }, parts)
+    }
+
     fn least_arena(&self) -> u64 {
         self.found.best.as_ref().map_or(self.arena, |(arena, _)| *arena)
     }
@@ -178,25 +211,72 @@ impl Hunt<'_> {
 
     /// Places all others around the blocks placed already, and gives those above the capacity.
     fn around(&mut self, placed: &[u64], capacity: u64) -> Vec<u32> {
+        match self.near.take() {
+            Some(near) => {
+                let high = self.briefly_around(&near, placed, capacity);
+                self.near = Some(near);
+                high
+            }
+            None => self.fully_around(placed, capacity),
+        }
+    }
+
+    /// First those that live where it is nearly full, and all others only if these find room.
+    fn briefly_around(&mut self, near: &[bool], placed: &[u64], capacity: u64) -> Vec<u32> {
         let problem = self.problem;
-        let plans = self.orders.par_iter().zip(ORDERS).map(|(order, (_, fit))| {
-            let offsets = place_rest(problem, self.lists, placed.to_vec(), order, fit);
-            (problem.arena(&offsets), offsets)
-        });
-        let plans: Vec<(u64, Vec<u64>)> = plans.collect();
-        let high = |offsets: &[u64]| -> Vec<u32> {
+        let mut least: Option<(Vec<u32>, Vec<u64>)> = None;
+        for (order, (_, fit)) in self.orders.iter().zip(ORDERS) {
+            let order: Vec<u32> = order.iter().copied().filter(|&at| near[at as usize]).collect();
+            let offsets = place_rest(problem, self.lists, placed.to_vec(), &order, fit);
             let is_high = |&at: &u32| offsets[at as usize] + problem.size[at as usize] > capacity;
-            (0..narrow(problem.len())).filter(is_high).collect()
-        };
-        let least = plans.iter().map(|(_, offsets)| high(offsets)).min_by_key(Vec::len).unwrap_or_default();
+            let high: Vec<u32> = order.into_iter().filter(is_high).collect();
+            if least.as_ref().is_none_or(|(least, _)| high.len() < least.len()) {
+                least = Some((high, offsets));
+            }
+            if least.as_ref().is_some_and(|(high, _)| high.is_empty()) {
+                break;
+            }
+        }
+        let Some((high, offsets)) = least else { return Vec::new() };
+        if !high.is_empty() {
+            return high;
+        }
+        let offsets = place_rest(problem, self.lists, offsets, &self.orders[0], ORDERS[0].1);
+        let high = high_above(problem, &offsets, capacity);
+        let found = [(problem.arena(&offsets), offsets)];
+        self.found.best = self.found.best.take().into_iter().chain(found).min_by_key(|(arena, _)| *arena);
+        high
+    }
+
+    fn fully_around(&mut self, placed: &[u64], capacity: u64) -> Vec<u32> {
+        let problem = self.problem;
+        let mut plans: Vec<(u64, Vec<u64>)> = Vec::new();
+        for (orders, fits) in self.orders.chunks(SIDE_BY_SIDE).zip(ORDERS.chunks(SIDE_BY_SIDE)) {
+            plans.par_extend(orders.par_iter().zip(fits).map(|(order, &(_, fit))| {
+                let offsets = place_rest(problem, self.lists, placed.to_vec(), order, fit);
+                (problem.arena(&offsets), offsets)
+            }));
+            // No other order gives less.
+            if plans.iter().any(|(arena, _)| *arena <= self.found.proven) {
+                break;
+            }
+        }
+        let high = plans.iter().map(|(_, offsets)| high_above(problem, offsets, capacity));
+        let least = high.min_by_key(Vec::len).unwrap_or_default();
         self.found.best = self.found.best.take().into_iter().chain(plans).min_by_key(|(arena, _)| *arena);
         least
     }
 }
 
+/// The blocks that end above a capacity.
+fn high_above(problem: &Problem, offsets: &[u64], capacity: u64) -> Vec<u32> {
+    let is_high = |&at: &u32| offsets[at as usize] + problem.size[at as usize] > capacity;
+    (0..narrow(problem.len())).filter(is_high).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Effort, hot};
+    use super::{Effort, briefly_hot, hot};
     use crate::memory::check_offsets::check_offsets;
     use crate::memory::problem::Problem;
     use crate::memory::separate::Dice;
@@ -228,6 +308,17 @@ mod tests {
         (arena * problem.unit, found.proven * problem.unit)
     }
 
+    /// Arena of the brief plan, if there is one, after it was checked.
+    fn briefly_planned(blocks: &[Block]) -> Option<u64> {
+        let problem = Problem::new(blocks, true).expect("a problem");
+        let lists = problem.neighbours(blocks, None).expect("lists");
+        let units = briefly_hot(&problem, &lists, problem.bound, u64::MAX, EFFORT)?;
+        let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
+        let arena = problem.arena(&units) * problem.unit;
+        assert_eq!(check_offsets(blocks, &offsets, arena, None), Ok(()));
+        Some(arena)
+    }
+
     #[test]
     fn a_full_stretch_among_many_that_are_not_is_packed_whole() {
         for seed in 1..=5 {
@@ -239,6 +330,7 @@ mod tests {
                 blocks.push(block(id, lower, lower + 1 + dice.roll() % 20_000, 1 + dice.roll() % (HEIGHT / 12)));
             }
             assert_eq!(planned(&blocks), (HEIGHT, HEIGHT), "seed {seed}");
+            assert_eq!(briefly_planned(&blocks), Some(HEIGHT), "seed {seed}");
         }
     }
 
@@ -251,6 +343,9 @@ mod tests {
                 lives.iter().enumerate().map(|(id, &(at, long, size))| block(id, at, at + long, size)).collect();
             let (arena, proven) = planned(&blocks);
             prop_assert!(proven <= arena);
+            if let Some(brief) = briefly_planned(&blocks) {
+                prop_assert!(brief == proven);
+            }
         }
     }
 }

@@ -16,10 +16,11 @@ mod rules;
 use rayon::prelude::*;
 
 use super::band_choice::PRICES;
-use super::band_order::{Way, band_order, stacked_in_order};
+use super::band_order::{Way, band_order};
 use super::block::Block;
-use super::problem::{Neighbours, Problem, narrow};
+use super::problem::{Problem, narrow};
 use super::separate::Dice;
+use super::skyline::stacked_in_order;
 use idle::with_idle;
 use pieces::Pieces;
 use retry::retry;
@@ -65,13 +66,12 @@ struct Rest {
     /// Pieces that are no part of another.
     whole: Vec<u32>,
     problem: Problem,
-    lists: Neighbours,
     /// Which of several lists of pieces they are in.
     list: usize,
 }
 
 /// The best plan and its arena; none for more blocks than `effort` allows.
-pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: Effort) -> Option<(u64, Vec<u64>)> {
+pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort) -> Option<(u64, Vec<u64>)> {
     if problem.len() > effort.most_blocks {
         return None;
     }
@@ -96,7 +96,7 @@ pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: 
     let mut all = vec![pieces];
     let mut best = None;
     if let Some(&first) = effort.bands.first() {
-        best = banded(problem, lists, (&all, &rests), first, effort.band_steps);
+        best = banded(problem, (&all, &rests), first, effort.band_steps);
     }
     if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
         return best;
@@ -113,7 +113,7 @@ pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: 
         let more: Vec<Rest> = more.collect();
         all.extend(again);
         if let Some(&first) = effort.bands.first() {
-            let found = banded(problem, lists, (&all, &more), first, effort.band_steps);
+            let found = banded(problem, (&all, &more), first, effort.band_steps);
             best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
         }
         rests.extend(more);
@@ -122,7 +122,7 @@ pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: 
         if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
             break;
         }
-        let found = banded(problem, lists, (&all, &rests), beam, effort.band_steps);
+        let found = banded(problem, (&all, &rests), beam, effort.band_steps);
         best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
     }
     best
@@ -131,18 +131,16 @@ pub(super) fn tiled(problem: &Problem, lists: &Neighbours, target: u64, effort: 
 /// The best plan by orders of bands of what is left, with a beam and so many sets of prices.
 fn banded(
     problem: &Problem,
-    lists: &Neighbours,
     (all, rests): (&[Pieces], &[Rest]),
     (width, sets): (usize, usize),
     most_steps: u64,
 ) -> Option<(u64, Vec<u64>)> {
     let runs: Vec<(&Rest, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
     let run = |&(rest, set): &(&Rest, usize)| {
-        let units =
-            band_order(&rest.problem, &rest.lists, &PRICES[set], Way { width, backwards: false, most_steps }).0?;
+        let units = band_order(&rest.problem, &PRICES[set], Way { width, backwards: false, most_steps }).0?;
         let bottoms: Vec<u64> = units.into_iter().map(|unit| unit * rest.problem.unit).collect();
         let nominal = all[rest.list].unfold(&rest.whole, &bottoms, problem.len());
-        let offsets = stacked_in_order(problem, lists, &nominal);
+        let offsets = stacked_in_order(problem, &nominal);
         Some((problem.arena(&offsets), offsets))
     };
     let found: Vec<Option<(u64, Vec<u64>)>> = runs.par_iter().map(run).collect();
@@ -159,8 +157,7 @@ fn left(pieces: &Pieces, list: usize) -> Option<Rest> {
     };
     let blocks: Vec<Block> = whole.iter().map(block).collect();
     let problem = Problem::new(&blocks, true).ok()?;
-    let lists = problem.neighbours(&blocks, None).ok()?;
-    Some(Rest { whole, problem, lists, list })
+    Some(Rest { whole, problem, list })
 }
 
 /// Puts pieces together that meet at some instants, those with the least waste first, as long as any
@@ -228,8 +225,7 @@ mod tests {
     /// Arena of the plan in parts of a thousand of `height`, after it was checked.
     fn share(blocks: &[Block], height: u64) -> u64 {
         let problem = Problem::new(blocks, true).expect("a problem");
-        let lists = problem.neighbours(blocks, None).expect("lists");
-        let (arena, units) = tiled(&problem, &lists, problem.bound, EFFORT).expect("a plan");
+        let (arena, units) = tiled(&problem, problem.bound, EFFORT).expect("a plan");
         let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
         assert_eq!(problem.arena(&units), arena);
         assert_eq!(check_offsets(blocks, &offsets, arena * problem.unit, None), Ok(()));
