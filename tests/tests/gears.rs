@@ -87,6 +87,11 @@ fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
     let doc = json(d, &["inspect", "m.om", "--json"]);
     let dims: Vec<&Value> = doc["gears"].as_array().unwrap().iter().map(|g| &g["dims"]["N"]).collect();
     assert_eq!(dims, [1, 3, 8]);
+    assert_eq!(json(d, &["inspect", "m.om", "--what", "gears", "--json"])["gears"], doc["gears"]);
+    let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om", "--what", "gears"]).stdout).unwrap();
+    let shown: Vec<&str> =
+        text.lines().filter_map(|l| l.trim_start().strip_prefix("gear   ")?.split(':').next()).collect();
+    assert_eq!(shown, ["N=1", "N=3", "N=8"], "{text}");
     assert_eq!(doc["graphs"][0]["shape"], "known");
     assert_eq!(doc["graphs"][0]["inputs"].as_array().unwrap().len(), 1);
     assert_eq!(doc["graphs"][0]["inputs"][0]["shape"], serde_json::json!([-1, 3, 32, 32]));
