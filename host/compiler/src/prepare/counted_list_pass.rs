@@ -12,7 +12,7 @@
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::{AttrValue, ConstTensor, DType, Graph, Model, Node, Shape, TensorDesc, ValueRef};
+use ge_ir::{AttrValue, ConstTensor, DType, Graph, Node, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::AttrMap;
 use ge_plugin_api::types::tensor::Container;
@@ -84,15 +84,8 @@ fn matches<'m>(at: &At<'m>, places: &[usize]) -> Result<Match<'m>, &'static str>
     Ok(Match { cond, body, counter, turns, lists })
 }
 
-/// A graph of the loop that no other node names.
 fn graph<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
     let Some(AttrValue::Graph(name)) = at.n.attr(key) else { return Err("it does not name its graphs") };
-    let named = |m: &Model| {
-        m.graphs().iter().flat_map(Graph::nodes).flat_map(Node::subgraphs).filter(|g| *g == name.as_str()).count()
-    };
-    if named(at.model) != 1 {
-        return Err("its graphs are others' too");
-    }
     at.model.graph(name).ok_or("a graph that it names is not there")
 }
 
