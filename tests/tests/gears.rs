@@ -87,6 +87,11 @@ fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
     let doc = json(d, &["inspect", "m.om", "--json"]);
     let dims: Vec<&Value> = doc["gears"].as_array().unwrap().iter().map(|g| &g["dims"]["N"]).collect();
     assert_eq!(dims, [1, 3, 8]);
+    assert_eq!(json(d, &["inspect", "m.om", "--what", "gears", "--json"])["gears"], doc["gears"]);
+    let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om", "--what", "gears"]).stdout).unwrap();
+    let shown: Vec<&str> =
+        text.lines().filter_map(|l| l.trim_start().strip_prefix("gear   ")?.split(':').next()).collect();
+    assert_eq!(shown, ["N=1", "N=3", "N=8"], "{text}");
     assert_eq!(doc["graphs"][0]["shape"], "known");
     assert_eq!(doc["graphs"][0]["inputs"].as_array().unwrap().len(), 1);
     assert_eq!(doc["graphs"][0]["inputs"][0]["shape"], serde_json::json!([-1, 3, 32, 32]));
@@ -271,6 +276,40 @@ fn names_of_atc_give_the_same_gears() {
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains("GE-E0326") || said.contains("GE-E0303"), "{said}");
     }
+}
+
+/// Scans, one within another and one from the back, and a loop whose count is a size: numbers of
+/// onnxruntime 1.31.1 (tests/models/make_gear_scans.py).
+#[test]
+fn scans_and_scan_outputs_of_loops_are_right_in_every_gear() {
+    for name in ["scan", "nested", "counted"] {
+        let dir = tempfile::tempdir().unwrap();
+        let d = dir.path();
+        let of = root().join("tests/models/gear_scans").join(name);
+        let model = of.join("model.onnx").display().to_string();
+        expect_code(d, 0, &["compile", &model, "-o", "m.om", "-q", "--dim", "b=1,4,7"]);
+        assert_eq!(json(d, &["inspect", "m.om", "--json"])["graphs"][0]["shape"], "known", "{name}");
+        for (k, b) in [1, 4, 7].into_iter().enumerate() {
+            let data = of.join(format!("s{k}"));
+            let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+            for schedule in ["schedule=fifo", "schedule=random:3"] {
+                let chance = ["--device-option", schedule, "--device-option", "check_races=true"];
+                let run = [&["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--json"][..], &chance].concat();
+                assert_eq!(json(d, &run)["gear"]["dims"], serde_json::json!({"b": b}), "{name}");
+            }
+        }
+    }
+}
+
+/// A loop that a value may end has as many scan outputs as it makes turns, which no gear knows.
+#[test]
+fn a_loop_that_values_end_has_no_gears() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let model = root().join("tests/models/gear_scans/ended/model.onnx").display().to_string();
+    let said = expect_code(d, 3, &["compile", &model, "-o", "m.om", "-q", "--dim", "b=2,7"]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("GE-E0329") && said.contains("compile without gears"), "{said}");
 }
 
 #[test]

@@ -251,6 +251,15 @@ fn operators_of_the_newest_sets_run_at_any_size() {
     small("operators", "flex_attention_both", ["1e-4", "1e-5"], &["--set", "ge.x.stream_mode=parallel:4"]);
 }
 
+/// Operators of strings against onnxruntime: one OM of each for every size.
+#[test]
+fn operators_of_strings_run_at_any_size() {
+    for name in ["concat", "split", "normalized", "matched"] {
+        small("texts", name, ["0", "0"], &[]);
+    }
+    small("texts", "concat", ["0", "0"], &["--input-shape", "x:?,?;y:?,1"]);
+}
+
 /// Models that onnxruntime's optimiser has saved: operators of its own in the place of what it fused.
 #[test]
 fn models_that_onnxruntime_has_optimised_run_at_any_size() {

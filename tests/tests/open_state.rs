@@ -192,6 +192,97 @@ graph @body(%a: f32[N], %b: f32[N]) {
     }
 }
 
+/// Graphs that the graphs of a loop call, branches among them, write over what the loop carries: who
+/// reads it behind the call reads what was written.
+#[test]
+fn graphs_that_loops_call_write_over_what_these_carry() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let up = |name: &str| {
+        format!(
+            "graph @{name}(%x: f32[N], %y: f32[N]) {{
+  %ten = Const() {{value = dense<f32[2]: splat 10>}} : f32[2]
+  %u = AssignAdd(%x, %ten) : f32[N]
+  %v = Add(%u, %y) : f32[N]
+  return %v
+}}
+"
+        )
+    };
+    let text = "graph @main(%i: f32[N], %n: f32[N]) {
+  %w = While(%i, %n) {cond = @cond, body = @body} : f32[N], f32[N]
+  return %w#0, %w#1, %i
+}
+graph @cond(%a: f32[N], %b: f32[N]) {
+  %limit = Const() {value = dense<f32[]: splat 300>} : f32[]
+  %t = PartitionedCall(%a, %b) {f = @up1} : f32[N]
+  %u = Add(%a, %t) : f32[N]
+  %s = ReduceSumD(%u) {axes = [0], keep_dims = false} : f32[]
+  %c = Less(%s, %limit) : bool[]
+  return %c
+}
+graph @body(%a: f32[N], %b: f32[N]) {
+  %zero = Const() {value = dense<f32[]: splat 0>} : f32[]
+  %old = Neg(%a) : f32[N]
+  %g = PartitionedCall(%b, %a) {f = @twice} : f32[N]
+  %s = ReduceSumD(%b) {axes = [0], keep_dims = false} : f32[]
+  %p = Less(%s, %zero) : bool[]
+  %h = If(%p, %a, %g) {then_branch = @up2, else_branch = @same} : f32[N]
+  %e = Add(%b, %a) : f32[N]
+  %f = Sub(%e, %old) : f32[N]
+  %k = Add(%f, %h) : f32[N]
+  return %a, %k
+}
+graph @twice(%y: f32[N], %x: f32[N]) {
+  %u = PartitionedCall(%x, %y) {f = @up3} : f32[N]
+  %v = PartitionedCall(%x, %u) {f = @up4} : f32[N]
+  %z = Sub(%v, %x) : f32[N]
+  return %z
+}
+graph @same(%x: f32[N], %y: f32[N]) {
+  return %y
+}
+"
+    .to_owned()
+        + &["up1", "up2", "up3", "up4"].map(up).concat();
+    std::fs::write(d.join("m.ge"), &text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
+    std::fs::write(d.join("closed.ge"), text.replace("[N]", "[2]")).unwrap();
+    expect_code(d, 0, &["compile", "closed.ge", "-o", "closed.om", "-q"]);
+    // The same steps as numbers.
+    let add = |x: &mut [f64; 2], y: [f64; 2]| {
+        *x = x.map(|v| v + 10.0);
+        [x[0] + y[0], x[1] + y[1]]
+    };
+    let (mut a, mut b, mut turns) = ([1.0, 2.0], [-60.0, -60.5], 0);
+    loop {
+        let mut own = a;
+        let told = add(&mut own, b);
+        if own.iter().chain(&told).sum::<f64>() >= 300.0 {
+            break;
+        }
+        let old = a;
+        let u = add(&mut a, b);
+        let v = add(&mut a, u);
+        let g = [v[0] - a[0], v[1] - a[1]];
+        let h = if b.iter().sum::<f64>() < 0.0 { add(&mut a, g) } else { g };
+        b = [0, 1].map(|k| b[k] + a[k] + old[k] + h[k]);
+        turns += 1;
+    }
+    assert!(turns > 1);
+    let want = [a, b, [1.0, 2.0]].map(|v| format!("f32[2] = {} {}", v[0], v[1]));
+    for om in ["open.om", "closed.om"] {
+        for schedule in ["fifo", "random:5", "random:6"] {
+            let schedule = format!("schedule={schedule}");
+            let chance = ["--device-option", &schedule, "--device-option", "check_races=true"];
+            let found =
+                lines(d, &[&["run", om, "--input", "i=[1,2]", "--input", "n=[-60,-60.5]"], &chance[..]].concat());
+            let found: Vec<&str> = found.iter().filter_map(|l| l.split_once(": ")).map(|l| l.1).collect();
+            assert_eq!(found, want, "{om}");
+        }
+    }
+}
+
 #[test]
 fn what_a_condition_writes_is_there_in_the_body_and_behind_the_loop() {
     let dir = tempfile::tempdir().unwrap();

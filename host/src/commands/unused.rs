@@ -1,6 +1,7 @@
 //! Options of a compilation that are given with an OM file: it is compiled already, so they have no
 //! effect. What they name must be right all the same, and whoever gives them is told.
 use super::compile::{BuildFlags, known_operators};
+use super::inputs::defaults;
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::say;
 use crate::options::OptionMap;
@@ -75,10 +76,16 @@ pub fn check(
     Ok(())
 }
 
-/// Whether sizes are those of the model.
+/// Whether sizes are those of the model, and of inputs that it has.
 fn fits(shapes: &str, m: &CompiledModel) -> Result<()> {
     let mut bad = Vec::new();
-    for s in &parse_input_shapes(shapes)?.input_shapes {
+    let (asked, constant) = (parse_input_shapes(shapes)?.input_shapes, m.constant_inputs());
+    let named = |name: &str| asked.iter().any(|s| s.name == name);
+    let constant: Vec<(&str, &str)> = constant.into_iter().filter(|(name, _)| named(name)).collect();
+    if !constant.is_empty() {
+        return Err(defaults::constants(&constant, "a shape"));
+    }
+    for s in &asked {
         let Some(i) = m.inputs.iter().find(|i| i.name == s.name.as_str()) else {
             return Err(crate::options::unknown_name("input", &s.name, m.inputs.iter().map(|i| i.name.as_str())));
         };

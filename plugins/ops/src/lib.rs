@@ -31,6 +31,7 @@ pub mod select;
 pub mod sequence;
 pub mod shape;
 pub mod slice;
+pub mod strings;
 pub mod structural;
 pub mod text;
 pub mod value_ranges;

@@ -86,4 +86,29 @@ fn an_array_for_a_constant_is_refused_with_the_option_that_makes_it_an_input() {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(said.contains(&format!("compile the model with `--input-shape \"{entries}\"`")), "{said}");
     }
+    let said = expect_code(d, 2, &["run", "m.om", "--inputs", "one", "--input-shape", "w:4"]).stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("a shape is given for `w`: a constant of the compiled model"), "{said}");
+    assert!(said.contains("compile the model with `--input-shape \"w:4\"`"), "{said}");
+}
+
+/// Of `w`, `x` and `k` the first is an input that was asked for, the last one a constant.
+#[test]
+fn inspect_tells_which_inputs_have_a_default_and_which_constants_could_be_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    files(d);
+    expect_code(d, 0, &["compile", "m.onnx", "-o", "m.om", "-q", "--input-shape", "w:4"]);
+    let doc: serde_json::Value =
+        serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
+    let inputs = doc["graphs"][0]["inputs"].as_array().unwrap();
+    let told: Vec<_> = inputs.iter().map(|i| (i["name"].as_str().unwrap(), i.get("default").cloned())).collect();
+    assert_eq!(told, [("w", Some(serde_json::json!({"shape": [4]}))), ("x", None)]);
+    assert_eq!(doc["constant_inputs"], serde_json::json!([{"name": "k", "shape": ""}]));
+    let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om"]).stdout).unwrap();
+    assert!(text.contains("input  w: f32[4], default [4]\n") && text.contains("input  x: f32[b,4]\n"), "{text}");
+    assert!(text.contains("const  k: an input with `ge compile --input-shape \"k:\"`"), "{text}");
+    let model = ["inspect", "m.onnx", "--input-shape", "w:4"];
+    let text = String::from_utf8(expect_code(d, 0, &model).stdout).unwrap();
+    assert!(text.contains("input  w: f32[4], default [4]\n") && text.contains("input  x: f32[?,4]\n"), "{text}");
 }

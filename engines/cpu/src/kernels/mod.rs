@@ -66,4 +66,8 @@ pub const FAMILIES: &[&[Op]] = &[
     image::roi::OPS,
     random::OPS,
     text::OPS,
+    text::concat::OPS,
+    text::full_match::OPS,
+    text::normalizer::OPS,
+    text::split::OPS,
 ];

@@ -40,5 +40,9 @@ pub const NUMB: &[D] = &join::<13>(&[NUM, BOOL]);
 pub const FLOAT8: &[D] = &join::<10>(&[FLOAT, SMALL_FLOAT]);
 /// Real numbers of any width, and bool.
 pub const REAL: &[D] = &join::<23>(&[NUMB, SMALL_FLOAT, SMALL_INT]);
+/// Strings.
+pub const TEXT: &[D] = &[D::STRING];
+/// Every type that has equality.
+pub const EQUAL: &[D] = &join::<26>(&[BITS, TEXT]);
 /// Every type of fixed width: what can be moved.
 pub const BITS: &[D] = &join::<25>(&[NUMB, COMPLEX, SMALL_FLOAT, SMALL_INT]);

@@ -365,6 +365,15 @@ pub enum VariableFault {
         /// The variable.
         name: String,
     },
+    /// A graph that is called in a loop, writes over what the loop carries, and has control flow of the
+    /// first kind.
+    #[error(
+        "graph `{graph}` writes over what a loop around it carries, and has branches or loops of v1 (`Switch`, `Enter`)"
+    )]
+    Frames {
+        /// The graph.
+        graph: String,
+    },
     /// An operator whose graphs have effects, which no run of unknown shapes can give on.
     #[error(
         "the graphs of `{node}` ({op}) read or write variable `{name}`, which cannot be done where shapes are unknown"
@@ -383,7 +392,9 @@ impl VariableFault {
     pub(super) fn code(&self) -> Code {
         match self {
             VariableFault::NoSize { .. } | VariableFault::Operator { .. } => ge_codes::OPEN_SIZES,
-            VariableFault::OtherNode { .. } | VariableFault::TwoWays { .. } => ge_codes::VARIABLE_PATHS,
+            VariableFault::OtherNode { .. } | VariableFault::TwoWays { .. } | VariableFault::Frames { .. } => {
+                ge_codes::VARIABLE_PATHS
+            }
             _ => ge_codes::VARIABLE,
         }
     }
@@ -396,6 +407,9 @@ impl VariableFault {
                 "Variables of one name are one variable: give them one type, shape and initial value, or two names"
             }
             VariableFault::OtherNode { .. } => "give one of the two another name",
+            VariableFault::Frames { .. } => {
+                "write it in the loop's own graph, or use `If` and `While` in the called one"
+            }
             VariableFault::TwoWays { .. } => "name the variable in the graph, or give it as one input",
             VariableFault::Operator { .. } => "give all sizes with `--input-shape`",
         }

@@ -63,6 +63,12 @@ pub const PASSES: &[Listed] = &[
     node("prepare", &prepare::constant_clip_pass::ConstantClipPass, "before the cast is folded").later(AFTER),
     node(
         "prepare",
+        &prepare::counted_list_pass::CountedListPass,
+        "the loop's graphs are inferred and its length is folded; what reads it is inferred with the shape of all turns",
+    )
+    .later(AFTER),
+    node(
+        "prepare",
         &prepare::constant_folding_pass::ConstantFoldingPass,
         "closes the list at each node: its readers are inferred with its value",
     )

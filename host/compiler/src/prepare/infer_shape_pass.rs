@@ -154,8 +154,10 @@ impl<'t> InferShapePass<'t> {
                     Ok(None) => {
                         if after.looks_at(op) {
                             let seen = after.node(&mut session, model, gi, id)?;
-                            if !seen.added.is_empty() {
-                                walk.push((gi, seen.added.into_iter().map(|(_, id)| id).collect(), 0, false));
+                            let added: Vec<NodeId> =
+                                seen.added.into_iter().filter(|(g, _)| *g == gi).map(|(_, id)| id).collect();
+                            if !added.is_empty() {
+                                walk.push((gi, added, 0, false));
                             }
                         }
                     }

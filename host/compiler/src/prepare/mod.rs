@@ -8,6 +8,7 @@ pub mod cond_pass;
 pub mod cond_remove_pass;
 pub mod constant_clip_pass;
 pub mod constant_folding_pass;
+pub mod counted_list_pass;
 pub mod dimension_compute_pass;
 pub mod drop_out_pass;
 pub mod enter_pass;

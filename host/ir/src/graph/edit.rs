@@ -266,11 +266,8 @@ impl Model {
                     done.added.push((gi, id));
                 }
                 Edit::RemoveNode(id) => {
-                    let may_share = self.graphs[gi].get(id).is_some_and(|n| n.op() == VARIABLE);
                     let gone = self.remove_node(gi, id, j)?;
-                    if let Some(t) = taken.as_mut()
-                        && !(may_share && self.has_variable(&gone.name))
-                    {
+                    if let Some(t) = taken.as_mut() {
                         t.remove(&gone.name);
                     }
                     removed.push(gone);
@@ -284,7 +281,7 @@ impl Model {
                     let n = self.content(gi, id, j)?;
                     if let Some(t) = taken.as_mut() {
                         t.remove(&n.name);
-                        t.insert(&name);
+                        t.add(&name);
                     }
                     n.name = name.as_str().into();
                 }
@@ -489,9 +486,13 @@ impl Model {
         let share = |m: &Model, name: &str| {
             n.op.as_str() == VARIABLE && !m.graphs[gi].has_now(name, |_| true) && m.has_variable(name)
         };
-        if !taken.insert(&name) && !share(self, &name) {
-            let free = (1u32..).map(|k| format!("{name}_{k}")).find(|n| taken.insert(n));
-            name = free.unwrap_or(name);
+        if !taken.insert(&name) {
+            if share(self, &name) {
+                taken.add(&name);
+            } else {
+                let free = (1u32..).map(|k| format!("{name}_{k}")).find(|n| taken.insert(n));
+                name = free.unwrap_or(name);
+            }
         }
         let g = &mut self.graphs[gi];
         let mut node = Node::unlinked(next, n.op, name, n.outputs.into(), n.attrs.into());

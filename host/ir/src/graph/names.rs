@@ -1,12 +1,13 @@
 //! The names of a model's nodes, as a patch asks for them: whether one is taken.
 use super::Graph;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-/// Hashes of the names that are taken. Two names of one hash count as one: the second gets a number
-/// at its end.
+/// Hashes of the names that are taken, each with the number of nodes that have it: graphs may have
+/// nodes of one name. Two names of one hash count as one: the second gets a number at its end.
 #[derive(Default)]
-pub(super) struct Names(HashSet<u64, BuildHasherDefault<AsItIs>>);
+pub(super) struct Names(HashMap<u64, u32, BuildHasherDefault<AsItIs>>);
 
 impl Names {
     /// The names of all nodes.
@@ -14,17 +15,30 @@ impl Names {
         let mut out = Names::default();
         out.0.reserve(graphs.iter().map(|g| g.live).sum());
         for n in graphs.iter().flat_map(|g| g.nodes.iter().flatten()) {
-            out.insert(&n.name);
+            out.add(&n.name);
         }
         out
     }
     /// Takes a name; false if it is taken.
     pub(super) fn insert(&mut self, name: &str) -> bool {
-        self.0.insert(hash(name))
+        let free = !self.0.contains_key(&hash(name));
+        if free {
+            self.add(name);
+        }
+        free
     }
-    /// Sets a name free.
+    /// One more node has a name.
+    pub(super) fn add(&mut self, name: &str) {
+        *self.0.entry(hash(name)).or_default() += 1;
+    }
+    /// One node less has a name: it is free when none has it.
     pub(super) fn remove(&mut self, name: &str) {
-        self.0.remove(&hash(name));
+        if let Entry::Occupied(mut e) = self.0.entry(hash(name)) {
+            *e.get_mut() -= 1;
+            if *e.get() == 0 {
+                e.remove();
+            }
+        }
     }
 }
 
@@ -63,5 +77,16 @@ mod tests {
         assert!(names.insert("a") && names.insert("b") && !names.insert("a"));
         names.remove("a");
         assert!(names.insert("a") && !names.insert("b"));
+    }
+
+    #[test]
+    fn a_name_of_two_nodes_is_taken_until_both_are_gone() {
+        let mut names = Names::default();
+        names.add("a");
+        names.add("a");
+        names.remove("a");
+        assert!(!names.insert("a"));
+        names.remove("a");
+        assert!(names.insert("a"));
     }
 }

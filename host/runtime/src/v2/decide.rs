@@ -100,7 +100,8 @@ impl Planner<'_> {
         if let Some(values) = self.fold(n, &outs)? {
             return Ok(Found::Plain(values.into_iter().map(Plain::known).collect()));
         }
-        if outs.iter().any(|d| d.dtype == DType::STRING) {
+        let given = n.inputs.iter().flatten().filter_map(|v| self.d.desc(self.graph, *v));
+        if outs.iter().chain(given).any(|d| d.dtype == DType::STRING) {
             return Ok(Found::Host);
         }
         let input = n.inputs.first().copied().flatten();

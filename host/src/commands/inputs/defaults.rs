@@ -2,7 +2,7 @@
 //! of the model, unless they are asked for when it is compiled; a run that gives one that is a
 //! constant is refused with the option that makes it an input.
 use super::{Given, Wanted};
-use crate::{Diagnostic, Result};
+use crate::{Diagnostic, Error, Result};
 use ge_model::CompiledModel;
 use ge_plugin_api::types::{AttrMap, TensorDesc};
 use ge_runtime::npz::{Npz, is_npz};
@@ -63,15 +63,20 @@ pub fn asked(attrs: &AttrMap, inputs: usize, given: &[&Given<'_>]) -> Result<Vec
 
 fn refuse(m: &CompiledModel, given: &Given<'_>) -> Result<()> {
     let bad = of(&m.constant_inputs(), m.inputs.len(), given)?;
-    let Some((first, _)) = bad.first() else { return Ok(()) };
+    if bad.is_empty() { Ok(()) } else { Err(constants(&bad, "a value")) }
+}
+
+/// The error for constants of a compiled model (name and shape) that are taken for inputs; `given`:
+/// what is given for them, in words.
+pub fn constants(bad: &[(&str, &str)], given: &str) -> Error {
     let entries: Vec<String> = bad.iter().map(|(name, dims)| format!("{name}:{dims}")).collect();
     let names: Vec<String> = bad.iter().map(|(name, _)| format!("`{name}`")).collect();
-    Err(Diagnostic::error(format!("a value is given for {}: a constant of the compiled model", names.join(", ")))
-        .subject(*first)
-        .found("a value", "an input of the compiled model")
+    Diagnostic::error(format!("{given} is given for {}: a constant of the compiled model", names.join(", ")))
+        .subject(bad.first().map_or("", |b| b.0))
+        .found(given, "an input of the compiled model")
         .help(format!("compile the model with `--input-shape \"{}\"`: then it is an input", entries.join(";")))
         .note("the model has an initializer for it, which is its value where none is asked for")
-        .raise(ge_codes::INPUT))
+        .raise(ge_codes::INPUT)
 }
 
 /// Those of a list that are given: by name, or as files of a folder that has as many as all inputs.

@@ -17,7 +17,7 @@ use clap::Args;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo, StreamAllocationSummary, UNKNOWN_SHAPE};
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::task::TaskType;
-use ge_plugin_api::types::{AttrValue, Dim, TensorDesc};
+use ge_plugin_api::types::{AttrValue, ConstTensor, Dim, TensorDesc};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -38,13 +38,15 @@ pub struct InspectArgs {
     /// Draws an OM: tasks on their streams, values in memory, or what of them `--what` names
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Parts: summary,graph,engines,streams,events,memory,tasks,weights,options,passes,exec
+    /// Parts: summary,gears,graph,engines,streams,events,memory,tasks,weights,options,passes,exec
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(PARTS), hide_possible_values = true)]
     what: Vec<String>,
 }
 
-const PARTS: &[&str] =
-    &["summary", "graph", "engines", "streams", "events", "memory", "tasks", "weights", "options", "passes", "exec"];
+const PARTS: &[&str] = &[
+    "summary", "gears", "graph", "engines", "streams", "events", "memory", "tasks", "weights", "options", "passes",
+    "exec",
+];
 
 /// Runs it.
 pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
@@ -134,7 +136,8 @@ fn select(doc: Value, what: &[String]) -> Value {
     let keys: Vec<&str> = what
         .iter()
         .flat_map(|w| match w.as_str() {
-            "summary" => &["plugins", "streams", "memory", "gears"][..],
+            "summary" => &["plugins", "streams", "memory", "gears", "constant_inputs"][..],
+            "gears" => &["gears"][..],
             "graph" | "engines" => &["graphs"][..],
             "streams" => &["streams"][..],
             "events" => &["events", "event_num", "notify_num", "rank_notify_num"][..],
@@ -197,8 +200,8 @@ pub fn document(m: &CompiledModel) -> Value {
         .map(|(gi, g)| {
             let (inputs, outputs): (Vec<Value>, Vec<Value>) = if gi == 0 {
                 (
-                    m.inputs.iter().map(|i| io(&i.name, &i.desc)).collect(),
-                    m.outputs.iter().map(|i| io(&i.name, &i.desc)).collect(),
+                    m.inputs.iter().enumerate().map(|(k, i)| io(&i.name, &i.desc, default_of(m, k))).collect(),
+                    m.outputs.iter().map(|i| io(&i.name, &i.desc, None)).collect(),
                 )
             } else {
                 (Vec::new(), Vec::new())
@@ -215,6 +218,7 @@ pub fn document(m: &CompiledModel) -> Value {
         "graphs": graphs, "streams": streams(m),
         "events": m.events.iter().map(|e| json!({"id": e.id, "kind": if e.notify { "notify" } else { "event" }, "send": e.send, "recv": e.recv})).collect::<Vec<_>>(),
         "gears": gears(m),
+        "constant_inputs": m.constant_inputs().iter().map(|(name, shape)| json!({"name": name, "shape": shape})).collect::<Vec<_>>(),
         "ranges": m.ranges.iter().map(|(k, r)| (k.clone(), json!([r.0, r.1]))).collect::<Map<_, _>>(),
         "event_num": m.event_num, "notify_num": m.notify_num - of_ranks, "rank_notify_num": of_ranks, "memory": memory::document(m), "tasks": tasks(m),
         "passes": m.passes, "parts": parts,
@@ -231,13 +235,22 @@ fn rank_notifies(m: &CompiledModel) -> u32 {
 fn shape(d: &TensorDesc) -> Value {
     Value::Array(d.shape.dims().iter().map(|x| x.size().map_or(json!(-1), |s| json!(s))).collect())
 }
-/// An input or output: open sizes are -1, and by name where they have one.
-fn io(name: &str, d: &TensorDesc) -> Value {
+/// What an input is where a run gives nothing for it.
+fn default_of(m: &CompiledModel, input: usize) -> Option<&ConstTensor> {
+    m.default_inputs().into_iter().find(|(k, _)| *k == input).map(|(_, value)| value)
+}
+
+/// An input or output: open sizes are -1, and by name where they have one; the sizes of an input's
+/// default, where it has one.
+fn io(name: &str, d: &TensorDesc, default: Option<&ConstTensor>) -> Value {
     let mut v = json!({"name": name, "dtype": d.dtype.name(), "shape": shape(d)});
     if let (false, Value::Object(o)) = (d.shape.is_static(), &mut v) {
         let dim = |x: &Dim| x.symbol_name().map_or_else(|| x.size().map_or(json!(-1), |s| json!(s)), |n| json!(n));
         let dims = if d.shape.is_unranked() { Value::Null } else { d.shape.dims().iter().map(dim).collect() };
         o.insert("dims".into(), dims);
+    }
+    if let (Some(t), Value::Object(o)) = (default, &mut v) {
+        o.insert("default".into(), json!({"shape": t.dims.as_slice()}));
     }
     v
 }
@@ -420,21 +433,30 @@ fn stream_lines(m: &CompiledModel) -> String {
     out
 }
 
+fn gear_lines(m: &CompiledModel) -> String {
+    let line = |(k, g): (usize, &Value)| {
+        let shown = m.gears.as_ref().map(|g| g.shown(k)).unwrap_or_default();
+        format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"])
+    };
+    gears(m).iter().enumerate().map(line).collect()
+}
+
 fn text_of(m: &CompiledModel, part: &str) -> String {
     let mut out = String::new();
     match part {
         "summary" => {
             out.push_str(&format!("{} for {}, compiled by ge {}\n", m.name, m.soc.name, m.version));
-            for i in &m.inputs {
-                out.push_str(&format!("  input  {}: {}{}\n", i.name, i.desc.dtype, i.desc.shape));
+            for (k, i) in m.inputs.iter().enumerate() {
+                let default = default_of(m, k).map(|t| format!(", default {}", t.shape())).unwrap_or_default();
+                out.push_str(&format!("  input  {}: {}{}{default}\n", i.name, i.desc.dtype, i.desc.shape));
+            }
+            for (name, dims) in m.constant_inputs() {
+                out.push_str(&format!("  const  {name}: an input with `ge compile --input-shape \"{name}:{dims}\"`\n"));
             }
             for o in &m.outputs {
                 out.push_str(&format!("  output {}: {}{}\n", o.name, o.desc.dtype, o.desc.shape));
             }
-            for (k, g) in gears(m).iter().enumerate() {
-                let shown = m.gears.as_ref().map(|g| g.shown(k)).unwrap_or_default();
-                out.push_str(&format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"]));
-            }
+            out.push_str(&gear_lines(m));
             let nodes: usize = m.graphs.iter().map(|g| g.nodes.len()).sum();
             out.push_str(&format!(
                 "  {nodes} nodes, {} tasks on {} streams, {} events\n",
@@ -467,6 +489,8 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 out.push_str(&format!("  variables: {} bytes\n", m.memory.variables));
             }
         }
+        "gears" if m.gears.is_none() => out.push_str("no gears (`ge compile --dim NAME=SIZE,…` makes them)\n"),
+        "gears" => out.push_str(&gear_lines(m)),
         "graph" | "engines" => {
             for g in &m.graphs {
                 out.push_str(&format!("graph {}\n", g.name));

@@ -10,7 +10,6 @@ use ge_compiler::feature::tiling_sink::gate::NAME as SINK_GATE;
 use ge_compiler::pass::Records;
 use ge_compiler::pipeline::{Stage, run_range};
 use ge_plugin::Want;
-use ge_plugin_api::types::TensorDesc;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -44,14 +43,17 @@ pub fn document(global: &Global, path: &Path, flags: &CompileFlags) -> Result<Va
         }
     };
     let root = model.root();
-    let io = |name: &str, d: &TensorDesc| super::io(name, d);
-    let inputs: Vec<Value> =
-        root.data_nodes().iter().filter_map(|n| Some(io(n.name(), n.outputs().first()?))).collect();
+    let default = |n: &ge_ir::Node| match n.attr(ge_model::DEFAULT_VALUE) {
+        Some(ge_ir::AttrValue::Tensor(t)) => Some(t.clone()),
+        _ => None,
+    };
+    let input = |n: &&ge_ir::Node| Some(super::io(n.name(), n.outputs().first()?, default(n).as_ref()));
+    let inputs: Vec<Value> = root.data_nodes().iter().filter_map(input).collect();
     let outputs: Vec<Value> = root
         .net_output()
         .into_iter()
         .flat_map(|n| n.inputs())
-        .filter_map(|v| Some(io(root.get(v.node)?.name(), root.desc(*v)?)))
+        .filter_map(|v| Some(super::io(root.get(v.node)?.name(), root.desc(*v)?, None)))
         .collect();
     let graphs: Vec<Value> = model
         .graphs()
@@ -97,7 +99,11 @@ pub fn text(doc: &Value) -> String {
         if gi == 0 {
             for (what, key) in [("input ", "inputs"), ("output", "outputs")] {
                 for i in g[key].as_array().into_iter().flatten() {
-                    out.push_str(&format!("  {what} {}: {}{}\n", s(&i["name"]), s(&i["dtype"]), sizes(&i["shape"])));
+                    let default = &i["default"]["shape"];
+                    let default =
+                        if default.is_array() { format!(", default {}", sizes(default)) } else { String::new() };
+                    let shape = sizes(&i["shape"]);
+                    out.push_str(&format!("  {what} {}: {}{shape}{default}\n", s(&i["name"]), s(&i["dtype"])));
                 }
             }
         }

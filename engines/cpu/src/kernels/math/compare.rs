@@ -2,8 +2,9 @@
 //! types without an order.
 use super::zip::zip;
 use crate::args::{Arg, out, view_error};
+use crate::kernels::text::strings;
 use crate::op::{Op, Run};
-use crate::store::types::{BITS, BOOL, NUM};
+use crate::store::types::{BOOL, EQUAL, NUM};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -25,6 +26,12 @@ compare! {
     run_greater_equal >=;
 }
 fn equality(ctx: &mut KernelCtx<'_>, equal: bool) -> Result<()> {
+    if ctx.input(0)?.dtype == DType::STRING {
+        let (dims, pairs) = strings::pairs(ctx)?;
+        let y = ctx.alloc_output(0, &dims)?;
+        y.bytes.iter_mut().zip(pairs).for_each(|(to, (a, b))| *to = u8::from((a == b) == equal));
+        return Ok(());
+    }
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     if let Ok(k) = a.kind() {
         return with_kind!(k, T => zip::<T, Bool>(ctx, &a, &b, |x, y| Bool::from((x == y) == equal)));
@@ -78,6 +85,6 @@ pub const OPS: &[Op] = &[
     c("LessEqual", run_less_equal),
     c("Greater", run_greater),
     c("GreaterEqual", run_greater_equal),
-    Op::new("Equal", run_equal, &[BITS]).gives(&[BOOL]),
-    Op::new("NotEqual", run_not_equal, &[BITS]).gives(&[BOOL]),
+    Op::new("Equal", run_equal, &[EQUAL]).gives(&[BOOL]),
+    Op::new("NotEqual", run_not_equal, &[EQUAL]).gives(&[BOOL]),
 ];

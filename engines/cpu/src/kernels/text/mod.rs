@@ -1,4 +1,10 @@
-//! `TfIdfVectorizer` (`plugins/ops/src/text.rs`).
+//! `TfIdfVectorizer` (`plugins/ops/src/text.rs`); a file for each operator of strings.
+pub mod concat;
+pub mod full_match;
+pub mod normalizer;
+pub mod split;
+pub mod strings;
+
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, size, text};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX};

@@ -11,7 +11,7 @@
 //! - An operator's reference output is the variable itself: who reads it reads the variable at its
 //!   own place in the order.
 //! - A called graph and a branch write the variable that they are given; a loop carries a value of
-//!   its own.
+//!   its own, and what they write of that they give back.
 
 /// What each graph of a model reads and writes.
 mod summary;
@@ -19,6 +19,8 @@ mod summary;
 mod writer;
 /// Variables of subgraphs in the graphs around them.
 mod declare;
+/// Inputs of graphs that are values.
+mod own;
 /// Effects as values.
 mod values;
 
@@ -49,31 +51,18 @@ pub fn explicit(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     if summaries.iter().all(|s| s.writes.is_empty() && s.written_inputs.is_empty()) {
         return Ok(());
     }
+    let own = own::inputs(model, &rules, &summaries);
     let written: std::collections::BTreeSet<String> = summaries.iter().flat_map(|s| s.writes.iter().cloned()).collect();
-    let carried = carried(model);
     let mut order = EffectOrder::default();
     let mut names = writer::Names::of(model);
     for gi in 0..model.graphs().len() {
-        let whole = writer::Whole { model, rules: &rules, summaries: &summaries, written: &written, carried: &carried };
+        let whole = writer::Whole { model, rules: &rules, summaries: &summaries, written: &written, own: &own };
         if let Some(graph) = writer::rewrite(&whole, gi, &mut names, &mut order)? {
             model.graphs_mut()[gi] = graph;
         }
     }
     order.to_attrs(model.root_mut().attrs_mut());
     Ok(())
-}
-
-/// The graphs that are called, by loops alone.
-fn carried(model: &Model) -> std::collections::BTreeSet<usize> {
-    let of = |is_loop: bool| {
-        let callers = model.graphs().iter().flat_map(Graph::nodes);
-        let callers = callers.filter(move |n| matches!(n.op(), "While" | "StatelessWhile" | "For") == is_loop);
-        callers
-            .flat_map(Node::subgraphs)
-            .filter_map(|s| model.graph_index(s))
-            .collect::<std::collections::BTreeSet<_>>()
-    };
-    &of(true) - &of(false)
 }
 
 /// What prototypes say of state.

@@ -1,9 +1,10 @@
 //! Writing the order of effects into one graph.
+use super::own::Own;
 use super::summary::{OWN, State, Summary, states};
 use super::{EffectRules, WHO, by_reference, has_frames};
 use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
-use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
+use ge_ir::{Graph, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_model::effects::{Effect, EffectOrder, set_places};
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -15,8 +16,8 @@ pub(super) struct Whole<'m> {
     pub summaries: &'m [Summary],
     /// Variables that the model writes anywhere.
     pub written: &'m BTreeSet<String>,
-    /// Graphs that loops alone call: what they are given is theirs.
-    pub carried: &'m BTreeSet<usize>,
+    /// Inputs that are values.
+    pub own: &'m Own,
 }
 
 /// The names of all nodes of a model.
@@ -61,7 +62,11 @@ pub(super) fn rewrite(
     let old = &whole.model.graphs()[gi];
     let w = Writer::new(whole, gi, names);
     let touches = |n: &Node| !w.accesses(n).is_empty();
-    if has_frames(old) || !old.nodes().any(touches) {
+    let returns = whole.own.returned(gi).next().is_some();
+    if returns && has_frames(old) {
+        return Err(VariableFault::Frames { graph: old.name().into() }.into());
+    }
+    if has_frames(old) || !(returns || old.nodes().any(touches)) {
         return Ok(None);
     }
     w.run(order).map(Some)
@@ -70,6 +75,7 @@ pub(super) fn rewrite(
 struct Writer<'w, 'm> {
     whole: &'w Whole<'m>,
     old: &'m Graph,
+    gi: usize,
     is_root: bool,
     names: &'w mut Names,
     /// States of the old graph's values, those alone that are written.
@@ -81,8 +87,7 @@ struct Writer<'w, 'm> {
     nodes: HashMap<NodeId, NodeId>,
     sources: HashMap<State, ValueRef>,
     now: BTreeMap<State, Now>,
-    /// Inputs of a loop's graph that its nodes write: each write makes a new value, which those behind
-    /// it read.
+    /// Inputs that are values and are written: each write makes a new value, which those behind it read.
     own: HashSet<State>,
     values_of_own: HashMap<State, ValueRef>,
 }
@@ -110,6 +115,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         let mut w = Writer {
             whole,
             old,
+            gi,
             is_root,
             names,
             states: all,
@@ -122,7 +128,8 @@ impl<'w, 'm> Writer<'w, 'm> {
             own: HashSet::new(),
             values_of_own: HashMap::new(),
         };
-        w.own = w.values_alone(gi);
+        let of_value = |s: &&State| matches!(s, State::Input(k) if whole.own.has(gi, *k));
+        w.own = w.states.values().filter(of_value).cloned().collect();
         let mut last = HashMap::new();
         for n in old.nodes() {
             for a in w.accesses(n).into_iter().filter(|a| a.writes) {
@@ -131,22 +138,6 @@ impl<'w, 'm> Writer<'w, 'm> {
         }
         w.last = last;
         w
-    }
-
-    /// Inputs of a loop's graph that no graph below writes.
-    fn values_alone(&self, gi: usize) -> HashSet<State> {
-        if !self.whole.carried.contains(&gi) {
-            return HashSet::new();
-        }
-        let inputs = self.states.values().filter(|s| matches!(s, State::Input(_)));
-        let mut out: HashSet<State> = inputs.cloned().collect();
-        for n in self.old.nodes() {
-            let by_node = |a: &Access| a.input.is_some_and(|i| self.whole.rules.writes(n, i));
-            for a in self.accesses(n).iter().filter(|a| a.writes && !by_node(a)) {
-                out.remove(&a.state);
-            }
-        }
-        out
     }
 
     /// The accesses of a node to variables that are written.
@@ -187,15 +178,18 @@ impl<'w, 'm> Writer<'w, 'm> {
         let mut inputs: Vec<ValueRef> =
             n.inputs().iter().map(|v| if v.is_absent() { *v } else { self.values[v] }).collect();
         let mut controls: Vec<NodeId> = n.controls().iter().map(|c| self.nodes[c]).collect();
-        let (own, accesses): (Vec<Access>, Vec<Access>) =
-            self.accesses(n).into_iter().partition(|a| self.own.contains(&a.state));
+        let all = self.accesses(n);
+        self.alone(n, &all)?;
+        let (own, accesses): (Vec<Access>, Vec<Access>) = all.into_iter().partition(|a| self.own.contains(&a.state));
         for a in &own {
             let value = self.values_of_own.get(&a.state).or_else(|| self.sources.get(&a.state));
             if let (Some(i), Some(v)) = (a.input, value) {
                 inputs[i] = *v;
             }
         }
-        self.alone(n, &accesses)?;
+        if n.op() == "NetOutput" {
+            inputs.extend(self.whole.own.returned(self.gi).filter_map(|k| self.own_value(k)));
+        }
         let mut direct: Vec<&Access> = Vec::new();
         for a in &accesses {
             match a.input {
@@ -238,6 +232,7 @@ impl<'w, 'm> Writer<'w, 'm> {
             let Some(d) = inputs.get(outputs.len()).and_then(|v| self.graph.desc(*v)).cloned() else { break };
             outputs.push(d);
         }
+        let given_back = self.given_back(n, &own, &inputs, &mut outputs);
         let id = self.push(n.op(), n.name().to_owned(), inputs, controls, outputs, attrs)?;
         self.nodes.insert(n.id(), id);
         self.values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
@@ -245,14 +240,42 @@ impl<'w, 'm> Writer<'w, 'm> {
             self.sources.insert(s, ValueRef::new(id, 0));
         }
         for a in own.into_iter().filter(|a| a.writes) {
-            // The output of a written input has its number.
-            let output = a.input.and_then(|i| u32::try_from(i).ok()).map(|i| ValueRef::new(id, i));
+            // The output of an input that the node itself writes has its number.
+            let output = a.input.and_then(|i| given_back.get(&i).copied().or(u32::try_from(i).ok()));
+            let output = output.map(|k| ValueRef::new(id, k));
             self.values_of_own.extend(output.filter(|v| self.graph.desc(*v).is_some()).map(|v| (a.state, v)));
         }
         for a in direct {
             self.note(&a.state, n.name(), id, a.writes, order);
         }
         Ok(())
+    }
+
+    /// What an input that is a value holds here.
+    fn own_value(&self, k: usize) -> Option<ValueRef> {
+        let state = State::Input(k);
+        self.values_of_own.get(&state).or_else(|| self.sources.get(&state)).copied()
+    }
+
+    /// Adds to a node's outputs what its graphs give back of inputs that are values; the output of each
+    /// of those inputs.
+    fn given_back(
+        &self,
+        n: &Node,
+        own: &[Access],
+        inputs: &[ValueRef],
+        outputs: &mut Vec<TensorDesc>,
+    ) -> BTreeMap<usize, u32> {
+        let called = n.subgraphs().into_iter().find_map(|s| self.whole.model.graph_index(s));
+        let (Some(first), Some(called)) = (by_reference(n), called) else { return BTreeMap::new() };
+        let mut out = BTreeMap::new();
+        for i in self.whole.own.returned(called).map(|k| first + k) {
+            if own.iter().any(|a| a.input == Some(i)) {
+                out.insert(i, outputs.len() as u32);
+                outputs.push(inputs.get(i).and_then(|v| self.graph.desc(*v)).cloned().unwrap_or_default());
+            }
+        }
+        out
     }
 
     /// One variable may come into a node by one way alone if the node's graphs write it.
@@ -321,7 +344,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         name: String,
         inputs: Vec<ValueRef>,
         controls: Vec<NodeId>,
-        outputs: Vec<ge_ir::TensorDesc>,
+        outputs: Vec<TensorDesc>,
         attrs: AttrMap,
     ) -> Result<NodeId> {
         let told = name.clone();

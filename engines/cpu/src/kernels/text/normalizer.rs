@@ -1,0 +1,36 @@
+//! `StringNormalizer(x [c] or [1,c]) {case_change_action, is_case_sensitive, stopwords} -> y` (ai.onnx
+//! 10 on): the words that are no stop words, in capitals, in small letters or as they are. One empty
+//! word where none is left.
+use super::strings;
+use crate::args::{bad, text};
+use crate::op::Op;
+use crate::store::types::TEXT;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::KernelCtx;
+use std::collections::HashSet;
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (dims, x) = strings::read(ctx, 0)?;
+    if !matches!(dims.as_slice(), [_] | [1, _]) {
+        return Err(bad("input 0", format!("{dims:?}"), "[c] or [1,c]"));
+    }
+    let exact = ctx.attrs.flag("is_case_sensitive");
+    let key = |s: &str| if exact { s.to_owned() } else { s.to_lowercase() };
+    let stops = ctx.attrs.strs("stopwords").unwrap_or_default();
+    let stops: HashSet<String> = stops.iter().map(|s| key(s)).collect();
+    let changed = match text(ctx, "case_change_action", "NONE") {
+        "LOWER" => str::to_lowercase,
+        "UPPER" => str::to_uppercase,
+        _ => str::to_owned,
+    };
+    let mut all: Vec<String> = x.iter().filter(|s| !stops.contains(&key(s))).map(|s| changed(s)).collect();
+    if all.is_empty() {
+        all.push(String::new());
+    }
+    let length = all.len() as u64;
+    let dims = if dims.len() == 1 { vec![length] } else { vec![1, length] };
+    strings::write(ctx, 0, &dims, &all)
+}
+
+/// The rows of this file.
+pub const OPS: &[Op] = &[Op::new("StringNormalizer", run, &[TEXT]).gives(&[TEXT])];

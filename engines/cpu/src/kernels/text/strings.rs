@@ -1,0 +1,90 @@
+//! Tensors of strings as their kernels see them: a table of where each ends, then their bytes.
+use crate::args::{bad, dims, size, view_error};
+use ge_kernels::view::broadcast_shapes;
+use ge_plugin_api::kernel::{HostTensor, KernelCtx};
+use ge_plugin_api::types::DType;
+use ge_plugin_api::{Error, Result};
+
+/// The sizes and the strings of input `i`.
+///
+/// # Errors
+/// An input that is no tensor of strings, or has bytes that are no UTF-8.
+pub fn read<'a>(ctx: &KernelCtx<'a>, i: usize) -> Result<(Vec<u64>, Vec<&'a str>)> {
+    let x = ctx.input(i)?;
+    let wrong = || bad(format!("input {i}"), format!("{}{:?} of other bytes", x.dtype, x.dims), "strings in UTF-8");
+    let count = x.count();
+    let table = count.checked_add(1).and_then(|n| n.checked_mul(8)).filter(|_| x.dtype == DType::STRING);
+    let (table, rest) = table.and_then(|n| x.bytes.split_at_checked(n)).ok_or_else(wrong)?;
+    let ends: Option<Vec<usize>> =
+        table.as_chunks::<8>().0.iter().map(|b| usize::try_from(u64::from_le_bytes(*b)).ok()).collect();
+    let ends = ends.ok_or_else(wrong)?;
+    let one = |w: &[usize]| rest.get(w[0]..w[1]).and_then(|b| std::str::from_utf8(b).ok());
+    let all = ends.windows(2).map(one).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+    Ok((x.dims.to_vec(), all))
+}
+
+/// Sizes that two inputs are broadcast to, and the strings that meet there.
+pub type Pairs<'a> = (Vec<u64>, Vec<(&'a str, &'a str)>);
+
+/// The strings of inputs 0 and 1 that meet where they are broadcast, and the sizes.
+///
+/// # Errors
+/// As of [`read`]; sizes that do not broadcast.
+pub fn pairs<'a>(ctx: &KernelCtx<'a>) -> Result<Pairs<'a>> {
+    let ((dx, x), (dy, y)) = (read(ctx, 0)?, read(ctx, 1)?);
+    let sizes = |d: &[u64]| d.iter().map(|n| size("a size", *n as i64)).collect::<Result<Vec<usize>>>();
+    let (dx, dy) = (sizes(&dx)?, sizes(&dy)?);
+    let shape = broadcast_shapes(&dx, &dy).map_err(view_error)?;
+    let met = places(&shape, &dx).into_iter().zip(places(&shape, &dy));
+    Ok((dims(&shape), met.map(|(i, j)| (x[i], y[j])).collect()))
+}
+
+/// The place of each element of a shape in a tensor that is broadcast to it.
+fn places(shape: &[usize], of: &[usize]) -> Vec<usize> {
+    let missing = shape.len() - of.len();
+    let mut steps = vec![0; shape.len()];
+    let mut step = 1;
+    for k in (0..of.len()).rev() {
+        steps[missing + k] = if of[k] == 1 { 0 } else { step };
+        step *= of[k];
+    }
+    let mut all = vec![0];
+    for (n, step) in shape.iter().zip(&steps) {
+        all = all.iter().flat_map(|at| (0..*n).map(move |i| at + i * step)).collect();
+    }
+    all
+}
+
+/// Writes a tensor of strings as output `i`.
+///
+/// # Errors
+/// Memory that cannot be had; more or fewer strings than the sizes say.
+pub fn write<S: AsRef<str>>(ctx: &mut KernelCtx<'_>, i: usize, sizes: &[u64], all: &[S]) -> Result<()> {
+    if sizes.iter().product::<u64>() != all.len() as u64 {
+        return Err(Error::internal(format!("{} strings for sizes {sizes:?}", all.len())));
+    }
+    let length: usize = all.iter().map(|s| s.as_ref().len()).sum();
+    let table = (all.len() + 1) * 8;
+    let mut t = HostTensor::with_len(DType::STRING, sizes, (table + length) as u64)?;
+    let (ends, rest) = t.bytes_mut().split_at_mut(table);
+    let mut at = 0;
+    for (end, s) in ends[8..].as_chunks_mut::<8>().0.iter_mut().zip(all) {
+        let s = s.as_ref().as_bytes();
+        rest[at..at + s.len()].copy_from_slice(s);
+        at += s.len();
+        *end = (at as u64).to_le_bytes();
+    }
+    ctx.set_output(i, t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn an_axis_of_one_stays_where_it_is() {
+        assert_eq!(places(&[2, 3], &[3]), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(places(&[2, 3], &[2, 1]), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(places(&[2, 0], &[]), [0usize; 0]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Strings. They live on the host; a graph that has some is scheduled there.
+//!
+//! * `StringConcat(x, y) -> z`: each string of `x` with that of `y` behind it, broadcast.
+//! * `StringSplit(x) {delimiter = "", maxsplit} -> y [x..., n], z i64[x...]`: the parts of each string,
+//!   with empty ones behind up to the most that a string has, and how many it has. Without a
+//!   delimiter between white space. At most `maxsplit` splits, below zero or left out: all.
+//! * `StringNormalizer(x [c] or [1,c]) {case_change_action = NONE|LOWER|UPPER, is_case_sensitive = false, stopwords} -> y`:
+//!   the words that are no stop words (`is_case_sensitive` is of their comparison) in letters of a
+//!   case; one empty word where none is left.
+//! * `RegexFullMatch(x) {pattern} -> bool`: whether the whole of each string is what an expression in
+//!   RE2's syntax says.
+use crate::read;
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::DATA_DEPENDENT_SHAPE, infer};
+use ge_plugin_api::register_ops;
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+
+const TEXT: &[DType] = &[DType::STRING];
+
+fn split(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let x = &c.input(0)?.shape;
+    let parts =
+        if x.is_unranked() { Shape::unranked() } else { Shape::new(x.dims().iter().copied().chain([Dim::UNKNOWN])) };
+    Ok(vec![TensorDesc::new(DType::STRING, parts), TensorDesc::new(DType::I64, x.clone())])
+}
+
+fn normalizer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let shape = match read::rank_in(c, 0, "x", 1, 2)? {
+        Some(1) => Shape::new([Dim::UNKNOWN]),
+        Some(_) => Shape::new([Dim::known(1), Dim::UNKNOWN]),
+        None => Shape::unranked(),
+    };
+    Ok(vec![TensorDesc::new(DType::STRING, shape)])
+}
+
+fn full_match(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    Ok(vec![TensorDesc::new(DType::BOOL, c.input(0)?.shape.clone())])
+}
+
+fn defs() -> Vec<OpDef> {
+    let of = |name: &str, f| OpDef::new(name, f).input("x", TEXT, "");
+    vec![
+        of("StringConcat", infer::broadcast).input("y", TEXT, "").output("z", TEXT, ""),
+        of("StringSplit", split)
+            .output("y", TEXT, "")
+            .output("z", &[DType::I64], "")
+            .attr("delimiter", AttrKind::STRING, "")
+            .opt_attr("maxsplit", AttrKind::INT)
+            .flags(DATA_DEPENDENT_SHAPE),
+        of("StringNormalizer", normalizer)
+            .output("y", TEXT, "")
+            .attr("case_change_action", AttrKind::STRING, "NONE")
+            .choices(&["NONE", "LOWER", "UPPER"])
+            .attr("is_case_sensitive", AttrKind::BOOL, false)
+            .opt_attr("stopwords", AttrKind::STRINGS)
+            .flags(DATA_DEPENDENT_SHAPE),
+        of("RegexFullMatch", full_match).output("y", &[DType::BOOL], "").required_attr("pattern", AttrKind::STRING),
+    ]
+}
+register_ops!(defs);
