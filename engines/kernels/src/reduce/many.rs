@@ -47,7 +47,7 @@ impl Reduce {
     }
 
     /// The reductions of rows of `count` numbers that stand one behind the other, as many as there
-    /// are results; each as [`fold`](super::fold) does it.
+    /// are results; each as [`fold`] does it.
     pub fn rows(self, count: usize, x: &[f32], to: &mut [f32]) {
         if !self.run_rows(count, x, to) {
             for (r, to) in to.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
 //! The k greatest or least elements of a line, the best first, equal ones by lower index, NaN above
 //! all.
 //!
-//! An element and its index become one whole number ([`Rank`]), the less the better, so that an
-//! order of numbers is the order wanted. The line is read once: what is worse than the worst of the
-//! k best so far is passed over a block at a time, the rest is collected, and when a few times k are
-//! there the k best of them are kept. The time is linear in the line, whatever its order.
+//! An element and its index become one whole number (`Rank`), the less the better, so that an order
+//! of numbers is the order wanted. The line is read once: what is worse than the worst of the k best
+//! so far is passed over a block at a time, the rest is collected, and when a few times k are there
+//! the k best of them are kept. The time is linear in the line, whatever its order.
 use crate::simd::isa::PanelElem;
 use crate::view::Elem;
 use half::{bf16, f16};

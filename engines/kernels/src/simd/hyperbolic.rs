@@ -1,6 +1,5 @@
-//! Hyperbolic functions and their inverses in single precision, branch-free like
-//! [`math`](super::math), of which they are made. Errors, measured by the tests below: at most 6e-7
-//! relative.
+//! Hyperbolic functions and their inverses in single precision, branch-free and made of those of
+//! `math`. Errors, measured by the tests below: at most 6e-7 relative.
 use super::math::{exp, expm1, ln, ln_1p};
 use std::f32::consts::LN_2;
 
