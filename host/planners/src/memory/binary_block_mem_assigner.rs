@@ -123,6 +123,45 @@ impl Open {
     }
 }
 
+/// When memory is in use, by parts of the time as bits: who is in use in any moment of a part that
+/// another is in use all through lives together with it.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    /// Parts in which it is used at some instant.
+    ever: u128,
+    /// Parts in which it is used at every instant.
+    always: u128,
+}
+
+impl Busy {
+    /// Of members that follow one another in time.
+    fn new(problem: &Problem, members: &[u32]) -> Self {
+        let part = narrow(problem.stretches()).div_ceil(u128::BITS).max(1);
+        // The parts from `from` up to before `to`.
+        let parts = |from: u32, to: u32| {
+            let below = |n: u32| if n >= u128::BITS { u128::MAX } else { (1 << n) - 1 };
+            if from < to { below(to) & !below(from) } else { 0 }
+        };
+        let mut busy = Self::default();
+        let mut members =
+            members.iter().map(|&member| (problem.lower[member as usize], problem.upper[member as usize]));
+        let mut run = members.next();
+        while let Some((lower, upper)) = run {
+            let next = members.next();
+            match next {
+                // Where the one ends the next begins.
+                Some((begin, end)) if begin <= upper => run = Some((lower, end.max(upper))),
+                _ => {
+                    busy.ever |= parts(lower / part, upper.div_ceil(part));
+                    busy.always |= parts(lower.div_ceil(part), upper / part);
+                    run = next;
+                }
+            }
+        }
+        busy
+    }
+}
+
 /// Level 2: largest memory first, each takes into itself those smaller ones whose lives miss its
 /// own members and those of all that it lies in; side by side, and again inside.
 fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBlock]) -> Option<Vec<u64>> {
@@ -134,6 +173,10 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
     });
     // Larger memory stands before smaller: what is too large for a place is passed at once.
     let sizes: Vec<u64> = order.iter().map(|&at| memory[at as usize].size).collect();
+    // By intervals alone: lists may say that others meet.
+    let by_interval = neighbours.is_none() || problem.by_interval;
+    let busy = |at: &u32| if by_interval { Busy::new(problem, &memory[*at as usize].members) } else { Busy::default() };
+    let busy: Vec<Busy> = order.iter().map(busy).collect();
     let mut open = Open::new(order.iter().map(|&at| memory[at as usize].reuse));
     let mut base: Vec<Option<u64>> = vec![None; memory.len()];
     let mut steps = 0_u64;
@@ -149,17 +192,22 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
         if !memory[root as usize].reuse {
             continue;
         }
-        // Explicit stack: the memory, the rank to look on from, room used up by its children.
-        let mut stack = vec![(root, rank + 1, 0_u64)];
-        while let Some((parent, mut next, mut used)) = stack.pop() {
+        // Explicit stack: the memory, the rank to look on from, room used up by its children, and when
+        // it or one that it lies in is always in use.
+        let mut stack = vec![(root, rank + 1, 0_u64, busy[rank].always)];
+        while let Some((parent, mut next, mut used, always)) = stack.pop() {
             let room = memory[parent as usize].size - used;
             next += sizes[next..].partition_point(|&size| size > room);
             while steps < PACKING_STEPS {
                 let at = open.first_from(next);
                 let Some(&child) = order.get(at) else { break };
                 next = at + 1;
+                if busy[at].ever & always != 0 {
+                    steps += 1;
+                    continue;
+                }
                 let candidate = &memory[child as usize];
-                let within = stack.iter().map(|&(outer, _, _)| outer).chain([parent]);
+                let within = stack.iter().map(|&(outer, ..)| outer).chain([parent]);
                 let fits = within
                     .into_iter()
                     .all(|outer| apart(problem, neighbours, &memory[outer as usize], candidate, &mut steps));
@@ -167,9 +215,9 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
                     base[child as usize] = Some(base[parent as usize].unwrap_or(0) + used);
                     open.close(at);
                     used += candidate.size;
-                    stack.push((parent, next, used));
+                    stack.push((parent, next, used, always));
                     if stack.len() < DEEPEST {
-                        stack.push((child, next, 0));
+                        stack.push((child, next, 0, always | busy[at].always));
                     }
                     break;
                 }
@@ -215,4 +263,52 @@ fn apart(
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Busy, apart};
+    use crate::memory::problem::{Problem, narrow};
+    use crate::memory::{Block, Buffer};
+    use proptest::prelude::*;
+
+    /// One after the other, with a pause before each.
+    fn chain(at: u64, lives: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let after = |now: &mut u64, &(pause, long): &(u64, u64)| {
+            let lower = *now + pause;
+            *now = lower + long;
+            Some((lower, *now))
+        };
+        lives.iter().scan(at, after).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_passed_at_once_lives_together(
+            starts in (0_u64..900, 0_u64..900),
+            lives in (
+                prop::collection::vec((0_u64..3, 1_u64..40), 1..60),
+                prop::collection::vec((0_u64..200, 1_u64..4), 1..9),
+            ),
+            others in 0_u64..700,
+        ) {
+            let (a, b) = (chain(starts.0, &lives.0), chain(starts.1, &lives.1));
+            // Instants that nothing of theirs begins or ends at.
+            let others = (0..others).map(|at| (2 * at, 2 * at + 1));
+            let block = |(id, (lower, upper)): (usize, (u64, u64))| {
+                Block::from(&Buffer { id: id as u64, lower, upper, size: 1, align: 1 })
+            };
+            let blocks: Vec<Block> = a.iter().copied().chain(b.iter().copied()).chain(others).enumerate().map(block).collect();
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let members = |from: usize, to: usize| (narrow(from)..narrow(to)).collect::<Vec<u32>>();
+            let shared = |members: Vec<u32>| super::SharedBlock { members, size: 1, reuse: true };
+            let (a, b) = (shared(members(0, a.len())), shared(members(a.len(), a.len() + b.len())));
+            let (busy, other) = (Busy::new(&problem, &a.members), Busy::new(&problem, &b.members));
+            prop_assert_eq!(busy.always & !busy.ever, 0);
+            if busy.always & other.ever != 0 {
+                prop_assert!(!apart(&problem, None, &a, &b, &mut 0));
+            }
+            prop_assert!(apart(&problem, None, &a, &a, &mut 0) == a.members.is_empty());
+        }
+    }
 }
