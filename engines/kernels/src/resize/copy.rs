@@ -54,7 +54,7 @@ impl Table {
 
     /// Where the input rows of an entry of all axes but the rows' own begin; `None`: it lies outside.
     fn outer(&self, plan: &Resizing, entry: usize) -> Option<usize> {
-        let (last, lead) = plan.lead.split_last()?;
+        let Some((last, lead)) = plan.lead.split_last() else { return Some(0) };
         let (mut rest, mut at, mut step) = (entry, 0, plan.input_width() * last.from);
         for (lead, places) in lead.iter().zip(&self.lead).rev() {
             let o = rest % lead.to;
@@ -76,7 +76,7 @@ impl Table {
         let (mut before, mut next) = (None, units.start);
         while next < units.end {
             let (entry, first) = (next / rows, next % rows);
-            let base = if plan.lead.is_empty() { Some(0) } else { self.outer(plan, entry) };
+            let base = self.outer(plan, entry);
             let end = units.end.min((entry + 1) * rows);
             for (row, o) in (next..end).zip(first..) {
                 let place = places.get(o).map_or(o, |p| *p as usize);

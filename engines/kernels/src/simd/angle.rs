@@ -105,33 +105,29 @@ pub fn atan(x: f32) -> f32 {
     r.copysign(x)
 }
 
-/// `asin(t) - t` for `t` of `s = t * t` up to a quarter.
+/// Whether `x` is beyond a half, and then the inverse sine of `sqrt((1 - |x|) / 2)`, else that of `x`.
 #[inline(always)]
-fn arc(t: f32, s: f32) -> f32 {
-    t * s * poly(s, [0.166_666_66, 0.075_000_94, 0.044_599_403, 0.031_100_662, 0.017_149_238, 0.033_690_847])
+fn arc(x: f32) -> (bool, f32) {
+    let a = x.abs();
+    let over = a > 0.5;
+    let s = if over { 0.5 * (1.0 - a) } else { a * a };
+    let t = if over { s.sqrt() } else { x };
+    let p = poly(s, [0.166_666_66, 0.075_000_94, 0.044_599_403, 0.031_100_662, 0.017_149_238, 0.033_690_847]);
+    (over, t + t * s * p)
 }
 
 /// Inverse sine; not a number beyond one.
 #[inline(always)]
 pub fn asin(x: f32) -> f32 {
-    let a = x.abs();
-    let over = a > 0.5;
     // asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2))
-    let s = if over { 0.5 * (1.0 - a) } else { a * a };
-    let t = if over { s.sqrt() } else { a };
-    let p = t + arc(t, s);
-    let r = if over { FRAC_PI_2 - (p + p - QUARTER_MID) } else { p };
-    r.copysign(x)
+    let (over, p) = arc(x);
+    if over { (FRAC_PI_2 - (p + p - QUARTER_MID)).copysign(x) } else { p }
 }
 
 /// Inverse cosine; not a number beyond one.
 #[inline(always)]
 pub fn acos(x: f32) -> f32 {
-    let a = x.abs();
-    let over = a > 0.5;
-    let s = if over { 0.5 * (1.0 - a) } else { a * a };
-    let t = if over { s.sqrt() } else { x };
-    let p = t + arc(t, s);
+    let (over, p) = arc(x);
     let near = FRAC_PI_2 - (p - QUARTER_MID);
     let far = if x < 0.0 { PI - (p + p - 2.0 * QUARTER_MID) } else { p + p };
     if over { far } else { near }
