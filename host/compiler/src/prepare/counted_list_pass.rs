@@ -50,9 +50,10 @@ struct List<'m> {
 struct Match<'m> {
     cond: &'m Graph,
     body: &'m Graph,
-    /// The body's counter, its place and the number of turns.
+    /// The body's counter.
     counter: ValueRef,
-    turns: u64,
+    /// What it is in the last turn.
+    last: ConstTensor,
     lists: Vec<List<'m>>,
 }
 
@@ -81,7 +82,11 @@ fn matches<'m>(at: &At<'m>, places: &[usize]) -> Result<Match<'m>, &'static str>
     let counter = data(body, place).ok_or("its body does not take its counter")?.value(0);
     let list = |place: &usize| list(at, (cond, body, ends), *place, turns);
     let lists = places.iter().map(list).collect::<Result<Vec<_>, _>>()?;
-    Ok(Match { cond, body, counter, turns, lists })
+    let last = match body.desc(counter).map(|d| d.dtype) {
+        Some(DType::I32) => i32::try_from(turns - 1).ok().and_then(|k| ConstTensor::of(&[1], &[k])),
+        _ => i64::try_from(turns - 1).ok().and_then(|k| ConstTensor::of(&[1], &[k])),
+    };
+    Ok(Match { cond, body, counter, last: last.ok_or("its turns are too many")?, lists })
 }
 
 fn graph<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
@@ -268,15 +273,14 @@ fn joined(r: &mut Rewriter<'_>, join: &Node, all: ValueRef, desc: &TensorDesc) {
 /// Each turn writes what it adds at its own place.
 fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
     r.patch.in_graph(m.body.name(), m.body.next_id());
-    let dtype = m.body.desc(m.counter).map_or(DType::I64, |d| d.dtype);
-    let desc = |dims: &[u64]| vec![TensorDesc::new(dtype, Shape::of(dims))];
+    let desc = vec![TensorDesc::new(m.last.dtype, Shape::of(&[1]))];
     let mut shape = AttrMap::default();
     shape.set("shape", vec![1i64]);
-    let turn = r.patch.add("Reshape", &format!("{name}/turn"), &[m.counter], desc(&[1]), shape);
+    let turn = r.patch.add("Reshape", &format!("{name}/turn"), &[m.counter], desc, shape);
     let turn = ValueRef::new(turn, 0);
     let mut back = None;
     for l in &m.lists {
-        let index = if l.front { *back.get_or_insert_with(|| from_the_end(r, m, name, turn, dtype)) } else { turn };
+        let index = if l.front { *back.get_or_insert_with(|| from_the_end(r, m, name, turn)) } else { turn };
         if let Some(d) = data(m.body, l.place) {
             r.patch.set_output(d.id(), 0, l.desc.clone());
         }
@@ -288,11 +292,8 @@ fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
 }
 
 /// The place of a turn counted from the last one, in the body.
-fn from_the_end(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str, turn: ValueRef, dtype: DType) -> ValueRef {
-    let last = (m.turns - 1) as i64;
-    let last = if dtype == DType::I32 { ConstTensor::of(&[1], &[last as i32]) } else { ConstTensor::of(&[1], &[last]) };
-    let Some(last) = last else { return turn };
-    let last = r.patch.constant(&format!("{name}/last"), last);
-    let desc = TensorDesc::new(dtype, Shape::of(&[1]));
+fn from_the_end(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str, turn: ValueRef) -> ValueRef {
+    let last = r.patch.constant(&format!("{name}/last"), m.last.clone());
+    let desc = TensorDesc::new(m.last.dtype, Shape::of(&[1]));
     ValueRef::new(r.patch.add("Sub", &format!("{name}/back"), &[last, turn], vec![desc], AttrMap::default()), 0)
 }
