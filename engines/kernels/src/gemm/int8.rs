@@ -117,8 +117,6 @@ impl GemmInt8 {
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
         let mut sums = [[0i32; 16]; TILE * PAIR];
-        // Units over the whole width own whole rows: their sums go where they belong at once.
-        let direct = self.across() == 1;
         for unit in units.start..units.end.min(self.units()) {
             let (of_rows, of_panels) = (self.rows_of(unit), self.panels_of(unit));
             for i in of_rows.clone().step_by(TILE) {
@@ -127,15 +125,14 @@ impl GemmInt8 {
                     row[..self.k].copy_from_slice(&a[(i + r) * self.a_row..][..self.k]);
                 }
                 let rows = &rows[..len * count];
-                for p in of_panels.clone().step_by(PAIR) {
+                // Units over the whole width own whole rows: whole panels of sums go where they belong at once.
+                let whole = if self.across() == 1 && len > 0 { self.n / 16 } else { 0 };
+                if whole > 0 {
+                    dots_to(rows, len, &packed[..whole * len * 16], out.part(i * self.n, count * self.n), self.n);
+                }
+                for p in (of_panels.start.max(whole)..of_panels.end).step_by(PAIR) {
                     let pair = PAIR.min(of_panels.end - p);
-                    let panels = &packed[p * len * 16..(p + pair) * len * 16];
-                    if direct && (p + pair) * 16 <= self.n && len > 0 {
-                        let to = &mut out.part(i * self.n, count * self.n)[p * 16..];
-                        dots_to(rows, len, panels, to, self.n);
-                        continue;
-                    }
-                    dots(rows, len, panels, &mut sums[..count * pair]);
+                    dots(rows, len, &packed[p * len * 16..(p + pair) * len * 16], &mut sums[..count * pair]);
                     for (at, acc) in sums[..count * pair].iter().enumerate() {
                         let (r, p) = (at / pair, p + at % pair);
                         let width = (self.n - p * 16).min(16);
@@ -205,8 +202,7 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-/// The sums of rows of `len` bytes, one behind the other, with one panel or two: the panels of a
-/// row side by side.
+/// The sums of rows of `len` bytes, one behind the other, with panels: those of a row side by side.
 pub(crate) fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
     if len == 0 {
         return sums.fill([0; 16]);
@@ -224,12 +220,8 @@ fn dots_to(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize
             return unsafe { on_vnni(rows, len, panels, to, stride) };
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
-            for (to, row) in to.chunks_mut(stride).zip(rows.chunks_exact(len)) {
-                for (to, panel) in to[..wide].as_chunks_mut::<16>().0.iter_mut().zip(panels.chunks_exact(len * 16)) {
-                    // SAFETY: the level is only reported when the machine has its features.
-                    unsafe { on_avx2(row, panel, to) };
-                }
-            }
+            // SAFETY: the level is only reported when the machine has its features.
+            unsafe { super::int8_pairs::product(rows, len, panels, len * 16, to, stride) };
             return;
         }
     }
@@ -244,18 +236,21 @@ fn dots_to(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn on_vnni(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize) {
-    let (count, two) = (rows.len() / len, panels.len() >= len * 32);
-    let mut i = 0;
-    while i < count {
-        let (rows, to) = (&rows[i * len..], &mut to[i * stride..]);
-        i += match (count - i, two) {
-            (8.., true) => dots_vnni::<8, 2>(rows, len, panels, to, stride),
-            (8.., _) => dots_vnni::<8, 1>(rows, len, panels, to, stride),
-            (4.., true) => dots_vnni::<4, 2>(rows, len, panels, to, stride),
-            (4.., _) => dots_vnni::<4, 1>(rows, len, panels, to, stride),
-            (_, true) => dots_vnni::<1, 2>(rows, len, panels, to, stride),
-            _ => dots_vnni::<1, 1>(rows, len, panels, to, stride),
-        };
+    let count = rows.len() / len;
+    for (pair, panels) in panels.chunks(PAIR * len * 16).enumerate() {
+        let two = panels.len() == PAIR * len * 16;
+        let mut i = 0;
+        while i < count {
+            let (rows, to) = (&rows[i * len..], &mut to[i * stride + pair * PAIR * 16..]);
+            i += match (count - i, two) {
+                (8.., true) => dots_vnni::<8, 2>(rows, len, panels, to, stride),
+                (8.., _) => dots_vnni::<8, 1>(rows, len, panels, to, stride),
+                (4.., true) => dots_vnni::<4, 2>(rows, len, panels, to, stride),
+                (4.., _) => dots_vnni::<4, 1>(rows, len, panels, to, stride),
+                (_, true) => dots_vnni::<1, 2>(rows, len, panels, to, stride),
+                _ => dots_vnni::<1, 1>(rows, len, panels, to, stride),
+            };
+        }
     }
 }
 
@@ -305,30 +300,6 @@ pub(crate) fn accumulate<const R: usize, const P: usize>(
         }
     }
     acc
-}
-
-/// One row by one panel. Bytes are widened to sixteen bits, in which their products and
-/// the sums of two of them are exact: the pairwise product of bytes would saturate.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn on_avx2(row: &[u8], panel: &[i8], to: &mut [i32; 16]) {
-    use std::arch::x86_64::*;
-    // Four columns a register, two halves of the sum of each.
-    let mut acc = [_mm256_setzero_si256(); 4];
-    for (four, cells) in row.as_chunks::<4>().0.iter().zip(panel.as_chunks::<64>().0) {
-        let a = _mm256_cvtepu8_epi16(_mm_set1_epi32(i32::from_le_bytes(*four)));
-        for (acc, cells) in acc.iter_mut().zip(cells.as_chunks::<16>().0) {
-            // SAFETY: sixteen bytes can be read from `cells`.
-            let w = _mm256_cvtepi8_epi16(unsafe { _mm_loadu_si128(cells.as_ptr().cast()) });
-            *acc = _mm256_add_epi32(*acc, _mm256_madd_epi16(a, w));
-        }
-    }
-    for (to, pair) in to.as_chunks_mut::<8>().0.iter_mut().zip(acc.as_chunks::<2>().0) {
-        // The halves of a sum stand beside each other; adding them leaves columns 0 1 4 5 2 3 6 7.
-        let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
-        // SAFETY: eight numbers can be written to `to`.
-        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), joined) };
-    }
 }
 
 crate::multiversion! {

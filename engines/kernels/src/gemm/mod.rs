@@ -29,6 +29,8 @@ pub mod int8;
 /// The same by tiles.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod int8_amx;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod int8_pairs;
 
 pub use epilogue::{Bias, Epilogue};
 pub use int8::{GemmInt8, pack_int8, packed_int8_len};

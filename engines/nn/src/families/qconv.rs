@@ -211,8 +211,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }
     let own = sig.input(ports.filter)?.count();
     let plain = ByteConv::new(&spec).map_err(|e| e.to_string())?;
-    let changed = plain.with_changed_filters().filter(|(plan, _)| ahead && own == plan.filter_len());
-    let plan = changed.map_or(plain, |(plan, _)| plan);
+    let changed = plain.with_changed_filters().filter(|plan| ahead && own == plan.filter_len());
+    let plan = changed.map_or(plain, ByteConv::cheaper_here);
     if ahead && own != plan.filter_len() {
         return Err(format!("the filter has {own} bytes, packed it takes {}", plan.filter_len()));
     }
@@ -230,8 +230,8 @@ pub fn changed(sig: &Sig, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
     let ports = ports(&sig.op)?;
     let packed = sig.input(ports.filter).ok()?.format == Format::FRACTAL_Z;
     let spec = sizes(&sig.plain_form().ok()?, ports).ok()?;
-    let (plan, pays) = ByteConv::new(&spec).ok()?.with_changed_filters()?;
-    if !pays || plan.filter_len() > MOST_AHEAD {
+    let plan = ByteConv::new(&spec).ok()?.with_changed_filters()?;
+    if !plan.changed_filters_pay() || plan.filter_len() > MOST_AHEAD {
         return None;
     }
     let unpacked = if packed { Some(unpack_filter(&spec, w)?) } else { None };

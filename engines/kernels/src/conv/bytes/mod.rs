@@ -23,6 +23,9 @@ mod fill;
 mod joined;
 /// The register tile.
 mod tile;
+/// The register tile by pairs of 16 bits.
+#[cfg(target_arch = "x86_64")]
+mod widened;
 /// Windows of three by three with fewer products.
 pub mod winograd;
 
@@ -134,10 +137,38 @@ pub struct ByteConv {
     depthwise: bool,
     /// Minimal filtering, of filters that come changed.
     tiles: Option<Tiles>,
+    /// Bytes of the changed filters behind the packed ones.
+    behind: usize,
     /// Output rows of a unit.
     rows: usize,
     /// Output channels of a unit.
     block: usize,
+}
+
+/// What the parts of a convolution cost, about, in tenths of a cycle, on one kind of machines.
+struct Costs {
+    /// A step of sixteen places by four channels of a tap, for an output channel.
+    step: usize,
+    /// Copying four channels of sixteen places.
+    copy: usize,
+    /// The products of sixteen tiles by a pair of channels, for an output channel.
+    pair: usize,
+    /// The sums of sixteen tiles of an output channel, and what becomes of them.
+    sums: usize,
+    /// The changed input of sixteen tiles of a pair of channels.
+    seen: usize,
+}
+
+impl Costs {
+    /// With dot products of bytes, and of pairs of 16 bits, in registers of sixteen lanes.
+    const DOTS: Costs = Costs { step: 10, copy: 60, pair: 400, sums: 2600, seen: 2200 };
+    /// With products of pairs of 16 bits in registers of eight lanes.
+    const PAIRS: Costs = Costs { step: 32, copy: 100, pair: 600, sums: 4000, seen: 4000 };
+
+    /// Those of this machine.
+    fn here() -> &'static Costs {
+        if crate::simd::level::vnni() { &Costs::DOTS } else { &Costs::PAIRS }
+    }
 }
 
 /// Where the sums of one output channel go: runs of `run` places, `pitch` apart in the sums, one
@@ -165,38 +196,54 @@ impl ByteConv {
         let fours = (spec.channels_in / spec.groups).div_ceil(4);
         let image = Image::new(&ConvSpec { channels_in: fours * spec.groups, ..spec.clone() }, 1)?;
         let depthwise = is_depthwise(spec);
-        let plan = ByteConv { spec: spec.clone(), out, image, fours, depthwise, tiles: None, rows: 1, block: ROWS };
+        let plan =
+            ByteConv { spec: spec.clone(), out, image, fours, depthwise, tiles: None, behind: 0, rows: 1, block: ROWS };
         if depthwise {
             let (rows, block) = depthwise::units(out, spec.channels_out, WANTED);
             return plan.with_units(rows, block);
         }
-        let (_, rows, block) = plan.cheapest();
+        let (_, rows, block) = plan.cheapest(Costs::here());
         plan.with_units(rows, block)
     }
 
-    /// The same plan for filters that come with what [`change_byte_filters`] makes of them behind
-    /// them, and whether minimal filtering costs less; None where the windows are others.
+    /// The same plan by minimal filtering, for filters that come with what [`change_byte_filters`] makes of
+    /// them behind them; None where the windows are others.
     ///
     /// [`change_byte_filters`]: crate::conv::change_byte_filters
-    pub fn with_changed_filters(&self) -> Option<(ByteConv, bool)> {
+    pub fn with_changed_filters(&self) -> Option<ByteConv> {
         if self.depthwise {
             return None;
         }
-        let tiles = Tiles::new(&self.spec, self.out)?;
-        let pays = tiles.cycles() < self.cheapest().0;
-        Some((ByteConv { tiles: Some(tiles), ..self.clone() }, pays))
+        let (tiles, behind) = (Tiles::new(&self.spec, self.out)?, changed_filters_len(&self.spec)?);
+        Some(ByteConv { tiles: Some(tiles), behind, ..self.clone() })
+    }
+
+    /// Whether changed filters save time on some machine: a file with packed filters is for all of them.
+    pub fn changed_filters_pay(&self) -> bool {
+        [&Costs::DOTS, &Costs::PAIRS].into_iter().any(|costs| self.by_tiles(costs))
+    }
+
+    /// The same plan without minimal filtering where that takes longer on this machine. The filters are the
+    /// same.
+    pub fn cheaper_here(self) -> ByteConv {
+        let tiles = if self.by_tiles(Costs::here()) { self.tiles } else { None };
+        ByteConv { tiles, ..self }
+    }
+
+    /// Whether minimal filtering costs less.
+    fn by_tiles(&self, costs: &Costs) -> bool {
+        self.tiles.as_ref().is_some_and(|t| t.cost(costs) < self.cheapest(costs).0)
     }
 
     /// Bytes of the packed filter, and of what stands behind it.
     pub fn filter_len(&self) -> usize {
-        let changed = self.tiles.as_ref().and_then(|_| changed_filters_len(&self.spec)).unwrap_or(0);
-        packed_filter_len(&self.spec) + changed
+        packed_filter_len(&self.spec) + self.behind
     }
 
-    /// Cycles, rows and channels of a unit: those that cost least of the ones that make enough units, or
+    /// Cost, rows and channels of a unit: those that cost least of the ones that make enough units, or
     /// of all. Whole vectors are computed, whatever part of the last one is there; each unit copies
     /// what its rows see.
-    fn cheapest(&self) -> (usize, usize, usize) {
+    fn cheapest(&self, costs: &Costs) -> (usize, usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);
         let [depth, height, width] = self.out.map(|v| v.max(1));
@@ -214,11 +261,9 @@ impl ByteConv {
                 let strips = whole + usize::from(rest > 0);
                 let taken = whole * vectors(rows) + if rest > 0 { vectors(rest) } else { 0 };
                 let units = outer.saturating_mul(strips).saturating_mul(own.div_ceil(block));
-                // A step of four channels of a tap takes a cycle a channel; copying a vector of
-                // four channels about six.
-                let products = taken.saturating_mul(s.taps()).saturating_mul(own);
+                let products = taken.saturating_mul(s.taps()).saturating_mul(own).saturating_mul(costs.step);
                 let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
-                let copies = seen.saturating_mul(strips * own.div_ceil(block)).saturating_mul(6);
+                let copies = seen.saturating_mul(strips * own.div_ceil(block)).saturating_mul(costs.copy);
                 (units < WANTED, products.saturating_add(copies), rows, block)
             })
         });

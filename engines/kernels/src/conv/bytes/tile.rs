@@ -71,7 +71,7 @@ fn by_vectors(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
             // SAFETY: as above.
-            return unsafe { on_avx2(s, first, vectors, sums) };
+            return unsafe { super::widened::tile(s, first, vectors, sums) };
         }
     }
     plain(s, first, vectors, sums);
@@ -166,63 +166,6 @@ unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: u
             for (p, a) in acc.iter().enumerate() {
                 let to = sums.as_mut_ptr().add((r * vectors + v + p) * 16);
                 _mm512_storeu_si512(to.cast(), *a);
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn on_avx2(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
-    for v in 0..vectors {
-        for r in (0..ROWS).step_by(2) {
-            // SAFETY: the caller's word; rows and vector are within the tile.
-            unsafe { avx2(s, first, r, v, vectors, sums) };
-        }
-    }
-}
-
-/// Two output channels by one vector of places. Bytes are widened to sixteen bits, in which their
-/// products and the sums of two of them are exact: the pairwise product of bytes would saturate.
-///
-/// # Safety
-/// As [`vnni`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2(s: &Step<'_>, first: usize, row: usize, v: usize, vectors: usize, sums: &mut [i32]) {
-    use std::arch::x86_64::*;
-    // Four places a register, two halves of the sum of each.
-    let mut acc = [[_mm256_setzero_si256(); 4]; 2];
-    // SAFETY: filter and copy are long enough by `check`.
-    unsafe {
-        let mut filter = s.filter.as_ptr().add((first + row) * DEEP);
-        for c in 0..s.fours.div_ceil(8) {
-            let here = (s.fours - c * 8).min(8);
-            let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
-            for place in s.places {
-                let x = x.add(*place as usize);
-                for f in 0..here {
-                    let lanes: [__m256i; 4] = std::array::from_fn(|p| {
-                        _mm256_cvtepu8_epi16(_mm_loadu_si128(x.add(f * s.four + p * 4).cast()))
-                    });
-                    for (r, acc) in acc.iter_mut().enumerate() {
-                        let four = filter.add(r * DEEP + f * 4).cast::<i32>().read_unaligned();
-                        let w = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
-                        for (a, x) in acc.iter_mut().zip(lanes) {
-                            *a = _mm256_add_epi32(*a, _mm256_madd_epi16(x, w));
-                        }
-                    }
-                }
-                filter = filter.add(s.stride);
-            }
-        }
-        for (r, acc) in acc.iter().enumerate() {
-            let to = sums.as_mut_ptr().add(((row + r) * vectors + v) * 16);
-            for (p, pair) in acc.as_chunks::<2>().0.iter().enumerate() {
-                // The halves of a sum stand beside each other; adding them leaves places 0 1 4 5 2
-                // 3 6 7.
-                let joined = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_hadd_epi32(pair[0], pair[1]));
-                _mm256_storeu_si256(to.add(p * 8).cast(), joined);
             }
         }
     }

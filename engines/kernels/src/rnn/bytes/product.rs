@@ -5,6 +5,8 @@
 //! as `gemm::int8` packs them, and behind it the sums of its columns, sixteen 32-bit
 //! integers of which the lowest byte comes first. Weights that are unsigned have 128 subtracted.
 use crate::gemm::int8::{dots, pack_int8};
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::int8_pairs;
 use crate::rnn::pack::LANES;
 
 /// Gates of an LSTM.
@@ -89,6 +91,12 @@ impl Factor<'_> {
         if crate::simd::level::vnni() {
             // SAFETY: the features were asked for.
             return unsafe { vnni::product(rows, len, self.packed, sums, wide) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::simd::level() >= crate::simd::Level::Avx2 {
+            let panels = &self.packed[..wide / LANES * panel_len(self.k)];
+            // SAFETY: as above.
+            return unsafe { int8_pairs::product(&rows[..count * len], len, panels, panel_len(self.k), sums, wide) };
         }
         let mut some = [[0i32; LANES]; 8];
         for (p, panel) in self.packed.chunks_exact(panel_len(self.k)).take(wide / LANES).enumerate() {

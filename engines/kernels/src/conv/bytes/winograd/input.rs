@@ -1,10 +1,15 @@
 //! From bytes to what is multiplied. Both channels of a pair are changed side by side in the halves of
 //! words; a vector has sixteen tiles one behind the other, which may be the end of one row of tiles, whole
 //! ones and the beginning of another. Borders are put in where the bytes are read: there is no copy.
+/// Eight tiles at a time.
+#[cfg(target_arch = "x86_64")]
+mod narrow;
+
 #[cfg(target_arch = "x86_64")]
 use super::super::fill::masked::within;
 use super::ring::seen;
 use super::{LANES, PLACES, SIDE, STEP, Tiles};
+use std::ops::Range;
 
 /// The changed input of a strip of tiles of all channels: `bytes` is what turns them unsigned and what
 /// stands around them.
@@ -14,19 +19,37 @@ pub(super) fn change(t: &Tiles, x: &[u8], bytes: (u8, u8), first: usize, vectors
     assert!(vectors <= t.vectors && to.len() >= (PLACES - 1) * t.pitch() + t.pairs() * wide);
     for v in 0..vectors {
         let tile = (first + v) * LANES;
+        let at = |pair: usize| pair * wide + v * LANES;
         #[cfg(target_arch = "x86_64")]
-        if crate::simd::level() >= crate::simd::Level::Avx512 {
-            let mut room = [Segment::default(); LANES];
-            let segments = segments(t, tile, &mut room);
-            for (pair, x) in x.chunks(2 * size).enumerate() {
-                // SAFETY: the level is only reported when the machine has its features; the output has a
-                // vector for each place at these distances, and `segments` are of planes of such a size.
-                unsafe { on_avx512(x, size, bytes, segments, t.pitch(), &mut to[pair * wide + v * LANES..]) };
+        {
+            let level = crate::simd::level();
+            if level >= crate::simd::Level::Avx512 {
+                let mut room = [Segment::default(); LANES];
+                let segments = segments(t, tile..tile + LANES, &mut room);
+                for (pair, x) in x.chunks(2 * size).enumerate() {
+                    // SAFETY: the level is only reported when the machine has its features; the output has
+                    // a vector for each place at these distances, and `segments` are of planes of such a
+                    // size.
+                    unsafe { on_avx512(x, size, bytes, segments, t.pitch(), &mut to[at(pair)..]) };
+                }
+                continue;
             }
-            continue;
+            if level >= crate::simd::Level::Avx2 {
+                for lane in (0..LANES).step_by(LANES / 2) {
+                    let mut room = [Segment::default(); LANES];
+                    let segments = segments(t, tile + lane..tile + lane + LANES / 2, &mut room);
+                    for pair in 0..t.pairs() {
+                        // SAFETY: as above.
+                        unsafe {
+                            narrow::change(x, pair, size, bytes, segments, t.pitch(), &mut to[at(pair) + lane..])
+                        };
+                    }
+                }
+                continue;
+            }
         }
         for (pair, x) in x.chunks(2 * size).enumerate() {
-            plain(t, x, bytes, tile, &mut to[pair * wide + v * LANES..]);
+            plain(t, x, bytes, tile, &mut to[at(pair)..]);
         }
     }
 }
@@ -77,11 +100,11 @@ struct Segment {
     rows: [bool; SIDE],
 }
 
-/// The segments of the sixteen tiles from `tile` on.
+/// The segments of up to sixteen tiles.
 #[cfg(target_arch = "x86_64")]
-fn segments<'r>(t: &Tiles, tile: usize, room: &'r mut [Segment; LANES]) -> &'r [Segment] {
+fn segments<'r>(t: &Tiles, tiles: Range<usize>, room: &'r mut [Segment; LANES]) -> &'r [Segment] {
     let ([_, height, width], [_, above, before]) = (t.spec.input, t.spec.pad_before);
-    let end = (tile + LANES).min(t.across * t.down);
+    let (tile, end) = (tiles.start, tiles.end.min(t.across * t.down));
     let (mut at, mut n) = (tile, 0);
     while at < end {
         let (row, column) = (at / t.across * STEP, at % t.across * STEP);

@@ -12,7 +12,7 @@
 //! Sixteen tiles stand in a vector, whole rows of tiles one behind the other, so that the products go
 //! over vectors that are full but for the last. A unit is some such vectors of one image and group by a
 //! block of output channels.
-use super::ByteImages;
+use super::{ByteImages, Costs};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::{self, PLACES, SIDE, STEP};
 use crate::scratch::with_scratch;
@@ -146,15 +146,16 @@ impl Tiles {
         (whole < 1 << 27).then_some(self)
     }
 
-    /// Cycles, about, on one thread.
-    pub(super) fn cycles(&self) -> usize {
+    /// What it costs on one thread.
+    pub(super) fn cost(&self, costs: &Costs) -> usize {
         let all = self.all().saturating_mul(self.spec.batch).saturating_mul(self.spec.groups);
         let own = self.own().next_multiple_of(ROWS);
-        let sums = own.saturating_mul(40 * self.pairs() + 260);
+        let sums = own.saturating_mul(costs.pair * self.pairs() + costs.sums);
         let filters = filters::changed_filters_len(&self.spec).unwrap_or(usize::MAX);
         let strips = self.all().div_ceil(self.vectors).saturating_mul(self.spec.batch);
-        let read = if filters <= KEPT { 0 } else { (filters / 10).saturating_mul(strips) };
-        all.saturating_mul(sums.saturating_add(220 * self.pairs())).saturating_add(read)
+        // About ten bytes a cycle come from behind the second cache.
+        let read = if filters <= KEPT { 0 } else { filters.saturating_mul(strips) };
+        all.saturating_mul(sums.saturating_add(costs.seen * self.pairs())).saturating_add(read)
     }
 
     /// Vectors of tiles of an image.

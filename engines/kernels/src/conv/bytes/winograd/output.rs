@@ -15,6 +15,11 @@ pub(super) fn sums(products: &[i32], to: &mut [i32]) {
         // SAFETY: the level is only reported when the machine has its features.
         return unsafe { on_avx512(products, to) };
     }
+    #[cfg(target_arch = "x86_64")]
+    if crate::simd::level() >= crate::simd::Level::Avx2 {
+        // SAFETY: as above.
+        return unsafe { on_avx2(products, to) };
+    }
     plain(products, to);
 }
 
@@ -44,30 +49,64 @@ crate::multiversion! {
     }
 }
 
+/// As [`sums`], by registers of so many bits.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn on_avx512(products: &[i32], to: &mut [i32]) {
-    use super::ring::wide::Words;
-    use std::arch::x86_64::*;
-    let flat = products.len() / PLACES;
-    let ninth = _mm512_set1_epi32(NINTH);
-    for (v, to) in to.chunks_exact_mut(SUMS).enumerate() {
-        let row = |i: usize| {
-            let m = |j: usize| {
-                // SAFETY: each place has a vector for each of the sums.
-                Words(unsafe { _mm512_loadu_si512(products.as_ptr().add((i * SIDE + j) * flat + v * LANES).cast()) })
-            };
-            joined([m(0), m(1), m(2), m(3), m(4), m(5)])
-        };
-        // Called one by one: what calls a closure over an array has not the features.
-        let half: [[Words; STEP]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
-        let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
-        for j in 0..STEP {
-            for (i, v) in joined(column(j)).into_iter().enumerate() {
-                let v = _mm512_srai_epi32::<REST>(_mm512_mullo_epi32(v.0, ninth));
-                // SAFETY: these are sixteen of the sums.
-                unsafe { _mm512_storeu_si512(to.as_mut_ptr().add((i * STEP + j) * LANES).cast(), v) };
+macro_rules! by_vectors {
+    ($name:ident, $features:literal, $words:ident, $bits:literal, $load:ident, $store:ident, $set:ident, $mul:ident, $shr:ident) => {
+        #[target_feature(enable = $features)]
+        fn $name(products: &[i32], to: &mut [i32]) {
+            use super::ring::$words::Words;
+            use std::arch::x86_64::*;
+            let flat = products.len() / PLACES;
+            let ninth = $set(NINTH);
+            const LONG: usize = $bits / 32;
+            for at in (0..to.len() / SUMS * LANES).step_by(LONG) {
+                let (v, lane) = (at / LANES, at % LANES);
+                let row = |i: usize| {
+                    let m = |j: usize| {
+                        let from = products.as_ptr().wrapping_add((i * SIDE + j) * flat + v * LANES + lane);
+                        // SAFETY: each place has a vector for each of the sums.
+                        Words(unsafe { $load(from.cast()) })
+                    };
+                    joined([m(0), m(1), m(2), m(3), m(4), m(5)])
+                };
+                // Called one by one: what calls a closure over an array has not the features.
+                let half: [[Words; STEP]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
+                let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
+                for j in 0..STEP {
+                    for (i, sum) in joined(column(j)).into_iter().enumerate() {
+                        let sum = $shr::<{ REST as _ }>($mul(sum.0, ninth));
+                        let to = &mut to[v * SUMS + (i * STEP + j) * LANES + lane..][..LONG];
+                        // SAFETY: these are so many of the sums.
+                        unsafe { $store(to.as_mut_ptr().cast(), sum) };
+                    }
+                }
             }
         }
-    }
+    };
 }
+
+#[cfg(target_arch = "x86_64")]
+by_vectors!(
+    on_avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl",
+    wide,
+    512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_set1_epi32,
+    _mm512_mullo_epi32,
+    _mm512_srai_epi32
+);
+#[cfg(target_arch = "x86_64")]
+by_vectors!(
+    on_avx2,
+    "avx2,fma,f16c",
+    narrow,
+    256,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    _mm256_set1_epi32,
+    _mm256_mullo_epi32,
+    _mm256_srai_epi32
+);

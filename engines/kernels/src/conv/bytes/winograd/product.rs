@@ -25,6 +25,10 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
             // SAFETY: as above.
             return unsafe { avx512(filter, seen, [wide, vectors, vectors], place, products) };
         }
+        if crate::simd::level() >= crate::simd::Level::Avx2 {
+            // SAFETY: as above.
+            return unsafe { avx2(filter, seen, [wide, vectors], place, products) };
+        }
     }
     plain(filter, seen, [wide, vectors], place, products);
 }
@@ -168,3 +172,39 @@ tile!(vnni, vnni_some, "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni", |sum, x,
 tile!(avx512, avx512_some, "avx512f,avx512bw,avx512dq,avx512vl", |sum, x, w| {
     _mm512_add_epi32(*sum, _mm512_madd_epi16(x, w))
 });
+
+/// Four output channels by a vector at a time: as many sums as registers hold beside what is multiplied.
+///
+/// # Safety
+/// The machine has the features, and the lengths are those that [`rows`] asks for.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2(filter: &[u32], seen: &[u32], [wide, vectors]: [usize; 2], place: usize, products: &mut [i32]) {
+    use std::arch::x86_64::*;
+    const HALF: usize = ROWS / 2;
+    for part in 0..vectors * 2 {
+        let (v, first) = (part / 2, part % 2 * HALF);
+        let mut acc = [[_mm256_setzero_si256(); 2]; HALF];
+        let (mut w, mut x) = (filter.as_ptr().wrapping_add(first), seen.as_ptr().wrapping_add(v * LANES));
+        for _ in 0..filter.len() / ROWS {
+            // SAFETY: filter and input have that many pairs.
+            unsafe {
+                let lanes = [0, LANES / 2].map(|at| _mm256_loadu_si256(x.add(at).cast()));
+                for (r, acc) in acc.iter_mut().enumerate() {
+                    let w = _mm256_set1_epi32(w.add(r).read() as i32);
+                    acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(lanes[0], w));
+                    acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(lanes[1], w));
+                }
+            }
+            (w, x) = (w.wrapping_add(ROWS), x.wrapping_add(wide));
+        }
+        for (r, acc) in acc.iter().enumerate() {
+            let to = &mut products[(((first + r) * PLACES + place) * vectors + v) * LANES..][..LANES];
+            // SAFETY: sixteen numbers.
+            unsafe {
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), acc[0]);
+                _mm256_storeu_si256(to.as_mut_ptr().add(LANES / 2).cast(), acc[1]);
+            }
+        }
+    }
+}

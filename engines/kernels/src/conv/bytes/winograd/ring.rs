@@ -63,44 +63,64 @@ pub(super) fn joined<R: Ring>(m: [R; SIDE]) -> [R; STEP] {
     ]
 }
 
+/// Vectors of registers `$r`, by its sums, differences and shifts.
+#[cfg(target_arch = "x86_64")]
+macro_rules! vector {
+    ($(#[$doc:meta])* $t:ident($r:ident), $add:ident, $sub:ident, $shl:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(in super::super) struct $t(pub(in super::super) $r);
+
+        impl Ring for $t {
+            #[inline(always)]
+            fn add(self, other: $t) -> $t {
+                // SAFETY: who made the vector knew that the machine has its instructions.
+                $t(unsafe { $add(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn sub(self, other: $t) -> $t {
+                // SAFETY: as above.
+                $t(unsafe { $sub(self.0, other.0) })
+            }
+            #[inline(always)]
+            fn shl<const N: u32>(self) -> $t {
+                // SAFETY: as above.
+                $t(unsafe { $shl(self.0, _mm_cvtsi32_si128(N as i32)) })
+            }
+        }
+    };
+}
+
 /// Vectors of the widest registers.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod wide {
     use super::Ring;
     use std::arch::x86_64::*;
 
-    /// Thirty-two numbers of 16 bits. Only made where the machine has AVX-512 F and BW.
-    #[derive(Clone, Copy)]
-    pub(in super::super) struct Halves(pub(in super::super) __m512i);
+    vector!(
+        /// Thirty-two numbers of 16 bits. Only made where the machine has AVX-512 F and BW.
+        Halves(__m512i), _mm512_add_epi16, _mm512_sub_epi16, _mm512_sll_epi16
+    );
+    vector!(
+        /// Sixteen numbers of 32 bits. Only made where the machine has AVX-512 F.
+        Words(__m512i), _mm512_add_epi32, _mm512_sub_epi32, _mm512_sll_epi32
+    );
+}
 
-    /// Sixteen numbers of 32 bits. Only made where the machine has AVX-512 F.
-    #[derive(Clone, Copy)]
-    pub(in super::super) struct Words(pub(in super::super) __m512i);
+/// Vectors of half that width.
+#[cfg(target_arch = "x86_64")]
+pub(super) mod narrow {
+    use super::Ring;
+    use std::arch::x86_64::*;
 
-    macro_rules! vector {
-        ($t:ident, $add:ident, $sub:ident, $shl:ident) => {
-            impl Ring for $t {
-                #[inline(always)]
-                fn add(self, other: $t) -> $t {
-                    // SAFETY: who made the vector knew that the machine has its instructions.
-                    $t(unsafe { $add(self.0, other.0) })
-                }
-                #[inline(always)]
-                fn sub(self, other: $t) -> $t {
-                    // SAFETY: who made the vector knew that the machine has its instructions.
-                    $t(unsafe { $sub(self.0, other.0) })
-                }
-                #[inline(always)]
-                fn shl<const N: u32>(self) -> $t {
-                    // SAFETY: as above.
-                    $t(unsafe { $shl::<N>(self.0) })
-                }
-            }
-        };
-    }
-
-    vector!(Halves, _mm512_add_epi16, _mm512_sub_epi16, _mm512_slli_epi16);
-    vector!(Words, _mm512_add_epi32, _mm512_sub_epi32, _mm512_slli_epi32);
+    vector!(
+        /// Sixteen numbers of 16 bits. Only made where the machine has AVX2.
+        Halves(__m256i), _mm256_add_epi16, _mm256_sub_epi16, _mm256_sll_epi16
+    );
+    vector!(
+        /// Eight numbers of 32 bits. Only made where the machine has AVX2.
+        Words(__m256i), _mm256_add_epi32, _mm256_sub_epi32, _mm256_sll_epi32
+    );
 }
 
 #[cfg(test)]
