@@ -104,17 +104,14 @@ impl Work for Extremes<'_> {
         let (blocks, rest) = rest.as_chunks::<16>();
         blocks.iter().for_each(|b| see(0, b));
         see(1, &std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0)));
-        let all = |v: [I::V; 4]| {
-            v.map(|v| {
-                let mut each = [0.0; 16];
-                isa.store(v, &mut each);
-                each
-            })
-        };
-        let (low, high) = (all(low), all(high));
+        let (mut least, mut most) = ([[0.0; 16]; 4], [[0.0; 16]; 4]);
+        for k in 0..4 {
+            isa.store(low[k], &mut least[k]);
+            isa.store(high[k], &mut most[k]);
+        }
         [
-            low.into_iter().flatten().fold(0.0, |a, b| if b < a { b } else { a }),
-            high.into_iter().flatten().fold(0.0, |a, b| if b > a { b } else { a }),
+            least.as_flattened().iter().fold(0.0, |a, &b| if b < a { b } else { a }),
+            most.as_flattened().iter().fold(0.0, |a, &b| if b > a { b } else { a }),
         ]
     }
 }

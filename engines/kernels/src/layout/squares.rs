@@ -44,25 +44,41 @@ impl Work for Singles<'_> {
             let to = &mut to[(j - columns.start) * rows..][..wide * rows];
             for i in (0..rows).step_by(SIDE) {
                 let high = SIDE.min(rows - i);
+                if wide == SIDE && high == SIDE {
+                    whole(isa, &x[i * cols + j..], cols, &mut to[i..], rows);
+                    continue;
+                }
                 let mut square = [isa.splat(0.0); SIDE];
+                let (across, down) = (isa.lanes(0, wide), isa.lanes(0, high));
                 for (r, v) in square.iter_mut().enumerate().take(high) {
                     let row = &x[(i + r) * cols + j..][..wide];
-                    *v = match row.first_chunk() {
-                        Some(row) => isa.load(row),
-                        // SAFETY: the lanes are as many as there are elements.
-                        None => unsafe { isa.load_some(row.as_ptr(), isa.lanes(0, wide)) },
-                    };
+                    // SAFETY: the lanes are as many as there are elements.
+                    *v = unsafe { isa.load_some(row.as_ptr(), across) };
                 }
                 turn(isa, &mut square);
                 for (c, v) in square.into_iter().enumerate().take(wide) {
                     let to = &mut to[c * rows + i..][..high];
-                    match to.first_chunk_mut() {
-                        Some(to) => isa.store(v, to),
-                        // SAFETY: as above.
-                        None => unsafe { isa.store_some(v, to.as_mut_ptr(), isa.lanes(0, high)) },
-                    }
+                    // SAFETY: as above.
+                    unsafe { isa.store_some(v, to.as_mut_ptr(), down) };
                 }
             }
+        }
+    }
+}
+
+/// A whole square: rows of `x` are `cols` apart, those of `to` `rows`.
+#[inline(always)]
+fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
+    let mut square = [isa.splat(0.0); SIDE];
+    for (r, v) in square.iter_mut().enumerate() {
+        if let Some(row) = x[r * cols..].first_chunk() {
+            *v = isa.load(row);
+        }
+    }
+    turn(isa, &mut square);
+    for (c, v) in square.into_iter().enumerate() {
+        if let Some(to) = to[c * rows..].first_chunk_mut() {
+            isa.store(v, to);
         }
     }
 }

@@ -120,6 +120,18 @@ pub trait Isa: Copy {
     fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
     /// The lanes of `a` and `b` by turns: the first sixteen of the thirty-two, and the last.
     fn woven(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
+    /// Lanes become vectors, vectors lanes.
+    #[inline(always)]
+    fn turn(self, v: &mut [Self::V; 16]) {
+        // Weaving each vector of the first half with its like of the second moves one bit of the lane's
+        // number into the vector's, and there are four.
+        for _ in 0..4 {
+            let from = *v;
+            for i in 0..8 {
+                (v[2 * i], v[2 * i + 1]) = self.woven(from[i], from[i + 8]);
+            }
+        }
+    }
     /// Some of the sixteen lanes.
     type M: Copy;
     /// The lanes `from..to`, of which there are sixteen.
@@ -298,7 +310,8 @@ mod x86 {
                 let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
                 _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(1f32.to_bits() as i32)))
             };
-            n.map(one)
+            // Not over an array: what calls a closure there has not the features.
+            [one(n[0]), one(n[1])]
         }
         #[inline(always)]
         fn at_least(self, v: [__m256; 2], low: [__m256; 2]) -> [__m256; 2] {
@@ -345,35 +358,136 @@ mod x86 {
             };
             (pair(a[0], b[0]), pair(a[1], b[1]))
         }
-        type M = [__m256i; 2];
         #[inline(always)]
-        fn lanes(self, from: usize, to: usize) -> [__m256i; 2] {
+        fn turn(self, v: &mut [[__m256; 2]; 16]) {
+            // Four squares of eight, two of which change places: registers have no room for all. Elements
+            // are named one by one, so that none of them must lie in memory.
+            let (a, c) = (turn_eight(eight::<0, 0>(v)), turn_eight(eight::<8, 0>(v)));
+            let (b, d) = (turn_eight(eight::<0, 1>(v)), turn_eight(eight::<8, 1>(v)));
+            for r in 0..8 {
+                v[r] = [a[r], c[r]];
+                v[8 + r] = [b[r], d[r]];
+            }
+        }
+        type M = Lanes;
+        #[inline(always)]
+        fn lanes(self, from: usize, to: usize) -> Lanes {
             // SAFETY: as in `splat`.
-            unsafe {
+            let masks = unsafe {
                 let (from, to) = (_mm256_set1_epi32(from as i32 - 1), _mm256_set1_epi32(to as i32));
                 let half = |i: __m256i| _mm256_and_si256(_mm256_cmpgt_epi32(i, from), _mm256_cmpgt_epi32(to, i));
                 let i = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 [half(i), half(_mm256_add_epi32(i, _mm256_set1_epi32(8)))]
-            }
+            };
+            Lanes { from, to, masks }
         }
         #[inline(always)]
-        fn pick(self, m: [__m256i; 2], a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        fn pick(self, m: Lanes, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
             // SAFETY: as in `splat`.
             let half = |m, a, b| unsafe { _mm256_blendv_ps(b, a, _mm256_castsi256_ps(m)) };
-            [half(m[0], a[0], b[0]), half(m[1], a[1], b[1])]
+            [half(m.masks[0], a[0], b[0]), half(m.masks[1], a[1], b[1])]
         }
         #[inline(always)]
-        unsafe fn load_some(self, p: *const f32, m: [__m256i; 2]) -> [__m256; 2] {
+        unsafe fn load_some(self, p: *const f32, m: Lanes) -> [__m256; 2] {
             // SAFETY: as in `splat`; what is masked out is not read.
-            unsafe { [_mm256_maskload_ps(p, m[0]), _mm256_maskload_ps(p.wrapping_add(8), m[1])] }
+            unsafe { [_mm256_maskload_ps(p, m.masks[0]), _mm256_maskload_ps(p.wrapping_add(8), m.masks[1])] }
         }
         #[inline(always)]
-        unsafe fn store_some(self, v: [__m256; 2], p: *mut f32, m: [__m256i; 2]) {
-            // SAFETY: as in `splat`; what is masked out is not written.
+        unsafe fn store_some(self, v: [__m256; 2], p: *mut f32, m: Lanes) {
+            // SAFETY: as in `splat`; what is masked out is not written. A masked store takes tens of cycles
+            // on some machines, a few plain ones do not.
             unsafe {
-                _mm256_maskstore_ps(p, m[0], v[0]);
-                _mm256_maskstore_ps(p.wrapping_add(8), m[1], v[1]);
+                if m.from > 0 {
+                    _mm256_maskstore_ps(p, m.masks[0], v[0]);
+                    _mm256_maskstore_ps(p.wrapping_add(8), m.masks[1], v[1]);
+                } else if m.to >= 8 {
+                    _mm256_storeu_ps(p, v[0]);
+                    store_first(v[1], p.wrapping_add(8), m.to - 8);
+                } else {
+                    store_first(v[0], p, m.to);
+                }
             }
+        }
+    }
+
+    /// The lanes `from..to` of sixteen, and masks of them.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Lanes {
+        from: usize,
+        to: usize,
+        masks: [__m256i; 2],
+    }
+
+    /// The first `n` lanes to memory.
+    ///
+    /// # Safety
+    /// The machine has AVX2, and `n` numbers can be written.
+    #[inline(always)]
+    unsafe fn store_first(v: __m256, mut p: *mut f32, n: usize) {
+        // SAFETY: the caller's word.
+        unsafe {
+            if n >= 8 {
+                return _mm256_storeu_ps(p, v);
+            }
+            let mut rest = _mm256_castps256_ps128(v);
+            if n & 4 != 0 {
+                _mm_storeu_ps(p, rest);
+                p = p.wrapping_add(4);
+                rest = _mm256_extractf128_ps::<1>(v);
+            }
+            if n & 2 != 0 {
+                _mm_storel_pd(p.cast(), _mm_castps_pd(rest));
+                p = p.wrapping_add(2);
+                rest = _mm_movehl_ps(rest, rest);
+            }
+            if n & 1 != 0 {
+                _mm_store_ss(p, rest);
+            }
+        }
+    }
+
+    /// Halves `H` of the eight vectors from vector `I` on.
+    #[inline(always)]
+    fn eight<const I: usize, const H: usize>(v: &[[__m256; 2]; 16]) -> [__m256; 8] {
+        [v[I][H], v[I + 1][H], v[I + 2][H], v[I + 3][H], v[I + 4][H], v[I + 5][H], v[I + 6][H], v[I + 7][H]]
+    }
+
+    /// Eight registers turned.
+    #[inline(always)]
+    fn turn_eight(v: [__m256; 8]) -> [__m256; 8] {
+        // SAFETY: registers of an `Avx2`, which only exists where the machine has its instructions.
+        unsafe {
+            let a = turn_four(v[0], v[1], v[2], v[3]);
+            let b = turn_four(v[4], v[5], v[6], v[7]);
+            [
+                _mm256_permute2f128_ps::<0x20>(a[0], b[0]),
+                _mm256_permute2f128_ps::<0x20>(a[1], b[1]),
+                _mm256_permute2f128_ps::<0x20>(a[2], b[2]),
+                _mm256_permute2f128_ps::<0x20>(a[3], b[3]),
+                _mm256_permute2f128_ps::<0x31>(a[0], b[0]),
+                _mm256_permute2f128_ps::<0x31>(a[1], b[1]),
+                _mm256_permute2f128_ps::<0x31>(a[2], b[2]),
+                _mm256_permute2f128_ps::<0x31>(a[3], b[3]),
+            ]
+        }
+    }
+
+    /// Four registers turned, each half by itself.
+    ///
+    /// # Safety
+    /// The machine has AVX2.
+    #[inline(always)]
+    unsafe fn turn_four(a: __m256, b: __m256, c: __m256, d: __m256) -> [__m256; 4] {
+        // SAFETY: the caller's word.
+        unsafe {
+            let (p, q) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (r, s) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            [
+                _mm256_shuffle_ps::<0x44>(p, r),
+                _mm256_shuffle_ps::<0xee>(p, r),
+                _mm256_shuffle_ps::<0x44>(q, s),
+                _mm256_shuffle_ps::<0xee>(q, s),
+            ]
         }
     }
 

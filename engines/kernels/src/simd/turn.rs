@@ -1,16 +1,10 @@
 //! Sixteen vectors turned, and numbers that fill no whole one.
 use crate::simd::isa::Isa;
 
-/// Lanes become vectors, vectors lanes: weaving each vector of the first half with its like of the
-/// second moves one bit of the lane's number into the vector's, and there are four.
+/// Lanes become vectors, vectors lanes.
 #[inline(always)]
 pub(crate) fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
-    for _ in 0..4 {
-        let from = *v;
-        for i in 0..8 {
-            (v[2 * i], v[2 * i + 1]) = isa.woven(from[i], from[i + 8]);
-        }
-    }
+    isa.turn(v);
 }
 
 /// Sixteen vectors joined pairwise: halves, quarters, and so on. Behind [`turn`] that joins the
