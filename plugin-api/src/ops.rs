@@ -84,6 +84,11 @@ pub struct AttrSpec {
     pub max: f64,
 }
 
+/// Attribute of a node of an operator that [`REPLACES`](flags::REPLACES): its output lies where its
+/// input 0 lies and holds it when the node begins, so that the node writes the other elements alone.
+/// Whoever sets it knows that nobody reads what was there.
+pub const IN_PLACE: &str = "_in_place";
+
 /// What is known of an operator beyond its parameters; ors of the constants.
 pub mod flags {
     /// Output depends on chance: never merged or folded.
@@ -118,6 +123,9 @@ pub mod flags {
     pub const REFERENCE_2: u64 = 1 << 13;
     /// Reads no value of its input: it asks only which variable that is (`VarIsInitializedOp`).
     pub const NAMES_INPUT: u64 = 1 << 14;
+    /// Output 0 is input 0 with some of its elements replaced, so that a node of it can be told to
+    /// write those alone ([`IN_PLACE`](super::IN_PLACE)).
+    pub const REPLACES: u64 = 1 << 15;
 
     /// Inputs that an operator with these flags writes: input k is output k.
     pub fn written(flags: u64) -> impl Iterator<Item = usize> {

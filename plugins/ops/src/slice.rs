@@ -14,6 +14,7 @@
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::ops::flags::REPLACES;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
@@ -176,6 +177,7 @@ fn defs() -> Vec<OpDef> {
                 .input("updates", ANY, "T")
                 .output("y", ANY, "T"),
         )
+        .flags(REPLACES)
     };
     vec![
         x("StridedSliceV2", strided)
@@ -219,6 +221,7 @@ fn defs() -> Vec<OpDef> {
             .input("update", ANY, "T")
             .opt("write_indices", INDEX, "")
             .output("present_cache", ANY, "T")
+            .flags(REPLACES)
             .attr("axis", i, -2i64)
             .attr("mode", AttrKind::STRING, "linear")
             .choices(&["linear", "circular"]),

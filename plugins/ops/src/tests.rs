@@ -326,7 +326,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 15] = [
+    let names: [(u64, &str); 16] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -342,6 +342,7 @@ fn table() -> String {
         (flags::REFERENCE_1, "reference 1"),
         (flags::REFERENCE_2, "reference 2"),
         (flags::NAMES_INPUT, "names its input"),
+        (flags::REPLACES, "replaces"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

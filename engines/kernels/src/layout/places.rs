@@ -192,21 +192,23 @@ impl Elements {
     }
 }
 
-/// Some elements of a tensor after updates of `inner` elements: `x`, and in the places that `each`
-/// names to its function, by number of the update and first element, what `join` makes of what is
-/// there and the update, in turn.
+/// Some elements of a tensor after updates of `inner` elements: `x` (None: what `out` holds), and in
+/// the places that `each` names to its function, by number of the update and first element, what
+/// `join` makes of what is there and the update, in turn.
 ///
 /// # Errors
 /// As `each`.
 pub fn scatter<T: Elem>(
     (part, inner): (Range<usize>, usize),
-    (x, updates): (&[T], &[T]),
+    (x, updates): (Option<&[T]>, &[T]),
     each: impl FnOnce(&mut dyn FnMut(usize, usize)) -> Result<(), Beyond>,
     join: Option<&dyn Fn(T, T) -> T>,
     out: &mut Out<'_, T>,
 ) -> Result<(), Beyond> {
     let to = out.part(part.start, part.len());
-    to.copy_from_slice(&x[part.clone()]);
+    if let Some(x) = x {
+        to.copy_from_slice(&x[part.clone()]);
+    }
     each(&mut |update, at| {
         let (from, end) = (at.max(part.start), (at + inner).min(part.end));
         if from >= end {
@@ -270,9 +272,19 @@ mod tests {
                     f(1, 4);
                     Ok(())
                 };
-                scatter((part.clone(), 3), (&x, &updates), each, None, &mut Out::new(&mut y)).unwrap();
+                scatter((part.clone(), 3), (Some(&x), &updates), each, None, &mut Out::new(&mut y)).unwrap();
             }
             assert_eq!(y, [0, 1, 100, 101, 200, 201, 202, 7, 8, 9]);
+            let mut held = x.clone();
+            for part in [0..cut, cut..10] {
+                let each = |f: &mut dyn FnMut(usize, usize)| {
+                    f(0, 2);
+                    f(1, 4);
+                    Ok(())
+                };
+                scatter((part, 3), (None, &updates), each, None, &mut Out::new(&mut held)).unwrap();
+            }
+            assert_eq!(held, y);
             let mut z = vec![0; 10];
             for part in [0..cut, cut..10] {
                 let each = |f: &mut dyn FnMut(usize, usize)| {
@@ -281,7 +293,7 @@ mod tests {
                     Ok(())
                 };
                 let add = |a: i32, b: i32| a + b;
-                scatter((part, 3), (&x, &updates), each, Some(&add), &mut Out::new(&mut z)).unwrap();
+                scatter((part, 3), (Some(&x), &updates), each, Some(&add), &mut Out::new(&mut z)).unwrap();
             }
             assert_eq!(z, [0, 1, 102, 104, 306, 206, 208, 7, 8, 9]);
         }

@@ -1,6 +1,7 @@
 //! Elements that indices name: `GatherNd`, `GatherElements`, `TensorScatterUpdate` (ONNX's ScatterND)
 //! and `ScatterElements`. An index below zero counts from the end, one out of range fails the run.
-//! Updates are applied in order, so that of several to one place the last one stays.
+//! Updates are applied in order, so that of several to one place the last one stays. In place
+//! (`_in_place`) nothing but the updates is written.
 use super::layout::{by_width, width};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
@@ -10,6 +11,7 @@ use ge_kernels::layout::places::{Beyond, Elements, Tuples, scatter};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
+use ge_plugin_api::ops::IN_PLACE;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -159,6 +161,10 @@ struct Scatter {
     /// Elements of the data.
     count: usize,
     join: Option<Binary>,
+    /// The output holds the data, and lies where they lie.
+    in_place: bool,
+    /// Elements of all updates.
+    updates: usize,
 }
 
 fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<Box<dyn Kernel>> {
@@ -179,7 +185,8 @@ fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<B
             new.dtype, new.shape, x.dtype, y.shape, x.shape
         ));
     }
-    Ok(Box::new(Scatter { kind, index: sig.kind_in(1, INDEX)?, named, pieces, count: x.count(), join }))
+    let (index, count, in_place) = (sig.kind_in(1, INDEX)?, x.count(), sig.attrs.flag(IN_PLACE));
+    Ok(Box::new(Scatter { kind, index, named, pieces, count, join, in_place, updates }))
 }
 
 /// The kernel of `TensorScatterUpdate`.
@@ -209,7 +216,8 @@ impl Scatter {
         join: Option<&dyn Fn(T, T) -> T>,
         io: &Io<'_, '_>,
     ) -> Result<()> {
-        let (x, index, updates) = (io.input::<T>(0)?, io.input::<I>(1)?, io.input::<T>(2)?);
+        let x = if self.in_place { None } else { Some(io.input::<T>(0)?) };
+        let (index, updates) = (io.input::<I>(1)?, io.input::<T>(2)?);
         let part = (chunk(units, self.count), self.named.inner());
         let each = |f: &mut dyn FnMut(usize, usize)| self.named.each(index, 0..self.pieces, f);
         io.output::<T, ()>(0, |out| scatter(part, (x, updates), each, join, out).map_err(beyond))
@@ -233,7 +241,11 @@ impl Kernel for Scatter {
     }
 
     fn work(&self) -> u64 {
-        self.count as u64
+        if self.in_place { self.updates as u64 } else { self.count as u64 }
+    }
+
+    fn updates(&self) -> bool {
+        self.in_place
     }
 
     fn scanned(&self) -> u64 {

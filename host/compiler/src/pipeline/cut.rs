@@ -10,7 +10,6 @@ use crate::place::{EnginePlacer, hostcpu_engine_update_pass, reassign};
 use crate::toolbox::Toolbox;
 use crate::{conflict, merge, stage2, subgraph};
 use ge_ir::{Model, Node};
-use ge_plugin_api::ops::flags;
 
 impl Compilation<'_> {
     /// What runs in turn by levels; control flow as labels and jumps; where tiling runs; then an
@@ -138,6 +137,5 @@ impl Compilation<'_> {
 
 /// Calls, branches and loops as labels and jumps. Whether there are labels now.
 fn lower(model: &mut Model, toolbox: &Toolbox) -> Result<bool, CompileError> {
-    let is_view = |n: &Node| toolbox.op_flags(n.op_key()) & flags::VIEW != 0;
-    control_flow::lower(model, &is_view)
+    control_flow::lower(model, &|n: &Node| toolbox.op_flags(n.op_key()))
 }

@@ -6,6 +6,7 @@ use crate::feature::shared_memory::Rules;
 use crate::feature::shared_memory::memory_type::memory_of;
 use crate::pass::PassContext;
 use ge_ir::{DType, Graph, Model, Node, TensorDesc, ValueRef};
+use ge_plugin_api::ops::IN_PLACE;
 use ge_plugin_api::patch::{Edit, Patch};
 use std::collections::HashSet;
 
@@ -189,7 +190,7 @@ impl Chain<'_> {
         if a.flag("continuous_output") {
             return say("has continuous outputs");
         }
-        if rules(cx).is_reference(p) || p.attr(REF_INPUT).is_some() {
+        if rules(cx).is_reference(p) || p.attr(REF_INPUT).is_some() || p.attrs().flag(IN_PLACE) {
             return say("writes into its input");
         }
         if a.ints("atomic_output_index").is_some_and(|l| !l.is_empty()) {

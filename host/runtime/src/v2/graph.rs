@@ -105,6 +105,10 @@ impl Graph {
     pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
         n.outputs.iter().map(|v| !self.readers[*v as usize].is_empty()).collect()
     }
+    /// Whether `node` alone reads a value, once, so that it is over with it.
+    pub(crate) fn is_read_once(&self, v: u32, node: u32) -> bool {
+        self.readers[v as usize] == [node] && !self.outputs.contains(&v)
+    }
     /// The node that gives a value.
     pub(crate) fn producer(&self, v: u32) -> Option<&Node> {
         self.nodes.get(self.firsts.partition_point(|first| *first <= v).checked_sub(1)?)

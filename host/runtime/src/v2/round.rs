@@ -74,7 +74,7 @@ impl DynamicModel {
                 (_, at) => {
                     let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
                     let n = &f.graph.nodes[i as usize];
-                    let outs = f.inputs(n).and_then(|given| self.host(n, given, run));
+                    let outs = f.inputs(i, round).and_then(|given| self.host(n, given, run));
                     outs.and_then(|outs| self.hosted(i, outs, f, run))
                 }
             };
@@ -114,7 +114,7 @@ impl DynamicModel {
                 (_, at) => {
                     let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
                     let n = &graph.nodes[i as usize];
-                    let given = frame().inputs(n)?;
+                    let given = frame().inputs(i, round)?;
                     let outs = self.host(n, given, &mut own)?;
                     self.hosted(i, outs, &mut frame(), &mut own)?;
                 }

@@ -120,16 +120,23 @@ impl<'a> Frame<'_, 'a> {
             self.vals[*v as usize] = t.map(Value::Tensor);
         }
     }
-    /// The values that a node reads, in order; None where an optional one is absent.
+    /// The values that node `i` of a round reads, in order; None where an optional one is absent.
+    /// What nobody else reads is the node's own from then on, so that it can change what it is given
+    /// in place.
     ///
     /// # Errors
     /// One is not there: a bug of ours.
-    pub(crate) fn inputs(&self, n: &Node) -> Result<Vec<Option<Value<'a>>>, RuntimeError> {
-        let one = |v: &Option<u32>| match v {
+    pub(crate) fn inputs(&mut self, i: u32, round: &Round) -> Result<Vec<Option<Value<'a>>>, RuntimeError> {
+        let graph = self.graph;
+        let n = &graph.nodes[i as usize];
+        let mut one = |v: &Option<u32>| match v {
             None => Ok(None),
+            Some(v) if graph.is_read_once(*v, i) && !round.keys.contains(v) => {
+                self.vals[*v as usize].take().or_else(|| self.value(*v)).map(Some).ok_or_else(|| lost(n))
+            }
             Some(v) => self.value(*v).map(Some).ok_or_else(|| lost(n)),
         };
-        n.inputs.iter().map(one).collect()
+        n.inputs.iter().map(&mut one).collect()
     }
 }
 

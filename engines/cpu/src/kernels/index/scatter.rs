@@ -9,6 +9,13 @@ use crate::store::types::{BITS, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
+/// Begins with the data, which an output in their place holds.
+fn take_over(out: &mut [u8], data: &[u8]) {
+    if out.as_ptr() != data.as_ptr() {
+        out.copy_from_slice(data);
+    }
+}
+
 /// Puts blocks of `block` updates at places of the data, combined by `reduction`.
 fn apply(
     ctx: &mut KernelCtx<'_>,
@@ -27,7 +34,7 @@ fn apply(
         let (d, u) = (Source::of(data)?, Source::of(updates)?);
         let w = d.width;
         return write_moved(ctx, 0, &data.shape, d.bits, |o| {
-            o.copy_from_slice(d.bytes());
+            take_over(o, d.bytes());
             pairs.for_each(|(to, from)| o[to * w..(to + 1) * w].copy_from_slice(&u.bytes()[from * w..(from + 1) * w]));
             Ok(())
         });
@@ -146,7 +153,7 @@ fn run_cache(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (p, u) = (Source::of(&past)?, Source::of(&update)?);
     let run = inner * p.width;
     write_moved(ctx, 0, &past.shape, p.bits, |o| {
-        o.copy_from_slice(p.bytes());
+        take_over(o, p.bytes());
         for row in 0..batch * mid {
             for k in 0..m {
                 let to = (row * n + (starts[row / mid] as usize + k) % n) * run;

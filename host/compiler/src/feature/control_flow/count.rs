@@ -54,7 +54,8 @@ impl Expansion<'_> {
         attrs.set("dst_type", AttrValue::Type(to));
         let shown = self.plain(n, "Cast", "turn", vec![index], to, &shape, attrs)?;
         let args: Vec<ValueRef> = std::iter::once(shown).chain(state.iter().copied()).collect();
-        let mut next = self.inline(n, body, &args)?;
+        let (changes, in_place) = self.changes(body, 1, &fixed);
+        let mut next = self.inline_behind(n, body, &args, &[], &changes)?;
         if next.len() < values.len() {
             return Err(refused(n, &format!("its body gives {} values of {}", next.len(), values.len())));
         }
@@ -67,8 +68,7 @@ impl Expansion<'_> {
         }
         let mut outs = state.clone();
         for k in (0..values.len()).filter(|k| !fixed[*k]) {
-            let name = self.result_name(n, k);
-            outs[k] = self.copy(n, name, next[k], Some(state[k]))?;
+            outs[k] = self.handed_on(n, k, next[k], state[k], in_place.contains(&k))?;
         }
         let name = self.w.take(n.name(), &format!("{}/index_next", n.name()));
         let counted = self.copy(n, name, step, Some(index))?;

@@ -12,12 +12,15 @@
 //! A Variable of a subgraph is the root's variable of that name. A call with control edges lies
 //! between two nodes without a task: its whole body stands behind the first, and what waits for the
 //! call waits behind the second for all that the body does.
+use super::carried::{Changes, changes};
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
 use ge_ir::{DType, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_model::effects;
 use ge_model::gears::{BATCH_LABEL, BATCH_NUM, OUTPUTS, VIEW, label};
 use ge_plugin_api::diagnostic::Diagnostic;
+use ge_plugin_api::ops::IN_PLACE;
+use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
 
@@ -28,8 +31,8 @@ pub const SCOPE: &str = "_label_scope";
 /// Most control nodes of a model, copies by nesting counted.
 const MOST: usize = 4096;
 
-/// Whether output 0 of a node of this type lies where its input 0 lies.
-pub type IsView<'a> = &'a dyn Fn(&Node) -> bool;
+/// What is said of a node's operator (`ge_plugin_api::ops::flags`).
+pub type FlagsOf<'a> = &'a dyn Fn(&Node) -> u64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -51,7 +54,7 @@ fn kind(n: &Node) -> Option<Kind> {
 
 /// Rewrites the root graph; says whether there are labels now. Errors name the node that cannot run
 /// on the device.
-pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
+pub fn lower(model: &mut Model, flags: FlagsOf<'_>) -> Result<bool> {
     let mut labels = 0i64;
     for round in 0..=MOST {
         let root = model.root();
@@ -65,7 +68,7 @@ pub fn lower(model: &mut Model, is_view: IsView<'_>) -> Result<bool> {
         if round == MOST {
             break;
         }
-        let graph = expand(model, id, &mut labels, is_view)?;
+        let graph = expand(model, id, &mut labels, flags)?;
         model.graphs_mut()[0] = graph;
     }
     let what = format!("more than {MOST} control nodes, counted in each place where they are used");
@@ -94,11 +97,11 @@ pub fn refused(n: &Node, why: &str) -> CompileError {
 }
 
 /// The root graph without one control node.
-fn expand(model: &Model, target: NodeId, labels: &mut i64, is_view: IsView<'_>) -> Result<Graph> {
+fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -> Result<Graph> {
     let old = model.root();
     let freed = old.get(target).map_or("", Node::name);
     let scope = *labels;
-    let mut e = Expansion { model, labels, is_view, w: Writer::like(old, freed), scope, variables: HashMap::new() };
+    let mut e = Expansion { model, labels, flags, w: Writer::like(old, freed), scope, variables: HashMap::new() };
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
     // Variables come first: a subgraph may name one that stands behind the control node.
@@ -141,7 +144,7 @@ fn mapped(values: &HashMap<ValueRef, ValueRef>, inputs: &[ValueRef]) -> Vec<Valu
 pub(super) struct Expansion<'m> {
     pub(super) model: &'m Model,
     labels: &'m mut i64,
-    is_view: IsView<'m>,
+    flags: FlagsOf<'m>,
     pub(super) w: Writer,
     /// Number of the control node among those that have labels.
     scope: i64,
@@ -173,7 +176,7 @@ impl Expansion<'_> {
             behind = vec![self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?];
         }
         let first = self.w.graph.next_id();
-        let outs = self.inline_behind(n, sub, inputs, &behind)?;
+        let outs = self.inline_behind(n, sub, inputs, &behind, &Changes::new())?;
         // Whoever waits for the call waits for all that its body does, and for what the call itself
         // waits for. A node with a body of its own may do more than what is read of it needs.
         let is_source = |m: &Node| m.is_const() || m.op() == "Variable";
@@ -200,16 +203,17 @@ impl Expansion<'_> {
 
     /// Copies the nodes of a subgraph whose inputs are `args`; the values that it returns.
     pub(super) fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
-        self.inline_behind(parent, sub, args, &[])
+        self.inline_behind(parent, sub, args, &[], &Changes::new())
     }
 
-    /// The same, each node of it ordered after `behind`.
-    fn inline_behind(
+    /// The same, each node of it ordered after `behind`; those of `changes` write in place.
+    pub(super) fn inline_behind(
         &mut self,
         parent: &Node,
         sub: usize,
         args: &[ValueRef],
         behind: &[NodeId],
+        changes: &Changes,
     ) -> Result<Vec<ValueRef>> {
         let model = self.model;
         let g = &model.graphs()[sub];
@@ -255,6 +259,10 @@ impl Expansion<'_> {
             let name = self.w.take(g.name(), n.name());
             let mut attrs = n.attrs().clone();
             effects::go_into(&mut attrs, parent.attrs());
+            if let Some(readers) = changes.get(&n.id()) {
+                attrs.set(IN_PLACE, true);
+                controls.extend(readers.iter().filter_map(|r| nodes.get(r).copied()));
+            }
             let id = self.w.push(n.op_key(), name, inputs, controls, n.outputs().to_vec(), attrs)?;
             nodes.insert(n.id(), id);
             values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
@@ -483,7 +491,8 @@ impl Expansion<'_> {
         self.switch(n, index, &[], vec![end, inside])?;
         self.label(n, inside, vec![])?;
         let first = self.w.graph.next_id();
-        let mut next = self.inline(n, body, &state)?;
+        let (changes, in_place) = self.changes(body, 0, &unchanged);
+        let mut next = self.inline_behind(n, body, &state, &[], &changes)?;
         if next.len() < inputs.len() {
             return Err(refused(n, &format!("its body gives {} values of {}", next.len(), inputs.len())));
         }
@@ -495,12 +504,38 @@ impl Expansion<'_> {
         }
         let mut outs = state.clone();
         for k in (0..inputs.len()).filter(|k| !unchanged[*k]) {
-            let name = self.result_name(n, k);
-            outs[k] = self.copy(n, name, next[k], Some(state[k]))?;
+            outs[k] = self.handed_on(n, k, next[k], state[k], in_place.contains(&k))?;
         }
         self.goto(n, again)?;
         let tail = self.label(n, end, outs.iter().copied().filter(|v| !v.is_absent()).collect())?;
         Ok((outs, tail))
+    }
+
+    /// The values that a body changes in place; `unchanged`: those that it does not change.
+    pub(super) fn changes(&self, body: usize, first: usize, unchanged: &[bool]) -> (Changes, Vec<usize>) {
+        let carries = (0..unchanged.len()).filter(|k| !unchanged[*k]);
+        changes(&self.model.graphs()[body], first, carries, self.flags)
+    }
+
+    /// What the next turn reads as value `k` of a loop: a copy in the memory of this turn's, or that
+    /// memory under the loop's own name where the body has changed it in place.
+    pub(super) fn handed_on(
+        &mut self,
+        n: &Node,
+        k: usize,
+        next: ValueRef,
+        state: ValueRef,
+        in_place: bool,
+    ) -> Result<ValueRef> {
+        let name = self.result_name(n, k);
+        if !in_place {
+            return self.copy(n, name, next, Some(state));
+        }
+        let d = self.w.desc(next)?;
+        let mut attrs = AttrMap::default();
+        attrs.set("shape", d.shape.sizes_i64().unwrap_or_default());
+        let id = self.w.add("Reshape", name, vec![next], vec![], vec![d], attrs)?;
+        Ok(ValueRef::new(id, 0))
     }
 
     /// Whether a value lies in memory that the body alone made, not in that of a carried value.
@@ -508,7 +543,7 @@ impl Expansion<'_> {
         let mut at = value;
         while !at.is_absent() && at.node >= first {
             match self.w.graph.get(at.node) {
-                Some(n) if (self.is_view)(n) => at = n.input(0).unwrap_or(ValueRef::ABSENT),
+                Some(n) if (self.flags)(n) & flags::VIEW != 0 => at = n.input(0).unwrap_or(ValueRef::ABSENT),
                 Some(n) => return !n.is_const(),
                 None => return false,
             }
@@ -554,7 +589,7 @@ mod tests {
     #[test]
     fn branches_share_the_memory_of_their_values() {
         let mut m = read(IF);
-        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        assert!(lower(&mut m, &|_| 0).expect("lowered"));
         assert_eq!(
             ops(&m),
             [
@@ -586,7 +621,7 @@ mod tests {
     #[test]
     fn a_loop_copies_what_it_carries_and_keeps_what_it_reads() {
         let mut m = read(WHILE);
-        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        assert!(lower(&mut m, &|_| 0).expect("lowered"));
         let g = m.root();
         // Only the value that the body changes is copied in and back.
         assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 2);
@@ -601,7 +636,7 @@ mod tests {
     fn values_that_change_places_go_by_copies() {
         let swapped = WHILE.replace("return %s, %e, %f", "return %e, %d, %f");
         let mut m = read(&swapped);
-        assert!(lower(&mut m, &|_| false).expect("lowered"));
+        assert!(lower(&mut m, &|_| 0).expect("lowered"));
         // Two in, two aside, two back.
         assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 6);
     }
@@ -609,7 +644,7 @@ mod tests {
     #[test]
     fn what_changes_its_shape_is_refused_by_name() {
         let text = IF.replace("%r = Relu(%a) : f32[4]", "%r = Relu(%a) : f32[?]");
-        let e = lower(&mut read(&text), &|_| false).expect_err("dynamic").into_error().to_string();
+        let e = lower(&mut read(&text), &|_| 0).expect_err("dynamic").into_error().to_string();
         assert!(e.contains("`y`") && e.contains("not static"), "{e}");
     }
 
@@ -617,7 +652,7 @@ mod tests {
     fn a_graph_without_control_flow_stays_as_it_is() {
         let text = "graph @main(%x: f32[4]) { %y = Relu(%x) : f32[4] return %y }";
         let mut m = read(text);
-        assert!(!lower(&mut m, &|_| false).expect("nothing to do"));
+        assert!(!lower(&mut m, &|_| 0).expect("nothing to do"));
         assert_eq!(ops(&m), ["Data", "Relu", "NetOutput"]);
     }
 }

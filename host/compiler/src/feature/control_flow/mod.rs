@@ -3,6 +3,8 @@
 
 /// One graph being written node by node.
 mod writer;
+/// Carried values that a body changes in place.
+mod carried;
 /// The rewriting.
 pub mod lower;
 /// For.

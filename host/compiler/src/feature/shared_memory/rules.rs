@@ -1,7 +1,7 @@
 //! Which values a node makes share memory, and at which distance (document 000, 4.4; facts 2.7).
 //!
 //! - a view lies where its input lies; an output that is its input
-//!   (`REFERENCE` prototypes, `reference`, `_ref_input`) too;
+//!   (`REFERENCE` prototypes, `reference`, `_ref_input`, `_in_place`) too;
 //! - no padding (`_nopadding_continuous_*` with `_output_reuse_input`,
 //!   `PhonyConcat`, `PhonySplit`): the parts lie one behind the other in the whole, each at the
 //!   data bytes of those before it;
@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 
 /// Keys that every node is asked for.
 static REUSES: LazyLock<Key> = LazyLock::new(|| Key::new("_output_reuse_input"));
+static IN_PLACE: LazyLock<Key> = LazyLock::new(|| Key::new(ge_plugin_api::ops::IN_PLACE));
 static REFERENCE: LazyLock<Key> = LazyLock::new(|| Key::new("reference"));
 
 /// Workspaces of a node that must start as zero, by index.
@@ -123,6 +124,7 @@ impl<'t> Rules<'t> {
             || Self::joins_inputs(n)
             || Self::splits_input(n)
             || n.attr(REF_INPUT).is_some()
+            || n.attrs().flag(*IN_PLACE)
             || n.op() == "PartitionedCall"
     }
     /// Whether a node's inputs are parts of its output.
@@ -157,6 +159,8 @@ impl<'t> Rules<'t> {
             out.extend(same(first, JoinKind::View, 0));
         } else if let Some(i) = n.attrs().int(REF_INPUT).and_then(|i| u32::try_from(i).ok()) {
             out.extend(same(n.input(i as usize).map(Spot::Value), JoinKind::Held, i));
+        } else if n.attrs().flag(*IN_PLACE) {
+            out.extend(same(first, JoinKind::Held, 0));
         } else if self.is_reference(n) {
             out.extend(same(first, JoinKind::Reference, 0));
             // The further variables of an optimizer's step.
