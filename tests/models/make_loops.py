@@ -77,8 +77,31 @@ def until():
     return g, [[x, a, np.float32(near), np.int64(t)] for near, t in ((1e-1, 1), (1e-1, 3), (1e9, 2))]
 
 
+def rows():
+    """Tensors of which a turn changes a row or some elements: read before, read as they were behind it, twice in a turn, added to."""
+    body = h.make_graph(
+        [const("four", np.int64(4)), const("at", np.int64([1, 1])), const("wide", np.int64([1, 3])), const("none", np.int64([0])),
+         h.make_node("Mod", ["i", "four"], ["k"]), h.make_node("Reshape", ["k", "at"], ["row"]), h.make_node("Unsqueeze", ["k", "none"], ["one"]),
+         h.make_node("Gather", ["p", "one"], ["old"], axis=0), h.make_node("Add", ["old", "x"], ["new"]),
+         h.make_node("ScatterND", ["p", "row", "new"], ["p2"], name="before"),
+         h.make_node("ScatterND", ["q", "row", "new"], ["q2"], name="behind"), h.make_node("ReduceSum", ["q"], ["was"], keepdims=0),
+         h.make_node("Expand", ["row", "wide"], ["places"]),
+         h.make_node("ScatterElements", ["r", "places", "x"], ["ra"], name="first", axis=0),
+         h.make_node("ScatterND", ["ra", "row", "new"], ["r2"], name="second", reduction="add"),
+         h.make_node("Add", ["s", "was"], ["s2"]), h.make_node("Identity", ["c"], ["c2"])],
+        "body", [vi("i", I, []), vi("c", B, []), *[vi(n, F, [4, 3]) for n in "pqr"], vi("s", F, [])],
+        [vi("c2", B, []), *[vi(n + "2", F, [4, 3]) for n in "pqr"], vi("s2", F, [])])
+    names = ["yp", "yq", "yr", "ys"]
+    g = h.make_graph([h.make_node("Loop", ["n", "", "a", "a", "b", "z"], names, name="loop", body=body)], "rows",
+                     [vi("n", I, []), vi("a", F, [4, 3]), vi("b", F, [4, 3]), vi("x", F, [1, 3]), vi("z", F, [])],
+                     [vi(n, F, [4, 3]) for n in names[:3]] + [vi("ys", F, [])])
+    r = np.random.RandomState(9)
+    v = [r.standard_normal(s).astype(np.float32) for s in ((4, 3), (4, 3), (1, 3))]
+    return g, [[np.int64(n), *v, np.float32(0)] for n in (0, 1, 3, 9)]
+
+
 def main():
-    for make in (counted, exchanged, until):
+    for make in (counted, exchanged, until, rows):
         g, runs = make()
         m = h.make_model(g, opset_imports=[h.make_opsetid("", 17)], producer_name="make_loops")
         m.ir_version = 8

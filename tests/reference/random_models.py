@@ -288,9 +288,23 @@ def constant(g, r, kind, shape):
     return g.const(array.astype(ARRAYS[kind]))
 
 
+def replaced(g, r, v, values):
+    """A value with some of its elements replaced, by those of others alike or by constants: rows, or single elements along an axis."""
+    alike = [w.name for w in values if (w.kind, w.shape) == (v.kind, v.shape)]
+    rows = sorted(r.sample(range(v.shape[0]), r.randint(1, min(2, v.shape[0]))))
+    index = g.const(np.int64(rows))
+    new = g.op("Gather", [r.choice(alike), index], axis=0) if r.random() < 0.7 else constant(g, r, v.kind, (len(rows), *v.shape[1:]))
+    if r.random() < 0.5:
+        return g.op("ScatterND", [v.name, g.const(np.int64(rows).reshape(-1, 1)), new])
+    wide = np.broadcast_to(np.int64(rows).reshape(-1, *[1] * (len(v.shape) - 1)), (len(rows), *v.shape[1:]))
+    return g.op("ScatterElements", [v.name, g.const(np.ascontiguousarray(wide)), new], axis=0)
+
+
 def step(g, r, values):
     """One plain operation: a new value of the type and shape of one that is there. Numbers stay whole and small."""
     v = r.choice(values)
+    if v.shape and v.shape[0] and r.random() < 0.3:
+        return Held(replaced(g, r, v, values), v.kind, v.shape)
     alike = [w for w in values if (w.kind, w.shape) == (v.kind, v.shape)]
     other = r.choice(alike).name if r.random() < 0.7 else constant(g, r, v.kind, v.shape)
     if v.kind == "bool":
@@ -368,11 +382,22 @@ def loop(g, r, values, depth):
     # onnxruntime counts on in the very memory of a turn's number: it must not be a value that is carried.
     seen = outside(values) + ins + [Held(turn, "i64", (), own=False)]
     sliced = r.random() < 0.35
-    if r.random() < 0.75:
-        forms_of(inner, r, seen, depth - 1, 3)
+    written = {}
+    for early in (True, False):
+        # What changes a few elements of what is carried, before and behind others that read it.
+        for v in ins:
+            if v.shape and v.shape[0] and r.random() < 0.2:
+                last = written.get(v.name, v)
+                written[v.name] = Held(replaced(inner, r, last, seen), v.kind, v.shape)
+                seen = [*seen, written[v.name]]
+        if early and r.random() < 0.75:
+            forms_of(inner, r, seen, depth - 1, 3)
     outs = []
     swap = [w for w in ins if r.random() < 0.5]
     for v in ins:
+        if v.name in written and r.random() < 0.7:
+            outs.append(written[v.name])
+            continue
         # Whole values change places: what comes in as one goes out as another, without a copy.
         fit = [w for w in swap if (w.kind, w.shape) == (v.kind, v.shape) and all(o.name != w.name for o in outs)]
         outs.append(r.choice(fit) if fit and r.random() < 0.6 else results(inner, r, seen, [(v.kind, v.shape)])[0])

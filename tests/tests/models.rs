@@ -219,7 +219,7 @@ pub fn small(folder: &str, name: &str, tolerances: [&str; 2], more: &[&str]) {
 /// all, values that change places, loops and branches in a loop.
 #[test]
 fn loops_of_a_model_run_as_often_as_its_values_say() {
-    for name in ["counted", "exchanged", "until"] {
+    for name in ["counted", "exchanged", "until", "rows"] {
         small("loops", name, ["1e-5", "1e-6"], &[]);
         small("loops", name, ["1e-5", "1e-6"], &["--set", "ge.x.stream_mode=parallel:4"]);
     }
