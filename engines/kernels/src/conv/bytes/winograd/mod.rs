@@ -135,6 +135,8 @@ impl Tiles {
         let strips = tiles.all().div_ceil(vectors).saturating_mul(spec.batch).saturating_mul(spec.groups).max(1);
         let blocks = WANTED.div_ceil(strips).min(tiles.own().div_ceil(4 * ROWS).max(1));
         let block = tiles.own().div_ceil(blocks).next_multiple_of(ROWS);
+        // Channels too few to share: then the tiles are.
+        let vectors = if blocks == 1 && strips < WANTED { tiles.all().div_ceil(WANTED) } else { vectors };
         tiles.with_units(vectors, block)
     }
 
