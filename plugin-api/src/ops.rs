@@ -85,7 +85,7 @@ pub struct AttrSpec {
 }
 
 /// Attribute of a node of an operator that [`REPLACES`](flags::REPLACES): its output lies where its
-/// input 0 lies and holds it when the node begins, so that the node writes the other elements alone.
+/// input 0 lies and holds it when the node begins, so that the node writes other elements alone.
 /// Whoever sets it knows that nobody reads what was there.
 pub const IN_PLACE: &str = "_in_place";
 

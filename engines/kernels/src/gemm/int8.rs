@@ -117,6 +117,8 @@ impl GemmInt8 {
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
         let mut sums = [[0i32; 16]; TILE * PAIR];
+        // Units over the whole width own whole rows: whole panels of sums go where they belong.
+        let whole = if self.across() == 1 && len > 0 { self.n / 16 } else { 0 };
         for unit in units.start..units.end.min(self.units()) {
             let (of_rows, of_panels) = (self.rows_of(unit), self.panels_of(unit));
             for i in of_rows.clone().step_by(TILE) {
@@ -125,8 +127,6 @@ impl GemmInt8 {
                     row[..self.k].copy_from_slice(&a[(i + r) * self.a_row..][..self.k]);
                 }
                 let rows = &rows[..len * count];
-                // Units over the whole width own whole rows: whole panels of sums go where they belong at once.
-                let whole = if self.across() == 1 && len > 0 { self.n / 16 } else { 0 };
                 if whole > 0 {
                     dots_to(rows, len, &packed[..whole * len * 16], out.part(i * self.n, count * self.n), self.n);
                 }

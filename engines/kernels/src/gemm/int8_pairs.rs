@@ -1,28 +1,32 @@
-//! Sums of products of bytes on machines that have no dot product of them. The one of pairs of bytes
-//! saturates where both numbers are large, so that bytes are widened to 16 bits, in which products
-//! and sums of two are exact: of four bytes the even ones make one pair, the odd ones another.
+//! Sums of products of bytes on machines that have no dot product of them. The one of pairs of
+//! bytes saturates where both numbers are large, so that bytes are widened to 16 bits, in which
+//! products and sums of two are exact: of four bytes the even ones make one pair, the odd ones
+//! another.
 use crate::scratch::with_scratch;
 use crate::view::{as_bytes_mut, cast_slice_mut};
 use std::arch::x86_64::*;
 
-/// The sums of rows of `len` bytes, one behind the other, with panels that begin `apart` bytes from each
-/// other; those of a row stand `stride` behind those of the one before, a panel's sixteen behind the
-/// panel's before.
+/// Rows by a panel at most.
+const ROWS: usize = 4;
+
+/// The sums of rows of `len` bytes, one behind the other, with panels that begin `apart` bytes from
+/// each other; those of a row stand `stride` behind those of the one before, a panel's sixteen
+/// behind those of the panel before.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn product(rows: &[u8], len: usize, panels: &[i8], apart: usize, to: &mut [i32], stride: usize) {
     let (groups, count) = (len / 4, rows.len() / len);
-    with_scratch(count * groups * 2, |room| {
+    with_scratch(ROWS * groups * 2, |room| {
         // The working memory is lent as floats: here it holds words of the same size.
         let Ok(room) = cast_slice_mut::<u32>(as_bytes_mut(room)) else { return };
         let words = room.as_chunks_mut::<2>().0;
         let mut i = 0;
         while i < count {
             let take = match count - i {
-                4.. => 4,
+                ROWS.. => ROWS,
                 2.. => 2,
                 _ => 1,
             };
-            let words = &mut words[i * groups..(i + take) * groups];
+            let words = &mut words[..take * groups];
             let to = &mut to[i * stride..];
             for (to, four) in words.iter_mut().zip(rows[i * len..].as_chunks::<4>().0) {
                 let four = u32::from_le_bytes(*four);
@@ -32,7 +36,7 @@ pub(crate) fn product(rows: &[u8], len: usize, panels: &[i8], apart: usize, to: 
                 let panel = panel[..len * 16].as_chunks::<64>().0;
                 let to = &mut to[p * 16..];
                 match take {
-                    4 => some::<4>(words, panel, to, stride),
+                    ROWS => some::<ROWS>(words, panel, to, stride),
                     2 => some::<2>(words, panel, to, stride),
                     _ => one(words, panel, to),
                 }
@@ -82,8 +86,9 @@ fn some<const R: usize>(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32], 
 /// Groups whose highest bits are summed in 16 bits: two weights a group, of 128 at most.
 const SHORT: usize = 120;
 
-/// One row by a panel: weights are read once, so that widening them would cost as much as what follows. The
-/// product of pairs of bytes is exact for the lower seven bits of the row, and for its highest ones.
+/// One row by a panel: weights are read once, so that widening them would cost as much as what
+/// follows. The product of pairs of bytes is exact for the lower seven bits of the row, and for its
+/// highest ones.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn one(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32]) {
     let ones = _mm256_set1_epi16(1);

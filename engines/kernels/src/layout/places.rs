@@ -192,9 +192,9 @@ impl Elements {
     }
 }
 
-/// Some elements of a tensor after updates of `inner` elements: `x` (None: what `out` holds), and in
-/// the places that `each` names to its function, by number of the update and first element, what
-/// `join` makes of what is there and the update, in turn.
+/// Some elements of a tensor after updates of `inner` elements: `x` (None: what `out` holds), and
+/// in the places that `each` names to its function, by number of the update and first element,
+/// what `join` makes of what is there and the update, in turn.
 ///
 /// # Errors
 /// As `each`.

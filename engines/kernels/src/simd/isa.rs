@@ -123,8 +123,8 @@ pub trait Isa: Copy {
     /// Lanes become vectors, vectors lanes.
     #[inline(always)]
     fn turn(self, v: &mut [Self::V; 16]) {
-        // Weaving each vector of the first half with its like of the second moves one bit of the lane's
-        // number into the vector's, and there are four.
+        // Weaving each vector of the first half with its like of the second moves one bit of the
+        // lane's number into the vector's, and there are four.
         for _ in 0..4 {
             let from = *v;
             for i in 0..8 {
@@ -360,8 +360,8 @@ mod x86 {
         }
         #[inline(always)]
         fn turn(self, v: &mut [[__m256; 2]; 16]) {
-            // Four squares of eight, two of which change places: registers have no room for all. Elements
-            // are named one by one, so that none of them must lie in memory.
+            // Four squares of eight, two of which change places: registers have no room for all.
+            // Elements are named one by one, so that none of them must lie in memory.
             let (a, c) = (turn_eight(eight::<0, 0>(v)), turn_eight(eight::<8, 0>(v)));
             let (b, d) = (turn_eight(eight::<0, 1>(v)), turn_eight(eight::<8, 1>(v)));
             for r in 0..8 {
@@ -394,8 +394,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn store_some(self, v: [__m256; 2], p: *mut f32, m: Lanes) {
-            // SAFETY: as in `splat`; what is masked out is not written. A masked store takes tens of cycles
-            // on some machines, a few plain ones do not.
+            // SAFETY: as in `splat`; what is masked out is not written. A masked store takes tens of
+            // cycles on some machines, a few plain ones do not.
             unsafe {
                 if m.from > 0 {
                     _mm256_maskstore_ps(p, m.masks[0], v[0]);

@@ -121,8 +121,8 @@ impl<'a> Frame<'_, 'a> {
         }
     }
     /// The values that node `i` of a round reads, in order; None where an optional one is absent.
-    /// What nobody else reads is the node's own from then on, so that it can change what it is given
-    /// in place.
+    /// What nobody else reads is the node's own from then on, so that it can change what it is
+    /// given in place.
     ///
     /// # Errors
     /// One is not there: a bug of ours.

@@ -206,8 +206,8 @@ impl ByteConv {
         plan.with_units(rows, block)
     }
 
-    /// The same plan by minimal filtering, for filters that come with what [`change_byte_filters`] makes of
-    /// them behind them; None where the windows are others.
+    /// The same plan by minimal filtering, for filters that come with what [`change_byte_filters`]
+    /// makes of them behind them; None where the windows are others.
     ///
     /// [`change_byte_filters`]: crate::conv::change_byte_filters
     pub fn with_changed_filters(&self) -> Option<ByteConv> {
@@ -218,13 +218,13 @@ impl ByteConv {
         Some(ByteConv { tiles: Some(tiles), behind, ..self.clone() })
     }
 
-    /// Whether changed filters save time on some machine: a file with packed filters is for all of them.
+    /// Whether changed filters save time on some machine: a file with packed filters is for all.
     pub fn changed_filters_pay(&self) -> bool {
         [&Costs::DOTS, &Costs::PAIRS].into_iter().any(|costs| self.by_tiles(costs))
     }
 
-    /// The same plan without minimal filtering where that takes longer on this machine. The filters are the
-    /// same.
+    /// The same plan without minimal filtering where that takes longer on this machine. The filters
+    /// are the same.
     pub fn cheaper_here(self) -> ByteConv {
         let tiles = if self.by_tiles(Costs::here()) { self.tiles } else { None };
         ByteConv { tiles, ..self }
@@ -240,9 +240,9 @@ impl ByteConv {
         packed_filter_len(&self.spec) + self.behind
     }
 
-    /// Cost, rows and channels of a unit: those that cost least of the ones that make enough units, or
-    /// of all. Whole vectors are computed, whatever part of the last one is there; each unit copies
-    /// what its rows see.
+    /// Cost, rows and channels of a unit: those that cost least of the ones that make enough units,
+    /// or of all. Whole vectors are computed, whatever part of the last one is there; each unit
+    /// copies what its rows see.
     fn cheapest(&self, costs: &Costs) -> (usize, usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);

@@ -10,7 +10,8 @@ use std::arch::x86_64::*;
 
 /// Output channels whose sums stay in registers.
 const HALF: usize = ROWS / 2;
-/// Pairs of a row of a step of the filter: the even channels of its fours, and behind them the odd ones.
+/// Pairs of a row of a step of the filter: the even channels of its fours, and behind them the odd
+/// ones.
 const PAIRS: usize = DEEP / 2;
 
 /// As [`super::tile::tile`], of eight output channels.
@@ -59,7 +60,7 @@ unsafe fn widen(s: &Step<'_>, first: usize, to: &mut [[u32; PAIRS]]) {
     }
 }
 
-/// Four output channels by vector `v` of sixteen places; `pairs` begins at the first of the channels.
+/// Four output channels by vector `v` of sixteen places; `pairs` begins at the first of these.
 ///
 /// # Safety
 /// As [`tile`]; `sums` has a row of vectors for each of the channels.

@@ -4,7 +4,9 @@
 //! prototypes with `REPLACES`) and hands the result on as the same value need not copy it in each
 //! turn: the node writes its elements over those of the last turn, and nothing is copied back. The
 //! proof is by uses: whoever reads the value as it was stands before the node that writes, and gets
-//! an edge that says so; it is neither handed on nor given to a body within.
+//! an edge that says so; it is neither handed on nor given to a body within. That order is proved
+//! again of the compiled model: therefore `_in_place`, and not `_ref_input`, whose writers the proof
+//! leaves out.
 use super::lower::FlagsOf;
 use ge_ir::{Graph, Node, NodeId, ValueRef};
 use ge_plugin_api::ops::flags::{REPLACES, VIEW};
@@ -16,7 +18,7 @@ pub(super) type Changes = HashMap<NodeId, Vec<NodeId>>;
 /// The changes of the values at the places that `carries` names. A body takes place `k` as its
 /// input `k + first` and gives it as output `k`. Second: the places that are changed in place.
 ///
-/// Cost: the uses of what is changed, and one walk over the body.
+/// Cost: the uses of what is changed, and two walks over the body.
 pub(super) fn changes(
     body: &Graph,
     first: usize,
@@ -25,8 +27,10 @@ pub(super) fn changes(
 ) -> (Changes, Vec<usize>) {
     let mut at: HashMap<NodeId, usize> = HashMap::new();
     let (mut all, mut places) = (Changes::new(), Vec::new());
+    let own = inputs(body);
     for k in carries {
-        let Some((data, end)) = carried(body, first, k) else { continue };
+        let data = i64::try_from(k + first).ok().and_then(|index| *own.get(&index)?);
+        let Some((data, end)) = data.zip(body.net_output().and_then(|n| n.input(k))) else { continue };
         let chain = chain(body, data, end, flags);
         if chain.as_ref().is_some_and(|c| !c.is_empty()) && at.is_empty() {
             at.extend(body.nodes().enumerate().map(|(i, n)| (n.id(), i)));
@@ -41,12 +45,15 @@ pub(super) fn changes(
     (all, places)
 }
 
-/// What a body takes at a place, and what it gives there.
-fn carried(body: &Graph, first: usize, place: usize) -> Option<(ValueRef, ValueRef)> {
-    let index = i64::try_from(place + first).ok()?;
-    let mut own = body.data_nodes().into_iter().filter(|d| d.attrs().int("index") == Some(index));
-    let (data, None) = (own.next()?, own.next()) else { return None };
-    Some((data.value(0), body.net_output()?.input(place)?))
+/// What a body takes, by index; None where several nodes take the same.
+fn inputs(body: &Graph) -> HashMap<i64, Option<ValueRef>> {
+    let mut own = HashMap::new();
+    for d in body.data_nodes() {
+        if let Some(index) = d.attrs().int("index") {
+            own.entry(index).and_modify(|v| *v = None).or_insert(Some(d.value(0)));
+        }
+    }
+    own
 }
 
 /// The nodes that make `end` of `data`, each of the one before, the last first.
@@ -57,7 +64,7 @@ fn chain(body: &Graph, data: ValueRef, end: ValueRef, flags: FlagsOf<'_>) -> Opt
         let from = n.input(0).filter(|v| !v.is_absent())?;
         let (a, b) = (body.desc(from)?, body.desc(v)?);
         let same = (a.dtype, a.format, a.shape.sizes()) == (b.dtype, b.format, b.shape.sizes());
-        // It reads what it writes over as its first input alone, for nobody orders it before itself.
+        // It reads what it writes over as its first input alone: nobody orders it before itself.
         let once = n.inputs().iter().filter(|i| **i == from).count() == 1;
         if !same || a.shape.sizes().is_none() || !once || n.outputs().len() != 1 {
             return None;

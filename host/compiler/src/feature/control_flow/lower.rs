@@ -517,8 +517,8 @@ impl Expansion<'_> {
         changes(&self.model.graphs()[body], first, carries, self.flags)
     }
 
-    /// What the next turn reads as value `k` of a loop: a copy in the memory of this turn's, or that
-    /// memory under the loop's own name where the body has changed it in place.
+    /// What the next turn reads as value `k` of a loop: a copy in the memory of this turn's, or
+    /// that memory under the loop's own name where the body has changed it in place.
     pub(super) fn handed_on(
         &mut self,
         n: &Node,

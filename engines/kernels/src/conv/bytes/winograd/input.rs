@@ -27,9 +27,9 @@ pub(super) fn change(t: &Tiles, x: &[u8], bytes: (u8, u8), first: usize, vectors
                 let mut room = [Segment::default(); LANES];
                 let segments = segments(t, tile..tile + LANES, &mut room);
                 for (pair, x) in x.chunks(2 * size).enumerate() {
-                    // SAFETY: the level is only reported when the machine has its features; the output has
-                    // a vector for each place at these distances, and `segments` are of planes of such a
-                    // size.
+                    // SAFETY: the level is only reported when the machine has its features; the
+                    // output has a vector for each place at these distances, and `segments` are of
+                    // planes of such a size.
                     unsafe { on_avx512(x, size, bytes, segments, t.pitch(), &mut to[at(pair)..]) };
                 }
                 continue;

@@ -173,7 +173,8 @@ tile!(avx512, avx512_some, "avx512f,avx512bw,avx512dq,avx512vl", |sum, x, w| {
     _mm512_add_epi32(*sum, _mm512_madd_epi16(x, w))
 });
 
-/// Four output channels by a vector at a time: as many sums as registers hold beside what is multiplied.
+/// Four output channels by a vector at a time: as many sums as registers hold beside what is
+/// multiplied.
 ///
 /// # Safety
 /// The machine has the features, and the lengths are those that [`rows`] asks for.

@@ -1,5 +1,5 @@
-//! Eight tiles at a time, on machines whose loads have no masks of bytes: whole registers are read, and what
-//! is no column of the row is put aside.
+//! Eight tiles at a time, on machines whose loads have no masks of bytes: whole registers are read,
+//! and what is no column of the row is put aside.
 use super::super::ring::{narrow::Halves, seen};
 use super::super::{LANES, PLACES, SIDE, STEP};
 use super::Segment;
@@ -11,8 +11,8 @@ const TILES: usize = LANES / 2;
 /// One vector of pair `pair` of the channels of `x`, as [`super::on_avx512`] does it.
 ///
 /// # Safety
-/// The machine has AVX2, the segments are of planes of `size` bytes, and `to` has a vector of words at each
-/// of the 36 multiples of `pitch`.
+/// The machine has AVX2, the segments are of planes of `size` bytes, and `to` has a vector of words
+/// at each of the 36 multiples of `pitch`.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn change(
     x: &[u8],
