@@ -3,8 +3,9 @@
 mod add;
 
 use crate::simd::act::{at_least, at_most};
+use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
 use crate::simd::isa::{Isa, Work, dispatch};
-use crate::view::{Elem, Kind};
+use crate::view::{Elem, Kind, as_bytes_mut};
 
 pub use add::{AddBytes, add_bytes};
 
@@ -13,36 +14,86 @@ pub fn range<T: Elem>() -> [f32; 2] {
     if T::KIND == Kind::U8 { [0.0, 255.0] } else { [-128.0, 127.0] }
 }
 
-crate::multiversion! {
-    /// `y = saturate(round_half_even(x / scale) + zero)`, up to the shorter of the two.
-    pub fn quantise<T: Elem>(x: &[f32], scale: f32, zero: f32, y: &mut [T]) {
-        let [low, high] = range::<T>();
-        let mut whole = [0i32; 64];
-        // Two loops over a block at a time: each of them is one over vectors.
-        for (y, x) in y.chunks_mut(whole.len()).zip(x.chunks(whole.len())) {
-            for (w, x) in whole.iter_mut().zip(x) {
-                let v = at_most(at_least((x / scale).round_ties_even() + zero, low), high);
-                // What is no number becomes the zero point. All are small: the bits of a sum with
-                // 1.5 * 2^23 hold them.
-                let v = if v.is_nan() { zero } else { v };
-                *w = (v + 12_582_912.0).to_bits() as i32 - 0x4b40_0000;
-            }
-            for (y, w) in y.iter_mut().zip(&whole) {
-                *y = T::from_i64(i64::from(*w));
-            }
-        }
+/// Whether one over a scale, and what is multiplied by it, is far from the ends of single precision.
+fn far(scale: f32) -> bool {
+    (1e-18..1e18).contains(&scale.abs())
+}
+
+/// A whole number that is no greater than a byte.
+fn whole(v: f32) -> Option<i32> {
+    (v.fract() == 0.0 && v.abs() <= 255.0).then_some(v as i32)
+}
+
+/// The bounds of bytes of a type; None where `zero` is not of them.
+fn ends<T: Elem>(zero: f32) -> Option<Ends> {
+    let [low, high] = range::<T>().map(|v| v as i32);
+    Ends::new(whole(zero)?, [low, high])
+}
+
+/// `y = saturate(round_half_even(x / scale) + zero)`, up to the shorter of the two; what is no number
+/// becomes the zero point. Bytes of either kind.
+pub fn quantise<T: Elem>(x: &[f32], scale: f32, zero: f32, y: &mut [T]) {
+    let n = y.len().min(x.len());
+    let from = Real { x, scale, zero, range: range::<T>() };
+    bytes(from, ends::<T>(zero).filter(|_| far(scale)), as_bytes_mut(&mut y[..n]));
+}
+
+/// Numbers that are divided by one.
+#[derive(Clone, Copy)]
+struct Real<'a> {
+    x: &'a [f32],
+    scale: f32,
+    zero: f32,
+    range: [f32; 2],
+}
+
+impl Source for Real<'_> {
+    const NAN: bool = true;
+
+    /// Multiplied by one over the scale, not divided by it.
+    #[inline(always)]
+    fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+        isa.mul(isa.load(sixteen(self.x, at)), isa.splat(ONE / self.scale))
+    }
+
+    fn exact(&self, at: usize) -> u8 {
+        let v =
+            at_most(at_least((self.x[at] / self.scale).round_ties_even() + self.zero, self.range[0]), self.range[1]);
+        (if v.is_nan() { self.zero } else { v }) as i32 as u8
     }
 }
 
-crate::multiversion! {
-    /// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double
-    /// precision.
-    pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
-        let [low, high] = range::<T>().map(f64::from);
-        for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
-            let v = (f64::from(*s) * f64::from(*k)).round_ties_even() + f64::from(zero);
-            *y = T::from_i64(v.clamp(low, high) as i64);
-        }
+/// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double
+/// precision. Bytes of either kind.
+pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
+    let n = y.len().min(sums.len()).min(scale.len());
+    let from = Columns { sums, scale, zero, range: range::<T>() };
+    let common = scale.iter().all(|s| s.abs() < 1e30);
+    bytes(from, ends::<T>(zero).filter(|_| common), as_bytes_mut(&mut y[..n]));
+}
+
+/// Sums, each with its scale.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    sums: &'a [i32],
+    scale: &'a [f32],
+    zero: f32,
+    range: [f32; 2],
+}
+
+impl Source for Columns<'_> {
+    const NAN: bool = false;
+
+    #[inline(always)]
+    fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+        let scale = isa.mul(isa.load(sixteen(self.scale, at)), isa.splat(ONE));
+        isa.mul(isa.of_words(sixteen(self.sums, at), 0), scale)
+    }
+
+    fn exact(&self, at: usize) -> u8 {
+        let v = f64::from(self.sums[at]) * f64::from(self.scale[at]);
+        let [low, high] = self.range.map(f64::from);
+        (v.round_ties_even() + f64::from(self.zero)).clamp(low, high) as i32 as u8
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each
 //! instruction set.
 use crate::simd::act::{at_least, at_most};
+use crate::simd::bytes::Bytes;
 use crate::simd::halves;
 use crate::simd::level::Level;
 use crate::simd::math;
@@ -617,7 +618,7 @@ pub trait Work {
     type Out;
     /// Does it. `MR` rows by `NP` panels are the register tile that suits the instruction set; for
     /// four rows that is `N4` panels, for a single row `N1`.
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> Self::Out;
+    fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> Self::Out;
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -17,6 +17,8 @@ pub mod angle;
 pub mod hyperbolic;
 #[cfg(test)]
 mod errors;
+/// Numbers that become bytes.
+pub mod bytes;
 /// The exponential of sixteen numbers.
 pub(crate) mod exp;
 /// Half precision to single and back.

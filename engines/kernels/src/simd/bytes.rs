@@ -1,0 +1,373 @@
+//! Numbers that become bytes, 64 at a time: rounded as whole numbers with [`SHIFT`] bits behind the
+//! point.
+//!
+//! A source gives its numbers in single precision, off by one and a half parts in 2^23 at most.
+//! Between the bounds, which are less than 2^8 away from the zero point, and with what rounding to
+//! 14 bits behind the point adds, that is one of the last bits and a quarter. So what is rounded is
+//! the same whole number, but for numbers that near to the middle between two: the source computes
+//! these exactly.
+use crate::simd::isa::{Isa, Scalar, Work, dispatch};
+use crate::view::Elem;
+
+/// Bits behind the point.
+const SHIFT: u32 = 14;
+/// What a number is multiplied by.
+pub(crate) const ONE: f32 = (1 << SHIFT) as f32;
+/// Last bits from the middle between two whole numbers down to what is near it; one less above.
+const NEAR: i32 = 2;
+/// What is added before the bits behind the point are cut off: half of one, so that this rounds.
+const MORE: i32 = (1 << (SHIFT - 1)) + NEAR;
+/// The bits behind the point that are zero then where a number was near the middle.
+const BEHIND: i32 = (1 << SHIFT) - 2 * NEAR;
+
+/// The zero point of bytes of one kind, the least and the greatest of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    zero: i32,
+    low: i32,
+    high: i32,
+}
+
+impl Ends {
+    /// None where these are not of bytes of one kind.
+    pub(crate) fn new(zero: i32, [low, high]: [i32; 2]) -> Option<Ends> {
+        let kind = if low < 0 { -128..128 } else { 0..256 };
+        [zero, low, high].iter().all(|v| kind.contains(v)).then_some(Ends { zero, low, high })
+    }
+
+    /// The greatest number times [`ONE`], the zero point not yet added.
+    #[inline(always)]
+    fn most(self) -> f32 {
+        ((self.high - self.zero) << SHIFT) as f32
+    }
+}
+
+/// An instruction set as what makes bytes sees it.
+pub trait Bytes: Isa {
+    /// Bytes of either kind less `zero`.
+    fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> Self::V;
+    /// Whole numbers with `more` added, which wraps around, rounded to single precision.
+    fn of_words(self, p: &[i32; 16], more: i32) -> Self::V;
+    /// Whether a lane is not a number.
+    fn has_nan(self, v: Self::V) -> bool;
+    /// The bytes of 64 numbers, none of them NaN, that are given times 2^14. Gives the places, a
+    /// bit each, that are near the middle between two.
+    fn to_bytes(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
+}
+
+/// Where numbers come from.
+pub(crate) trait Source: Copy {
+    /// The numbers `at..at + 16`, which are there, times [`ONE`].
+    fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V;
+    /// The byte of a number.
+    fn exact(&self, at: usize) -> u8;
+    /// Whether numbers may be NaN.
+    const NAN: bool;
+}
+
+/// The bytes of the first numbers of a source; without `ends` each of them exactly.
+pub(crate) fn bytes<S: Source>(from: S, ends: Option<Ends>, y: &mut [u8]) {
+    match ends {
+        Some(ends) if y.len() >= 16 => dispatch(Fill { from, ends, y }),
+        _ => (0..).zip(y).for_each(|(i, y)| *y = from.exact(i)),
+    }
+}
+
+struct Fill<'a, S> {
+    from: S,
+    ends: Ends,
+    y: &'a mut [u8],
+}
+
+impl<S: Source> Work for Fill<'_, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Fill { from, ends, y } = self;
+        let end = y.len();
+        // The last of each do over again what those before them have done.
+        if let Some(last) = end.checked_sub(64) {
+            let mut at = 0;
+            while at < end {
+                at = at.min(last);
+                let places = [at, at + 16, at + 32, at + 48];
+                if let Some(to) = y[at..].first_chunk_mut() {
+                    some(isa, from, ends, places, to);
+                }
+                at += 64;
+            }
+        } else {
+            let (last, mut to) = (end - 16, [0; 64]);
+            let places = [0, last.min(16), last.min(32), last];
+            some(isa, from, ends, places, &mut to);
+            for (at, to) in places.into_iter().zip(to.as_chunks::<16>().0) {
+                y[at..at + 16].copy_from_slice(to);
+            }
+        }
+    }
+}
+
+/// The bytes of the numbers at four places.
+#[inline(always)]
+fn some<I: Bytes, S: Source>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
+    let [a, b] = [from.sixteen(isa, at[0]), from.sixteen(isa, at[1])];
+    let [c, d] = [from.sixteen(isa, at[2]), from.sixteen(isa, at[3])];
+    let near = isa.to_bytes([a, b, c, d], ends, to);
+    let nan = S::NAN && (isa.has_nan(a) || isa.has_nan(b) || isa.has_nan(c) || isa.has_nan(d));
+    if near != 0 || nan {
+        again(from, at, if nan { u64::MAX } else { near }, to);
+    }
+}
+
+/// Computes bytes at the places among `near` exactly.
+#[cold]
+#[inline(never)]
+fn again<S: Source>(from: S, at: [usize; 4], near: u64, to: &mut [u8; 64]) {
+    for (i, to) in to.iter_mut().enumerate().filter(|(i, _)| near >> i & 1 != 0) {
+        *to = from.exact(at[i / 16] + i % 16);
+    }
+}
+
+/// Sixteen of a slice, which has them, from `at` on.
+#[inline(always)]
+pub(crate) fn sixteen<T>(of: &[T], at: usize) -> &[T; 16] {
+    of[at..].first_chunk().expect("sixteen numbers")
+}
+
+impl Bytes for Scalar {
+    #[inline(always)]
+    fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> [f32; 16] {
+        p.map(|v| (v.to_i64() as i32 - zero) as f32)
+    }
+    #[inline(always)]
+    fn of_words(self, p: &[i32; 16], more: i32) -> [f32; 16] {
+        p.map(|v| v.wrapping_add(more) as f32)
+    }
+    #[inline(always)]
+    fn has_nan(self, v: [f32; 16]) -> bool {
+        v.iter().any(|v| v.is_nan())
+    }
+    #[inline(always)]
+    fn to_bytes(self, v: [[f32; 16]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+        let mut near = 0;
+        for (i, (to, v)) in to.iter_mut().zip(v.as_flattened()).enumerate() {
+            let w = (v.min(ends.most()).round_ties_even() as i32).saturating_add(MORE);
+            near |= u64::from(w & BEHIND == 0) << i;
+            *to = ((w >> SHIFT) + ends.zero).max(ends.low) as u8;
+        }
+        near
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{BEHIND, Bytes, Ends, MORE, SHIFT};
+    use crate::simd::isa::{Avx2, Avx512};
+    use crate::view::{Elem, Kind};
+    use std::arch::x86_64::*;
+
+    impl Bytes for Avx2 {
+        #[inline(always)]
+        fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> [__m256; 2] {
+            // SAFETY: an `Avx2` only exists where the machine has AVX2; sixteen bytes can be read.
+            unsafe {
+                let zero = _mm256_set1_epi32(zero);
+                let (a, b) = match T::KIND {
+                    Kind::U8 => {
+                        let v = _mm_loadu_si128(p.as_ptr().cast());
+                        (_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(v)))
+                    }
+                    Kind::I8 => {
+                        let v = _mm_loadu_si128(p.as_ptr().cast());
+                        (_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(v)))
+                    }
+                    _ => (zero, zero),
+                };
+                [_mm256_cvtepi32_ps(_mm256_sub_epi32(a, zero)), _mm256_cvtepi32_ps(_mm256_sub_epi32(b, zero))]
+            }
+        }
+        #[inline(always)]
+        fn of_words(self, p: &[i32; 16], more: i32) -> [__m256; 2] {
+            // SAFETY: as in `of_bytes`; sixteen words can be read.
+            unsafe {
+                let more = _mm256_set1_epi32(more);
+                let (a, b) = (_mm256_loadu_si256(p.as_ptr().cast()), _mm256_loadu_si256(p.as_ptr().add(8).cast()));
+                [_mm256_cvtepi32_ps(_mm256_add_epi32(a, more)), _mm256_cvtepi32_ps(_mm256_add_epi32(b, more))]
+            }
+        }
+        #[inline(always)]
+        fn has_nan(self, v: [__m256; 2]) -> bool {
+            // SAFETY: as in `of_bytes`.
+            unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(v[0], v[1])) != 0 }
+        }
+        #[inline(always)]
+        fn to_bytes(self, v: [[__m256; 2]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+            let [a, b, c, d] = [words(v[0][0], ends), words(v[0][1], ends), words(v[1][0], ends), words(v[1][1], ends)];
+            let [e, f, g, h] = [words(v[2][0], ends), words(v[2][1], ends), words(v[3][0], ends), words(v[3][1], ends)];
+            // SAFETY: as in `of_bytes`; 64 bytes can be written.
+            unsafe {
+                // The quarters of a vector whose halves were packed apart.
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let first = _mm256_packus_epi16(halves(a, b, ends), halves(c, d, ends));
+                let last = _mm256_packus_epi16(halves(e, f, ends), halves(g, h, ends));
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(first, order));
+                _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), _mm256_permutevar8x32_epi32(last, order));
+                let [first, last] = [near(a, b, c, d), near(e, f, g, h)];
+                if _mm256_testz_si256(_mm256_or_si256(first, last), _mm256_set1_epi8(-1)) != 0 {
+                    return 0;
+                }
+                let first = _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(first, order)) as u32;
+                let last = _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(last, order)) as u32;
+                u64::from(first) | u64::from(last) << 32
+            }
+        }
+    }
+
+    // Functions, not closures: of those that are called twice only functions have the features.
+
+    /// Eight numbers rounded to last bits, with what rounds these off.
+    #[inline(always)]
+    fn words(v: __m256, ends: Ends) -> __m256i {
+        // SAFETY: registers of an `Avx2`, which only exists where the machine has its instructions.
+        unsafe {
+            let v = _mm256_cvtps_epi32(_mm256_min_ps(v, _mm256_set1_ps(ends.most())));
+            _mm256_add_epi32(v, _mm256_set1_epi32(MORE))
+        }
+    }
+
+    /// Bytes of such words in halves of words, each half of the register by itself.
+    #[inline(always)]
+    fn halves(a: __m256i, b: __m256i, ends: Ends) -> __m256i {
+        // SAFETY: as in `words`.
+        unsafe {
+            let (a, b) = (_mm256_srai_epi32::<{ SHIFT as i32 }>(a), _mm256_srai_epi32::<{ SHIFT as i32 }>(b));
+            let v = _mm256_adds_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(ends.zero as i16));
+            _mm256_and_si256(_mm256_max_epi16(v, _mm256_set1_epi16(ends.low as i16)), _mm256_set1_epi16(0xff))
+        }
+    }
+
+    /// A byte of ones for each word near the middle, in the order of the packed bytes.
+    #[inline(always)]
+    fn near(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m256i {
+        // SAFETY: as in `words`.
+        unsafe {
+            let (behind, zero) = (_mm256_set1_epi32(BEHIND), _mm256_setzero_si256());
+            let a = _mm256_cmpeq_epi32(_mm256_and_si256(a, behind), zero);
+            let b = _mm256_cmpeq_epi32(_mm256_and_si256(b, behind), zero);
+            let c = _mm256_cmpeq_epi32(_mm256_and_si256(c, behind), zero);
+            let d = _mm256_cmpeq_epi32(_mm256_and_si256(d, behind), zero);
+            _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d))
+        }
+    }
+
+    impl Bytes for Avx512 {
+        #[inline(always)]
+        fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> __m512 {
+            // SAFETY: an `Avx512` only exists where the machine has AVX-512; sixteen bytes can be read.
+            unsafe {
+                let zero = _mm512_set1_epi32(zero);
+                let v = match T::KIND {
+                    Kind::U8 => _mm512_cvtepu8_epi32(_mm_loadu_si128(p.as_ptr().cast())),
+                    Kind::I8 => _mm512_cvtepi8_epi32(_mm_loadu_si128(p.as_ptr().cast())),
+                    _ => zero,
+                };
+                _mm512_cvtepi32_ps(_mm512_sub_epi32(v, zero))
+            }
+        }
+        #[inline(always)]
+        fn of_words(self, p: &[i32; 16], more: i32) -> __m512 {
+            // SAFETY: as in `of_bytes`; sixteen words can be read.
+            unsafe {
+                let v = _mm512_loadu_si512(p.as_ptr().cast());
+                _mm512_cvtepi32_ps(_mm512_add_epi32(v, _mm512_set1_epi32(more)))
+            }
+        }
+        #[inline(always)]
+        fn has_nan(self, v: __m512) -> bool {
+            // SAFETY: as in `of_bytes`.
+            unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v) != 0 }
+        }
+        #[inline(always)]
+        fn to_bytes(self, v: [__m512; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+            let [a, b] = [wide_words(v[0], ends), wide_words(v[1], ends)];
+            let [c, d] = [wide_words(v[2], ends), wide_words(v[3], ends)];
+            // SAFETY: as in `of_bytes`; 64 bytes can be written.
+            unsafe {
+                // Packed are the quarters of all four, one behind the other.
+                let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                let bytes = _mm512_packus_epi16(wide_halves(a, b, ends), wide_halves(c, d, ends));
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_permutexvar_epi32(order, bytes));
+                let behind = _mm512_set1_epi32(BEHIND);
+                u64::from(_mm512_testn_epi32_mask(a, behind))
+                    | u64::from(_mm512_testn_epi32_mask(b, behind)) << 16
+                    | u64::from(_mm512_testn_epi32_mask(c, behind)) << 32
+                    | u64::from(_mm512_testn_epi32_mask(d, behind)) << 48
+            }
+        }
+    }
+
+    /// As [`words`], sixteen of them.
+    #[inline(always)]
+    fn wide_words(v: __m512, ends: Ends) -> __m512i {
+        // SAFETY: registers of an `Avx512`, which only exists where the machine has its instructions.
+        unsafe {
+            let v = _mm512_cvtps_epi32(_mm512_min_ps(v, _mm512_set1_ps(ends.most())));
+            _mm512_add_epi32(v, _mm512_set1_epi32(MORE))
+        }
+    }
+
+    /// As [`halves`], thirty-two of them.
+    #[inline(always)]
+    fn wide_halves(a: __m512i, b: __m512i, ends: Ends) -> __m512i {
+        // SAFETY: as in `wide_words`.
+        unsafe {
+            let (a, b) = (_mm512_srai_epi32::<SHIFT>(a), _mm512_srai_epi32::<SHIFT>(b));
+            let v = _mm512_adds_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16(ends.zero as i16));
+            _mm512_and_si512(_mm512_max_epi16(v, _mm512_set1_epi16(ends.low as i16)), _mm512_set1_epi16(0xff))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{Level, with_level};
+
+    #[derive(Clone, Copy)]
+    struct Given<'a>(&'a [f32], Ends);
+
+    impl Source for Given<'_> {
+        const NAN: bool = true;
+
+        #[inline(always)]
+        fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+            isa.mul(isa.load(sixteen(self.0, at)), isa.splat(ONE))
+        }
+
+        fn exact(&self, at: usize) -> u8 {
+            let v = self.0[at].round_ties_even() + self.1.zero as f32;
+            v.clamp(self.1.low as f32, self.1.high as f32) as i32 as u8
+        }
+    }
+
+    #[test]
+    fn numbers_become_the_nearest_bytes_on_every_level_and_of_every_length() {
+        let near = (-600..600).flat_map(|k| [-1e-4, -3e-5, 0.0, 3e-5, 1e-4].map(|d| k as f32 / 2.0 + d));
+        let far = [1e9, -1e9, 3e38, -3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -0.0, 1e-45];
+        let v: Vec<f32> = near.chain(far).collect();
+        for (zero, range) in [(0, [0, 255]), (255, [0, 255]), (128, [128, 200]), (-128, [-128, 127]), (5, [-128, 6])] {
+            let ends = Ends::new(zero, range).unwrap();
+            for n in (0..130).chain([v.len()]) {
+                let given = Given(&v[v.len() - n..], ends);
+                let want: Vec<u8> = (0..n).map(|i| given.exact(i)).collect();
+                for level in Level::available() {
+                    let mut y = vec![77; n];
+                    with_level(level, || bytes(given, Some(ends), &mut y));
+                    assert_eq!(y, want, "{level:?} {ends:?} {n}");
+                }
+            }
+        }
+        assert_eq!([Ends::new(-1, [0, 255]), Ends::new(0, [-129, 0]), Ends::new(0, [0, 256])], [None; 3]);
+    }
+}
