@@ -7,9 +7,12 @@ pub mod pad;
 pub mod places;
 /// Few columns or rows.
 pub mod few;
+/// Runs of elements.
+mod runs;
 /// Matrices turned in squares.
 mod squares;
 
+pub use runs::{copy_run, place};
 pub use squares::transpose;
 
 use crate::view::{Elem, Nest, Out};
@@ -18,11 +21,12 @@ use std::ops::Range;
 /// `out[i] = x[position i of the nest]` for the output elements of `range`: transpose, slice,
 /// split, expand, tile.
 pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    let mut at = range.start;
+    let mut rest = out.part(range.start, range.len());
     nest.each_run_in(range, |[p], len, [step]| {
-        let to = out.part(at, len);
+        let (to, behind) = std::mem::take(&mut rest).split_at_mut(len);
+        rest = behind;
         match step {
-            1 => to.copy_from_slice(&x[p as usize..p as usize + len]),
+            1 => copy_run(&x[p as usize..p as usize + len], to),
             0 => to.fill(x[p as usize]),
             s if s > 0 => {
                 for (t, v) in to.iter_mut().zip(x[p as usize..].iter().step_by(s as usize)) {
@@ -35,16 +39,7 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
                 }
             }
         }
-        at += len;
     });
-}
-
-/// One input of a concatenation, copied to its place: the output seen as rows of
-/// `pitch`, of which this input fills `width` from `start`; units are rows.
-pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    for r in units {
-        out.part(r * pitch + start, width).copy_from_slice(&x[r * width..(r + 1) * width]);
-    }
 }
 
 /// `out[o][i] = x[o][index[i]]` in slices of `inner`: `x` is `outer` x `size` x `inner`; units are
@@ -76,7 +71,7 @@ pub fn gather<T: Elem>(
         } else {
             for i in 0..n {
                 let k = place(index(first + i))?;
-                to[i * inner..(i + 1) * inner].copy_from_slice(&from[k * inner..(k + 1) * inner]);
+                copy_run(&from[k * inner..(k + 1) * inner], &mut to[i * inner..(i + 1) * inner]);
             }
         }
         u += n;
@@ -112,11 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn joins_and_gathers() {
-        let mut y = [0u8; 10];
-        place(2, 0, 5, 0..2, &[1, 2, 3, 4], &mut Out::new(&mut y));
-        place(3, 2, 5, 0..2, &[5, 6, 7, 8, 9, 10], &mut Out::new(&mut y));
-        assert_eq!(y, [1, 2, 5, 6, 7, 3, 4, 8, 9, 10]);
+    fn gathers() {
         let mut g = [0u16; 4];
         gather(2, 1, 0..4, &[1, 2, 3, 4], |i| [1, -2][i], 2, &mut Out::new(&mut g)).unwrap();
         assert_eq!(g, [2, 1, 4, 3]);

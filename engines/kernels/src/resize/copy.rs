@@ -1,6 +1,7 @@
 //! Nearest places: a row is a list of elements of an input row. Rows that come of the same input row
 //! as the one before them are copies of it.
 use super::{Axis, Method, Resizing, Rounding, WIDE};
+use crate::layout::copy_run;
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
@@ -74,6 +75,7 @@ impl Table {
         let rows = plan.lead.last().map_or(1, |l| l.to);
         let places = self.lead.last().map_or(&[][..], Vec::as_slice);
         let (mut before, mut next) = (None, units.start);
+        let all = out.part(units.start * width, units.len() * width);
         while next < units.end {
             let (entry, first) = (next / rows, next % rows);
             let base = self.outer(plan, entry);
@@ -81,13 +83,14 @@ impl Table {
             for (row, o) in (next..end).zip(first..) {
                 let place = places.get(o).map_or(o, |p| *p as usize);
                 let source = base.filter(|_| place != OUTSIDE as usize).map(|base| base + place * input_width);
+                let at = (row - units.start) * width;
                 if before == Some(source) {
-                    let (made, to) = out.part((row - 1) * width, 2 * width).split_at_mut(width);
-                    to.copy_from_slice(made);
+                    let (made, to) = all[at - width..at + width].split_at_mut(width);
+                    copy_run(made, to);
                     continue;
                 }
                 before = Some(source);
-                let to = out.part(row * width, width);
+                let to = &mut all[at..at + width];
                 match source {
                     None => to.fill(beyond),
                     Some(at) => self.along.run(plan.inner, &x[at..at + input_width], beyond, to),
@@ -101,7 +104,7 @@ impl Table {
 impl Along {
     fn run<T: Elem>(&self, inner: usize, from: &[T], beyond: T, to: &mut [T]) {
         match self {
-            Along::Whole => to.copy_from_slice(from),
+            Along::Whole => copy_run(from, to),
             Along::Repeat(2) => repeat2(from, to),
             Along::Repeat(3) => repeat3(from, to),
             Along::Repeat(_) => repeat4(from, to),
@@ -110,7 +113,7 @@ impl Along {
                 for (to, p) in to.chunks_exact_mut(inner).zip(list) {
                     match *p {
                         OUTSIDE => to.fill(beyond),
-                        p => to.copy_from_slice(&from[p as usize * inner..][..inner]),
+                        p => copy_run(&from[p as usize * inner..][..inner], to),
                     }
                 }
             }

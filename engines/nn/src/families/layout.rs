@@ -254,6 +254,9 @@ pub fn slice(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     view(sig, l)
 }
 
+/// Elements of a unit of a concatenation.
+const RUN: usize = 4096;
+
 struct Join {
     width: usize,
     rows: usize,
@@ -295,9 +298,9 @@ pub fn concat(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Kernel for Join {
-    /// Rows of each input in turn: input i has units i * rows and on.
+    /// Runs of elements of the output.
     fn units(&self) -> usize {
-        self.rows * self.parts.len()
+        self.count().div_ceil(RUN)
     }
 
     fn operations(&self) -> u64 {
@@ -305,23 +308,30 @@ impl Kernel for Join {
     }
 
     fn work(&self) -> u64 {
-        (self.rows as u64).saturating_mul(self.parts.iter().sum::<usize>() as u64)
+        self.count() as u64
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let pitch: usize = self.parts.iter().sum();
         by_width!(self.width, T => io.output::<T, ()>(0, |out| {
-            let mut start = 0;
-            for (i, &part) in self.parts.iter().enumerate() {
-                let own = i * self.rows..(i + 1) * self.rows;
-                let (from, to) = (units.start.max(own.start), units.end.min(own.end));
-                if from < to {
-                    k::place(part, start, pitch, from - own.start..to - own.start, io.input::<T>(i)?, out);
+            for unit in units {
+                let range = unit * RUN..((unit + 1) * RUN).min(self.count());
+                let own = out.part(range.start, range.len());
+                let mut start = 0;
+                for (i, &part) in self.parts.iter().enumerate() {
+                    k::place(part, start, pitch, range.clone(), io.input::<T>(i)?, own);
+                    start += part;
                 }
-                start += part;
             }
             Ok(())
         }))
+    }
+}
+
+impl Join {
+    /// Elements of the output.
+    fn count(&self) -> usize {
+        self.rows * self.parts.iter().sum::<usize>()
     }
 }
 
@@ -391,8 +401,10 @@ impl Kernel for Cut {
                 let (from, to) = (units.start.max(own.start), units.end.min(own.end));
                 if from < to {
                     io.output::<T, ()>(i, |out| {
-                        for r in from - own.start..to - own.start {
-                            out.part(r * part, part).copy_from_slice(&x[r * pitch + start..][..part]);
+                        let rows = from - own.start..to - own.start;
+                        let own = out.part(rows.start * part, rows.len() * part);
+                        for (to, r) in own.chunks_exact_mut(part.max(1)).zip(rows) {
+                            k::copy_run(&x[r * pitch + start..][..part], to);
                         }
                         Ok(())
                     })?;

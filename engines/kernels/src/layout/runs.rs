@@ -1,0 +1,79 @@
+//! Runs of elements copied one by one, as joins and splits have many of: short ones without a call.
+use crate::view::{Elem, as_bytes, as_bytes_mut};
+use std::ops::Range;
+
+/// Copies a run to one of the same length.
+#[inline(always)]
+pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
+    match size_of_val(from) {
+        16..=31 => ends::<16>(as_bytes(from), as_bytes_mut(to)),
+        32..=63 => ends::<32>(as_bytes(from), as_bytes_mut(to)),
+        64..=128 => ends::<64>(as_bytes(from), as_bytes_mut(to)),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// The first `N` bytes and the last of a run that has no more than both.
+#[inline(always)]
+fn ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    assert!(from.len() == to.len() && (N..=2 * N).contains(&from.len()));
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = *from;
+    }
+    if let (Some(from), Some(to)) = (from.last_chunk::<N>(), to.last_chunk_mut::<N>()) {
+        *to = *from;
+    }
+}
+
+/// What one input of a concatenation gives the elements `range` of the output, which are `out`: the
+/// output has rows of `pitch`, of which this input fills `width` from `start`.
+pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, range: Range<usize>, x: &[T], out: &mut [T]) {
+    if width == 0 {
+        return;
+    }
+    for row in range.start / pitch..range.end.div_ceil(pitch) {
+        let own = row * pitch + start;
+        let (from, to) = (own.max(range.start), (own + width).min(range.end));
+        if from < to {
+            let x = &x[row * width + (from - own)..][..to - from];
+            copy_run(x, &mut out[from - range.start..to - range.start]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_every_length_are_copied_and_nothing_beside_them() {
+        for n in 0..300 {
+            let x: Vec<u8> = (0..n).map(|i| i as u8 | 1).collect();
+            let mut y = vec![0; n + 2];
+            copy_run(&x, &mut y[1..=n]);
+            assert_eq!((y[0], &y[1..=n], y[n + 1]), (0, &x[..], 0));
+        }
+    }
+
+    #[test]
+    fn joins_are_the_same_by_any_ranges() {
+        for (widths, rows) in [(vec![2, 3], 4), (vec![0, 40, 1], 3), (vec![100], 2), (vec![1, 0, 0, 7], 9)] {
+            let pitch: usize = widths.iter().sum();
+            let inputs: Vec<Vec<u16>> = widths.iter().map(|w| (0..rows * w).map(|i| i as u16 + 1).collect()).collect();
+            let row = |r: usize| widths.iter().zip(&inputs).flat_map(move |(w, x)| x[r * w..(r + 1) * w].to_vec());
+            let want: Vec<u16> = (0..rows).flat_map(row).collect();
+            for step in 1..=want.len() {
+                let mut y = vec![0; want.len()];
+                for at in (0..y.len()).step_by(step) {
+                    let range = at..(at + step).min(want.len());
+                    let mut start = 0;
+                    for (w, x) in widths.iter().zip(&inputs) {
+                        place(*w, start, pitch, range.clone(), x, &mut y[range.clone()]);
+                        start += w;
+                    }
+                }
+                assert_eq!(y, want, "{widths:?} {step}");
+            }
+        }
+    }
+}
