@@ -105,26 +105,47 @@ impl<J: Join> Columns<'_, J> {
         // Lanes without an element would add zero.
         let lanes = self.count.min(LANES).next_power_of_two();
         let bits = lanes.trailing_zeros();
-        let mut heights = [[isa.splat(0.0); N]; LANES.trailing_zeros() as usize + 1];
-        for turn in 0..lanes {
-            // The order of leaves is that of the reversed bits of their numbers.
-            let lane = if bits == 0 { 0 } else { turn.reverse_bits() >> (usize::BITS - bits) };
-            let mut sum = [isa.splat(0.0); N];
-            for element in (lane..self.count).step_by(LANES) {
-                let v = self.terms::<I, N>(isa, element, first, columns);
-                for (sum, v) in sum.iter_mut().zip(v) {
-                    *sum = isa.add(*sum, v);
-                }
-            }
+        let leaf = |turn: usize| self.lane::<I, N>(isa, turn, bits, first, columns);
+        if bits < 2 {
+            return if bits == 0 { leaf(0) } else { both(isa, leaf(0), leaf(1)) };
+        }
+        // Sums of four lanes, of eight and so on, as far as they wait for others.
+        let mut heights = [[isa.splat(0.0); N]; LANES.trailing_zeros() as usize - 1];
+        for turn in 0..lanes / 4 {
+            let near = both(isa, leaf(4 * turn), leaf(4 * turn + 1));
+            let mut sum = both(isa, near, both(isa, leaf(4 * turn + 2), leaf(4 * turn + 3)));
             let mut height = 0;
             while turn >> height & 1 == 1 {
-                for (sum, other) in sum.iter_mut().zip(&heights[height]) {
-                    *sum = isa.add(*other, *sum);
-                }
+                sum = both(isa, heights[height], sum);
                 height += 1;
             }
             heights[height] = sum;
         }
-        heights[bits as usize]
+        heights[bits as usize - 2]
     }
+
+    /// The sum of the lane that is added at `turn`, of `2^bits`.
+    #[inline(always)]
+    fn lane<I: Isa, const N: usize>(&self, isa: I, turn: usize, bits: u32, first: usize, columns: usize) -> [I::V; N] {
+        // The order of leaves is that of the reversed bits of their numbers.
+        let lane = if bits == 0 { 0 } else { turn.reverse_bits() >> (usize::BITS - bits) };
+        let mut sum = [isa.splat(0.0); N];
+        for element in (lane..self.count).step_by(LANES) {
+            let v = self.terms::<I, N>(isa, element, first, columns);
+            for (sum, v) in sum.iter_mut().zip(v) {
+                *sum = isa.add(*sum, v);
+            }
+        }
+        sum
+    }
+}
+
+/// The sums of two times `N` vectors.
+#[inline(always)]
+fn both<I: Isa, const N: usize>(isa: I, a: [I::V; N], b: [I::V; N]) -> [I::V; N] {
+    let mut sum = a;
+    for (sum, b) in sum.iter_mut().zip(b) {
+        *sum = isa.add(*sum, b);
+    }
+    sum
 }
