@@ -150,3 +150,137 @@ fn concatenations_of_pieces_need_no_launch() {
         }
     }
 }
+
+/// What is split or sliced along the first axis that has more than one place is read where it lies, in
+/// what the round made and in its inputs, where it is a multiple of 32 bytes and does not leave the
+/// round.
+#[test]
+fn splits_and_slices_of_what_lies_in_one_piece_need_no_launch() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
+    const SPLIT: &str = "%s = SplitVD(FROM) {size_splits = [8, 16], split_dim = 1, num_split = 2} : f32[n,8], f32[n,16]
+               %c = Abs(%s#0) : f32[n,8]
+               %d = Exp(%s#1) : f32[n,16]";
+    const SLICE: &str = "%p = SliceD(FROM) {offsets = [0, 0], size = [-1, 8]} : f32[n,8]
+               %q = SliceD(FROM) {offsets = [0, 8], size = [-1, 16]} : f32[n,16]
+               %c = Abs(%p) : f32[n,8]
+               %d = Exp(%q) : f32[n,16]";
+    const VIEWS: &str = "%s = SplitVD(FROM) {size_splits = [8, 16], split_dim = 1, num_split = 2} : f32[n,8], f32[n,16]
+               %k = Const() {value = dense<i64[2]: -1, 4>} : i64[2]
+               %v = Reshape(%s#1, %k) : f32[?,4]
+               %c = Abs(%s#0) : f32[n,8]
+               %d = Exp(%v) : f32[?,4]";
+    // Nodes, what they read, what is returned, and launches with 1 row and with more.
+    let cases: [(&str, &str, &str, [usize; 2]); 7] = [
+        (SPLIT, "%a", "%c, %d", [3, 4]),
+        (SPLIT, "%x", "%c, %d", [2, 3]),
+        (SPLIT, "%a", "%c, %d, %a", [3, 4]),
+        (SPLIT, "%a", "%c, %s#1", [3, 3]),
+        (SLICE, "%a", "%c, %d", [3, 5]),
+        (SLICE, "%x", "%c, %d", [2, 4]),
+        (VIEWS, "%a", "%c, %d", [3, 4]),
+    ];
+    for (nodes, from, returns, launches) in cases {
+        let nodes = nodes.replace("FROM", from);
+        let text = format!(
+            "graph @main(%x: f32[n,24]) {{
+               %a = Neg(%x) : f32[n,24]
+               {nodes}
+               return {returns} }}"
+        );
+        let m = compiled(&plain, &text, &[]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false)];
+        for rows in [1usize, 3, 4, 1, 2, 40] {
+            let x: Vec<f32> = (0..rows * 24).map(|i| ((i * 5 + rows) % 11) as f32 - 5.0).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = HostTensor::from_bytes(DType::F32, &[rows as u64, 24], &bytes).unwrap();
+            let a: Vec<f32> = x.iter().map(|x| -x).collect();
+            let read = if from == "%a" { &a } else { &x };
+            let part =
+                |from: usize, to: usize| read.chunks(24).flat_map(|r| r[from..to].to_vec()).collect::<Vec<f32>>();
+            let want = |r: &str| -> Vec<f32> {
+                match r {
+                    "%c" => part(0, 8).iter().map(|v| v.abs()).collect(),
+                    "%d" => part(8, 24).iter().map(|v| v.exp()).collect(),
+                    "%s#1" => part(8, 24),
+                    _ => a.clone(),
+                }
+            };
+            for m in &models {
+                for profile in [false, true] {
+                    let ran = m.run_views(&[given.view()], RunOptions { profile }).unwrap();
+                    for (found, want) in ran.outputs.iter().zip(returns.split(", ").map(want)) {
+                        let found: Vec<f32> =
+                            found.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                        assert_eq!(found.len(), want.len(), "{text}");
+                        let near = |(f, w): (&f32, &f32)| (f - w).abs() <= 1e-6 * w.abs();
+                        assert!(found.iter().zip(&want).all(near), "{rows} rows\n{text}");
+                    }
+                    let tasks: usize = ran.parts.iter().map(|p| p.model().tasks.len() - 1).sum();
+                    let told = if profile { launches[usize::from(rows > 1)] } else { 0 };
+                    assert_eq!(tasks, told, "{rows} rows\n{text}");
+                }
+            }
+        }
+    }
+}
+
+/// Two small branches of real numbers are computed both, in one launch with their condition; where they
+/// are large for the sizes of a run, or give other sizes each, the host takes one.
+#[test]
+fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
+    let text = |last: &str, shape: &str| {
+        format!(
+            "graph @main(%x: f32[n,8]) {{
+               %s = ReduceSum(%x) {{axes = [0, 1], keep_dims = false}} : f32[]
+               %z = Const() {{value = dense<f32[]: 0>}} : f32[]
+               %c = Greater(%s, %z) : bool[]
+               %y = If(%c, %x) {{then_branch = @t, else_branch = @e}} : {shape}, f32[n,8]
+               %b = Abs(%y#0) : {shape}
+               return %b, %y#1 }}
+             graph @t(%p: f32[n,8]) {{
+               %r = Exp(%p) : f32[n,8]
+               return %r, %p }}
+             graph @e(%p: f32[n,8]) {{
+               %q = Neg(%p) : f32[n,8]
+               {last}
+               return %v, %q }}"
+        )
+    };
+    let same = text("%v = Relu(%q) : f32[n,8]", "f32[n,8]");
+    let other = text("%v = ConcatD(%q, %q) {N = 2, concat_dim = 0} : f32[?,8]", "f32[?,8]");
+    // Launches of a run with few rows and with many.
+    for (text, parts) in [(same, [1, 3]), (other, [3, 3])] {
+        let m = compiled(&plain, &text, &[]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)];
+        for rows in [1usize, 3, 2000, 3, 7, 2001, 1] {
+            for sign in [1.0f32, -1.0] {
+                let x: Vec<f32> = (0..rows * 8).map(|i| sign * ((i % 5) as f32 + 0.25)).collect();
+                let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+                let given = HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap();
+                let twice = text.contains("ConcatD");
+                let want: [Vec<f32>; 2] = match sign > 0.0 {
+                    true => [x.iter().map(|x| x.exp()).collect(), x.clone()],
+                    false => {
+                        let own: Vec<f32> = x.iter().map(|x| -x).collect();
+                        [if twice { [&own[..], &own].concat() } else { own.clone() }, own]
+                    }
+                };
+                for m in &models {
+                    for profile in [false, true] {
+                        let ran = m.run_views(&[given.view()], RunOptions { profile }).unwrap();
+                        for (found, want) in ran.outputs.iter().zip(&want) {
+                            let found: Vec<f32> =
+                                found.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                            assert_eq!(found.len(), want.len(), "{rows} rows\n{text}");
+                            let near = |(f, w): (&f32, &f32)| (f - w).abs() <= 1e-6 * w.abs();
+                            assert!(found.iter().zip(want).all(near), "{rows} rows\n{text}");
+                        }
+                        let told = if profile { parts[usize::from(rows > 100)] } else { 0 };
+                        assert_eq!(ran.parts.len(), told, "{rows} rows\n{text}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -31,6 +31,7 @@ use std::sync::Arc;
 const ALIGN: u64 = 512;
 
 /// A round of a graph, ready to run any number of times.
+#[derive(Default)]
 pub(crate) struct Round {
     /// Its number among the rounds of the graph: what comes after it is looked up by it.
     pub(crate) id: u64,
@@ -63,6 +64,8 @@ pub(crate) struct Round {
     /// Whether it was made of another one: its device's model tells of what differs alone, and is
     /// none to tell a profile by.
     pub(crate) amended: bool,
+    /// Nothing of the above: for these sizes the graph runs, not its twin.
+    pub(crate) refused: bool,
 }
 
 /// What a round was made of, for one of other sizes.
@@ -77,7 +80,7 @@ pub(crate) struct Last {
 pub(crate) struct Parts {
     /// Values whose memory leaves the round.
     leaves: Vec<bool>,
-    /// Concatenations that need no launch.
+    /// Launches that are left out.
     no_task: NoTask,
     slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
@@ -122,20 +125,10 @@ pub(crate) fn round(
     let read_later = read_later(graph, &draft, &after);
     let mut out = Round {
         id,
-        device: None,
-        ins: Vec::new(),
-        outs: Vec::new(),
-        known: Vec::new(),
-        views: Vec::new(),
         host: draft.host.clone(),
         steps: steps(graph, &draft),
         done: draft.done.clone(),
-        keys: Vec::new(),
-        release: Vec::new(),
-        nodes: Vec::new(),
-        grown: Vec::new(),
-        direct: None,
-        amended: false,
+        ..Round::default()
     };
     out.grown = grown(&draft);
     let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
@@ -249,10 +242,9 @@ pub(crate) fn amended(
         done: last.done.clone(),
         keys: last.keys.clone(),
         release: last.release.clone(),
-        nodes: Vec::new(),
         grown: grown(&draft),
-        direct: None,
         amended: true,
+        ..Round::default()
     };
     Ok(Some((round, draft, parts)))
 }
@@ -262,7 +254,7 @@ pub(crate) fn root_of(draft: &Draft, v: u32) -> u32 {
     if let Home::ViewOf(root) = draft.home[v as usize] { root } else { v }
 }
 
-/// The concatenations of a round that need no launch. Who gathers what nodes write needs all of them.
+/// The launches of a round that are left out. Who gathers what nodes write needs all of them.
 fn no_task(graph: &Graph, draft: &Draft, leaves: &[bool], load: &Loader<'_>) -> NoTask {
     if load.options.capture { NoTask::none(graph, draft) } else { NoTask::find(graph, draft, leaves) }
 }
@@ -455,7 +447,8 @@ impl<'w> Writer<'w> {
                     self.outs.extend((placed == *v).then_some(*v));
                 } else if let Some(i) = of.get(&placed) {
                     lives[*i].used(k, streams);
-                } else {
+                } else if self.draft.home[placed as usize] == Home::Made {
+                    // What lies in an input of the round lives as long as that.
                     of.insert(placed, lives.len());
                     lives.push(Life::new(k, self.bytes(placed)));
                 }
