@@ -284,3 +284,89 @@ fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() 
         }
     }
 }
+
+/// A turn of a loop of open sizes replaces a row of what it carries where that lies, behind those who
+/// read it; where it is read or handed on as it was, the row goes to a copy. What the caller gave stays
+/// as it is.
+#[test]
+fn turns_replace_rows_of_what_they_carry_where_it_lies() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    // What the body does besides, what it hands on, and whether it writes over what it carries.
+    let cases = [
+        ("", "%y", "%s", true),
+        (
+            "%late = Abs(%x) : f32[n,8]\n%t = Add(%y, %late) : f32[n,8]\n%u = Sub(%t, %late) : f32[n,8]",
+            "%u",
+            "%s",
+            false,
+        ),
+        ("%v = ReduceMax(%x) {axes = [0], keep_dims = false} : f32[8]", "%y", "%v", true),
+        ("%v = ReduceMax(%y) {axes = [0], keep_dims = false} : f32[8]", "%y", "%v", true),
+    ];
+    for (besides, next, most, in_place) in cases {
+        // Who reads what was there stands before who writes.
+        let (before, after) = if besides.contains("(%x) {axes") { (besides, "") } else { ("", besides) };
+        let text = format!(
+            "graph @main(%x: f32[n,8], %k: i64[], %s: f32[8]) {{
+               %w = While(%k, %x, %s) {{body = @body, cond = @cond}} : i64[], f32[n,8], f32[8]
+               return %w#1, %w#2 }}
+             graph @cond(%i: i64[], %x: f32[n,8], %s: f32[8]) {{
+               %z = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %g = Greater(%i, %z) : bool[]
+               return %g }}
+             graph @body(%i: i64[], %x: f32[n,8], %s: f32[8]) {{
+               %one = Const() {{value = dense<i64[]: 1>}} : i64[]
+               %axis = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %j = Sub(%i, %one) : i64[]
+               %two = Const() {{value = dense<i64[2]: 1, 1>}} : i64[2]
+               %at = Reshape(%j, %two) : i64[1,1]
+               %row = GatherV2(%x, %j, %axis) : f32[8]
+               {before}
+               %neg = Neg(%row) : f32[8]
+               %flat = Const() {{value = dense<i64[2]: 1, 8>}} : i64[2]
+               %new = Reshape(%neg, %flat) : f32[1,8]
+               %y = TensorScatterUpdate(%x, %at, %new) : f32[n,8]
+               {after}
+               return %j, {next}, {most} }}"
+        );
+        let m = compiled(&plain, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)];
+        for (rows, turns) in [(5usize, 5i64), (3, 1), (40, 33), (5, 0)] {
+            let x: Vec<f32> = (0..rows * 8).map(|i| ((i * 7 + rows) % 13) as f32 - 6.0).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = [
+                HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap(),
+                HostTensor::from_bytes(DType::I64, &[], &turns.to_le_bytes()).unwrap(),
+                HostTensor::zeroed(DType::F32, &[8]).unwrap(),
+            ];
+            let views: Vec<_> = given.iter().map(HostTensor::view).collect();
+            let negated = |from: usize| -> Vec<f32> {
+                x.iter()
+                    .enumerate()
+                    .map(|(i, v)| if (from..turns as usize).contains(&(i / 8)) { -v } else { *v })
+                    .collect()
+            };
+            let most_of = |x: &[f32]| -> Vec<f32> {
+                (0..8).map(|c| x.chunks(8).map(|r| r[c]).fold(f32::NEG_INFINITY, f32::max)).collect()
+            };
+            let last = match (turns, besides.contains("ReduceMax(%x)"), besides.contains("ReduceMax(%y)")) {
+                (1.., true, _) => most_of(&negated(1)),
+                (1.., _, true) => most_of(&negated(0)),
+                _ => vec![0.0; 8],
+            };
+            for m in &models {
+                for profile in [false, true] {
+                    let ran = m.run_views(&views, RunOptions { profile }).unwrap();
+                    let f32s = |k: usize| -> Vec<f32> {
+                        ran.outputs[k].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                    };
+                    assert_eq!((f32s(0), f32s(1)), (negated(0), last.clone()), "{rows} rows, {turns} turns\n{text}");
+                    assert!(given[0].bytes() == bytes, "{text}");
+                    let over = ran.parts.iter().filter(|p| p.model().memory.zero_copy.iter().any(|z| z.overwritten));
+                    let told = if profile && in_place { turns as usize } else { 0 };
+                    assert_eq!(over.count(), told, "{rows} rows, {turns} turns\n{text}");
+                }
+            }
+        }
+    }
+}

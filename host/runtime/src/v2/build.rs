@@ -1,5 +1,6 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
+use super::decide::attrs_of;
 use super::direct::Direct;
 use super::executor::Steps;
 use super::graph::{Graph, Kind, Node};
@@ -59,6 +60,8 @@ pub(crate) struct Round {
     pub(crate) nodes: Vec<u32>,
     /// States that the launches write behind: what each is before and after, and its sizes then.
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
+    /// Values that the launches write over, and what they are then.
+    pub(crate) over: Vec<(u32, u32)>,
     /// How a run goes through it where it is all that a run does.
     pub(crate) direct: Option<Direct>,
     /// Whether it was made of another one: its device's model tells of what differs alone, and is
@@ -128,6 +131,7 @@ pub(crate) fn round(
         host: draft.host.clone(),
         steps: steps(graph, &draft),
         done: draft.done.clone(),
+        over: draft.over.clone(),
         ..Round::default()
     };
     out.grown = grown(&draft);
@@ -243,6 +247,7 @@ pub(crate) fn amended(
         keys: last.keys.clone(),
         release: last.release.clone(),
         grown: grown(&draft),
+        over: last.over.clone(),
         amended: true,
         ..Round::default()
     };
@@ -479,12 +484,13 @@ impl<'w> Writer<'w> {
         for (output, list) in lists {
             for (index, v) in (0u32..).zip(list) {
                 let size = self.room(v).map_or_else(|| Some(self.bytes(v)), |d| d.data_bytes()).ok_or_else(overflow)?;
+                let over = self.draft.over.iter().find(|o| o.0 == v && !output);
                 self.m.memory.zero_copy.push(ZeroCopyInfo {
                     output,
                     index,
                     offset: at,
                     size,
-                    overwritten: self.room(v).is_some(),
+                    overwritten: self.room(v).is_some() || over.is_some(),
                     ..ZeroCopyInfo::default()
                 });
                 let slot = feature(at, size, true);
@@ -493,6 +499,9 @@ impl<'w> Writer<'w> {
                 let held = self.draft.held.iter().find(|h| h.of.value == v);
                 if let Some(h) = held.filter(|_| !output) {
                     self.slots[h.of.result as usize] = Some(slot);
+                }
+                if let Some((_, y)) = over {
+                    self.slots[*y as usize] = Some(slot);
                 }
                 let desc = self.room(v).unwrap_or_else(|| self.desc(v));
                 let io = IoInfo { name: self.name(v), desc, slot };
@@ -589,9 +598,10 @@ impl<'w> Writer<'w> {
             let at = self.m.graphs[0].nodes.len() as u32;
             // What a state becomes is seen as its whole room by who writes behind it.
             let written = |v: &u32| match draft.home[*v as usize] {
-                Home::InPlace(of) => self.room(of).unwrap_or_default(),
+                Home::InPlace(of) => self.room(of).unwrap_or_else(|| self.desc(*v)),
                 _ => self.desc(*v),
             };
+            let in_place = n.outputs.iter().any(|v| draft.over.iter().any(|o| o.1 == *v));
             let node = NodeInfo {
                 name: n.name.clone(),
                 op: n.op.as_str().to_owned(),
@@ -600,7 +610,7 @@ impl<'w> Writer<'w> {
                 outputs: n.outputs.iter().map(written).collect(),
                 slots: n.outputs.iter().map(|v| self.slot(*v)).collect(),
                 workspaces: self.workspaces[k].clone(),
-                attrs: n.attrs.clone(),
+                attrs: attrs_of(n, in_place).into_owned(),
                 stream: Some(stream),
                 logical_stream: draft.streams.logical.get(stream as usize).copied(),
                 ..NodeInfo::default()

@@ -82,7 +82,7 @@ impl Direct {
     /// The way through the first round of a graph; None: it is not all that a run does.
     pub(crate) fn of(f: &Frame<'_, '_>, round: &Round) -> Option<Direct> {
         let graph = f.graph;
-        if round.device.is_none() || !round.host.is_empty() || !round.grown.is_empty() {
+        if round.device.is_none() || !round.host.is_empty() || !round.grown.is_empty() || !round.over.is_empty() {
             return None;
         }
         let inputs: Vec<u32> = graph.inputs.iter().copied().collect::<Option<_>>()?;

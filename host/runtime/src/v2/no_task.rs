@@ -102,9 +102,10 @@ impl NoTask {
         let x = n.inputs.first().copied()??;
         let root = root_of(d, x);
         let lies = matches!(d.home[root as usize], Home::Made | Home::Before);
-        // A state has room between its pieces.
+        // A state has room between its pieces, and what is written over is read before that.
         let held = d.held.iter().any(|h| h.of.value == root);
-        if !lies || held || plain(d.desc(graph, root)?)? != plain(d.desc(graph, x)?)? {
+        let over = d.over.iter().any(|o| o.0 == root || o.1 == root);
+        if !lies || held || over || plain(d.desc(graph, root)?)? != plain(d.desc(graph, x)?)? {
             return None;
         }
         let one = |(v, (at, bytes)): (&u32, (u64, u64))| {

@@ -218,7 +218,17 @@ impl DynamicModel {
     }
     /// What plans of a graph are made with.
     pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
-        Basis { tools: &self.tools, graphs: &self.graphs, engines: &self.preferred, tilings: &self.tilings, at: gi }
+        // What the root is given is the caller's; who gathers what nodes write wants it as it was.
+        let root = gi == 0 || self.twins.first().is_some_and(|t| t.as_ref().is_some_and(|t| t.at == gi));
+        let owns = !root && !self.options.capture;
+        Basis {
+            tools: &self.tools,
+            graphs: &self.graphs,
+            engines: &self.preferred,
+            tilings: &self.tilings,
+            at: gi,
+            owns,
+        }
     }
     fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
