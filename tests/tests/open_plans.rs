@@ -150,3 +150,223 @@ fn concatenations_of_pieces_need_no_launch() {
         }
     }
 }
+
+/// What is split or sliced along the first axis that has more than one place is read where it lies, in
+/// what the round made and in its inputs, where it is a multiple of 32 bytes and does not leave the
+/// round.
+#[test]
+fn splits_and_slices_of_what_lies_in_one_piece_need_no_launch() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
+    const SPLIT: &str = "%s = SplitVD(FROM) {size_splits = [8, 16], split_dim = 1, num_split = 2} : f32[n,8], f32[n,16]
+               %c = Abs(%s#0) : f32[n,8]
+               %d = Exp(%s#1) : f32[n,16]";
+    const SLICE: &str = "%p = SliceD(FROM) {offsets = [0, 0], size = [-1, 8]} : f32[n,8]
+               %q = SliceD(FROM) {offsets = [0, 8], size = [-1, 16]} : f32[n,16]
+               %c = Abs(%p) : f32[n,8]
+               %d = Exp(%q) : f32[n,16]";
+    const VIEWS: &str = "%s = SplitVD(FROM) {size_splits = [8, 16], split_dim = 1, num_split = 2} : f32[n,8], f32[n,16]
+               %k = Const() {value = dense<i64[2]: -1, 4>} : i64[2]
+               %v = Reshape(%s#1, %k) : f32[?,4]
+               %c = Abs(%s#0) : f32[n,8]
+               %d = Exp(%v) : f32[?,4]";
+    // Nodes, what they read, what is returned, and launches with 1 row and with more.
+    let cases: [(&str, &str, &str, [usize; 2]); 7] = [
+        (SPLIT, "%a", "%c, %d", [3, 4]),
+        (SPLIT, "%x", "%c, %d", [2, 3]),
+        (SPLIT, "%a", "%c, %d, %a", [3, 4]),
+        (SPLIT, "%a", "%c, %s#1", [3, 3]),
+        (SLICE, "%a", "%c, %d", [3, 5]),
+        (SLICE, "%x", "%c, %d", [2, 4]),
+        (VIEWS, "%a", "%c, %d", [3, 4]),
+    ];
+    for (nodes, from, returns, launches) in cases {
+        let nodes = nodes.replace("FROM", from);
+        let text = format!(
+            "graph @main(%x: f32[n,24]) {{
+               %a = Neg(%x) : f32[n,24]
+               {nodes}
+               return {returns} }}"
+        );
+        let m = compiled(&plain, &text, &[]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false)];
+        for rows in [1usize, 3, 4, 1, 2, 40] {
+            let x: Vec<f32> = (0..rows * 24).map(|i| ((i * 5 + rows) % 11) as f32 - 5.0).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = HostTensor::from_bytes(DType::F32, &[rows as u64, 24], &bytes).unwrap();
+            let a: Vec<f32> = x.iter().map(|x| -x).collect();
+            let read = if from == "%a" { &a } else { &x };
+            let part =
+                |from: usize, to: usize| read.chunks(24).flat_map(|r| r[from..to].to_vec()).collect::<Vec<f32>>();
+            let want = |r: &str| -> Vec<f32> {
+                match r {
+                    "%c" => part(0, 8).iter().map(|v| v.abs()).collect(),
+                    "%d" => part(8, 24).iter().map(|v| v.exp()).collect(),
+                    "%s#1" => part(8, 24),
+                    _ => a.clone(),
+                }
+            };
+            for m in &models {
+                for profile in [false, true] {
+                    let ran = m.run_views(&[given.view()], RunOptions { profile }).unwrap();
+                    for (found, want) in ran.outputs.iter().zip(returns.split(", ").map(want)) {
+                        let found: Vec<f32> =
+                            found.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                        assert_eq!(found.len(), want.len(), "{text}");
+                        let near = |(f, w): (&f32, &f32)| (f - w).abs() <= 1e-6 * w.abs();
+                        assert!(found.iter().zip(&want).all(near), "{rows} rows\n{text}");
+                    }
+                    let tasks: usize = ran.parts.iter().map(|p| p.model().tasks.len() - 1).sum();
+                    let told = if profile { launches[usize::from(rows > 1)] } else { 0 };
+                    assert_eq!(tasks, told, "{rows} rows\n{text}");
+                }
+            }
+        }
+    }
+}
+
+/// Two small branches of real numbers are computed both, in one launch with their condition; where they
+/// are large for the sizes of a run, or give other sizes each, the host takes one.
+#[test]
+fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
+    let text = |last: &str, shape: &str| {
+        format!(
+            "graph @main(%x: f32[n,8]) {{
+               %s = ReduceSum(%x) {{axes = [0, 1], keep_dims = false}} : f32[]
+               %z = Const() {{value = dense<f32[]: 0>}} : f32[]
+               %c = Greater(%s, %z) : bool[]
+               %y = If(%c, %x) {{then_branch = @t, else_branch = @e}} : {shape}, f32[n,8]
+               %b = Abs(%y#0) : {shape}
+               return %b, %y#1 }}
+             graph @t(%p: f32[n,8]) {{
+               %r = Exp(%p) : f32[n,8]
+               return %r, %p }}
+             graph @e(%p: f32[n,8]) {{
+               %q = Neg(%p) : f32[n,8]
+               {last}
+               return %v, %q }}"
+        )
+    };
+    let same = text("%v = Relu(%q) : f32[n,8]", "f32[n,8]");
+    let other = text("%v = ConcatD(%q, %q) {N = 2, concat_dim = 0} : f32[?,8]", "f32[?,8]");
+    // Launches of a run with few rows and with many.
+    for (text, parts) in [(same, [1, 3]), (other, [3, 3])] {
+        let m = compiled(&plain, &text, &[]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)];
+        for rows in [1usize, 3, 2000, 3, 7, 2001, 1] {
+            for sign in [1.0f32, -1.0] {
+                let x: Vec<f32> = (0..rows * 8).map(|i| sign * ((i % 5) as f32 + 0.25)).collect();
+                let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+                let given = HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap();
+                let twice = text.contains("ConcatD");
+                let want: [Vec<f32>; 2] = match sign > 0.0 {
+                    true => [x.iter().map(|x| x.exp()).collect(), x.clone()],
+                    false => {
+                        let own: Vec<f32> = x.iter().map(|x| -x).collect();
+                        [if twice { [&own[..], &own].concat() } else { own.clone() }, own]
+                    }
+                };
+                for m in &models {
+                    for profile in [false, true] {
+                        let ran = m.run_views(&[given.view()], RunOptions { profile }).unwrap();
+                        for (found, want) in ran.outputs.iter().zip(&want) {
+                            let found: Vec<f32> =
+                                found.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+                            assert_eq!(found.len(), want.len(), "{rows} rows\n{text}");
+                            let near = |(f, w): (&f32, &f32)| (f - w).abs() <= 1e-6 * w.abs();
+                            assert!(found.iter().zip(want).all(near), "{rows} rows\n{text}");
+                        }
+                        let told = if profile { parts[usize::from(rows > 100)] } else { 0 };
+                        assert_eq!(ran.parts.len(), told, "{rows} rows\n{text}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A turn of a loop of open sizes replaces a row of what it carries where that lies, behind those who
+/// read it; where it is read or handed on as it was, the row goes to a copy. What the caller gave stays
+/// as it is.
+#[test]
+fn turns_replace_rows_of_what_they_carry_where_it_lies() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    // What the body does besides, what it hands on, and whether it writes over what it carries.
+    let cases = [
+        ("", "%y", "%s", true),
+        (
+            "%late = Abs(%x) : f32[n,8]\n%t = Add(%y, %late) : f32[n,8]\n%u = Sub(%t, %late) : f32[n,8]",
+            "%u",
+            "%s",
+            false,
+        ),
+        ("%v = ReduceMax(%x) {axes = [0], keep_dims = false} : f32[8]", "%y", "%v", true),
+        ("%v = ReduceMax(%y) {axes = [0], keep_dims = false} : f32[8]", "%y", "%v", true),
+    ];
+    for (besides, next, most, in_place) in cases {
+        // Who reads what was there stands before who writes.
+        let (before, after) = if besides.contains("(%x) {axes") { (besides, "") } else { ("", besides) };
+        let text = format!(
+            "graph @main(%x: f32[n,8], %k: i64[], %s: f32[8]) {{
+               %w = While(%k, %x, %s) {{body = @body, cond = @cond}} : i64[], f32[n,8], f32[8]
+               return %w#1, %w#2 }}
+             graph @cond(%i: i64[], %x: f32[n,8], %s: f32[8]) {{
+               %z = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %g = Greater(%i, %z) : bool[]
+               return %g }}
+             graph @body(%i: i64[], %x: f32[n,8], %s: f32[8]) {{
+               %one = Const() {{value = dense<i64[]: 1>}} : i64[]
+               %axis = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %j = Sub(%i, %one) : i64[]
+               %two = Const() {{value = dense<i64[2]: 1, 1>}} : i64[2]
+               %at = Reshape(%j, %two) : i64[1,1]
+               %row = GatherV2(%x, %j, %axis) : f32[8]
+               {before}
+               %neg = Neg(%row) : f32[8]
+               %flat = Const() {{value = dense<i64[2]: 1, 8>}} : i64[2]
+               %new = Reshape(%neg, %flat) : f32[1,8]
+               %y = TensorScatterUpdate(%x, %at, %new) : f32[n,8]
+               {after}
+               return %j, {next}, {most} }}"
+        );
+        let m = compiled(&plain, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+        let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)];
+        for (rows, turns) in [(5usize, 5i64), (3, 1), (40, 33), (5, 0)] {
+            let x: Vec<f32> = (0..rows * 8).map(|i| ((i * 7 + rows) % 13) as f32 - 6.0).collect();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = [
+                HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap(),
+                HostTensor::from_bytes(DType::I64, &[], &turns.to_le_bytes()).unwrap(),
+                HostTensor::zeroed(DType::F32, &[8]).unwrap(),
+            ];
+            let views: Vec<_> = given.iter().map(HostTensor::view).collect();
+            let negated = |from: usize| -> Vec<f32> {
+                x.iter()
+                    .enumerate()
+                    .map(|(i, v)| if (from..turns as usize).contains(&(i / 8)) { -v } else { *v })
+                    .collect()
+            };
+            let most_of = |x: &[f32]| -> Vec<f32> {
+                (0..8).map(|c| x.chunks(8).map(|r| r[c]).fold(f32::NEG_INFINITY, f32::max)).collect()
+            };
+            let last = match (turns, besides.contains("ReduceMax(%x)"), besides.contains("ReduceMax(%y)")) {
+                (1.., true, _) => most_of(&negated(1)),
+                (1.., _, true) => most_of(&negated(0)),
+                _ => vec![0.0; 8],
+            };
+            for m in &models {
+                for profile in [false, true] {
+                    let ran = m.run_views(&views, RunOptions { profile }).unwrap();
+                    let f32s = |k: usize| -> Vec<f32> {
+                        ran.outputs[k].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                    };
+                    assert_eq!((f32s(0), f32s(1)), (negated(0), last.clone()), "{rows} rows, {turns} turns\n{text}");
+                    assert!(given[0].bytes() == bytes, "{text}");
+                    let over = ran.parts.iter().filter(|p| p.model().memory.zero_copy.iter().any(|z| z.overwritten));
+                    let told = if profile && in_place { turns as usize } else { 0 };
+                    assert_eq!(over.count(), told, "{rows} rows, {turns} turns\n{text}");
+                }
+            }
+        }
+    }
+}

@@ -61,6 +61,22 @@ pub(crate) enum Arg<'a> {
 /// Inputs by number in memory that the run may write to.
 pub(crate) type Own = Vec<(usize, HostTensor)>;
 
+/// Feature maps of one run.
+pub(crate) enum Maps {
+    /// One, which needs no memory to be told.
+    One(Base),
+    Many(Vec<Base>),
+}
+
+impl Maps {
+    pub(crate) fn all(&self) -> &[Base] {
+        match self {
+            Maps::One(map) => std::slice::from_ref(map),
+            Maps::Many(all) => all,
+        }
+    }
+}
+
 /// Alignment that zero copy needs.
 pub(crate) const ALIGN: usize = 64;
 
@@ -230,7 +246,7 @@ impl LoadedModel {
         let mut outputs = self.outputs(&mut own)?;
         let mut held = Held::take(&self.variables, &self.context)?;
         let maps = self.take_maps()?;
-        let mut bases = self.with_maps(&maps);
+        let mut bases = self.with_maps(maps.all());
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
@@ -256,7 +272,7 @@ impl LoadedModel {
         }
         let captured = match &result {
             Ok(_) if !self.captures.is_empty() => {
-                self.captures.collect(&self.compiled, &self.context, &maps[..], inputs)
+                self.captures.collect(&self.compiled, &self.context, maps.all(), inputs)
             }
             _ => Ok(Vec::new()),
         };
@@ -323,22 +339,26 @@ impl LoadedModel {
     }
 
     /// A set of feature maps for one run: an idle one, or a new one.
-    pub(crate) fn take_maps(&self) -> Result<Vec<Base>, RuntimeError> {
+    pub(crate) fn take_maps(&self) -> Result<Maps, RuntimeError> {
         if let Some(pool) = &self.maps {
+            let mut kinds = self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP);
+            if let (Some(a), None) = (kinds.next(), kinds.next()) {
+                return pool.take(a.memory, a.bytes).map(Maps::One);
+            }
             let mut maps: Vec<Base> = Vec::new();
             for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
                 match pool.take(a.memory, a.bytes) {
                     Ok(map) => maps.push(map),
                     Err(e) => {
-                        self.give_maps(maps);
+                        self.give_maps(Maps::Many(maps));
                         return Err(e);
                     }
                 }
             }
-            return Ok(maps);
+            return Ok(Maps::Many(maps));
         }
         if let Some(m) = self.idle.lock().unwrap_or_else(|e| e.into_inner()).pop() {
-            return Ok(m);
+            return Ok(Maps::Many(m));
         }
         let mut maps: Vec<Base> = Vec::new();
         for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
@@ -352,7 +372,7 @@ impl LoadedModel {
             }
         }
         match self.contexts.fill(&self.context, &self.with_maps(&maps)) {
-            Ok(()) => Ok(maps),
+            Ok(()) => Ok(Maps::Many(maps)),
             Err(e) => {
                 self.free_maps(&maps);
                 Err(e)
@@ -361,13 +381,14 @@ impl LoadedModel {
     }
 
     /// Gives feature maps back behind a run.
-    fn give_maps(&self, maps: Vec<Base>) {
-        match &self.maps {
-            Some(pool) => {
+    pub(crate) fn give_maps(&self, maps: Maps) {
+        match (&self.maps, maps) {
+            (Some(pool), maps) => {
                 let kinds = self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP);
-                kinds.zip(maps).for_each(|(a, m)| pool.give(a.memory, m));
+                kinds.zip(maps.all()).for_each(|(a, m)| pool.give(a.memory, *m));
             }
-            None => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps),
+            (None, Maps::Many(all)) => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(all),
+            (None, Maps::One(map)) => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(vec![map]),
         }
     }
 

@@ -54,13 +54,17 @@ impl MapPool {
     /// Gives a map back.
     pub(crate) fn give(&self, kind: MemoryKind, map: Base) {
         if map.address != 0 {
-            self.idle().push((kind, map));
-            self.free(KEPT);
+            let mut idle = self.idle();
+            idle.push((kind, map));
+            self.leave(&mut idle, KEPT);
         }
     }
-    /// Frees idle maps until so many are left, the smallest first.
+    /// Frees idle maps until so many are left.
     fn free(&self, left: usize) {
-        let mut idle = self.idle();
+        self.leave(&mut self.idle(), left);
+    }
+    /// The same of maps that are at hand, the smallest first.
+    fn leave(&self, idle: &mut Vec<(MemoryKind, Base)>, left: usize) {
         while idle.len() > left {
             let smallest = idle.iter().enumerate().min_by_key(|(_, (_, b))| b.bytes).map(|(i, _)| i);
             let Some(i) = smallest else { break };

@@ -8,6 +8,7 @@ use crate::error::RuntimeError;
 use crate::stream_pool::{MAX_STREAMS, ModelId, StreamHandle, StreamPool, StreamWish};
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,6 @@ struct State {
     /// The executor among the users of the pool, once it has a stream.
     executor: Option<ModelId>,
     streams: Vec<Stream>,
-    /// Runs that wait until another one gives its streams back.
-    waiting: usize,
 }
 
 /// The streams of one executor. `Send + Sync`.
@@ -40,6 +39,11 @@ pub struct StreamAllocator {
     device: u64,
     most: usize,
     state: Mutex<State>,
+    /// A stream that the last run of one gave back, still taken in the list: the next takes it without
+    /// a lock. 0: none.
+    at_hand: AtomicU64,
+    /// Runs that wait until another one gives its streams back.
+    waiting: AtomicUsize,
     given: Condvar,
 }
 
@@ -53,15 +57,15 @@ pub struct AcquiredStreams<'a> {
 /// Places in the list of streams.
 #[derive(Debug)]
 enum Places {
-    /// One, which needs no memory.
-    One(usize),
+    /// One, which needs no memory, and its kind.
+    One(usize, (u32, u32)),
     Many(Vec<usize>),
 }
 
 impl Places {
     fn all(&self) -> &[usize] {
         match self {
-            Places::One(k) => std::slice::from_ref(k),
+            Places::One(k, _) => std::slice::from_ref(k),
             Places::Many(all) => all,
         }
     }
@@ -77,19 +81,42 @@ impl AcquiredStreams<'_> {
 
 impl Drop for AcquiredStreams<'_> {
     fn drop(&mut self) {
+        if let Places::One(at, kind) = self.at {
+            if self.of.keep_at_hand(at, kind) {
+                return;
+            }
+        }
         let mut state = self.of.lock();
         self.at.all().iter().for_each(|k| state.streams[*k].taken = false);
         // To wake nobody is a call of the system all the same.
-        if state.waiting > 0 {
+        if self.of.waiting.load(Ordering::SeqCst) > 0 {
             self.of.given.notify_all();
         }
     }
 }
 
+/// A stream at hand as one number; 0 is none.
+fn packed(at: usize, (priority, flag): (u32, u32)) -> Option<u64> {
+    let at = u16::try_from(at + 1).ok()?;
+    Some(u64::from(priority) << 32 | u64::from(u16::try_from(flag).ok()?) << 16 | u64::from(at))
+}
+fn unpacked(at_hand: u64) -> Option<(usize, (u32, u32))> {
+    let at = usize::try_from(at_hand & 0xffff).ok()?.checked_sub(1)?;
+    Some((at, ((at_hand >> 32) as u32, (at_hand >> 16 & 0xffff) as u32)))
+}
+
 impl StreamAllocator {
     /// An allocator without streams for a device that has `most` for all models; 0: no limit.
     pub fn new(pool: Arc<StreamPool>, device: u64, most: usize) -> StreamAllocator {
-        StreamAllocator { pool, device, most, state: Mutex::default(), given: Condvar::new() }
+        StreamAllocator {
+            pool,
+            device,
+            most,
+            state: Mutex::default(),
+            at_hand: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            given: Condvar::new(),
+        }
     }
 
     /// Streams for a run: the first of each kind that no other run has; what is missing is created.
@@ -106,20 +133,57 @@ impl StreamAllocator {
         if wishes.len() > MAX_STREAMS {
             return Err(RuntimeError::TooManyStreams { found: wishes.len(), most: MAX_STREAMS });
         }
+        let mut found = self.at_hand.swap(0, Ordering::SeqCst);
+        if let (&[w], Some((at, kind))) = (wishes, unpacked(found)) {
+            if kind == (w.priority, w.flag) {
+                return Ok(AcquiredStreams { of: self, at: Places::One(at, kind) });
+            }
+        }
         let mut state = self.lock();
+        let mut waits = false;
+        let done = |waits: bool| {
+            self.waiting.fetch_sub(usize::from(waits), Ordering::SeqCst);
+        };
         loop {
+            if let Some((at, _)) = unpacked(std::mem::take(&mut found)) {
+                state.streams[at].taken = false;
+            }
             match self.take(&mut state, wishes) {
-                Ok(at) => return Ok(AcquiredStreams { of: self, at }),
-                Err(e) if !state.streams.iter().any(|s| s.taken) => return Err(e),
+                Ok(at) => {
+                    done(waits);
+                    return Ok(AcquiredStreams { of: self, at });
+                }
+                Err(e) if !state.streams.iter().any(|s| s.taken) => {
+                    done(waits);
+                    return Err(e);
+                }
                 Err(_) => {}
             }
             if stop() {
+                done(waits);
                 return Err(Error::cancelled().into());
             }
-            state.waiting += 1;
-            state = self.given.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-            state.waiting -= 1;
+            // From here on nobody keeps a stream at hand; one that was meanwhile is taken first.
+            if !std::mem::replace(&mut waits, true) {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+            }
+            found = self.at_hand.swap(0, Ordering::SeqCst);
+            if found == 0 {
+                state = self.given.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+                found = self.at_hand.swap(0, Ordering::SeqCst);
+            }
         }
+    }
+
+    /// Keeps a stream at hand for the next run, unless there is one, or somebody waits.
+    fn keep_at_hand(&self, at: usize, kind: (u32, u32)) -> bool {
+        let Some(one) = packed(at, kind) else { return false };
+        if self.at_hand.compare_exchange(0, one, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return false;
+        }
+        // Who waits since has looked before: it is told. Who has taken it meanwhile has it.
+        self.waiting.load(Ordering::SeqCst) == 0
+            || self.at_hand.compare_exchange(one, 0, Ordering::SeqCst, Ordering::SeqCst).is_err()
     }
 
     /// Streams that are there.
@@ -141,7 +205,7 @@ impl StreamAllocator {
             let idle = |s: &Stream| !s.taken && s.kind == (wish.priority, wish.flag);
             if let Some(k) = state.streams.iter().position(idle) {
                 state.streams[k].taken = true;
-                return Ok(Places::One(k));
+                return Ok(Places::One(k, (wish.priority, wish.flag)));
             }
         }
         let mut at: Vec<usize> = Vec::with_capacity(wishes.len());
@@ -285,16 +349,16 @@ mod tests {
             while asked.load(std::sync::atomic::Ordering::Relaxed) < 3 {
                 std::thread::yield_now();
             }
-            assert!(!waits.is_finished() && a.lock().waiting <= 1);
+            assert!(!waits.is_finished() && a.waiting.load(Ordering::SeqCst) <= 1);
             stopped.store(true, std::sync::atomic::Ordering::Relaxed);
             let e = waits.join().unwrap().unwrap_err().into_error();
             assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::CANCELLED, "{e}");
         });
         // Nothing of it is left: the streams go to the next one that waits.
-        assert_eq!(a.lock().waiting, 0);
+        assert_eq!(a.waiting.load(Ordering::SeqCst), 0);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| a.acquire(&[NORMAL; 2], || false).map(|s| s.handles()));
-            while a.lock().waiting == 0 && !waits.is_finished() {
+            while a.waiting.load(Ordering::SeqCst) == 0 && !waits.is_finished() {
                 std::thread::yield_now();
             }
             drop(all);

@@ -1,5 +1,6 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
+use super::decide::attrs_of;
 use super::direct::Direct;
 use super::executor::Steps;
 use super::graph::{Graph, Kind, Node};
@@ -31,6 +32,7 @@ use std::sync::Arc;
 const ALIGN: u64 = 512;
 
 /// A round of a graph, ready to run any number of times.
+#[derive(Default)]
 pub(crate) struct Round {
     /// Its number among the rounds of the graph: what comes after it is looked up by it.
     pub(crate) id: u64,
@@ -58,11 +60,15 @@ pub(crate) struct Round {
     pub(crate) nodes: Vec<u32>,
     /// States that the launches write behind: what each is before and after, and its sizes then.
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
+    /// Values that the launches write over, and what they are then.
+    pub(crate) over: Vec<(u32, u32)>,
     /// How a run goes through it where it is all that a run does.
     pub(crate) direct: Option<Direct>,
     /// Whether it was made of another one: its device's model tells of what differs alone, and is
     /// none to tell a profile by.
     pub(crate) amended: bool,
+    /// Nothing of the above: for these sizes the graph runs, not its twin.
+    pub(crate) refused: bool,
 }
 
 /// What a round was made of, for one of other sizes.
@@ -77,7 +83,7 @@ pub(crate) struct Last {
 pub(crate) struct Parts {
     /// Values whose memory leaves the round.
     leaves: Vec<bool>,
-    /// Concatenations that need no launch.
+    /// Launches that are left out.
     no_task: NoTask,
     slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
@@ -122,20 +128,11 @@ pub(crate) fn round(
     let read_later = read_later(graph, &draft, &after);
     let mut out = Round {
         id,
-        device: None,
-        ins: Vec::new(),
-        outs: Vec::new(),
-        known: Vec::new(),
-        views: Vec::new(),
         host: draft.host.clone(),
         steps: steps(graph, &draft),
         done: draft.done.clone(),
-        keys: Vec::new(),
-        release: Vec::new(),
-        nodes: Vec::new(),
-        grown: Vec::new(),
-        direct: None,
-        amended: false,
+        over: draft.over.clone(),
+        ..Round::default()
     };
     out.grown = grown(&draft);
     let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
@@ -249,10 +246,10 @@ pub(crate) fn amended(
         done: last.done.clone(),
         keys: last.keys.clone(),
         release: last.release.clone(),
-        nodes: Vec::new(),
         grown: grown(&draft),
-        direct: None,
+        over: last.over.clone(),
         amended: true,
+        ..Round::default()
     };
     Ok(Some((round, draft, parts)))
 }
@@ -262,7 +259,7 @@ pub(crate) fn root_of(draft: &Draft, v: u32) -> u32 {
     if let Home::ViewOf(root) = draft.home[v as usize] { root } else { v }
 }
 
-/// The concatenations of a round that need no launch. Who gathers what nodes write needs all of them.
+/// The launches of a round that are left out. Who gathers what nodes write needs all of them.
 fn no_task(graph: &Graph, draft: &Draft, leaves: &[bool], load: &Loader<'_>) -> NoTask {
     if load.options.capture { NoTask::none(graph, draft) } else { NoTask::find(graph, draft, leaves) }
 }
@@ -455,7 +452,8 @@ impl<'w> Writer<'w> {
                     self.outs.extend((placed == *v).then_some(*v));
                 } else if let Some(i) = of.get(&placed) {
                     lives[*i].used(k, streams);
-                } else {
+                } else if self.draft.home[placed as usize] == Home::Made {
+                    // What lies in an input of the round lives as long as that.
                     of.insert(placed, lives.len());
                     lives.push(Life::new(k, self.bytes(placed)));
                 }
@@ -486,12 +484,13 @@ impl<'w> Writer<'w> {
         for (output, list) in lists {
             for (index, v) in (0u32..).zip(list) {
                 let size = self.room(v).map_or_else(|| Some(self.bytes(v)), |d| d.data_bytes()).ok_or_else(overflow)?;
+                let over = self.draft.over.iter().find(|o| o.0 == v && !output);
                 self.m.memory.zero_copy.push(ZeroCopyInfo {
                     output,
                     index,
                     offset: at,
                     size,
-                    overwritten: self.room(v).is_some(),
+                    overwritten: self.room(v).is_some() || over.is_some(),
                     ..ZeroCopyInfo::default()
                 });
                 let slot = feature(at, size, true);
@@ -500,6 +499,9 @@ impl<'w> Writer<'w> {
                 let held = self.draft.held.iter().find(|h| h.of.value == v);
                 if let Some(h) = held.filter(|_| !output) {
                     self.slots[h.of.result as usize] = Some(slot);
+                }
+                if let Some((_, y)) = over {
+                    self.slots[*y as usize] = Some(slot);
                 }
                 let desc = self.room(v).unwrap_or_else(|| self.desc(v));
                 let io = IoInfo { name: self.name(v), desc, slot };
@@ -596,9 +598,10 @@ impl<'w> Writer<'w> {
             let at = self.m.graphs[0].nodes.len() as u32;
             // What a state becomes is seen as its whole room by who writes behind it.
             let written = |v: &u32| match draft.home[*v as usize] {
-                Home::InPlace(of) => self.room(of).unwrap_or_default(),
+                Home::InPlace(of) => self.room(of).unwrap_or_else(|| self.desc(*v)),
                 _ => self.desc(*v),
             };
+            let in_place = n.outputs.iter().any(|v| draft.over.iter().any(|o| o.1 == *v));
             let node = NodeInfo {
                 name: n.name.clone(),
                 op: n.op.as_str().to_owned(),
@@ -607,7 +610,7 @@ impl<'w> Writer<'w> {
                 outputs: n.outputs.iter().map(written).collect(),
                 slots: n.outputs.iter().map(|v| self.slot(*v)).collect(),
                 workspaces: self.workspaces[k].clone(),
-                attrs: n.attrs.clone(),
+                attrs: attrs_of(n, in_place).into_owned(),
                 stream: Some(stream),
                 logical_stream: draft.streams.logical.get(stream as usize).copied(),
                 ..NodeInfo::default()

@@ -13,8 +13,9 @@ use super::view::OneNode;
 use crate::error::RuntimeError;
 use crate::several::Bound;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
-use ge_plugin_api::ops::flags;
-use ge_plugin_api::types::{Blob, ConstTensor, DType, Key, Shape, TensorDesc};
+use ge_plugin_api::ops::{IN_PLACE, flags};
+use ge_plugin_api::types::{Attr, AttrMap, Blob, ConstTensor, DType, Key, Shape, TensorDesc};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// Results that are computed while planning are at most this large.
@@ -67,6 +68,21 @@ pub(crate) struct Task {
     pub(crate) home: Home,
 }
 
+/// The outputs of a node without their sizes.
+fn opened(n: &Node) -> Vec<TensorDesc> {
+    n.descs.iter().map(|d| TensorDesc { shape: Shape::unranked(), ..d.clone() }).collect()
+}
+
+/// The attributes of a node, and that it writes in place.
+pub(crate) fn attrs_of(n: &Node, in_place: bool) -> Cow<'_, AttrMap> {
+    if !in_place {
+        return Cow::Borrowed(&n.attrs);
+    }
+    let mut attrs = n.attrs.clone();
+    attrs.set(IN_PLACE, true);
+    Cow::Owned(attrs)
+}
+
 impl Planner<'_> {
     /// What an operator is found to be with the values that are at hand.
     ///
@@ -85,11 +101,13 @@ impl Planner<'_> {
             let d = self.d.desc(self.graph, from).cloned().unwrap_or_default();
             return Ok(Found::Plain(vec![Plain::view(self.root(from), d, None)]));
         }
-        let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known);
+        let over = self.writes_over(i);
+        let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known, over.is_some());
         if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
-            return self.launched(n, t);
+            return self.launched(n, t, over);
         }
-        let mut one = self.one(n);
+        let attrs = attrs_of(n, over.is_some());
+        let mut one = self.one(n, attrs.as_slice());
         let outs = self.infer(n, &one)?;
         let is_static = outs.iter().all(TensorDesc::is_static);
         if !is_static || n.flags & flags::DATA_DEPENDENT_SHAPE != 0 {
@@ -124,7 +142,7 @@ impl Planner<'_> {
                 if let Some(key) = key {
                     self.tilings.found(self.graph, i as u32, key, &tiled);
                 }
-                self.launched(n, tiled)
+                self.launched(n, tiled, over)
             }
             Err(_) if self.tools.host(n.op.as_str()).is_some() => Ok(Found::Host),
             Err(why) => Err(nobody(n, &why)),
@@ -157,7 +175,7 @@ impl Planner<'_> {
         }
         let through = |h: &&Held| h.of.by_pieces && h.of.readers.iter().any(|r| r.through == Some(at));
         if let Some(result) = self.d.held.iter().filter(grown).find(through).map(|h| h.of.result) {
-            let outs = self.infer(n, &self.one(n))?;
+            let outs = self.infer(n, &self.one(n, n.attrs.as_slice()))?;
             return Ok(Some(Found::Plain(outs.into_iter().map(|d| Plain::view(result, d, None)).collect())));
         }
         let by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
@@ -204,6 +222,26 @@ impl Planner<'_> {
         Ok(Some(tiled))
     }
 
+    /// The value whose memory a node writes its output to, of which it replaces some elements: one that
+    /// was there before the round and that nobody reads behind the node. Who holds the same memory
+    /// elsewhere is known when the round runs: the node then gets a copy.
+    fn writes_over(&self, i: usize) -> Option<u32> {
+        let n = &self.graph.nodes[i];
+        let v = n.inputs.first().copied().flatten()?;
+        let &[y] = n.outputs.as_slice() else { return None };
+        let fits = self.basis.owns && n.flags & flags::REPLACES != 0 && self.d.home[v as usize] == Home::Before;
+        let once = n.inputs.iter().filter(|o| **o == Some(v)).count() == 1;
+        let free = |v: u32| !self.graph.outputs.contains(&v) && !self.graph.wanted[v as usize];
+        if !fits || !once || !free(v) || self.graph.wanted[y as usize] || self.graph.streams.iter().any(|s| *s != 0) {
+            return None;
+        }
+        let before = |r: &u32| (*r as usize) < i && (self.planned[*r as usize] || self.d.done.contains(r));
+        let others = self.graph.readers[v as usize].iter().filter(|r| **r as usize != i);
+        let seen = self.d.home.contains(&Home::ViewOf(v)) || self.d.over.iter().any(|o| o.0 == v && o.1 != y);
+        let bytes = self.d.desc(self.graph, v).and_then(TensorDesc::data_bytes);
+        (others.clone().all(before) && !seen && bytes.is_some_and(|b| b > 0)).then_some(v)
+    }
+
     /// Whether a node moves axes of one place alone, so that nothing lies elsewhere behind it.
     fn moves_nothing(&self, n: &Node) -> bool {
         let perm = n.attrs.ints("perm").filter(|_| n.op.as_str() == "TransposeD");
@@ -227,7 +265,7 @@ impl Planner<'_> {
     }
 
     /// A node that is launched as a whole.
-    fn launched(&self, n: &Node, tiled: Tiled) -> Result<Found, RuntimeError> {
+    fn launched(&self, n: &Node, tiled: Tiled, over: Option<u32>) -> Result<Found, RuntimeError> {
         let mut copies = Vec::with_capacity(n.written.len());
         for k in &n.written {
             let Some(copy) = self.copy_of(n, *k)? else {
@@ -239,7 +277,8 @@ impl Planner<'_> {
             copies.push((*k, Arc::new(copy)));
         }
         let Tiled { outs, launch, bound } = tiled;
-        Ok(Found::Launch(Box::new(Task { launch, bound, pieces: None, copies, outs, home: Home::Made })))
+        let home = over.map_or(Home::Made, Home::InPlace);
+        Ok(Found::Launch(Box::new(Task { launch, bound, pieces: None, copies, outs, home })))
     }
 
     /// What copies an input of a node; None: no engine does, with tasks alone.
@@ -262,8 +301,8 @@ impl Planner<'_> {
         }
     }
     /// A node as plugins see it now.
-    fn one<'n>(&self, n: &'n Node) -> OneNode<'n> {
-        self.node(n, &self.given(n))
+    fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr]) -> OneNode<'n> {
+        OneNode::new(&n.name, (n.op, n.flags), attrs, &self.given(n), opened(n))
     }
     /// What a node reads.
     fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
@@ -275,8 +314,7 @@ impl Planner<'_> {
         n.inputs.iter().map(input).collect()
     }
     fn node<'n>(&self, n: &'n Node, inputs: &Given) -> OneNode<'n> {
-        let open = |d: &TensorDesc| TensorDesc { shape: Shape::unranked(), ..d.clone() };
-        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), inputs, n.descs.iter().map(open).collect())
+        OneNode::new(&n.name, (n.op, n.flags), n.attrs.as_slice(), inputs, opened(n))
     }
     fn infer(&self, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
         infer(self.tools, n, one)

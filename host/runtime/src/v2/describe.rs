@@ -1,6 +1,7 @@
 //! What the executor decides of a model before any size is known: what is made at load, the rounds
 //! of each graph with what is computed while planning, launched and done by the host, what a plan
 //! is known by and what inputs must fit.
+use super::both;
 use super::cache;
 use super::executor::{Executor, launches};
 use super::graph::{Graph, Kind, Node, SIZES, lower};
@@ -367,6 +368,9 @@ impl Walk<'_> {
     fn fate(&self, n: &Node) -> Fate {
         match n.kind {
             Kind::Choice if self.settles(n) => return Fate::View,
+            Kind::Choice if both::may_be(self.graphs, self.graph, n, self.tools) => {
+                return Fate::Host("takes a branch, or both are launched where they are small");
+            }
             Kind::Choice => return Fate::Host("takes a branch"),
             Kind::While | Kind::For => return Fate::Host("turns a loop"),
             Kind::Call => return Fate::Host("calls a graph"),

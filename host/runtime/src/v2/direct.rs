@@ -16,7 +16,7 @@ use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::DType;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// How a round reads the inputs of the model, and gives its outputs.
 pub(crate) struct Direct {
@@ -45,10 +45,30 @@ struct Target {
     shown: Option<(DType, Vec<u64>)>,
 }
 
+/// Types and sizes of the inputs of the last run that was one launch, and its plan: most runs have the
+/// sizes of the one before, and need no key then.
+pub(crate) struct Recent {
+    inputs: Vec<(DType, Vec<u64>)>,
+    round: Arc<Round>,
+}
+
+impl Recent {
+    /// That of a run; None: its plan hangs on values of its inputs.
+    fn of(graph: &Graph, given: &[TensorView<'_>], round: &Arc<Round>) -> Option<Recent> {
+        let by_value = graph.inputs.iter().flatten().any(|v| graph.wanted[*v as usize]);
+        let inputs = || given.iter().map(|t| (t.dtype, t.dims.to_vec())).collect();
+        (!by_value && round.direct.is_some()).then(|| Recent { inputs: inputs(), round: round.clone() })
+    }
+    fn fits(&self, given: &[TensorView<'_>]) -> bool {
+        let mut pairs = self.inputs.iter().zip(given);
+        self.inputs.len() == given.len() && pairs.all(|((dtype, dims), t)| *dtype == t.dtype && dims == t.dims)
+    }
+}
+
 /// Whether a graph may be one round of launches. False: some node of it is the host's whatever the
 /// sizes, so that nobody need look.
-pub(crate) fn may_be(graphs: &[Graph], tools: &Tools) -> bool {
-    let Some(graph) = graphs.first() else { return false };
+pub(crate) fn may_be(graphs: &[Graph], at: usize, tools: &Tools) -> bool {
+    let Some(graph) = graphs.get(at) else { return false };
     let launched = |n: &Node| match n.kind {
         Kind::Data | Kind::Constant | Kind::Output => true,
         Kind::Operator => !sequence::handles(n.op.as_str()),
@@ -62,7 +82,7 @@ impl Direct {
     /// The way through the first round of a graph; None: it is not all that a run does.
     pub(crate) fn of(f: &Frame<'_, '_>, round: &Round) -> Option<Direct> {
         let graph = f.graph;
-        if round.device.is_none() || !round.host.is_empty() || !round.grown.is_empty() {
+        if round.device.is_none() || !round.host.is_empty() || !round.grown.is_empty() || !round.over.is_empty() {
             return None;
         }
         let inputs: Vec<u32> = graph.inputs.iter().copied().collect::<Option<_>>()?;
@@ -103,18 +123,12 @@ impl DynamicModel {
         given: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<Option<RunOutcome>, RuntimeError> {
-        let Some(graph) = self.graphs.first().filter(|_| self.direct && !options.profile) else { return Ok(None) };
+        let Some(at) = self.direct.filter(|_| !options.profile) else { return Ok(None) };
+        let graph = &self.graphs[at];
         if given.len() != graph.inputs.len() {
             return Ok(None);
         }
-        let round = key::with(0, |key| {
-            for (v, t) in graph.inputs.iter().zip(given) {
-                let Some(v) = v else { continue };
-                key::tensor(graph, key, *v, (t.dtype, t.dims), || t.bytes);
-            }
-            self.caches[0].lock().unwrap_or_else(PoisonError::into_inner).get(key)
-        });
-        let Some(round) = round else { return Ok(None) };
+        let Some(round) = self.planned_for(at, given) else { return Ok(None) };
         let (Some(direct), Some(device)) = (&round.direct, &round.device) else { return Ok(None) };
         if given.iter().zip(&direct.bytes).any(|(t, bytes)| t.bytes.len() != *bytes) {
             return Ok(None);
@@ -141,5 +155,27 @@ impl DynamicModel {
             }
         }
         Ok(Some(outcome))
+    }
+
+    /// The plan of a graph for inputs of such sizes, if there is one.
+    fn planned_for(&self, at: usize, given: &[TensorView<'_>]) -> Option<Arc<Round>> {
+        let graph = &self.graphs[at];
+        {
+            let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(r) = recent.as_ref().filter(|r| r.fits(given)) {
+                return Some(r.round.clone());
+            }
+        }
+        let round = key::with(0, |key| {
+            for (v, t) in graph.inputs.iter().zip(given) {
+                let Some(v) = v else { continue };
+                key::tensor(graph, key, *v, (t.dtype, t.dims), || t.bytes);
+            }
+            self.caches[at].lock().unwrap_or_else(PoisonError::into_inner).get(key)
+        })?;
+        if let Some(now) = Recent::of(graph, given, &round) {
+            *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+        Some(round)
     }
 }

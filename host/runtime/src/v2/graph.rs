@@ -36,6 +36,7 @@ pub(crate) enum Kind {
 }
 
 /// A node.
+#[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) op: Key,
@@ -108,6 +109,28 @@ impl Graph {
     /// Whether `node` alone reads a value, once, so that it is over with it.
     pub(crate) fn is_read_once(&self, v: u32, node: u32) -> bool {
         self.readers[v as usize] == [node] && !self.outputs.contains(&v)
+    }
+    /// What the compiler knew of a value.
+    pub(crate) fn stated(&self, v: u32) -> Option<&TensorDesc> {
+        let n = self.producer(v)?;
+        n.descs.get(n.outputs.iter().position(|o| *o == v)?)
+    }
+    /// A graph of the same name, variables and places to keep values, without nodes.
+    pub(crate) fn empty(&self) -> Graph {
+        Graph {
+            name: self.name.clone(),
+            nodes: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            variables: self.variables.clone(),
+            keeps: self.keeps.clone(),
+            constants: Vec::new(),
+            fixed: Vec::new(),
+            firsts: Vec::new(),
+            wanted: Vec::new(),
+            readers: Vec::new(),
+            streams: Vec::new(),
+        }
     }
     /// The node that gives a value.
     pub(crate) fn producer(&self, v: u32) -> Option<&Node> {
@@ -358,7 +381,7 @@ fn keep(out: &mut Graph, g: &GraphInfo) -> Result<(), RuntimeError> {
 
 /// Marks what decides shapes: the values that operators read as numbers, and what these are
 /// computed from.
-fn mark_wanted(g: &mut Graph) {
+pub(crate) fn mark_wanted(g: &mut Graph) {
     for n in g.nodes.iter().rev().filter(|n| n.kind == Kind::Operator) {
         for i in &n.value_inputs {
             if let Some(Some(v)) = n.inputs.get(*i) {

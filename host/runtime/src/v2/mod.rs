@@ -10,10 +10,14 @@
 mod amend;
 /// Memory of a round.
 mod arena;
+/// Branches that are computed both.
+mod both;
 /// From a draft to a round.
 pub(crate) mod build;
 /// Rounds by what they depend on.
 mod cache;
+/// What lies in one piece.
+mod contiguous;
 /// What planning finds of a node.
 mod decide;
 /// What is decided before any size is known.
@@ -36,7 +40,7 @@ mod inputs;
 mod kept;
 /// What plans are known by.
 mod key;
-/// Concatenations without a launch.
+/// Launches that are left out.
 mod no_task;
 /// Loops that make no turn.
 mod no_turn;
@@ -108,8 +112,12 @@ pub struct DynamicModel {
     lasts: Vec<Lasts>,
     /// What its inputs have to be.
     checks: inputs::Checks,
-    /// Whether a run may be one launch.
-    direct: bool,
+    /// Twins of graphs, by graph.
+    twins: Vec<Option<both::Twin>>,
+    /// The graph by which a run may be one launch.
+    direct: Option<usize>,
+    /// The last that was.
+    recent: Mutex<Option<direct::Recent>>,
     /// What nodes ran as, by graph.
     tilings: Vec<Tilings>,
     /// Which graphs are branches, and of what.
@@ -147,15 +155,12 @@ impl DynamicModel {
         options: &LoadOptions,
     ) -> Result<DynamicModel, RuntimeError> {
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
-        let graphs = graph::lower(&compiled, &weights, &tools)?;
-        let caches = graphs.iter().map(|_| Mutex::default()).collect();
-        let lasts = graphs.iter().map(|_| Lasts::default()).collect();
+        let mut graphs = graph::lower(&compiled, &weights, &tools)?;
         let most_turns = most_turns(&options.device);
         let executor = Executor::choose(&graphs, &tools, options.cores);
         let chance = chance(&options.device);
         let engine_of = |g: &ge_model::GraphInfo| g.nodes.iter().map(|n| n.engine.clone()).collect();
-        let preferred: Vec<Vec<String>> = compiled.graphs.iter().map(engine_of).collect();
-        let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
+        let mut preferred: Vec<Vec<String>> = compiled.graphs.iter().map(engine_of).collect();
         let maps = Some(Arc::new(MapPool::new(context.clone())));
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
@@ -170,9 +175,26 @@ impl DynamicModel {
         // What tensors hold is gathered whole.
         let growing = if options.capture { Vec::new() } else { graphs.first().map_or(Vec::new(), growth::find) };
         let grows = AtomicBool::new(true);
-        let branches = graph::branches(&graphs);
+        let mut branches = graph::branches(&graphs);
+        // Who gathers what nodes write wants the branch that is taken; states grow in the graph alone.
+        let mut twins = Vec::with_capacity(graphs.len());
+        for at in 0..compiled.graphs.len() {
+            let may = !options.capture && (at > 0 || growing.is_empty());
+            let made = may.then(|| both::twin(&graphs, at, &preferred, graphs.len(), &tools)).flatten();
+            twins.push(made.map(|(twin, graph, engines)| {
+                graphs.push(graph);
+                preferred.push(engines);
+                branches.push(branches[at].clone());
+                twin
+            }));
+        }
+        let caches = graphs.iter().map(|_| Mutex::default()).collect();
+        let lasts = graphs.iter().map(|_| Lasts::default()).collect();
+        let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
         let checks = inputs::Checks::new(&compiled);
-        let direct = !options.capture && direct::may_be(&graphs, &tools);
+        let twin = twins.first().and_then(|t| Some(t.as_ref()?.at));
+        let ways = [twin, Some(0)].into_iter().flatten();
+        let direct = ways.filter(|_| !options.capture).find(|at| direct::may_be(&graphs, *at, &tools));
         let variables = options.variables.bind(&compiled, options.rank)?;
         let named = graphs.first().map_or(&[][..], |g| &g.variables);
         if !variables.iter().map(|b| &b.info().name).eq(named) {
@@ -192,7 +214,9 @@ impl DynamicModel {
             caches,
             lasts,
             checks,
+            twins,
             direct,
+            recent: Mutex::default(),
             tilings,
             branches,
             executor,

@@ -1,18 +1,20 @@
-//! Concatenations without a launch, as `ConcatNotaskPass` has them where sizes are known when a model
-//! is compiled (000 4.2): where nothing before the axis has more than one place, what is put together
-//! lies one behind the other, and those who make it write it there.
+//! Concatenations, splits and slices without a launch, as `ConcatNotaskPass` and `SplitNOptimizer` have
+//! them where sizes are known when a model is compiled (000 4.2, 5.1). Where nothing before the axis has
+//! more than one place, what is put together lies one behind the other, and those who make it write it
+//! there; what is split or sliced lies in one piece each, and those who read it read it there.
 use super::build::root_of;
-use super::graph::{Graph, Node};
+use super::contiguous::{one_before, plain, taken};
+use super::graph::Graph;
 use super::plan::{Draft, Home};
-use ge_plugin_api::types::TensorDesc;
 
-/// Pieces are multiples of this many bytes.
+/// Pieces are multiples of this many bytes, and begin at one.
 const PIECE: u64 = 32;
 
-/// The concatenations of a round that need no launch.
+/// The launches of a round that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NoTask {
-    /// Of each value that is a piece: what it is a piece of, and its first byte there.
+    /// Of each value that is a piece: what it is a piece of, and its first byte there. That is no piece
+    /// itself.
     pub(crate) piece: Vec<Option<(u32, u64)>>,
     /// Launches that are left out.
     pub(crate) silent: Vec<bool>,
@@ -34,34 +36,45 @@ impl NoTask {
         let mut maker = vec![None; graph.values()];
         for (k, l) in d.launches.iter().enumerate() {
             let n = &graph.nodes[l.node as usize];
-            if let Some(pieces) = out.pieces(graph, d, k, &maker, leaves) {
-                let of = n.outputs[0];
-                pieces.into_iter().for_each(|(v, at)| out.piece[v as usize] = Some((of, at)));
+            let whole = l.pieces.is_none() && l.copies.is_empty();
+            let put = || out.put_together(graph, d, k, &maker, leaves);
+            if let Some(pieces) = whole.then(put).flatten().or_else(|| out.taken_apart(graph, d, k, leaves)) {
+                pieces.into_iter().for_each(|(v, of, at)| out.piece[v as usize] = Some((of, at)));
                 out.silent[k] = true;
             }
             n.outputs.iter().for_each(|v| maker[*v as usize] = Some(k));
         }
+        out.settle();
         out
     }
 
-    /// The pieces of a launch that can be left out.
-    fn pieces(
+    /// A piece of a piece is one of the whole.
+    fn settle(&mut self) {
+        for v in 0..self.piece.len() {
+            while let Some((of, at)) = self.piece[v] {
+                let Some((whole, before)) = self.piece[of as usize] else { break };
+                self.piece[v] = Some((whole, at + before));
+            }
+        }
+    }
+
+    /// The pieces of a concatenation that can be left out, what they are pieces of, and where.
+    fn put_together(
         &self,
         graph: &Graph,
         d: &Draft,
         launch: usize,
         maker: &[Option<usize>],
         leaves: &[bool],
-    ) -> Option<Vec<(u32, u64)>> {
-        let l = &d.launches[launch];
-        let n = &graph.nodes[l.node as usize];
+    ) -> Option<Vec<(u32, u32, u64)>> {
+        let n = &graph.nodes[d.launches[launch].node as usize];
         let &[of] = n.outputs.as_slice() else { return None };
-        if n.op.as_str() != "ConcatD" || l.pieces.is_some() || !l.copies.is_empty() || n.inputs.len() < 2 {
+        if n.op.as_str() != "ConcatD" || n.inputs.len() < 2 {
             return None;
         }
         let whole = plain(d.desc(graph, of)?)?;
-        one_before_the_axis(n, d.desc(graph, of)?)?;
-        let mut out: Vec<(u32, u64)> = Vec::with_capacity(n.inputs.len());
+        one_before(d.desc(graph, of)?, n.attrs.int("concat_dim")?)?;
+        let mut out: Vec<(u32, u32, u64)> = Vec::with_capacity(n.inputs.len());
         let mut at = 0u64;
         for v in &n.inputs {
             let v = (*v)?;
@@ -74,22 +87,31 @@ impl NoTask {
             if !same || !free || !made || bytes == 0 || !bytes.is_multiple_of(PIECE) {
                 return None;
             }
-            out.push((root, at));
+            out.push((root, of, at));
             at = at.checked_add(bytes)?;
         }
         (at == whole).then_some(out)
     }
-}
 
-/// The bytes of a tensor that lies as its sizes say.
-fn plain(d: &TensorDesc) -> Option<u64> {
-    if d.origin.is_some() { None } else { d.data_bytes() }
-}
-
-/// Whether each axis before that of a concatenation has one place.
-fn one_before_the_axis(n: &Node, d: &TensorDesc) -> Option<()> {
-    let dims = d.shape.sizes()?;
-    let axis = n.attrs.int("concat_dim")?;
-    let axis = usize::try_from(if axis < 0 { axis.checked_add(dims.len() as i64)? } else { axis }).ok()?;
-    dims.get(..axis)?.iter().all(|d| *d == 1).then_some(())
+    /// What a split or a slice gives, where that can be read in its input: it lies in the memory of this
+    /// round or in an input of it, each part in one piece, and none leaves the round.
+    fn taken_apart(&self, graph: &Graph, d: &Draft, launch: usize, leaves: &[bool]) -> Option<Vec<(u32, u32, u64)>> {
+        let l = &d.launches[launch];
+        let n = &graph.nodes[l.node as usize];
+        let parts = taken(graph, d, n).filter(|_| l.pieces.is_none() && l.copies.is_empty())?;
+        let x = n.inputs.first().copied()??;
+        let root = root_of(d, x);
+        let lies = matches!(d.home[root as usize], Home::Made | Home::Before);
+        // A state has room between its pieces, and what is written over is read before that.
+        let held = d.held.iter().any(|h| h.of.value == root);
+        let over = d.over.iter().any(|o| o.0 == root || o.1 == root);
+        if !lies || held || over || plain(d.desc(graph, root)?)? != plain(d.desc(graph, x)?)? {
+            return None;
+        }
+        let one = |(v, (at, bytes)): (&u32, (u64, u64))| {
+            let fits = bytes > 0 && bytes.is_multiple_of(PIECE) && at.is_multiple_of(PIECE);
+            (fits && !leaves[*v as usize]).then_some((*v, root, at))
+        };
+        n.outputs.iter().zip(parts).map(one).collect()
+    }
 }

@@ -38,7 +38,8 @@ pub(crate) enum Home {
     Made,
     /// It is another value's memory.
     ViewOf(u32),
-    /// A launch of this round makes it of a state, in the memory of that.
+    /// A launch of this round makes it of a state, or of a value that nobody else reads, in the memory
+    /// of that.
     InPlace(u32),
 }
 
@@ -71,6 +72,8 @@ pub(crate) struct Draft {
     pub(crate) asked: Vec<u32>,
     /// States that grow in place.
     pub(crate) held: Vec<Held>,
+    /// Values that a launch writes over, each with what it makes of it.
+    pub(crate) over: Vec<(u32, u32)>,
     /// A state cannot grow in place here, for who reads it: the round has to be planned without.
     pub(crate) refused: bool,
     /// The round has as many tasks or events as it may: what is left is the next one's.
@@ -88,6 +91,8 @@ pub(crate) struct Basis<'p> {
     pub(crate) tilings: &'p [Tilings],
     /// The number of the graph.
     pub(crate) at: usize,
+    /// Whether its parameters may be written over where nobody else reads them: a body's are its own.
+    pub(crate) owns: bool,
 }
 
 impl<'p> Basis<'p> {
@@ -97,7 +102,7 @@ impl<'p> Basis<'p> {
     }
     /// The same for another graph.
     pub(crate) fn of(&self, at: usize) -> Basis<'p> {
-        Basis { at, ..*self }
+        Basis { at, owns: false, ..*self }
     }
 }
 
@@ -161,7 +166,7 @@ pub(crate) struct Planner<'p> {
     /// What it is made with.
     pub(crate) basis: Basis<'p>,
     /// Nodes that are done with the launches of this round.
-    planned: Vec<bool>,
+    pub(crate) planned: Vec<bool>,
     /// What stands behind which launches.
     behind: Behind,
     pub(crate) d: Draft,
@@ -186,6 +191,7 @@ impl Draft {
             known: vec![None; n],
             asked: Vec::new(),
             held: Vec::new(),
+            over: Vec::new(),
             refused: false,
             full: false,
         }
@@ -301,6 +307,11 @@ impl<'p> Planner<'p> {
         for (v, d) in self.graph.nodes[i].outputs.iter().zip(outs.iter()) {
             self.d.home[*v as usize] = home;
             self.d.desc[*v as usize] = Some(d.clone());
+        }
+        if let (Home::InPlace(v), Some(y)) = (home, self.graph.nodes[i].outputs.first()) {
+            if self.d.held.iter().all(|h| h.of.value != v) {
+                self.d.over.push((v, *y));
+            }
         }
         self.d.launches.push(Launched { node, launch, bound, pieces, copies });
         self.planned[i] = true;

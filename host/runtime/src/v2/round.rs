@@ -11,7 +11,7 @@ use crate::error::RuntimeError;
 use crate::executor::{Arg, RunOutcome};
 use crate::load::LoadedModel;
 use ge_plugin_api::Error;
-use ge_plugin_api::kernel::TensorView;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,7 +67,7 @@ impl DynamicModel {
                 continue;
             }
             let done = match (&round.device, step.checked_sub(launches)) {
-                (Some(device), None) => Launching::of(round, f).go(device, round, run).map(|over| {
+                (Some(device), None) => Launching::of(round, f).and_then(|l| l.go(device, round, run)).map(|over| {
                     self.launched(device, round, f, over, run);
                     f.show(round);
                 }),
@@ -105,7 +105,7 @@ impl DynamicModel {
             let mut own = Run::of(start, options, shared.clone());
             match (&round.device, k.checked_sub(launches)) {
                 (Some(device), None) => {
-                    let launch = Launching::of(round, &frame());
+                    let launch = Launching::of(round, &mut frame())?;
                     let over = launch.go(device, round, &own)?;
                     let mut f = frame();
                     self.launched(device, round, &mut f, over, &mut own);
@@ -145,7 +145,10 @@ impl DynamicModel {
         over: Launched,
         run: &mut Run,
     ) {
-        let Launched { outcome, grown, begun } = over;
+        let Launched { outcome, grown, over, begun } = over;
+        for (y, t) in over {
+            f.vals[y as usize] = Some(Value::Tensor(Tensor::made(t)));
+        }
         for (v, s) in grown {
             f.vals[v as usize] = Some(Value::Tensor(Tensor::state(s)));
         }
@@ -196,6 +199,8 @@ impl DynamicModel {
 /// The launches of a round with the values that they read.
 struct Launching<'a> {
     ins: Vec<(u32, Value<'a>)>,
+    /// The memory of those that they write over.
+    over: Vec<(u32, HostTensor)>,
 }
 
 /// Launches that are over.
@@ -203,26 +208,38 @@ struct Launched {
     outcome: RunOutcome,
     /// States that are longer now.
     grown: Vec<(u32, State)>,
+    /// What was written over, as what it is now.
+    over: Vec<(u32, HostTensor)>,
     /// When they began, in nanoseconds of the run.
     begun: u64,
 }
 
 impl<'a> Launching<'a> {
-    fn of(round: &Round, f: &Frame<'_, 'a>) -> Launching<'a> {
-        Launching { ins: round.ins.iter().filter_map(|v| Some((*v, f.value(*v)?))).collect() }
+    /// Takes from the frame what the launches write over: it is copied where others hold it, too.
+    fn of(round: &Round, f: &mut Frame<'_, 'a>) -> Result<Launching<'a>, RuntimeError> {
+        let mut over = Vec::with_capacity(round.over.len());
+        for (v, _) in &round.over {
+            let Some(Value::Tensor(t)) = f.vals[*v as usize].take() else {
+                return Err(Error::internal("a value that is written over is not there").into());
+            };
+            over.push((*v, t.into_host()?));
+        }
+        let read = round.ins.iter().filter(|v| round.over.iter().all(|o| o.0 != **v));
+        Ok(Launching { ins: read.filter_map(|v| Some((*v, f.value(*v)?))).collect(), over })
     }
     /// Launches them. The room of a state is lent to the device; behind the launch the state is
     /// longer.
-    fn go(&self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
+    fn go(self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
         let begun = if run.options.profile { run.start.elapsed().as_nanos() as u64 } else { 0 };
-        if round.grown.is_empty() {
+        if round.grown.is_empty() && round.over.is_empty() {
             let values = self.ins.iter().filter_map(|(_, value)| value.tensor());
             let views: Vec<TensorView<'_>> = values.map(Tensor::view).collect();
             let outcome = device.run_args(views.into_iter().map(Arg::Lent), run.options)?;
-            return Ok(Launched { outcome, grown: Vec::new(), begun });
+            return Ok(Launched { outcome, grown: Vec::new(), over: Vec::new(), begun });
         }
-        let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(self.ins.len());
-        for (v, value) in &self.ins {
+        let Launching { ins, mut over } = self;
+        let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(ins.len());
+        for (v, value) in &ins {
             let grown = round.grown.iter().find(|g| g.0 == *v);
             rooms.push(match (grown, value.tensor().map(|t| &t.store)) {
                 (None, _) => None,
@@ -230,19 +247,24 @@ impl<'a> Launching<'a> {
                 _ => return Err(Error::internal("a state that grows is not there").into()),
             });
         }
-        let mut args: Vec<Arg<'_>> = Vec::with_capacity(self.ins.len());
-        for ((_, value), room) in self.ins.iter().zip(&mut rooms) {
+        let mut args: Vec<(u32, Arg<'_>)> = Vec::with_capacity(round.ins.len());
+        for ((v, value), room) in ins.iter().zip(&mut rooms) {
             match room {
-                Some(r) => args.push(Arg::Room(r.memory())),
-                None => args.extend(value.tensor().map(|t| Arg::Lent(t.view()))),
+                Some(r) => args.push((*v, Arg::Room(r.memory()))),
+                None => args.extend(value.tensor().map(|t| (*v, Arg::Lent(t.view())))),
             }
         }
-        let outcome = device.run_args(args.into_iter(), run.options)?;
+        args.extend(over.iter_mut().map(|(v, t)| (*v, Arg::Room(t))));
+        // As the device takes them.
+        args.sort_by_key(|(v, _)| round.ins.iter().position(|i| i == v));
+        let outcome = device.run_args(args.into_iter().map(|(_, a)| a), run.options)?;
         let mut grown = Vec::with_capacity(round.grown.len());
-        for ((v, _), room) in self.ins.iter().zip(rooms) {
+        for ((v, _), room) in ins.iter().zip(rooms) {
             let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);
             grown.extend(after.zip(room.map(Lent::done)));
         }
-        Ok(Launched { outcome, grown, begun })
+        let becomes = |v: u32| round.over.iter().find(|o| o.0 == v).map(|o| o.1);
+        let over = over.into_iter().filter_map(|(v, t)| Some((becomes(v)?, t))).collect();
+        Ok(Launched { outcome, grown, over, begun })
     }
 }

@@ -99,7 +99,17 @@ pub(crate) struct Frame<'g, 'a> {
     pub(crate) rounds: Vec<Arc<Round>>,
 }
 
-impl<'a> Frame<'_, 'a> {
+impl<'g, 'a> Frame<'g, 'a> {
+    /// The values that a run of a graph begins with.
+    fn of(graph: &'g Graph, args: impl Iterator<Item = Option<Value<'a>>>) -> Frame<'g, 'a> {
+        let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new() };
+        for (v, a) in graph.inputs.iter().zip(args) {
+            if let Some(v) = v {
+                f.vals[*v as usize] = a;
+            }
+        }
+        f
+    }
     /// Nodes that are done. Who plans asks; a run of plans that are there does not.
     fn done(&self) -> Vec<bool> {
         let mut done = vec![false; self.graph.nodes.len()];
@@ -152,18 +162,30 @@ impl DynamicModel {
         args: Vec<Value<'a>>,
         run: &mut Run,
     ) -> Result<Vec<Value<'a>>, RuntimeError> {
-        let graph = &self.graphs[gi];
-        let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new() };
-        for (v, a) in graph.inputs.iter().zip(args) {
-            if let Some(v) = v {
-                f.vals[*v as usize] = Some(a);
+        let told = run.options.profile;
+        let twin = self.twins.get(gi).and_then(|t| t.as_ref().map(|t| t.at));
+        let (gi, mut f, mut first) = match twin {
+            None => (gi, Frame::of(&self.graphs[gi], args.into_iter().map(Some)), None),
+            Some(at) => {
+                let mut f = Frame::of(&self.graphs[at], args.into_iter().map(Some));
+                let round = self.round(at, &f, told)?;
+                if round.refused {
+                    let args = f.graph.inputs.iter().map(|v| f.vals[(*v)? as usize].take());
+                    (gi, Frame::of(&self.graphs[gi], args), None)
+                } else {
+                    (at, f, Some(round))
+                }
             }
-        }
+        };
+        let graph = f.graph;
         loop {
             if is_cancelled() {
                 return Err(Error::cancelled().into());
             }
-            let round = self.round(gi, &f, run.options.profile)?;
+            let round = match first.take() {
+                Some(round) => round,
+                None => self.round(gi, &f, told)?,
+            };
             self.execute(&round, &mut f, run)?;
             if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
                 break;
@@ -196,7 +218,17 @@ impl DynamicModel {
     }
     /// What plans of a graph are made with.
     pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
-        Basis { tools: &self.tools, graphs: &self.graphs, engines: &self.preferred, tilings: &self.tilings, at: gi }
+        // What the root is given is the caller's; who gathers what nodes write wants it as it was.
+        let root = gi == 0 || self.twins.first().is_some_and(|t| t.as_ref().is_some_and(|t| t.at == gi));
+        let owns = !root && !self.options.capture;
+        Basis {
+            tools: &self.tools,
+            graphs: &self.graphs,
+            engines: &self.preferred,
+            tilings: &self.tilings,
+            at: gi,
+            owns,
+        }
     }
     fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
@@ -236,11 +268,21 @@ impl DynamicModel {
         };
         let last = self.lasts[gi].take(f.rounds.len(), &done);
         let amended = last.filter(|_| !told).and_then(|last| self.amended(id, gi, f, (&done, last), &load));
-        let (mut round, draft, parts) = match amended {
-            Some(made) => made,
-            None => build::round(id, f.graph, self.draft(gi, f, &done)?, &done, &load)?,
+        let twin = self.twins.iter().flatten().find(|t| t.at == gi).filter(|_| f.rounds.is_empty());
+        let fits = |d: &Draft| twin.is_none_or(|t| t.fits(f.graph, d));
+        let made = match amended {
+            Some(made) => Some(made).filter(|made| fits(&made.1)),
+            None => match (self.draft(gi, f, &done), twin) {
+                (Ok(draft), _) if fits(&draft) => Some(build::round(id, f.graph, draft, &done, &load)?),
+                (Err(why), None) => return Err(why),
+                _ => None,
+            },
         };
-        if gi == 0 && self.direct && f.rounds.is_empty() {
+        let Some((mut round, draft, parts)) = made else {
+            let refused = Round { id, refused: true, ..Round::default() };
+            return Ok(self.cache(gi).put(key.to_vec(), Arc::new(refused)));
+        };
+        if self.direct == Some(gi) && f.rounds.is_empty() {
             round.direct = Direct::of(f, &round);
         }
         let round = Arc::new(round);

@@ -27,6 +27,7 @@ const CONSTANT: u8 = 1;
 const SIZED: u8 = 2;
 const KNOWN: u8 = 3;
 const PIECE: u8 = 4;
+const IN_PLACE: u8 = 5;
 
 /// Outputs and launch of a node for some sizes.
 #[derive(Clone)]
@@ -110,14 +111,19 @@ fn names_itself(n: &Node, t: &Tiled) -> bool {
 }
 
 /// What a node's tiling depends on: types and sizes of what it reads, and what is known of its
-/// values; constants of the graph are always the same. None: too much is known.
+/// values, and whether it writes in place; constants of the graph are always the same. None: too
+/// much is known.
 pub(crate) fn key(
     graph: &Graph,
     n: &Node,
     desc: &[Option<TensorDesc>],
     known: &[Option<ConstTensor>],
+    in_place: bool,
 ) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(48 * n.inputs.len());
+    if in_place {
+        out.push(IN_PLACE);
+    }
     for v in &n.inputs {
         let Some(v) = v else {
             out.push(ABSENT);
