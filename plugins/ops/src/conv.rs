@@ -76,9 +76,9 @@ pub fn axis_out(mode: &str, n: Dim, k: i64, s: i64, d: i64, pad: (i64, i64), cei
 fn conv_shape(c: &InferCtx<'_>, rank: usize) -> Result<Shape> {
     read::rank_in(c, 0, "x", rank, rank)?;
     let (x, mut w) = (&c.input(0)?.shape, &c.input(1)?.shape);
-    // Laid out for a kernel it has one axis, or three where it is packed, and its sizes as original
-    // shape.
-    if matches!(w.rank(), Some(1 | 3)) && c.input(1)?.origin_shape().rank() == Some(rank) {
+    // Laid out for a kernel it has one axis, three where it is packed, or two in both forms, and its
+    // sizes as original shape.
+    if matches!(w.rank(), Some(1..=3)) && c.input(1)?.origin_shape().rank() == Some(rank) {
         w = c.input(1)?.origin_shape();
     } else {
         read::rank_in(c, 1, "filter", rank, rank)?;

@@ -34,10 +34,23 @@ impl FilterForm {
             Some((conv, _)) => (FilterForm::Changed, conv.cycles()),
             None => (FilterForm::Given, plain.in_singles().cycles()),
         };
-        // Another layout has to be worth its while.
-        let rows = RowConv::new(s)?.map(|r| r.cost()).filter(|c| c.saturating_add(c / 16) < cycles);
-        Ok(rows.map_or(form, |_| FilterForm::Rows))
+        Ok(if rows_pay(s, cycles)? { FilterForm::Rows } else { form })
     }
+
+    /// The same of the two forms that a filter for images of any size has at hand, as it comes and
+    /// packed.
+    ///
+    /// # Errors
+    /// As [`FilterForm::cheapest`].
+    pub fn cheaper_at_hand(s: &ConvSpec) -> Result<FilterForm, ConvError> {
+        let cycles = Conv::new(s)?.in_singles().cycles();
+        Ok(if rows_pay(s, cycles)? { FilterForm::Rows } else { FilterForm::Given })
+    }
+}
+
+/// Whether places as rows take less than so many cycles: another layout has to be worth its while.
+fn rows_pay(s: &ConvSpec, cycles: usize) -> Result<bool, ConvError> {
+    Ok(RowConv::new(s)?.map(|r| r.cost()).is_some_and(|c| c.saturating_add(c / 16) < cycles))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
 //! numbers changed for minimal filtering; or with three, packed for places as rows (`row_conv.rs`;
-//! both `passes/filters.rs`).
+//! both `passes/filters.rs`); or with two, the first of them one: as it is, and packed behind that, for
+//! images of any size (`passes/open_weights.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
@@ -18,6 +19,11 @@ use ge_kernels::view::Kind;
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
+
+/// Axes of a filter that comes in both forms.
+const AT_HAND: usize = 2;
+/// Numbers of such a filter at most, each form for itself: more are read from memory in either.
+const MOST_AT_HAND: usize = 512 * 1024;
 
 #[derive(Clone)]
 struct Convolution {
@@ -48,8 +54,20 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
     if let Some(given) = given_ahead(sig)? {
         let (spec, bias) = sizes(&given)?;
+        let follows = fused::Follows { bias, residual, act };
         if sig.input(1)?.rank() == row_conv::RANK {
-            return row_conv::build(sig, &spec, fused::Follows { bias, residual, act });
+            return row_conv::build(sig, &spec, follows, 0);
+        }
+        if sig.input(1)?.rank() == AT_HAND {
+            let own = given.input(1)?.count();
+            return match FilterForm::cheaper_at_hand(&spec).map_err(|e| e.to_string())? {
+                FilterForm::Rows => row_conv::build(sig, &spec, follows, own),
+                _ => {
+                    sig.kind_in(1, &[Kind::F32])?;
+                    let conv = Conv::new(&spec).map_err(|e| e.to_string())?.in_singles();
+                    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }))
+                }
+            };
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
         let (conv, _) = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
@@ -78,7 +96,7 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
     let w = sig.input(1)?;
-    if ![1, row_conv::RANK].contains(&w.rank()) || whole.len() == w.rank() || sig.op.contains("Transpose") {
+    if ![1, AT_HAND, row_conv::RANK].contains(&w.rank()) || whole.len() == w.rank() || sig.op.contains("Transpose") {
         return Ok(None);
     }
     sig.plain(0)?;
@@ -107,6 +125,20 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
             Some((all, vec![panels as u64, depth as u64, panel as u64]))
         }
     }
+}
+
+/// What kernels read in the place of a constant filter `w` of a convolution whose images have any
+/// size: the filter, and behind it the same packed for few places. None where these sizes are not few
+/// places, or the filter is large.
+pub fn at_hand(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
+    let (spec, _) = sizes(sig).ok()?;
+    let plain = sig.plain(0).is_ok() && sig.plain(1).is_ok() && !cube::is_grouped(sig);
+    if !plain || w.len() > MOST_AT_HAND || FilterForm::cheaper_at_hand(&spec).ok()? != FilterForm::Rows {
+        return None;
+    }
+    let all = [w, &pack_row_filter(&spec, w)?].concat();
+    let dims = vec![1, all.len() as u64];
+    Some((all, dims))
 }
 
 /// Sizes of a convolution in plain layouts, and whether it has a bias.

@@ -1,6 +1,6 @@
 //! Convolutions of few places whose constant filter comes packed: `x[N, C, ...]`,
 //! `filter[O / 16, C / groups * taps, 16]` whose original shape is `[O, C / groups, ...]` ->
-//! `y[N, O, ...]`, in f32.
+//! `y[N, O, ...]`, in f32. The packed filter may stand behind the filter itself (`conv.rs`).
 use crate::families::fused::Follows;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
@@ -24,13 +24,16 @@ pub fn panels(s: &ConvSpec) -> [usize; RANK] {
 struct Rows {
     plan: RowConv,
     follows: Follows,
+    /// Where the packed filter begins.
+    from: usize,
 }
 
-/// The kernel of a convolution of these sizes.
+/// The kernel of a convolution of these sizes, whose packed filter begins at `from` of the filter's
+/// numbers.
 ///
 /// # Errors
 /// Types or sizes that it does not take, in words.
-pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
+pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows, from: usize) -> Answer<Box<dyn Kernel>> {
     for i in 0..sig.inputs.len() {
         if sig.opt_input(i).is_some() {
             sig.kind_in(i, &[Kind::F32])?;
@@ -42,11 +45,12 @@ pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Ker
     }
     let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
     let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
-    let (own, want) = (&sig.input(1)?.shape, panels(spec));
-    if *own != want {
-        return Err(format!("the packed filter is {own:?}, it takes {want:?}"));
+    let (own, want) = (sig.input(1)?, panels(spec));
+    let packed: usize = want.iter().product();
+    if own.count().checked_sub(from) != Some(packed) || (from == 0 && own.shape != want) {
+        return Err(format!("the packed filter is {:?}, it takes {want:?} behind {from} numbers", own.shape));
     }
-    Ok(Box::new(Rows { plan, follows }))
+    Ok(Box::new(Rows { plan, follows, from }))
 }
 
 impl Kernel for Rows {
@@ -67,7 +71,7 @@ impl Kernel for Rows {
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let (x, w, f) = (io.input::<f32>(0)?, io.input::<f32>(1)?, &self.follows);
+        let (x, w, f) = (io.input::<f32>(0)?, &io.input::<f32>(1)?[self.from..], &self.follows);
         let bias = if f.bias { Bias::PerRow(io.input::<f32>(2)?) } else { Bias::None };
         let residual = if f.residual { Some((io.input::<f32>(3)?, 1.0)) } else { None };
         let e = Epilogue { bias, residual, act: f.act, ..Epilogue::default() };

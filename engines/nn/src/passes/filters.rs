@@ -42,7 +42,7 @@ impl Pass for ConvFilters {
                 continue;
             }
             let Ok(sig) = Sig::of_node(&n) else { continue };
-            if let Some(filter) = ahead(&n, &sig) {
+            if let Some(filter) = ahead(&n, |w| conv::laid_out(&sig, w)) {
                 put(&n, filter, patch);
             }
         }
@@ -53,9 +53,8 @@ impl Pass for ConvFilters {
 /// A filter as the kernel reads it.
 pub(super) type Filter = (TensorDesc, ConstTensor);
 
-/// The filter that a node alone reads, as its kernel reads it for the sizes of `sig`, where that is
-/// another than it is.
-pub(super) fn ahead(n: &Node<'_>, sig: &Sig) -> Option<Filter> {
+/// The filter that a node alone reads, as `lay` lays its numbers out.
+pub(super) fn ahead(n: &Node<'_>, lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<u64>)>) -> Option<Filter> {
     let graph = n.graph();
     let weights = n.input(1).filter(|v| graph.users(*v).len() == 1)?;
     let (desc, c) = (graph.desc(weights)?, graph.constant(weights)?);
@@ -65,7 +64,7 @@ pub(super) fn ahead(n: &Node<'_>, sig: &Sig) -> Option<Filter> {
     }
     let bytes = c.bytes()?;
     let given: Vec<f32> = bytes.as_slice().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    let (all, dims) = conv::laid_out(sig, &given)?;
+    let (all, dims) = lay(&given)?;
     let all: Vec<u8> = all.into_iter().flat_map(f32::to_le_bytes).collect();
     let mut laid = TensorDesc::new(DType::F32, Shape::of(&dims));
     laid.origin = ROption::RSome(Origin { format: desc.origin_format(), shape: Shape::of(&c.dims) });

@@ -4,13 +4,15 @@
 //!
 //! Before: `%y = FusedQuantMatMul(%a : u8[n,K], ..., %b, ...)` with a constant `%b: i8[K,N]`
 //! After: the same with a constant as `ByteWeightsPass`, `MatMulPanelsPass` and `ConvFiltersPass` make
-//! it
+//! it; a filter for images of any size: `f32[1,N]` whose original shape is that of the filter, which
+//! stands in it first, and behind it packed for few places
 //! When: the op store has the kernel for each trial of sizes in the place of the open ones, and as
 //! for those passes.
-//! Refuses: sizes without a name; nodes of other engines; filters in single precision where more than
-//! the number of images is open.
+//! Refuses: sizes without a name; nodes of other engines; filters in single precision for images of any
+//! size of which none is few places, or that are large.
 use super::matmul::PRODUCTS;
 use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
+use crate::families::conv;
 use ge_plugin_api::Result;
 use ge_plugin_api::author::slices::INPUT_AXES;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -33,7 +35,7 @@ impl Pass for OpenWeights {
             }
         }
         for n in graph.nodes_of(&filters::OPS).filter(is_open) {
-            if let Some(filter) = filter_of_images(&n).filter(|(desc, _)| takes(&n, 1, desc)) {
+            if let Some(filter) = filter_of(&n).filter(|(desc, _)| takes(&n, 1, desc)) {
                 filters::put(&n, filter, patch);
             }
         }
@@ -45,14 +47,15 @@ impl Pass for OpenWeights {
     }
 }
 
-/// The filter of a convolution of which the number of images alone is open, for many of them.
-fn filter_of_images(n: &Node<'_>) -> Option<filters::Filter> {
+/// The filter of a convolution: where the number of images alone is open, for many of them; else for
+/// images of any size, where those of the first trial are few places.
+fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
     let ends = [n.input_desc(0)?, n.outputs().first()?];
-    if ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known())) {
-        return None;
-    }
+    let any_size = ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known()));
     let trials = open::trials(&given(n))?;
-    filters::ahead(n, &signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()?)
+    let sig = signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()?;
+    let lay = if any_size { conv::at_hand } else { conv::laid_out };
+    filters::ahead(n, |w| lay(&sig, w))
 }
 
 /// The descriptors of the inputs and of the first output.
