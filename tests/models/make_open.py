@@ -245,8 +245,24 @@ def speech():
     return g, runs
 
 
+def scaled():
+    """A picture brought to a least side of 30, at most 50 the other way, as detectors do it: sizes are floors of products of
+    reciprocals, whose last bit decides (1 / 25 * 30 * 25 is less than 30)."""
+    g = G(7)
+    x = g.op("Unsqueeze", g.inp("x", [3, "H", "W"]), g.c([0]))
+    sides = g.op("Shape", x, start=2, end=4)
+    to = lambda find, side: g.op("Mul", g.op("Reciprocal", g.op("Cast", g.op(find, sides, keepdims=0), to=F)), g.c(side, np.float32))
+    scale = g.op("Min", to("ReduceMin", 30), to("ReduceMax", 50))
+    side = lambda k: g.op("Unsqueeze", g.op("Floor", g.op("Mul", g.op("Cast", g.op("Gather", sides, g.c(k)), to=F), scale)), g.c([0]))
+    sizes = g.op("Cast", g.op("Concat", side(0), side(1), axis=0), to=I)
+    y = g.op("Resize", x, "", "", g.op("Concat", g.c([1, 3]), sizes, axis=0), mode="linear", coordinate_transformation_mode="half_pixel")
+    g.out("y", g.op("AveragePool", g.conv(y, 3, 4), kernel_shape=[4, 4], strides=[4, 4]), [1, 4, "h", "w"])
+    g.out("size", g.op("Shape", y), [4], I)
+    return g, [[g.r.standard_normal((3, *s)).astype(np.float32)] for s in [(30, 30), (25, 31), (41, 47), (43, 20), (29, 50)]]
+
+
 def main():
-    for make in (detection, lengths, block, windows, unet, speech):
+    for make in (detection, lengths, block, windows, unet, speech, scaled):
         g, runs = make()
         name = make.__name__
         m = g.model(name)

@@ -1,6 +1,6 @@
 //! Models of kinds that run with another size each time, from one OM, against onnxruntime: a
-//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks;
-//! and more of them as exporters write them.
+//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks,
+//! pictures that are scaled; and more of them as exporters write them.
 use crate::models::small;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -8,7 +8,7 @@ use ge_tests::{expect_code, root};
 
 #[test]
 fn kinds_that_run_with_another_size_each_time_are_right_at_all() {
-    for name in ["detection", "lengths", "block", "windows", "unet", "speech"] {
+    for name in ["detection", "lengths", "block", "windows", "unet", "speech", "scaled"] {
         small("open", name, ["1e-4", "1e-5"], &[]);
     }
 }

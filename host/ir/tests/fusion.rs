@@ -353,8 +353,9 @@ fn a_replacement_that_does_not_fit_changes_nothing() {
     assert!(!rewriter.replace(&b, |_| Ok(vec![])));
     assert!(!rewriter.replace(&b, |_| Ok(vec![found.outputs()[0]])));
     assert!(!rewriter.replace(&b, |_| Err("no kernel".into())));
+    assert!(!rewriter.replace(&b, |r| Ok(vec![r.op("Relu", [g.node(found.nodes()[0]).value(0)]).into()])));
     assert_eq!(rewriter.fired(), 0);
     let told = |e: &Edit| matches!(e, Edit::SetGraphAttr(a) if matches!(&a.value, AttrValue::Strs(_)));
-    assert_eq!(patch.edits().len(), 3);
+    assert_eq!(patch.edits().len(), 4);
     assert!(patch.edits().iter().all(told));
 }

@@ -198,6 +198,12 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
             }
             finals.push((*from, to));
         }
+        for v in drafts.iter().flat_map(|d| d.inputs.iter()).filter(|v| !v.is_absent()) {
+            let old = self.resolve(*v).node;
+            if b.nodes.contains(&old) {
+                return Err(format!("the replacement reads `{}`, which it replaces", self.graph.node(old).name()));
+            }
+        }
         let originals = originals(&old);
         let passes = self.passes(&old);
         let constant = Key::new("Const");

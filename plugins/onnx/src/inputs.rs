@@ -4,7 +4,7 @@ use crate::tensor::dtype;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::ImportOptions;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
 use std::collections::BTreeMap;
 
 /// Type and shape that a value is declared with; what a sequence or an optional holds has any shape.
@@ -48,12 +48,18 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
         None => Shape::unranked(),
         Some(s) => Shape::new(s.dim.iter().map(|d| match &d.value {
             Some(dimension::Value::DimValue(n)) => u64::try_from(*n).map_or(Dim::UNKNOWN, Dim::known),
-            // Exporters write `?` where they know no name: two of them are no one size.
-            Some(dimension::Value::DimParam(p)) if !matches!(p.as_str(), "" | "?") => Dim::symbol(p),
+            Some(dimension::Value::DimParam(p)) if names_a_size(p) => Dim::symbol(p),
             _ => Dim::UNKNOWN,
         })),
     };
     Ok(TensorDesc { container, ..TensorDesc::new(dt, shape) })
+}
+
+/// Whether the text names one size. Exporters write `?` where they know no name, so that two of
+/// them are not one size, and a number for a size that was traced: it stays open, since the text
+/// of a name promises no value.
+fn names_a_size(text: &str) -> bool {
+    !matches!(text, "" | "?") && Expr::parse(text).is_none_or(|e| e.constant().is_none())
 }
 
 /// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that
@@ -149,6 +155,20 @@ mod tests {
     fn seen(t: TypeProto) -> std::result::Result<(Container, DType), String> {
         let v = ValueInfoProto { name: "v".into(), r#type: Some(t) };
         declared(&v).map(|d| (d.container, d.dtype)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_dimension_that_is_named_by_a_number_is_open() {
+        use crate::proto::{TensorShapeProto, tensor_shape_proto::Dimension};
+        let named = |p: &str| Dimension { value: Some(dimension::Value::DimParam(p.into())) };
+        let dim = ["7", "2*3", "?", "", "s0", "2*s0", "a batch"].map(named).to_vec();
+        let t = type_proto::Tensor { elem_type: 1, shape: Some(TensorShapeProto { dim }) };
+        let v = ValueInfoProto { name: "v".into(), r#type: Some(of(type_proto::Value::TensorType(t))) };
+        let shape = declared(&v).unwrap().shape;
+        let names: Vec<_> = shape.dims().iter().map(|d| (d.size(), d.symbol_name())).collect();
+        let open = (None, None);
+        assert_eq!(names[..4], [open; 4]);
+        assert_eq!(names[4..], ["s0", "2*s0", "a batch"].map(|n| (None, Some(n))));
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //!   {activation, activation_params}`: activation(x1·w·x2_scale + bias + x3) of f32, where column j of
 //!   w is column j % 16 of panel j / 16 of the bytes x2.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
-//!   shape, computed in single precision and rounded once. A step is an operator and its operands:
+//!   shape, each rounded to single precision, y then to its type. A step is an operator and its operands:
 //!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`
 //!   (their numbers behind the operand: `LeakyRelu %0 0.01`), `Clip %0 low high`,
 //!   `Dequantize %0 scale zero`, `Quantize %0 scale zero`.

@@ -1,7 +1,8 @@
 //! `FusedCluster` (`plugins/ops/src/fused.rs`): its steps one after the other, each value with a
-//! shape and a type of its own, in double precision and whole numbers; what it gives is rounded once.
+//! shape and a type of its own, each step rounded to single precision or of whole numbers; what it
+//! gives is rounded to its type.
 use crate::args::{Arg, bad, filled, kind_of, put_f64, room, view_error};
-use crate::kernels::fused::compute;
+use crate::kernels::fused::{compute, single};
 use crate::kernels::math::special::{max, min};
 use crate::op::Op;
 use crate::store::types::NUMB;
@@ -37,6 +38,9 @@ fn reduce(s: &Step, values: &[Value]) -> Result<Value> {
             "ReduceMin" => row.iter().copied().fold(f64::INFINITY, min),
             other => return Err(bad("attribute `steps`", other, "a reduction")),
         });
+    }
+    if !kind.is_int() {
+        y.iter_mut().for_each(|v| *v = single(*v));
     }
     let mut shape = kept.to_vec();
     shape.resize(kept.len() + if keep == 1.0 { n } else { 0 }, 1);
@@ -211,6 +215,20 @@ mod tests {
         let a = attrs(&[("steps", texts(&["Exp %0"])), ("gives", vec![1i64].into())]);
         let e = call("FusedCluster", &[Some(&t(&[1], &[1i32]))], &a, &[DType::I32]).unwrap_err().to_string();
         assert!(e.contains("an operator of whole numbers"), "{e}");
+    }
+
+    /// 1 / 97 · 96 · 97 is 95.99999 in single precision and 96 in double.
+    #[test]
+    fn each_step_is_rounded_as_the_operator_that_it_was() {
+        let steps = ["Reciprocal %0", "Mul %1 96", "Mul %0 %2", "Floor %3"];
+        let chain = attrs(&[("steps", texts(&steps))]);
+        let cluster = attrs(&[("steps", texts(&steps)), ("gives", vec![4i64].into())]);
+        for (op, a) in [("FusedElementwise", chain), ("FusedCluster", cluster)] {
+            let y = call(op, &[Some(&t(&[2], &[97f32, 99.0]))], &a, &[DType::F32]).unwrap();
+            let want = [97f32, 99.0].map(|x| (x.recip() * 96.0 * x).floor());
+            assert_eq!(want, [95.0, 96.0]);
+            assert_eq!(y[0].view().values::<f32>().unwrap(), want, "{op}");
+        }
     }
 
     #[test]

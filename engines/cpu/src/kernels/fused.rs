@@ -1,6 +1,7 @@
 //! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedWeightMatMul`, `FusedElementwise`,
 //! `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in double
-//! precision, rounded once.
+//! precision, rounded once; but each of the `steps` to single precision, as the operator that it
+//! was would be: sizes are computed by such chains, and a last bit decides what a floor gives.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::{Sizes, bias_of, check, conv, convolve};
 use crate::kernels::conv::window::{Apart, axes, cann_pads, spatial_list, three};
@@ -191,15 +192,27 @@ fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &shape, &y)
 }
 
-/// One step over all elements.
+/// One step over all elements, rounded to single precision.
 pub fn compute(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
+    let mut y = exactly(s, values, n, out)?;
+    y.iter_mut().for_each(|v| *v = single(*v));
+    Ok(y)
+}
+
+/// The nearest number of single precision.
+pub fn single(v: f64) -> f64 {
+    f64::from(v as f32)
+}
+
+/// One step over all elements, in double precision; its numbers are of single precision.
+fn exactly(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
     let of = |i: usize| match s.args.get(i) {
         Some(Operand::Value(k)) => Ok(values[*k].clone()),
-        Some(Operand::Number(v)) => filled(n, *v),
+        Some(Operand::Number(v)) => filled(n, single(*v)),
         None => Err(bad(format!("step {}", s.op), format!("{} operands", s.args.len()), "one more")),
     };
     let number = |i: usize| match s.args.get(i) {
-        Some(Operand::Number(v)) => Ok(*v),
+        Some(Operand::Number(v)) => Ok(single(*v)),
         _ => Err(bad(format!("step {}", s.op), format!("operand {i}"), "a number")),
     };
     let pair: Option<fn(f64, f64) -> f64> = match s.op.as_str() {

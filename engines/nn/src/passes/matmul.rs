@@ -68,10 +68,6 @@ impl PatternFusion for MatMulTranspose {
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let n = m.root();
         no_growing_state(&m.graph(), &[m.value("a"), m.value("b")])?;
-        let turned_value = m.maybe("left").or_else(|| m.maybe("right"));
-        if turned_value == Some(m.value("a")) || turned_value == Some(m.value("b")) {
-            return Err("the transpose is the other operand too, as it is".into());
-        }
         let mut attrs = fused_attrs(&n);
         let (x1, x2) = turned(&n);
         attrs.set("transpose_x1", x1 != m.maybe("left").is_some());
