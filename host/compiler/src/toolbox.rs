@@ -8,9 +8,8 @@ use ge_model::PluginInfo;
 use ge_plugin::{EngineHandle, OpHandle, PassHandle, Registry};
 use ge_plugin_api::engine::{EngineInfo, Support, Target, flags};
 use ge_plugin_api::range::Range;
-use ge_plugin_api::types::{Key, TensorDesc};
+use ge_plugin_api::types::{Key, NumberMap, TensorDesc};
 use ge_plugin_api::view::Node;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Folding may add this part of the constants that a model comes with.
@@ -62,7 +61,7 @@ pub struct Toolbox {
     pub passes: Vec<PassHandle>,
     /// Plugins that are loaded.
     pub plugins: Vec<PluginInfo>,
-    ops: HashMap<Key, OpHandle>,
+    ops: NumberMap<Key, OpHandle>,
     /// For what is compiled.
     pub target: Target,
     /// What folding may add.
@@ -116,7 +115,7 @@ impl Toolbox {
             engines,
             passes,
             plugins,
-            ops: HashMap::new(),
+            ops: NumberMap::default(),
             target,
             growth: Growth::default(),
             born: Born::default(),
@@ -201,7 +200,7 @@ impl OpFlags for Toolbox {
 /// composite engine takes subgraphs, of nodes that have an engine of their own: it is not among
 /// them.
 pub struct EngineRanks {
-    by_type: HashMap<Key, Vec<EngineId>>,
+    by_type: NumberMap<Key, Vec<EngineId>>,
 }
 
 impl EngineRanks {
@@ -210,7 +209,7 @@ impl EngineRanks {
     /// # Errors
     /// A call into a plugin that failed.
     pub fn new(toolbox: &Toolbox) -> Result<EngineRanks> {
-        let mut by_type: HashMap<Key, Vec<EngineId>> = HashMap::new();
+        let mut by_type: NumberMap<Key, Vec<EngineId>> = NumberMap::default();
         for (i, e) in toolbox.engines.iter().enumerate() {
             let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);
             if e.info.flags & flags::COMPOSITE != 0 {

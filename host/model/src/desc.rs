@@ -55,9 +55,9 @@ pub(crate) fn to_proto(name: &str, d: &TensorDesc) -> TensorDescriptor {
     if d.container != Container::TENSOR {
         out.attr.set(CONTAINER, i64::from(d.container.code()));
     }
-    let symbols: Vec<String> = d.shape.dims().iter().map(|x| x.symbol_name().unwrap_or("").to_owned()).collect();
-    if symbols.iter().any(|s| !s.is_empty()) {
-        out.attr.set(SYMBOLS, symbols);
+    if d.shape.dims().iter().any(|x| x.symbol_name().is_some_and(|s| !s.is_empty())) {
+        let name = |x: &Dim| x.symbol_name().unwrap_or("").to_owned();
+        out.attr.set(SYMBOLS, d.shape.dims().iter().map(name).collect::<Vec<String>>());
     }
     // atc writes the original format and shape under these names on every descriptor.
     if let Some(o) = d.origin.as_ref().into_option() {
@@ -69,7 +69,7 @@ pub(crate) fn to_proto(name: &str, d: &TensorDesc) -> TensorDescriptor {
         out.attr.set("origin_shape_initialized", true);
     }
     out.size = d.data_bytes().and_then(|b| i64::try_from(b).ok()).unwrap_or(0);
-    for a in d.attrs.sorted() {
+    for a in d.attrs.iter() {
         if let Some(v) = attrs::to_proto(&a.value) {
             out.attr.set(&format!("{PREFIX}{}", a.key.as_str()), v);
         }

@@ -151,7 +151,7 @@ fn slot(s: &SlotInfo) -> [i64; 6] {
 /// All of a graph but its operators.
 fn graph(g: &GraphInfo) -> GraphDef {
     let mut out = GraphDef { name: g.name.clone(), ..GraphDef::default() };
-    for a in g.attrs.sorted() {
+    for a in g.attrs.iter() {
         if let Some(v) = attrs::to_proto(&a.value) {
             out.attr.set(a.key.as_str(), v);
         }
@@ -199,14 +199,15 @@ fn node(g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
         };
         let p = g.nodes.get(v.node as usize);
         let pname = p.map_or("", |p| p.name.as_str());
-        op.input.push(format!("{pname}:{}", v.output));
+        let label = format!("{pname}:{}", v.output);
         op.src_name.push(pname.to_owned());
         op.src_index.push(i64::from(v.output));
         op.is_input_const.push(p.is_some_and(|p| matches!(p.op.as_str(), "Const" | "Constant")));
         op.input_i.push(p.and_then(|p| p.slots.get(v.output as usize)).map_or(0, address));
         if let Some(d) = p.and_then(|p| p.outputs.get(v.output as usize)) {
-            op.input_desc.push(desc::to_proto(&format!("{pname}:{}", v.output), d));
+            op.input_desc.push(desc::to_proto(&label, d));
         }
+        op.input.push(label);
     }
     for c in &n.controls {
         if let Some(p) = g.nodes.get(*c as usize) {
@@ -225,7 +226,7 @@ fn node(g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
         op.workspace.push(w.offset as i64);
         op.workspace_bytes.push(w.size as i64);
     }
-    for a in n.attrs.sorted() {
+    for a in n.attrs.iter() {
         if desc::is_own(a.key.as_str()) || desc::is_left_out(a.key.as_str(), &a.value, &n.op) {
             continue;
         }

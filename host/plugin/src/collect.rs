@@ -11,14 +11,16 @@ use ge_plugin_api::frontend::{FrontendObject, MappingInfo, MappingObject, Mappin
 use ge_plugin_api::ops::{OpProto, OpSetObject, ParamKind};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassObject, PassStage};
 use ge_plugin_api::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Arguments;
+use std::sync::Arc;
 
 /// A plugin's contents.
 pub struct Contents {
     /// Engines with what they say they are, by name.
     pub engines: Vec<(EngineInfo, &'static EngineObject)>,
     /// Prototypes, each with its set and its number there.
-    pub ops: Vec<(OpProto, &'static OpSetObject, usize)>,
+    pub ops: Vec<(Arc<OpProto>, &'static OpSetObject, usize)>,
     /// Front ends by framework.
     pub frontends: Vec<(String, &'static FrontendObject)>,
     /// Mappings.
@@ -89,7 +91,7 @@ impl Contents {
         for set in given.ops {
             let set = forever(set);
             let protos = set.protos().map_err(failed("operators"))?;
-            c.ops.extend(protos.into_iter().enumerate().map(|(i, p)| (p, set, i)));
+            c.ops.extend(protos.into_iter().enumerate().map(|(i, p)| (Arc::new(p), set, i)));
         }
         for f in given.frontends {
             let f = forever(f);
@@ -167,19 +169,18 @@ impl Contents {
                 _ => {}
             }
         }
-        let unnamed =
-            |names: &mut dyn Iterator<Item = &str>, what: &str, say: &mut dyn FnMut(String, String, String)| {
-                let mut seen = BTreeSet::new();
-                for n in names {
-                    if n.is_empty() {
-                        say(format!("gives {what} without a name"), String::new(), String::new());
-                    } else if !seen.insert(n.to_owned()) {
-                        say(format!("gives {what} `{n}` twice"), String::new(), String::new());
-                    }
+        let unnamed = |names: Vec<&str>, what: Arguments<'_>, say: &mut dyn FnMut(String, String, String)| {
+            let mut seen = BTreeSet::new();
+            for n in names {
+                if n.is_empty() {
+                    say(format!("gives {what} without a name"), String::new(), String::new());
+                } else if !seen.insert(n) {
+                    say(format!("gives {what} `{n}` twice"), String::new(), String::new());
                 }
-            };
-        unnamed(&mut self.ops.iter().map(|o| o.0.name.as_str()), "an operator", &mut say);
-        unnamed(&mut self.passes.iter().map(|o| o.0.name.as_str()), "a pass", &mut say);
+            }
+        };
+        unnamed(self.ops.iter().map(|o| o.0.name.as_str()).collect(), format_args!("an operator"), &mut say);
+        unnamed(self.passes.iter().map(|o| o.0.name.as_str()).collect(), format_args!("a pass"), &mut say);
         for (p, ..) in &self.ops {
             let op = p.name.as_str();
             for (names, what) in [
@@ -187,7 +188,7 @@ impl Contents {
                 (p.outputs.iter().map(|i| i.name.as_str()).collect(), "output"),
                 (p.attrs.iter().map(|i| i.name.as_str()).collect(), "attribute"),
             ] {
-                unnamed(&mut names.into_iter(), &format!("an {what} of operator `{op}`"), &mut say);
+                unnamed(names, format_args!("an {what} of operator `{op}`"), &mut say);
             }
         }
         let stages: Vec<&str> = PassStage::ALL.iter().map(|s| s.name()).collect();
@@ -210,13 +211,15 @@ impl Contents {
                 say(what, format!("input {k}"), format!("below {}", p.inputs.len()));
             }
         }
-        for (i, (a, _)) in self.mappings.iter().enumerate() {
+        let mut before = ByOperator::default();
+        for (a, _) in &self.mappings {
             if a.framework.is_empty() || a.op.is_empty() || a.since > a.until {
                 say(format!("gives a mapping of `{}` that holds for nothing", a.op), String::new(), String::new());
             }
-            if self.mappings[..i].iter().any(|(b, _)| overlap(a, b)) {
+            if before.has_one_like(a) {
                 say(format!("maps `{}` of {} twice", a.op, a.domain), String::new(), String::new());
             }
+            before.add(a);
         }
         for (d, _) in &self.devices {
             if !d.socs.contains(&d.default_soc) {
@@ -238,7 +241,21 @@ fn list<S: AsRef<str>>(names: &[S]) -> String {
     names.iter().map(|n| n.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
+/// Mappings by the operator that they are of.
+#[derive(Default)]
+pub(crate) struct ByOperator<'a>(HashMap<&'a str, Vec<&'a MappingInfo>>);
+
+impl<'a> ByOperator<'a> {
+    /// Whether one of them holds for the same operator and a common version.
+    pub fn has_one_like(&self, m: &MappingInfo) -> bool {
+        self.0.get(m.op.as_str()).is_some_and(|of| of.iter().any(|b| overlap(m, b)))
+    }
+    pub fn add(&mut self, m: &'a MappingInfo) {
+        self.0.entry(m.op.as_str()).or_default().push(m);
+    }
+}
+
 /// Whether two mappings hold for the same operator and a common version.
-pub(crate) fn overlap(a: &MappingInfo, b: &MappingInfo) -> bool {
+fn overlap(a: &MappingInfo, b: &MappingInfo) -> bool {
     a.framework == b.framework && a.domain == b.domain && a.op == b.op && a.since <= b.until && b.since <= a.until
 }

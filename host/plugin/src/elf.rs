@@ -208,9 +208,9 @@ impl<'a> Image<'a> {
             .any(|l| address >= l.address && address.checked_add(size).is_some_and(|e| e <= l.address + l.memory_size))
     }
 
-    /// Whether a range lies in a writable segment.
-    fn writable(&self, address: u64, size: u64) -> bool {
-        self.loads.iter().any(|l| {
+    /// The writable segment that a range lies in.
+    fn writable(&self, address: u64, size: u64) -> Option<&Load> {
+        self.loads.iter().find(|l| {
             l.writable
                 && address >= l.address
                 && address.checked_add(size).is_some_and(|e| e <= l.address + l.memory_size)
@@ -354,20 +354,29 @@ impl<'a> Image<'a> {
             return Err(BAD.into());
         }
         let mut most = 0u64;
+        // Nearly every one makes a pointer, in the same segment and into the same one as the pointer
+        // before it: first and last address of both.
+        let (mut home, mut target) = ((u64::MAX, 0), (u64::MAX, 0));
+        let within = |range: (u64, u64), x: u64| range.0 <= x && x <= range.1;
         for r in self.bytes(at, size).ok_or(BAD)?.chunks_exact(24) {
             let word = |i: usize| r[i..i + 8].try_into().map_or(0, u64::from_le_bytes);
             let (place, info, addend) = (word(0), word(8), word(16));
             let (symbol, kind) = (info >> 32, (info & 0xffff_ffff) as u32);
+            if kind == RELOC_RELATIVE && symbol == 0 && within(home, place) && within(target, addend) {
+                continue;
+            }
             most = most.max(symbol);
             let bytes = if kind == RELOC_TLSDESC { 16 } else { 8 };
-            if !RELOC_KINDS.contains(&kind) || !self.writable(place, bytes) || symbol > MAX_SYMBOLS {
+            let segment = self.writable(place, bytes).ok_or(BAD)?;
+            if !RELOC_KINDS.contains(&kind) || symbol > MAX_SYMBOLS {
                 return Err(BAD.into());
             }
             // A pointer to one past a segment's end is legal.
-            if (kind == RELOC_RELATIVE || kind == RELOC_IRELATIVE)
-                && !self.loads.iter().any(|l| addend >= l.address && addend <= l.address + l.memory_size)
-            {
-                return Err(BAD.into());
+            if kind == RELOC_RELATIVE || kind == RELOC_IRELATIVE {
+                let end = |l: &Load| l.address + l.memory_size;
+                let into = self.loads.iter().find(|l| within((l.address, end(l)), addend)).ok_or(BAD)?;
+                home = (segment.address, end(segment) - 8);
+                target = (into.address, end(into));
             }
         }
         Ok(most)

@@ -360,12 +360,12 @@ impl OpHandle {
     /// Infers the outputs of a node. Their number is one that the prototype allows and covers the
     /// node's own; their types are among the prototype's.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
-        let call = format!("infer of {}", self.proto.name);
+        let call = || format!("infer of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "infer", node: node.name(), op: node.op() };
         let out = watch::call(&at, || self.set.infer(self.index, node))
-            .map_err(|e| self.owner.named(&call, e).at_node(node.name(), node.op()))?;
+            .map_err(|e| self.owner.named(&call(), e).at_node(node.name(), node.op()))?;
         let lie = |what: String, found: String, expected: String| {
-            Err(self.owner.lies(&call, what, found, expected).node(node.name(), node.op()).of(ErrorKind::PLUGIN))
+            Err(self.owner.lies(&call(), what, found, expected).node(node.name(), node.op()).of(ErrorKind::PLUGIN))
         };
         let specs = &self.proto.outputs;
         let required = specs.iter().filter(|s| s.kind == ParamKind::REQUIRED).count();
@@ -401,14 +401,14 @@ impl OpHandle {
     /// Ranges of a node's outputs where its inputs keep within theirs; None: the prototype says
     /// nothing of them.
     pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
-        let call = format!("ranges of {}", self.proto.name);
+        let call = || format!("ranges of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "ranges", node: node.name(), op: node.op() };
         let said = watch::call(&at, || self.set.ranges(self.index, node, inputs))
-            .map_err(|e| self.owner.failed(&call, e).at_node(node.name(), node.op()))?;
+            .map_err(|e| self.owner.failed(&call(), e).at_node(node.name(), node.op()))?;
         match said {
             Some(r) if r.len() < node.outputs().len() => {
                 let (found, expected) = (r.len().to_string(), format!("at least {}", node.outputs().len()));
-                let lie = self.owner.lies(&call, "too few ranges", found, expected);
+                let lie = self.owner.lies(&call(), "too few ranges", found, expected);
                 Err(lie.node(node.name(), node.op()).of(ErrorKind::PLUGIN))
             }
             said => Ok(said),

@@ -1,5 +1,5 @@
 //! From a configuration to a registry: find, look at, gate, open, start, join.
-use crate::collect::{Contents, overlap};
+use crate::collect::{ByOperator, Contents};
 use crate::config::{At, Config, Entry, find};
 use crate::crash::{self, Call};
 use crate::digest::hex;
@@ -439,12 +439,14 @@ impl<'a> Set<'a> {
             devices: Vec::new(),
         };
         let mut mappings: Vec<(ge_plugin_api::frontend::MappingInfo, ge_plugin_api::frontend::MappingRef)> = Vec::new();
+        let mut mapped = ByOperator::default();
         for c in all.iter().filter(|c| c.alive()) {
             let Some(x) = c.contents else { continue };
             let owner = Arc::new(Owner { name: c.record.name.clone(), version: c.record.version.clone() });
             for (info, of) in &x.mappings {
                 // Of two plugins' mappings of one operator and version the earlier plugin's counts.
-                if !mappings.iter().any(|(b, _)| overlap(info, b)) {
+                if !mapped.has_one_like(info) {
+                    mapped.add(info);
                     // A front end's own need no other name than its.
                     let own = x.frontends.iter().any(|(framework, _)| info.framework == framework.as_str());
                     let of = if own { *of } else { crate::mappings::owned(&owner, info, *of) };
@@ -472,13 +474,7 @@ impl<'a> Set<'a> {
             for (proto, set, index) in &x.ops {
                 if wins(i, &proto.name, &|o| o.ops.iter().any(|p| p.0.name == proto.name)) {
                     r.op_index.insert(proto.name.to_string(), r.ops.len());
-                    r.ops.push(OpHandle {
-                        owner: owner.clone(),
-                        plugin: i,
-                        proto: Arc::new(proto.clone()),
-                        set,
-                        index: *index,
-                    });
+                    r.ops.push(OpHandle { owner: owner.clone(), plugin: i, proto: proto.clone(), set, index: *index });
                 }
             }
             for (framework, object) in &x.frontends {

@@ -3,10 +3,10 @@
 use super::inspector::{FuseInspector, ORIGINALS, PASS_NAME, border};
 use super::{Match, Verdict};
 use crate::patch::{Edit, NewNode, Patch};
-use crate::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, ValueRef};
+use crate::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, NumberMap, NumberSet, TensorDesc, ValueRef};
 use crate::view::{Graph, Node};
 use core::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// What is to be replaced: nodes in topological order, and those of their values that are read
 /// outside.
@@ -122,8 +122,8 @@ pub struct SubgraphRewriter<'g, 'p> {
     patch: &'p mut Patch,
     pass: String,
     inspector: FuseInspector<'g>,
-    forward: HashMap<ValueRef, ValueRef>,
-    gone: HashSet<NodeId>,
+    forward: NumberMap<ValueRef, ValueRef>,
+    gone: NumberSet<NodeId>,
     fired: u64,
 }
 
@@ -135,8 +135,8 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
             patch,
             pass: pass.to_owned(),
             inspector: FuseInspector::new(graph),
-            forward: HashMap::new(),
-            gone: HashSet::new(),
+            forward: NumberMap::default(),
+            gone: NumberSet::default(),
             fired: 0,
         }
     }
@@ -277,14 +277,14 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
 /// Names of the nodes that stood at the beginning: those that a node stands for already, else its
 /// own.
 fn originals(nodes: &[Node<'_>]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+    let mut names: Vec<&str> = Vec::with_capacity(nodes.len());
     for n in nodes {
         match n.attr(ORIGINALS).and_then(|a| a.as_strs()) {
-            Some(old) => names.extend(old.into_iter().map(str::to_owned)),
-            None => names.push(n.name().to_owned()),
+            Some(old) => names.extend(old),
+            None => names.push(n.name()),
         }
     }
-    let mut seen = HashSet::new();
-    names.retain(|n| seen.insert(n.clone()));
-    names
+    let mut seen = HashSet::with_capacity(names.len());
+    names.retain(|n| seen.insert(*n));
+    names.into_iter().map(str::to_owned).collect()
 }

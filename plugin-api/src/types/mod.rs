@@ -7,6 +7,7 @@ pub mod expr;
 pub mod format;
 pub mod id;
 pub mod key;
+pub mod numbers;
 pub mod shape;
 pub mod tensor;
 
@@ -17,5 +18,6 @@ pub use expr::Expr;
 pub use format::Format;
 pub use id::{NodeId, Use, ValueRef};
 pub use key::Key;
+pub use numbers::{NumberMap, NumberSet};
 pub use shape::{Dim, Shape};
 pub use tensor::{ConstData, ConstTensor, Constant, Container, FileRange, Origin, Scalar, TensorDesc};

@@ -4,6 +4,7 @@ use crate::abi::StableAbi;
 use crate::abi::erase::RawSlice;
 use crate::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use core::marker::PhantomData;
+use std::sync::OnceLock;
 
 pub mod host;
 mod lend;
@@ -300,7 +301,8 @@ impl<'a> Node<'a> {
     }
     /// Whether it is a constant whose value is in the graph.
     pub fn is_const(&self) -> bool {
-        matches!(self.op(), "Const" | "Constant")
+        static KEYS: OnceLock<[Key; 2]> = OnceLock::new();
+        KEYS.get_or_init(|| ["Const", "Constant"].map(Key::new)).contains(&self.op_key())
     }
     /// The graph it is in.
     pub fn graph(&self) -> Graph<'a> {

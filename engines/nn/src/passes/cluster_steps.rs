@@ -1,5 +1,5 @@
 //! Nodes as parts of a cluster: what they read, and their steps as text.
-use super::elementwise::{is_step, step};
+use super::elementwise::{Step, step};
 use super::{number, open};
 use crate::families::cluster::reduction_named;
 use crate::families::maps::pair_named;
@@ -97,7 +97,8 @@ pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
     if matches!(n.op(), "QuantizeLinear" | "DequantizeLinear") {
         return None;
     }
-    let typed = !is_step(n);
+    let step = step(n);
+    let typed = step.is_none();
     let mut casts_to = None;
     if typed {
         // A value of one axis or none may be a size, which is computed without a kernel.
@@ -111,10 +112,15 @@ pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
         }
     }
     let (mut reads, mut shape) = (Vec::new(), Shape::of(&[]));
-    op_named(n, &mut |v| {
-        reads.push(v);
-        String::new()
-    })?;
+    match &step {
+        Some(s) => reads.extend(s.operands()),
+        None => {
+            op_named(n, &mut |v| {
+                reads.push(v);
+                String::new()
+            })?;
+        }
+    }
     // A number written into a step is of no axes, though a constant of one element may have some.
     for v in &reads {
         let d = g.desc(*v).filter(|d| typed || d.dtype == out.dtype)?;
@@ -143,6 +149,6 @@ pub fn op_named(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Optio
             let a = of(*a);
             Some(format!("{op} {a} {}", of(*b)))
         }
-        _ => step(n, name),
+        _ => Step::of(n).map(|s| s.text(name)),
     }
 }

@@ -7,9 +7,9 @@ use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, CONSISTENT, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::{AttrMap, DType, NodeId, ValueRef};
+use ge_plugin_api::types::{AttrMap, DType, Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
-use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// Steps of a chain at most: its blocks then stay in the cache.
 const MOST_STEPS: usize = 24;
@@ -29,83 +29,143 @@ fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
     row.make(&single).ok().map(|_| v)
 }
 
-/// A step's text over operands by name; None where the node is no step.
-pub(super) fn step(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String> {
-    let g = n.graph();
-    if n.outputs().len() != 1 {
-        return None;
+/// What stands behind a step's name.
+#[derive(Clone, Copy)]
+enum Word {
+    Value(ValueRef),
+    Number(f64),
+}
+
+/// A node as a step: the name of what it computes, its operands and its numbers.
+pub(super) struct Step {
+    name: &'static str,
+    words: Vec<Word>,
+}
+
+impl Step {
+    /// None where the node is no step.
+    pub fn of(n: &Node<'_>) -> Option<Step> {
+        let g = n.graph();
+        if n.outputs().len() != 1 {
+            return None;
+        }
+        match (n.op(), n.inputs()) {
+            ("ClipByValue", [x, low, high]) => {
+                let (low, high) = (number(&g, *low)?, number(&g, *high)?);
+                let words = vec![Word::Value(*x), Word::Number(low), Word::Number(high)];
+                Some(Step { name: "Clip", words })
+            }
+            (op @ ("QuantizeLinear" | "DequantizeLinear"), [x, scale, rest @ ..]) => {
+                let zero = match rest.first() {
+                    Some(z) if !z.is_absent() => number(&g, *z)?,
+                    _ => 0.0,
+                };
+                let bytes = if op == "QuantizeLinear" { &n.outputs()[0] } else { g.desc(*x)? };
+                let taken = matches!(bytes.dtype, DType::I8 | DType::U8) && n.int("block_size").unwrap_or(0) == 0;
+                taken.then_some(())?;
+                let words = vec![Word::Value(*x), Word::Number(number(&g, *scale)?), Word::Number(zero)];
+                Some(Step { name: &op[..op.len() - 6], words })
+            }
+            (name, [a, b]) if pair_named(name).is_some() => {
+                let word = |v: ValueRef| number(&g, v).map_or(Word::Value(v), Word::Number);
+                Some(Step { name, words: vec![word(*a), word(*b)] })
+            }
+            (name, [x]) => {
+                let numbers = numbers(n)?.into_iter().map(Word::Number);
+                Some(Step { name, words: std::iter::once(Word::Value(*x)).chain(numbers).collect() })
+            }
+            _ => None,
+        }
     }
-    match (n.op(), n.inputs()) {
-        ("ClipByValue", [x, low, high]) => {
-            let (low, high) = (number(&g, *low)?, number(&g, *high)?);
-            Some(format!("Clip {} {low} {high}", name(*x)))
+    /// Its operands in order.
+    pub fn operands(&self) -> impl Iterator<Item = ValueRef> + '_ {
+        self.words.iter().filter_map(|w| match w {
+            Word::Value(v) => Some(*v),
+            Word::Number(_) => None,
+        })
+    }
+    /// Its text over operands by name.
+    pub fn text(&self, name: &mut dyn FnMut(ValueRef) -> String) -> String {
+        let mut out = String::from(self.name);
+        for w in &self.words {
+            out.push(' ');
+            match w {
+                Word::Value(v) => out.push_str(&name(*v)),
+                Word::Number(c) => out.push_str(&c.to_string()),
+            }
         }
-        (op @ ("QuantizeLinear" | "DequantizeLinear"), [x, scale, rest @ ..]) => {
-            let zero = match rest.first() {
-                Some(z) if !z.is_absent() => number(&g, *z)?,
-                _ => 0.0,
-            };
-            let bytes = if op == "QuantizeLinear" { &n.outputs()[0] } else { g.desc(*x)? };
-            let taken = matches!(bytes.dtype, DType::I8 | DType::U8) && n.int("block_size").unwrap_or(0) == 0;
-            taken.then_some(())?;
-            Some(format!("{} {} {} {zero}", &op[..op.len() - 6], name(*x), number(&g, *scale)?))
-        }
-        (op, [a, b]) if pair_named(op).is_some() => {
-            let text = |v: ValueRef, name: &mut dyn FnMut(ValueRef) -> String| match number(&g, v) {
-                Some(c) => c.to_string(),
-                None => name(v),
-            };
-            let a = text(*a, name);
-            Some(format!("{op} {a} {}", text(*b, name)))
-        }
-        (op, [x]) => {
-            let numbers: String = numbers(n)?.iter().map(|v| format!(" {v}")).collect();
-            Some(format!("{op} {}{numbers}", name(*x)))
-        }
-        _ => None,
+        out
     }
 }
 
-/// Whether a node can be a step: its operator, and numbers in single precision or less.
-pub(super) fn is_step(n: &Node<'_>) -> bool {
+/// A node that can be a step: its operator, and numbers in single precision or less.
+pub(super) fn step(n: &Node<'_>) -> Option<Step> {
     let taken = |d: DType| matches!(d, DType::F32 | DType::F16 | DType::BF16);
     let of_bytes = matches!(n.op(), "QuantizeLinear" | "DequantizeLinear");
     let types = n.outputs().iter().all(|d| taken(d.dtype) || of_bytes)
         && (of_bytes || (0..n.inputs().len()).all(|i| n.input_desc(i).is_some_and(|d| taken(d.dtype))));
-    types && n.outputs().iter().all(|d| open::is_named(&d.shape)) && step(n, &mut |_| "%0".into()).is_some()
+    let fits = types && n.outputs().iter().all(|d| open::is_named(&d.shape));
+    fits.then(|| Step::of(n)).flatten()
+}
+
+/// Whether a node can be a step.
+pub(super) fn is_step(n: &Node<'_>) -> bool {
+    step(n).is_some()
 }
 
 /// Whether two nodes agree in what says where they run.
 pub(super) fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
+    static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| CONSISTENT.iter().map(|key| Key::new(key)).collect());
     let one = |a: &Node<'_>, b: &Node<'_>| {
-        let mut bound = a.attrs().iter().filter(|x| CONSISTENT.contains(&x.key.as_str()));
+        let mut bound = a.attrs().iter().filter(|x| KEYS.contains(&x.key));
         bound.all(|x| b.attr(x.key) == Some(&x.value))
     };
     one(a, b) && one(b, a)
 }
 
+/// Nodes that can be steps and are in no chain yet.
+struct Free(Vec<bool>);
+
+impl Free {
+    fn of(g: &Graph<'_>) -> Free {
+        let mut free = vec![false; g.next_id().index()];
+        for n in g.nodes().filter(is_step) {
+            if let Some(f) = free.get_mut(n.id().index()) {
+                *f = true;
+            }
+        }
+        Free(free)
+    }
+    fn has(&self, id: NodeId) -> bool {
+        self.0.get(id.index()).is_some_and(|f| *f)
+    }
+    fn take(&mut self, ids: &[NodeId]) {
+        for id in ids {
+            self.0[id.index()] = false;
+        }
+    }
+}
+
 impl ElementwiseFusion {
     /// The steps that end in `root`, in order; each is read by steps of the set alone.
-    fn set(g: &Graph<'_>, root: &Node<'_>, taken: &HashSet<NodeId>) -> Vec<NodeId> {
+    fn set(g: &Graph<'_>, root: &Node<'_>, free: &Free) -> Vec<NodeId> {
         let mut set = vec![root.id()];
-        let mut inside: HashSet<NodeId> = HashSet::from([root.id()]);
         let shape = &root.outputs()[0].shape;
         let mut at = 0;
         while at < set.len() && set.len() < MOST_STEPS {
             for v in g.node(set[at]).inputs() {
-                let Some(n) = (!v.is_absent()).then(|| g.find(v.node)).flatten() else { continue };
-                let fits = !inside.contains(&n.id())
-                    && !taken.contains(&n.id())
-                    && n.outputs().len() == 1
+                if v.is_absent() || !free.has(v.node) || set.contains(&v.node) {
+                    continue;
+                }
+                let Some(n) = g.find(v.node) else { continue };
+                let fits = n.outputs().len() == 1
                     && open::same(&n.outputs()[0].shape, shape)
                     && n.op() != "QuantizeLinear"
-                    && g.users(n.value(0)).iter().all(|u| inside.contains(&u.node))
+                    && g.users(n.value(0)).iter().all(|u| set.contains(&u.node))
                     && n.controls().is_empty()
                     && g.control_users(n.id()).is_empty()
-                    && agree(root, &n)
-                    && is_step(&n);
+                    && agree(root, &n);
                 if fits && set.len() < MOST_STEPS {
-                    inside.insert(n.id());
                     set.push(n.id());
                     // What reads its operands may be complete only now.
                     at = 0;
@@ -119,25 +179,21 @@ impl ElementwiseFusion {
     fn replacement(g: &Graph<'_>, nodes: &[NodeId], r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let mut inputs: Vec<ValueRef> = Vec::new();
         let made = |v: ValueRef| nodes.iter().position(|n| *n == v.node);
-        for n in nodes {
-            step(&g.node(*n), &mut |v| {
-                if made(v).is_none() && !inputs.contains(&v) {
-                    inputs.push(v);
-                }
-                String::new()
-            });
+        let forms = nodes.iter().map(|n| Step::of(&g.node(*n))).collect::<Option<Vec<_>>>();
+        let forms = forms.ok_or("a node is no step")?;
+        for v in forms.iter().flat_map(Step::operands) {
+            if made(v).is_none() && !inputs.contains(&v) {
+                inputs.push(v);
+            }
         }
         if inputs.is_empty() || inputs.len() > MOST_INPUTS {
             return Err(format!("the chain has {} inputs, it takes up to {MOST_INPUTS}", inputs.len()));
         }
-        let mut steps = Vec::new();
-        for n in nodes {
-            let text = step(&g.node(*n), &mut |v| match made(v) {
-                Some(k) => format!("%{}", inputs.len() + k),
-                None => format!("%{}", inputs.iter().position(|i| *i == v).unwrap_or(0)),
-            });
-            steps.push(text.ok_or("a node is no step")?);
-        }
+        let mut named = |v: ValueRef| match made(v) {
+            Some(k) => format!("%{}", inputs.len() + k),
+            None => format!("%{}", inputs.iter().position(|i| *i == v).unwrap_or(0)),
+        };
+        let steps: Vec<String> = forms.iter().map(|f| f.text(&mut named)).collect();
         let last = g.node(nodes[nodes.len() - 1]);
         let out = super::out_desc(&last)?;
         // A number written into a step is of no axes, though a constant of one element may have some.
@@ -161,16 +217,15 @@ impl Pass for ElementwiseFusion {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
-        let mut taken: HashSet<NodeId> = HashSet::new();
-        let order = graph.order();
+        let mut free = Free::of(graph);
         let mut sets = Vec::new();
-        for id in order.iter().rev().filter(|id| is_step(&graph.node(**id))).copied().collect::<Vec<_>>() {
-            if taken.contains(&id) {
+        for &id in graph.order().iter().rev() {
+            if !free.has(id) {
                 continue;
             }
-            let set = Self::set(graph, &graph.node(id), &taken);
+            let set = Self::set(graph, &graph.node(id), &free);
             if set.len() > 1 {
-                taken.extend(set.iter().copied());
+                free.take(&set);
                 sets.push(set);
             }
         }

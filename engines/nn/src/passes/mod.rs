@@ -4,6 +4,8 @@
 //! convolutions and products of bytes before constants are folded, what stands behind products in
 //! the engine's own subgraph.
 
+/// What the store was asked of late.
+mod asked;
 /// Attention from products and softmax.
 pub mod attention;
 /// Products of singles by bytes.
@@ -72,13 +74,15 @@ fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out
 
 /// As [`has_kernel`], of descriptors: those of the inputs, and the outputs' behind them.
 fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], outputs: usize, attrs: &AttrMap) -> Verdict {
-    let trials = open::trials(given).filter(|t| !t.is_empty());
-    let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
-    for descs in trials {
-        let sig = signature(op, &descs, outputs, attrs)?;
-        store::build(&sig).map_err(|why| format!("{op} has no kernel here: {why}"))?;
-    }
-    Ok(())
+    asked::answer(op, given, outputs, attrs, || {
+        let trials = open::trials(given).filter(|t| !t.is_empty());
+        let trials = trials.ok_or_else(|| format!("{op}: a size is not known, and has no name"))?;
+        for descs in trials {
+            let sig = signature(op, &descs, outputs, attrs)?;
+            store::build(&sig).map_err(|why| format!("{op} has no kernel here: {why}"))?;
+        }
+        Ok(())
+    })
 }
 
 /// The signature of an operator with these descriptors, the last `outputs` of which are its outputs.

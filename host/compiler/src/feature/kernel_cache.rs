@@ -8,11 +8,11 @@ use crate::toolbox::{EngineId, Toolbox};
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{KernelBinary, Target, flags};
 use ge_plugin_api::types::tensor::ConstData;
-use ge_plugin_api::types::{Attr, AttrValue, Blob, Shape, TensorDesc};
+use ge_plugin_api::types::{Attr, AttrValue, Blob, Key, Shape, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Attributes by which ge keeps its own records of a node: no kernel depends on them. Tasks may
 /// (the marks of a stream's ends).
@@ -28,6 +28,7 @@ const RECORDS: &[&str] = &[
     "_stream_label",
     "_user_stream_label",
 ];
+static RECORD_KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| RECORDS.iter().map(|r| Key::new(r)).collect());
 /// Constants of up to so many bytes are compared by their bytes, longer ones by where these lie: a
 /// constant keeps its place through all stages, and the cache holds on to it.
 const MOST_BYTES: usize = 8192;
@@ -169,7 +170,7 @@ fn key(toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> Option<Inputs> {
         let spec = specs.iter().find(|s| s.name.as_str() == a.key.as_str());
         spec.is_some_and(|s| s.default.as_ref().into_option() == Some(&a.value))
     };
-    let counts = |a: &&Attr| !RECORDS.contains(&a.key.as_str()) && !left_out(a);
+    let counts = |a: &&Attr| !RECORD_KEYS.contains(&a.key) && !left_out(a);
     let mut attrs: Vec<_> = node.attrs().iter().filter(counts).collect();
     attrs.sort_by_key(|a| a.key.index());
     for a in attrs {
@@ -204,7 +205,7 @@ fn shape(k: &mut Vec<u8>, s: &Shape) {
     s.dims().iter().for_each(|d| k.extend_from_slice(&d.raw().to_le_bytes()));
 }
 
-/// None for tensors and graphs.
+/// None for what holds a tensor or a graph.
 fn value(k: &mut Vec<u8>, v: &AttrValue) -> Option<()> {
     match v {
         AttrValue::Int(i) => {
@@ -239,10 +240,16 @@ fn value(k: &mut Vec<u8>, v: &AttrValue) -> Option<()> {
             })?;
         }
         AttrValue::Tensor(_) | AttrValue::Graph(_) => return None,
-        // Types and lists of plain values by their text, which tells them apart.
-        other => {
-            k.push(8);
-            text(k, format!("{other:?}").as_bytes());
+        AttrValue::Type(d) => k.extend_from_slice(&[9, d.0]),
+        AttrValue::Floats(l) => {
+            k.push(10);
+            number(k, l.len() as u64);
+            l.iter().for_each(|f| number(k, f.to_bits()));
+        }
+        AttrValue::Strs(l) => {
+            k.push(11);
+            number(k, l.len() as u64);
+            l.iter().for_each(|s| text(k, s.as_bytes()));
         }
     }
     Some(())

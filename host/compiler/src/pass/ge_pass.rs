@@ -9,7 +9,8 @@ use super::rewriter::Rewrite;
 use super::{NodePass, PassContext, PassManager, PassRecord, Records, Rewriter};
 use crate::error::{CompileError, Result};
 use ge_ir::{EditSession, Key, Model, NodeId};
-use std::collections::{HashMap, VecDeque};
+use ge_plugin_api::types::NumberMap;
+use std::collections::VecDeque;
 use std::time::Instant;
 
 /// Most visits for each node of a graph.
@@ -22,7 +23,7 @@ pub struct GEPass<'a> {
     manager: &'a PassManager<'a>,
     stage: &'static str,
     passes: Vec<&'static dyn NodePass>,
-    table: HashMap<Key, Vec<usize>>,
+    table: NumberMap<Key, Vec<usize>>,
     any: Vec<usize>,
     cx: Vec<PassContext<'a>>,
     nanos: Vec<u64>,
@@ -42,7 +43,7 @@ pub struct Visit {
 impl<'a> GEPass<'a> {
     /// A group.
     pub fn new(manager: &'a PassManager<'a>, stage: &'static str, passes: Vec<&'static dyn NodePass>) -> GEPass<'a> {
-        let mut table: HashMap<Key, Vec<usize>> = HashMap::new();
+        let mut table: NumberMap<Key, Vec<usize>> = NumberMap::default();
         // A pass for all types stands in every list, so that the order of the group holds.
         let any: Vec<usize> = (0..passes.len()).filter(|k| passes[*k].ops().is_empty()).collect();
         for p in &passes {

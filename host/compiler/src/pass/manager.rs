@@ -10,7 +10,8 @@ use crate::toolbox::Toolbox;
 use ge_ir::{Model, NodeId};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::patch::Edit;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use ge_plugin_api::types::NumberSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 /// The passes of one compilation.
@@ -236,7 +237,7 @@ impl<'a> PassManager<'a> {
         }
         let applied = model.apply(gi, edits).map_err(|source| CompileError::Patch { who: who.to_owned(), source })?;
         if check_shapes {
-            let added: HashSet<&(usize, NodeId)> = applied.added.iter().collect();
+            let added: NumberSet<&(usize, NodeId)> = applied.added.iter().collect();
             let mut touched = applied.added.clone();
             touched.extend(applied.touched.iter().filter(|t| !added.contains(t)));
             self.hold(who, &touched, model)?;

@@ -2,16 +2,15 @@
 //! that a pass may walk the old graph in order and rewrite chains in one patch.
 use ge_ir::{ConstTensor, Dim, Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
-use ge_plugin_api::types::AttrMap;
-use std::collections::{HashMap, HashSet};
+use ge_plugin_api::types::{AttrMap, NumberMap, NumberSet};
 
 /// Recorded edits of one graph, with forwarding.
 pub struct Rewriter<'g> {
     graph: &'g Graph,
     /// The patch, for edits beyond those below.
     pub patch: Patch,
-    forward: HashMap<ValueRef, ValueRef>,
-    gone: HashSet<NodeId>,
+    forward: NumberMap<ValueRef, ValueRef>,
+    gone: NumberSet<NodeId>,
     changes: u64,
     constants: Vec<(NodeId, ConstTensor)>,
     again: Vec<NodeId>,
@@ -40,8 +39,8 @@ impl<'g> Rewriter<'g> {
         Rewriter {
             graph,
             patch: Patch::starting_at(graph.next_id()),
-            forward: HashMap::new(),
-            gone: HashSet::new(),
+            forward: NumberMap::default(),
+            gone: NumberSet::default(),
             changes: 0,
             constants: Vec::new(),
             again: Vec::new(),
