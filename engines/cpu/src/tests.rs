@@ -309,6 +309,11 @@ fn choices_by_value() {
     let (d, v) =
         ints("NonMaxSuppression", &[&boxes, &scores, &t(&[1], &[3i64]), &t(&[1], &[0.5f32]), &t(&[1], &[0f32])], &[]);
     assert_eq!((d, v), (vec![3, 3], vec![0, 0, 3, 0, 0, 0, 0, 0, 5]));
+    // Seven tenths exactly are no more than a limit of 0.7: both boxes stay.
+    let boxes = t(&[1, 2, 4], &[0f32, 0.0, 10.0, 10.0, 0.0, 0.0, 10.0, 7.0]);
+    let limits = [t(&[1], &[9i64]), t(&[1], &[0.7f32])];
+    let v = ints("NonMaxSuppression", &[&boxes, &t(&[1, 1, 2], &[0.5f32; 2]), &limits[0], &limits[1]], &[]).1;
+    assert_eq!(v, [0, 0, 0, 0, 0, 1]);
     assert_eq!(ints("NonZero", &[&t(&[2, 2], &[1f32, 0.0, 1.0, 1.0])], &[]), (vec![2, 3], vec![0, 1, 1, 0, 0, 1]));
     assert_eq!(
         ints(

@@ -131,11 +131,12 @@ fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
 }
 
-/// Filters as `ConvFiltersPass` packs them for few places: the bits of the filters as they were, with
-/// steps behind them too.
+/// Filters as `ConvFiltersPass` packs them for few places, and as `OpenWeightsPass` puts these behind
+/// the filters as they were: the bits of those, with steps behind them too.
 #[test]
 fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
-    for ([n, c, o, size], groups) in [([1, 32, 48, 3], 1), ([5, 7, 20, 4], 1), ([2, 32, 32, 6], 2)] {
+    let sizes = [([1, 32, 48, 3], 1), ([5, 7, 20, 4], 1), ([2, 32, 32, 6], 2), ([1, 16, 20, 21], 1)];
+    for ([n, c, o, size], groups) in sizes {
         let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
         let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
         let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
@@ -150,23 +151,36 @@ fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
         };
         let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
         let packed: Vec<f64> = pack_row_filter(&spec, &plain).unwrap().into_iter().map(f64::from).collect();
-        let dims = [o.div_ceil(16), c / groups * 9, 16];
-        let laid = |given: Case| {
-            let mut rows = given.laid_from(1, Format::NCHW, &w.dims);
-            rows.inputs[1] = Some(t(F, &dims, packed.clone()));
-            rows
+        let both: Vec<f64> = w.data.iter().chain(&packed).copied().collect();
+        let (few, any) = (vec![o.div_ceil(16), c / groups * 9, 16], vec![1, both.len() as u64]);
+        let laid = |given: Case, dims: &[u64], filter: &[f64]| {
+            let mut laid = given.laid_from(1, Format::NCHW, &w.dims);
+            laid.inputs[1] = Some(t(F, dims, filter.to_vec()));
+            laid
         };
         let followed = |c: Case| c.with("steps", vec!["Sin %0".to_owned(), "Exp %1".to_owned()]);
-        for (rows, given) in
-            [(laid(given.clone()), given.clone()), (followed(laid(given.clone())), followed(given.clone()))]
-        {
+        for given in [given.clone(), followed(given)] {
             let want = given.launch(&Nn::ai_core(), 0).unwrap().remove(0);
-            assert_eq!(rows.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+            let any = laid(given.clone(), &any, &both);
+            assert_eq!(any.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+            if size < 20 {
+                let few = laid(given, &few, &packed);
+                assert_eq!(few.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+            }
         }
     }
     let (x, w) = (noise(F, &[1, 2, 8, 8], 1), noise(F, &[1, 17, 16], 2));
     let short = case("Conv2D", &[&x, &w], &[(F, &[1, 2, 6, 6])]).laid_from(1, Format::NCHW, &[2, 2, 3, 3]);
-    assert_eq!(short.refusal(&Nn::ai_core()), "the packed filter is [1, 17, 16], it takes [1, 18, 16]");
+    assert_eq!(
+        short.refusal(&Nn::ai_core()),
+        "the packed filter is [1, 17, 16], it takes [1, 18, 16] behind 0 numbers"
+    );
+    let (x, w) = (noise(F, &[1, 32, 3, 3], 1), noise(F, &[1, 9000], 2));
+    let short = case("Conv2D", &[&x, &w], &[(F, &[1, 32, 1, 1])]).laid_from(1, Format::NCHW, &[32, 32, 3, 3]);
+    assert_eq!(
+        short.refusal(&Nn::ai_core()),
+        "the packed filter is [1, 9000], it takes [2, 288, 16] behind 9216 numbers"
+    );
 }
 
 /// The definition, by output; attributes as in the case.

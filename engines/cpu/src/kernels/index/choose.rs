@@ -116,15 +116,17 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 /// Corners of a box, ordered.
-fn corners(b: &[f64], center: bool) -> [f64; 4] {
+fn corners(b: &[f32], center: bool) -> [f32; 4] {
     if center {
         let (x, y, w, h) = (b[0], b[1], b[2] / 2.0, b[3] / 2.0);
         return [y - h, x - w, y + h, x + w];
     }
     [b[0].min(b[2]), b[1].min(b[3]), b[0].max(b[2]), b[1].max(b[3])]
 }
-fn overlap(a: &[f64; 4], b: &[f64; 4]) -> f64 {
-    let area = |r: &[f64; 4]| (r[2] - r[0]) * (r[3] - r[1]);
+/// What two boxes have in common over what either has, each step in single precision: corners are
+/// often whole numbers, and then a limit of 0.7 is met exactly, as a number of the type that it has.
+fn overlap(a: &[f32; 4], b: &[f32; 4]) -> f32 {
+    let area = |r: &[f32; 4]| (r[2] - r[0]) * (r[3] - r[1]);
     let (h, w) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
     if h <= 0.0 || w <= 0.0 || area(a) <= 0.0 || area(b) <= 0.0 {
         return 0.0;
@@ -143,11 +145,12 @@ fn run_nms(ctx: &mut KernelCtx<'_>) -> Result<()> {
         ));
     }
     let most = Arg::opt(ctx, 2)?.map_or(Ok(0), |a| a.int())?.max(0) as usize;
-    let iou = Arg::opt(ctx, 3)?.map_or(Ok(0.0), |a| a.scalar())?;
+    let iou = Arg::opt(ctx, 3)?.map_or(Ok(0.0), |a| a.scalar())? as f32;
     let least = Arg::opt(ctx, 4)?.map(|a| a.scalar()).transpose()?;
     let center = int_attr(ctx, "center_point_box", 0) == 1;
     let (vb, vs) = (boxes.f64s()?, scores.f64s()?);
-    let rects: Vec<[f64; 4]> = vb.chunks_exact(4).map(|r| corners(r, center)).collect();
+    let vb: Vec<f32> = vb.iter().map(|v| *v as f32).collect();
+    let rects: Vec<[f32; 4]> = vb.chunks_exact(4).map(|r| corners(r, center)).collect();
     let mut out = Vec::new();
     for i in 0..b {
         for c in 0..scores.shape[1] {
