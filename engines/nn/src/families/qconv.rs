@@ -211,11 +211,13 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }
     let own = sig.input(ports.filter)?.count();
     let plain = ByteConv::new(&spec).map_err(|e| e.to_string())?;
-    let changed = plain.with_changed_filters().filter(|plan| ahead && own == plan.filter_len());
-    let plan = changed.map_or(plain, ByteConv::cheaper_here);
-    if ahead && own != plan.filter_len() {
-        return Err(format!("the filter has {own} bytes, packed it takes {}", plan.filter_len()));
+    let is_changed = ahead && plain.changed_filter_len() == Some(own);
+    if ahead && !is_changed && own != plain.filter_len() {
+        return Err(format!("the filter has {own} bytes, packed it takes {}", plain.filter_len()));
     }
+    // Images of any size may be some that have no tiles.
+    let changed = plain.with_changed_filters().filter(|_| is_changed);
+    let plan = changed.map_or(plain, ByteConv::cheaper_here);
     let (packed, signed) = (packed || ahead, ahead || kinds[1] == Kind::I8);
     Ok(Box::new(QConv { ports, kinds, plan, spec, packed, signed, kept: Mutex::new(None) }))
 }

@@ -42,7 +42,7 @@ impl Pass for ByteWeights {
             if n.str("_engine") != Some("AIcoreEngine") || n.attr(INPUT_AXES).is_some() {
                 continue;
             }
-            if let Some(ahead) = ahead(&n) {
+            if let Some(ahead) = ahead(&n, Sig::of_node(&n).ok()) {
                 ahead.put(&n, patch);
             }
         }
@@ -73,13 +73,14 @@ impl Ahead {
     }
 }
 
-/// The weights of a node packed, where they are a constant that it alone reads.
-pub(super) fn ahead(n: &Node<'_>) -> Option<Ahead> {
-    let (at, pack): (u32, fn(&Node<'_>, &TensorDesc, &ConstTensor) -> Option<Packed>) = match n.op() {
-        "FusedQuantMatMul" | "QLinearMatMul" => (3, of_product),
-        "MatMulInteger" => (1, of_product),
-        "QLinearConv" => (3, of_filter),
-        "ConvInteger" => (1, of_filter),
+/// The weights of a node packed, where they are a constant that it alone reads. The sizes of `sig` say
+/// whether a filter is changed, too.
+pub(super) fn ahead(n: &Node<'_>, sig: Option<Sig>) -> Option<Ahead> {
+    let (at, is_filter) = match n.op() {
+        "FusedQuantMatMul" | "QLinearMatMul" => (3, false),
+        "MatMulInteger" => (1, false),
+        "QLinearConv" => (3, true),
+        "ConvInteger" => (1, true),
         _ => return None,
     };
     let graph = n.graph();
@@ -88,7 +89,7 @@ pub(super) fn ahead(n: &Node<'_>) -> Option<Ahead> {
     if !matches!(c.dtype, DType::I8 | DType::U8) || desc.shape.rank() == Some(1) {
         return None;
     }
-    let packed = pack(n, desc, c)?;
+    let packed = if is_filter { of_filter(n, desc, c, sig.as_ref()) } else { of_product(n, desc, c) }?;
     let dims = [packed.bytes.len() as u64];
     let tensor = ConstTensor::new(c.dtype, &dims, Blob::from_owner(packed.bytes))?;
     let mut desc = TensorDesc::new(c.dtype, Shape::of(&dims));
@@ -126,11 +127,11 @@ fn of_product(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed
     Some(Packed { bytes, format: Format::ND, whole })
 }
 
-fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed> {
+fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor, sig: Option<&Sig>) -> Option<Packed> {
     let whole = desc.origin_shape().sizes()?;
     let format = desc.origin_format();
     let given = signed(c)?;
-    let changed = changed(n, c, &given);
+    let changed = sig.and_then(|sig| changed(n, c, &given, sig));
     let packed = match desc.format {
         // The same form: what may be left is the sign, or the changed filter.
         Format::FRACTAL_Z if c.dtype == DType::U8 || changed.is_some() => given,
@@ -148,7 +149,7 @@ fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor) -> Option<Packed>
 }
 
 /// What minimal filtering makes of a filter, where it pays.
-fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8]) -> Option<Vec<u8>> {
+fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8], sig: &Sig) -> Option<Vec<u8>> {
     let unsigned = c.dtype == DType::U8;
     let zeros = match n.input(qconv::filter_zero(n.op())?) {
         Some(v) => n
@@ -161,7 +162,7 @@ fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8]) -> Option<Vec<u8>> {
         None if unsigned => vec![-128],
         None => vec![],
     };
-    qconv::changed(&Sig::of_node(n).ok()?, given, &zeros)
+    qconv::changed(sig, given, &zeros)
 }
 
 /// What packing a filter asks of a convolution.

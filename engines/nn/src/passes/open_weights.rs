@@ -13,6 +13,7 @@
 use super::matmul::PRODUCTS;
 use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
 use crate::families::conv;
+use crate::sig::Sig;
 use ge_plugin_api::Result;
 use ge_plugin_api::author::slices::INPUT_AXES;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -30,7 +31,8 @@ impl Pass for OpenWeights {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         for n in graph.nodes_of(&byte_weights::OPS).filter(is_open) {
-            if let Some(ahead) = byte_weights::ahead(&n).filter(|a| takes(&n, a.at as usize, &a.desc)) {
+            if let Some(ahead) = byte_weights::ahead(&n, first_trial(&n)).filter(|a| takes(&n, a.at as usize, &a.desc))
+            {
                 ahead.put(&n, patch);
             }
         }
@@ -52,10 +54,15 @@ impl Pass for OpenWeights {
 fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
     let ends = [n.input_desc(0)?, n.outputs().first()?];
     let any_size = ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known()));
-    let trials = open::trials(&given(n))?;
-    let sig = signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()?;
+    let sig = first_trial(n)?;
     let lay = if any_size { conv::at_hand } else { conv::laid_out };
     filters::ahead(n, |w| lay(&sig, w))
+}
+
+/// What the kernel of a node is asked for in the first trial of its open sizes.
+fn first_trial(n: &Node<'_>) -> Option<Sig> {
+    let trials = open::trials(&given(n))?;
+    signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()
 }
 
 /// The descriptors of the inputs and of the first output.

@@ -235,6 +235,12 @@ impl ByteConv {
         self.tiles.as_ref().is_some_and(|t| t.cost(costs) < self.cheapest(costs).0)
     }
 
+    /// Bytes of the packed filter with its changed form behind it, whatever the images; None where the
+    /// windows are others.
+    pub fn changed_filter_len(&self) -> Option<usize> {
+        if self.depthwise { None } else { packed_filter_len(&self.spec).checked_add(changed_filters_len(&self.spec)?) }
+    }
+
     /// Bytes of the packed filter, and of what stands behind it.
     pub fn filter_len(&self) -> usize {
         packed_filter_len(&self.spec) + self.behind
