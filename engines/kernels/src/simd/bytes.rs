@@ -1,5 +1,4 @@
-//! Numbers that become bytes, 64 at a time: rounded as whole numbers with [`SHIFT`] bits behind the
-//! point.
+//! Numbers that become bytes, 64 at a time: rounded as whole numbers with 14 bits behind the point.
 //!
 //! A source gives its numbers in single precision, off by one and a half parts in 2^23 at most.
 //! Between the bounds, which are less than 2^8 away from the zero point, and with what rounding to
