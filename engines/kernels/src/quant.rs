@@ -2,6 +2,7 @@
 /// Sums of tensors of bytes.
 mod add;
 
+use crate::requantise::byte_of;
 use crate::simd::act::{at_least, at_most};
 use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
 use crate::simd::isa::{Isa, Work, dispatch};
@@ -22,6 +23,11 @@ fn far(scale: f32) -> bool {
 /// A whole number that is no greater than a byte.
 fn whole(v: f32) -> Option<i32> {
     (v.fract() == 0.0 && v.abs() <= 255.0).then_some(v as i32)
+}
+
+/// Whether elements are bytes of either kind.
+fn is_byte<T: Elem>() -> bool {
+    matches!(T::KIND, Kind::U8 | Kind::I8)
 }
 
 /// The bounds of bytes of a type; None where `zero` is not of them.
@@ -68,8 +74,7 @@ impl Source for Real<'_> {
 pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
     let n = y.len().min(sums.len()).min(scale.len());
     let from = Columns { sums, scale, zero, range: range::<T>() };
-    let common = scale.iter().all(|s| s.abs() < 1e30);
-    bytes(from, ends::<T>(zero).filter(|_| common), as_bytes_mut(&mut y[..n]));
+    bytes(from, ends::<T>(zero), as_bytes_mut(&mut y[..n]));
 }
 
 /// Sums, each with its scale.
@@ -82,7 +87,8 @@ struct Columns<'a> {
 }
 
 impl Source for Columns<'_> {
-    const NAN: bool = false;
+    /// A scale may be none, or so large that it is infinite times 2^14, and a sum zero.
+    const NAN: bool = true;
 
     #[inline(always)]
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
@@ -91,9 +97,7 @@ impl Source for Columns<'_> {
     }
 
     fn exact(&self, at: usize) -> u8 {
-        let v = f64::from(self.sums[at]) * f64::from(self.scale[at]);
-        let [low, high] = self.range.map(f64::from);
-        (v.round_ties_even() + f64::from(self.zero)).clamp(low, high) as i32 as u8
+        byte_of(self.sums[at], self.scale[at], f64::from(self.zero), self.range.map(f64::from))
     }
 }
 
@@ -210,6 +214,12 @@ mod tests {
         let mut q = [0u8; 4];
         requantise(&sums, &[0.5; 4], 7.0, &mut q);
         assert_eq!(q, [9, 5, 255, 255]);
+        let ends = [f32::NAN, f32::INFINITY, -f32::INFINITY, f32::INFINITY, 3e38, -3e38, 1e-45, 0.0];
+        for level in Level::available() {
+            let (sums, mut q) = ([5, 5, 5, 0, 0, 1, i32::MAX, 9].repeat(3), vec![1i8; 24]);
+            with_level(level, || requantise(&sums, &ends.repeat(3), 7.0, &mut q));
+            assert_eq!(q, [0, 127, -128, 0, 7, -128, 7, 7].repeat(3), "{level:?}");
+        }
     }
 
     #[test]

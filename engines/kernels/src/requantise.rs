@@ -43,10 +43,15 @@ impl Source for Sums<'_> {
     }
 
     fn exact(&self, at: usize) -> u8 {
-        let v = f64::from(self.sums[at].wrapping_add(self.add)) * f64::from(self.scale);
-        let v = v.round_ties_even() + f64::from(self.zero);
-        v.clamp(f64::from(self.range[0]), f64::from(self.range[1])) as i32 as u8
+        let sum = self.sums[at].wrapping_add(self.add);
+        byte_of(sum, self.scale, f64::from(self.zero), self.range.map(f64::from))
     }
+}
+
+/// The byte of a sum, the product in double precision; what is no number becomes zero.
+pub(crate) fn byte_of(sum: i32, scale: f32, zero: f64, [low, high]: [f64; 2]) -> u8 {
+    let v = (f64::from(sum) * f64::from(scale)).round_ties_even() + zero;
+    v.clamp(low, high) as i32 as u8
 }
 
 #[cfg(test)]

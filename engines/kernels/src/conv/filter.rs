@@ -34,23 +34,34 @@ impl FilterForm {
             Some((conv, _)) => (FilterForm::Changed, conv.cycles()),
             None => (FilterForm::Given, plain.in_singles().cycles()),
         };
-        Ok(if rows_pay(s, cycles)? { FilterForm::Rows } else { form })
-    }
-
-    /// The same of the two forms that a filter for images of any size has at hand, as it comes and
-    /// packed.
-    ///
-    /// # Errors
-    /// As [`FilterForm::cheapest`].
-    pub fn cheaper_at_hand(s: &ConvSpec) -> Result<FilterForm, ConvError> {
-        let cycles = Conv::new(s)?.in_singles().cycles();
-        Ok(if rows_pay(s, cycles)? { FilterForm::Rows } else { FilterForm::Given })
+        Ok(cheaper_rows(s, cycles)?.map_or(form, |_| FilterForm::Rows))
     }
 }
 
-/// Whether places as rows take less than so many cycles: another layout has to be worth its while.
-fn rows_pay(s: &ConvSpec, cycles: usize) -> Result<bool, ConvError> {
-    Ok(RowConv::new(s)?.map(|r| r.cost()).is_some_and(|c| c.saturating_add(c / 16) < cycles))
+/// The plan by the cheaper of the two forms that a filter for images of any size has at hand.
+#[derive(Clone, Debug)]
+pub enum AtHand {
+    /// As it comes.
+    Given(Conv),
+    /// Packed, for places as rows.
+    Rows(RowConv),
+}
+
+impl AtHand {
+    /// The plan for a convolution in single precision.
+    ///
+    /// # Errors
+    /// As [`FilterForm::cheapest`].
+    pub fn cheaper(s: &ConvSpec) -> Result<AtHand, ConvError> {
+        let given = Conv::new(s)?.in_singles();
+        Ok(cheaper_rows(s, given.cycles())?.map_or(AtHand::Given(given), AtHand::Rows))
+    }
+}
+
+/// The plan with places as rows, where it takes less than so many cycles: another layout has to be
+/// worth its while.
+fn cheaper_rows(s: &ConvSpec, cycles: usize) -> Result<Option<RowConv>, ConvError> {
+    Ok(RowConv::new(s)?.filter(|r| r.cost().saturating_add(r.cost() / 16) < cycles))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The sum of two tensors of bytes, each with its scale and zero point.
-use super::{far, whole};
+use super::{far, is_byte, whole};
 use crate::simd::act::{at_least, at_most};
 use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
 use crate::view::Elem;
@@ -35,10 +35,12 @@ struct Two<'a, A, B> {
 }
 
 impl<A: Elem, B: Elem> Two<'_, A, B> {
-    /// None where a step may come near the ends of single precision, or a zero point is no byte.
+    /// None where a step may come near the ends of single precision, or an operand or a zero point is
+    /// no byte.
     fn ends(&self) -> Option<Ends> {
         let AddBytes { a, b, y, range: [low, high] } = self.by;
         let common = [a, b, y].iter().all(|[scale, _]| far(*scale)) && whole(a[1]).and(whole(b[1])).is_some();
+        let common = common && is_byte::<A>() && is_byte::<B>();
         Ends::new(whole(y[1])?, [whole(low)?, whole(high)?]).filter(|_| common)
     }
 }

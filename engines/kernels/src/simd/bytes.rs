@@ -43,7 +43,7 @@ impl Ends {
 
 /// An instruction set as what makes bytes sees it.
 pub trait Bytes: Isa {
-    /// Bytes of either kind less `zero`.
+    /// Bytes of either kind less `zero`; elements of other types give anything.
     fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> Self::V;
     /// Whole numbers with `more` added, which wraps around, rounded to single precision.
     fn of_words(self, p: &[i32; 16], more: i32) -> Self::V;

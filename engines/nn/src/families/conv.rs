@@ -11,7 +11,7 @@ use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, pack_row_filter};
+use ge_kernels::conv::{AtHand, Conv, ConvSpec, FilterForm, change_filters, pack_row_filter};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -56,15 +56,13 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         let (spec, bias) = sizes(&given)?;
         let follows = fused::Follows { bias, residual, act };
         if sig.input(1)?.rank() == row_conv::RANK {
-            return row_conv::build(sig, &spec, follows, 0);
+            return row_conv::build(sig, &spec, follows);
         }
         if sig.input(1)?.rank() == AT_HAND {
-            let own = given.input(1)?.count();
-            return match FilterForm::cheaper_at_hand(&spec).map_err(|e| e.to_string())? {
-                FilterForm::Rows => row_conv::build(sig, &spec, follows, own),
-                _ => {
-                    sig.kind_in(1, &[Kind::F32])?;
-                    let conv = Conv::new(&spec).map_err(|e| e.to_string())?.in_singles();
+            sig.kind_in(1, &[Kind::F32])?;
+            return match AtHand::cheaper(&spec).map_err(|e| e.to_string())? {
+                AtHand::Rows(plan) => row_conv::planned(sig, &spec, plan, follows, given.input(1)?.count()),
+                AtHand::Given(conv) => {
                     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }))
                 }
             };
@@ -108,10 +106,7 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
 /// What kernels read in the place of a constant filter `w` of a convolution in single precision, and
 /// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
-    let (spec, _) = sizes(sig).ok()?;
-    if sig.plain(0).is_err() || sig.plain(1).is_err() || cube::is_grouped(sig) {
-        return None;
-    }
+    let spec = plain_sizes(sig)?;
     match FilterForm::cheapest(&spec).ok()? {
         FilterForm::Given => None,
         FilterForm::Changed => {
@@ -131,14 +126,19 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
 /// size: the filter, and behind it the same packed for few places. None where these sizes are not few
 /// places, or the filter is large.
 pub fn at_hand(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
-    let (spec, _) = sizes(sig).ok()?;
-    let plain = sig.plain(0).is_ok() && sig.plain(1).is_ok() && !cube::is_grouped(sig);
-    if !plain || w.len() > MOST_AT_HAND || FilterForm::cheaper_at_hand(&spec).ok()? != FilterForm::Rows {
+    let spec = plain_sizes(sig)?;
+    if w.len() > MOST_AT_HAND || !matches!(AtHand::cheaper(&spec), Ok(AtHand::Rows(_))) {
         return None;
     }
     let all = [w, &pack_row_filter(&spec, w)?].concat();
     let dims = vec![1, all.len() as u64];
     Some((all, dims))
+}
+
+/// Sizes of a convolution whose input and filter come in plain layouts.
+fn plain_sizes(sig: &Sig) -> Option<ConvSpec> {
+    let plain = sig.plain(0).is_ok() && sig.plain(1).is_ok() && !cube::is_grouped(sig);
+    sizes(sig).ok().filter(|_| plain).map(|(spec, _)| spec)
 }
 
 /// Sizes of a convolution in plain layouts, and whether it has a bias.

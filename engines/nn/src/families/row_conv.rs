@@ -28,12 +28,21 @@ struct Rows {
     from: usize,
 }
 
-/// The kernel of a convolution of these sizes, whose packed filter begins at `from` of the filter's
-/// numbers.
+/// The kernel of a convolution of these sizes, whose packed filter is all of the filter.
 ///
 /// # Errors
 /// Types or sizes that it does not take, in words.
-pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows, from: usize) -> Answer<Box<dyn Kernel>> {
+pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
+    let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
+    let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
+    planned(sig, spec, plan, follows, 0)
+}
+
+/// The kernel of a plan, whose packed filter begins at `from` of the filter's numbers.
+///
+/// # Errors
+/// As [`build`].
+pub fn planned(sig: &Sig, spec: &ConvSpec, plan: RowConv, follows: Follows, from: usize) -> Answer<Box<dyn Kernel>> {
     for i in 0..sig.inputs.len() {
         if sig.opt_input(i).is_some() {
             sig.kind_in(i, &[Kind::F32])?;
@@ -43,8 +52,6 @@ pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows, from: usize) -> Answe
     if y.kind != Some(Kind::F32) {
         return Err(format!("output 0 is {}, of a packed filter it is f32", y.dtype));
     }
-    let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
-    let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
     let (own, want) = (sig.input(1)?, panels(spec));
     let packed: usize = want.iter().product();
     if own.count().checked_sub(from) != Some(packed) || (from == 0 && own.shape != want) {
