@@ -42,7 +42,7 @@ impl FilterForm {
 #[derive(Clone, Debug)]
 pub enum AtHand {
     /// As it comes.
-    Given(Conv),
+    Given(Box<Conv>),
     /// Packed, for places as rows.
     Rows(RowConv),
 }
@@ -54,7 +54,7 @@ impl AtHand {
     /// As [`FilterForm::cheapest`].
     pub fn cheaper(s: &ConvSpec) -> Result<AtHand, ConvError> {
         let given = Conv::new(s)?.in_singles();
-        Ok(cheaper_rows(s, given.cycles())?.map_or(AtHand::Given(given), AtHand::Rows))
+        Ok(cheaper_rows(s, given.cycles())?.map_or_else(|| AtHand::Given(Box::new(given)), AtHand::Rows))
     }
 }
 

@@ -63,6 +63,7 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             return match AtHand::cheaper(&spec).map_err(|e| e.to_string())? {
                 AtHand::Rows(plan) => row_conv::planned(sig, &spec, plan, follows, given.input(1)?.count()),
                 AtHand::Given(conv) => {
+                    let conv = *conv;
                     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }))
                 }
             };
