@@ -8,6 +8,7 @@ use crate::ports::Output;
 use crate::variables::Held;
 use ge_plugin_api::device::{Allocation, AllocationKind, Base, RunReport, TaskProfile};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// How a run is made.
@@ -61,21 +62,8 @@ pub(crate) enum Arg<'a> {
 /// Inputs by number in memory that the run may write to.
 pub(crate) type Own = Vec<(usize, HostTensor)>;
 
-/// Feature maps of one run.
-pub(crate) enum Maps {
-    /// One, which needs no memory to be told.
-    One(Base),
-    Many(Vec<Base>),
-}
-
-impl Maps {
-    pub(crate) fn all(&self) -> &[Base] {
-        match self {
-            Maps::One(map) => std::slice::from_ref(map),
-            Maps::Many(all) => all,
-        }
-    }
-}
+/// Feature maps of one run; most models have one, which needs no memory to be told.
+pub(crate) type Maps = SmallVec<[Base; 1]>;
 
 /// Alignment that zero copy needs.
 pub(crate) const ALIGN: usize = 64;
@@ -246,7 +234,7 @@ impl LoadedModel {
         let mut outputs = self.outputs(&mut own)?;
         let mut held = Held::take(&self.variables, &self.context)?;
         let maps = self.take_maps()?;
-        let mut bases = self.with_maps(maps.all());
+        let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
@@ -271,9 +259,7 @@ impl LoadedModel {
             held.give_back();
         }
         let captured = match &result {
-            Ok(_) if !self.captures.is_empty() => {
-                self.captures.collect(&self.compiled, &self.context, maps.all(), inputs)
-            }
+            Ok(_) if !self.captures.is_empty() => self.captures.collect(&self.compiled, &self.context, &maps, inputs),
             _ => Ok(Vec::new()),
         };
         self.give_maps(maps);
@@ -341,26 +327,22 @@ impl LoadedModel {
     /// A set of feature maps for one run: an idle one, or a new one.
     pub(crate) fn take_maps(&self) -> Result<Maps, RuntimeError> {
         if let Some(pool) = &self.maps {
-            let mut kinds = self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP);
-            if let (Some(a), None) = (kinds.next(), kinds.next()) {
-                return pool.take(a.memory, a.bytes).map(Maps::One);
-            }
-            let mut maps: Vec<Base> = Vec::new();
+            let mut maps = Maps::new();
             for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
                 match pool.take(a.memory, a.bytes) {
                     Ok(map) => maps.push(map),
                     Err(e) => {
-                        self.give_maps(Maps::Many(maps));
+                        self.give_maps(maps);
                         return Err(e);
                     }
                 }
             }
-            return Ok(Maps::Many(maps));
+            return Ok(maps);
         }
         if let Some(m) = self.idle.lock().unwrap_or_else(|e| e.into_inner()).pop() {
-            return Ok(Maps::Many(m));
+            return Ok(m);
         }
-        let mut maps: Vec<Base> = Vec::new();
+        let mut maps = Maps::new();
         for a in self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP) {
             let address = if a.bytes == 0 { Ok(0) } else { self.context.alloc(a.memory, a.bytes) };
             match address {
@@ -372,7 +354,7 @@ impl LoadedModel {
             }
         }
         match self.contexts.fill(&self.context, &self.with_maps(&maps)) {
-            Ok(()) => Ok(Maps::Many(maps)),
+            Ok(()) => Ok(maps),
             Err(e) => {
                 self.free_maps(&maps);
                 Err(e)
@@ -382,13 +364,12 @@ impl LoadedModel {
 
     /// Gives feature maps back behind a run.
     pub(crate) fn give_maps(&self, maps: Maps) {
-        match (&self.maps, maps) {
-            (Some(pool), maps) => {
+        match &self.maps {
+            Some(pool) => {
                 let kinds = self.allocations.iter().filter(|a| a.kind == AllocationKind::FEATURE_MAP);
-                kinds.zip(maps.all()).for_each(|(a, m)| pool.give(a.memory, *m));
+                kinds.zip(maps).for_each(|(a, m)| pool.give(a.memory, m));
             }
-            (None, Maps::Many(all)) => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(all),
-            (None, Maps::One(map)) => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(vec![map]),
+            None => self.idle.lock().unwrap_or_else(|e| e.into_inner()).push(maps),
         }
     }
 

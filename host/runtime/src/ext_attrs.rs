@@ -41,8 +41,7 @@ impl LoadedModel {
         }
         let maps = self.take_maps()?;
         let all = self.allocations.iter().enumerate().filter(|(_, a)| a.kind == AllocationKind::FEATURE_MAP);
-        let found =
-            all.zip(maps.all()).find(|((k, _), _)| *k == self.contexts.allocation as usize).map(|(_, b)| b.address);
+        let found = all.zip(&maps).find(|((k, _), _)| *k == self.contexts.allocation as usize).map(|(_, b)| b.address);
         self.give_maps(maps);
         Ok(found)
     }

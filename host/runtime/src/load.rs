@@ -3,6 +3,7 @@ use crate::again::Again;
 use crate::bind::bind;
 use crate::capture::Captures;
 use crate::error::RuntimeError;
+use crate::executor::Maps;
 use crate::map_pool::MapPool;
 use crate::numbering::{Counted, Numbering};
 use crate::place::Places;
@@ -36,7 +37,7 @@ pub struct LoadedModel {
     /// Where outputs come from, before memory is made.
     pub(crate) spare: Arc<Spare>,
     /// Feature maps that no run uses at the moment.
-    pub(crate) idle: Mutex<Vec<Vec<Base>>>,
+    pub(crate) idle: Mutex<Vec<Maps>>,
     pub(crate) captures: Captures,
     /// What tasks of nodes left for each other, and the tiling contexts.
     pub(crate) ext: ExtAttrs,

@@ -30,38 +30,21 @@ impl FilterForm {
         let plain = Conv::new(s)?;
         let few = changed_filters_len(s).is_some_and(|n| n <= MOST_AHEAD);
         let changed = few.then(|| plain.with_changed_filters()).flatten().filter(|(_, pays)| *pays);
-        let (form, cycles) = match changed {
-            Some((conv, _)) => (FilterForm::Changed, conv.cycles()),
-            None => (FilterForm::Given, plain.in_singles().cycles()),
+        let (form, conv) = match changed {
+            Some((conv, _)) => (FilterForm::Changed, conv),
+            None => (FilterForm::Given, plain.in_singles()),
         };
-        Ok(cheaper_rows(s, cycles)?.map_or(form, |_| FilterForm::Rows))
+        Ok(rows_instead(s, &conv)?.map_or(form, |_| FilterForm::Rows))
     }
 }
 
-/// The plan by the cheaper of the two forms that a filter for images of any size has at hand.
-#[derive(Clone, Debug)]
-pub enum AtHand {
-    /// As it comes.
-    Given(Box<Conv>),
-    /// Packed, for places as rows.
-    Rows(RowConv),
-}
-
-impl AtHand {
-    /// The plan for a convolution in single precision.
-    ///
-    /// # Errors
-    /// As [`FilterForm::cheapest`].
-    pub fn cheaper(s: &ConvSpec) -> Result<AtHand, ConvError> {
-        let given = Conv::new(s)?.in_singles();
-        Ok(cheaper_rows(s, given.cycles())?.map_or_else(|| AtHand::Given(Box::new(given)), AtHand::Rows))
-    }
-}
-
-/// The plan with places as rows, where it takes less than so many cycles: another layout has to be
-/// worth its while.
-fn cheaper_rows(s: &ConvSpec, cycles: usize) -> Result<Option<RowConv>, ConvError> {
-    Ok(RowConv::new(s)?.filter(|r| r.cost().saturating_add(r.cost() / 16) < cycles))
+/// The plan with places as rows, where it takes less than another: another layout has to be worth its
+/// while.
+///
+/// # Errors
+/// What is wrong with the sizes ([`ConvSpec::check`]).
+pub fn rows_instead(s: &ConvSpec, other: &Conv) -> Result<Option<RowConv>, ConvError> {
+    Ok(RowConv::new(s)?.filter(|r| r.cost().saturating_add(r.cost() / 16) < other.cycles()))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{AtHand, Conv, ConvSpec, FilterForm, change_filters, pack_row_filter};
+use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, pack_row_filter, rows_instead};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -60,12 +60,10 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
         if sig.input(1)?.rank() == AT_HAND {
             sig.kind_in(1, &[Kind::F32])?;
-            return match AtHand::cheaper(&spec).map_err(|e| e.to_string())? {
-                AtHand::Rows(plan) => row_conv::planned(sig, &spec, plan, follows, given.input(1)?.count()),
-                AtHand::Given(conv) => {
-                    let conv = *conv;
-                    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }))
-                }
+            let conv = Conv::new(&spec).map_err(|e| e.to_string())?.in_singles();
+            return match rows_instead(&spec, &conv).map_err(|e| e.to_string())? {
+                Some(plan) => row_conv::planned(sig, &spec, plan, follows, given.input(1)?.count()),
+                None => Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 })),
             };
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
@@ -128,9 +126,8 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
 /// places, or the filter is large.
 pub fn at_hand(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
-    if w.len() > MOST_AT_HAND || !matches!(AtHand::cheaper(&spec), Ok(AtHand::Rows(_))) {
-        return None;
-    }
+    let given = Conv::new(&spec).ok()?.in_singles();
+    rows_instead(&spec, &given).ok()?.filter(|_| w.len() <= MOST_AT_HAND)?;
     let all = [w, &pack_row_filter(&spec, w)?].concat();
     let dims = vec![1, all.len() as u64];
     Some((all, dims))
