@@ -3,7 +3,7 @@
 
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
-/// Windows over one or two axes, by rows.
+/// Windows by rows.
 mod rows;
 /// The largest elements of large windows.
 mod slide;
@@ -71,6 +71,11 @@ impl Pooling {
         if ceil && (n - 1) * stride >= size + pads[0] { n - 1 } else { n }
     }
 
+    /// Whether images and windows have no depth.
+    pub(crate) fn is_flat(&self) -> bool {
+        [self.input[0], self.kernel[0], self.output[0], self.pad_before[0] + 1] == [1; 4]
+    }
+
     /// Taps of one window along an axis that are inside the input.
     pub(crate) fn taps(&self, axis: usize, o: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.kernel[axis]).filter_map(move |k| {
@@ -112,57 +117,7 @@ impl Pooling {
         if let Some(size) = self.slides() {
             return self.run_slides(units, size, x, out);
         }
-        if self.is_by_rows() {
-            return self.run_rows(units, x, out);
-        }
-        let size_in: usize = self.input.iter().product();
-        let size_out: usize = self.output.iter().product();
-        let [depth, height, width] = self.output;
-        // Output columns whose windows lie wholly inside.
-        let (k, s, d, p) = (self.kernel[2], self.stride[2], self.dilation[2], self.pad_before[2]);
-        let first = p.div_ceil(s).min(width);
-        let reach = (k - 1) * d;
-        let last = (self.input[2] + p)
-            .checked_sub(reach + 1)
-            .map_or(0, |v| v / s + 1)
-            .clamp(first, width.max(first))
-            .min(width);
-        crate::scratch::with_scratch(width, |line| {
-            for plane in units.start..units.end.min(self.planes) {
-                let image = &x[plane * size_in..(plane + 1) * size_in];
-                for z in 0..depth {
-                    for y in 0..height {
-                        let start = if self.op == Pool::Max { f32::NEG_INFINITY } else { 0.0 };
-                        line.fill(start);
-                        for iz in self.taps(0, z) {
-                            for iy in self.taps(1, y) {
-                                let row = &image[(iz * self.input[1] + iy) * self.input[2]..][..self.input[2]];
-                                for o in (0..first).chain(last..width) {
-                                    for ix in self.taps(2, o) {
-                                        line[o] = join(self.op, line[o], row[ix].wide());
-                                    }
-                                }
-                                if first < last {
-                                    for t in 0..k {
-                                        inner(self.op, &row[first * s + t * d - p..], s, &mut line[first..last]);
-                                    }
-                                }
-                            }
-                        }
-                        if self.op != Pool::Max {
-                            let rows = self.divisor(0, z) * self.divisor(1, y);
-                            for (o, v) in line.iter_mut().enumerate() {
-                                *v /= (rows * self.divisor(2, o)) as f32;
-                            }
-                        }
-                        let to = out.part(plane * size_out + (z * height + y) * width, width);
-                        for (t, v) in to.iter_mut().zip(line.iter()) {
-                            *t = T::narrow(*v);
-                        }
-                    }
-                }
-            }
-        });
+        self.run_rows(units, x, out);
     }
 }
 
@@ -180,20 +135,6 @@ pub(crate) fn join(op: Pool, a: f32, b: f32) -> f32 {
     }
 }
 
-crate::multiversion! {
-    fn inner<T: PanelElem>(op: Pool, row: &[T], step: usize, line: &mut [f32]) {
-        if op == Pool::Max {
-            for (i, v) in line.iter_mut().enumerate() {
-                *v = join(Pool::Max, *v, row[i * step].wide());
-            }
-        } else {
-            for (i, v) in line.iter_mut().enumerate() {
-                *v += row[i * step].wide();
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,53 +146,51 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
         #[test]
         fn windows_agree_with_the_definition(
-            a in (1usize..9, 1usize..7, 1usize..4, 1usize..3, 0usize..4, 0usize..4), b in (1usize..40, 1usize..10, 1usize..4, 1usize..3, 0usize..5, 0usize..5),
+            a in (1usize..9, 1usize..7, 1usize..4, 1usize..3, 0usize..4, 0usize..4), b in (1usize..40, 1usize..10, 1usize..10, 1usize..3, 0usize..5, 0usize..5),
+            c in (1usize..6, 1usize..4, 1usize..3, 1usize..3, 0usize..3, 0usize..3), flat in any::<bool>(),
             ceil in any::<bool>(), kind in 0usize..3, by_one in any::<bool>(),
         ) {
             let (a, b) = if by_one { ((a.0, a.1, 1, 1, a.4, a.5), (b.0, b.1, 1, 1, b.4, b.5)) } else { (a, b) };
+            let c = if flat { (1, 1, 1, 1, 0, 0) } else { c };
             let mut p = Pooling {
-                op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes: 3, input: [1, a.0, b.0], output: [1; 3],
-                kernel: [1, a.1, b.1], stride: [1, a.2, b.2], dilation: [1, a.3, b.3],
-                pad_before: [0, a.4, b.4], pad_after: [0, a.5, b.5],
+                op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes: 3, input: [c.0, a.0, b.0], output: [1; 3],
+                kernel: [c.1, a.1, b.1], stride: [c.2, a.2, b.2], dilation: [c.3, a.3, b.3],
+                pad_before: [c.4, a.4, b.4], pad_after: [c.5, a.5, b.5],
             };
-            for d in 1..3 {
+            for d in 0..3 {
                 p.output[d] = Pooling::output_size(p.input[d], p.kernel[d], p.stride[d], p.dilation[d], [p.pad_before[d], p.pad_after[d]], ceil);
                 prop_assume!(p.output[d] > 0);
             }
-            let size = p.input[1] * p.input[2];
+            let size: usize = p.input.iter().product();
             let x: Vec<f32> = (0..3 * size).map(|i| (i as f32 * 1.3).sin()).collect();
-            let out = p.output[1] * p.output[2];
+            let out: usize = p.output.iter().product();
             let mut y = vec![f32::NAN; 3 * out];
             for blk in 0..2 {
                 p.run(block_range(3, blk, 2), &x, &mut Out::new(&mut y));
             }
-            for plane in 0..3 {
-                for oy in 0..p.output[1] {
-                    for ox in 0..p.output[2] {
-                        let (mut best, mut sum, mut inside, mut padded) = (f32::NEG_INFINITY, 0.0f64, 0, 0);
-                        for ky in 0..p.kernel[1] {
-                            for kx in 0..p.kernel[2] {
-                                let (iy, ix) = (oy * p.stride[1] + ky * p.dilation[1], ox * p.stride[2] + kx * p.dilation[2]);
-                                if iy < p.input[1] + p.pad_before[1] + p.pad_after[1] && ix < p.input[2] + p.pad_before[2] + p.pad_after[2] {
-                                    padded += 1;
-                                }
-                                if iy >= p.pad_before[1] && ix >= p.pad_before[2] && iy - p.pad_before[1] < p.input[1] && ix - p.pad_before[2] < p.input[2] {
-                                    let v = x[plane * size + (iy - p.pad_before[1]) * p.input[2] + ix - p.pad_before[2]];
-                                    best = best.max(v);
-                                    sum += f64::from(v);
-                                    inside += 1;
-                                }
-                            }
-                        }
-                        let got = f64::from(y[plane * out + oy * p.output[2] + ox]);
-                        let want = match p.op {
-                            Pool::Max => f64::from(best),
-                            Pool::Average => sum / f64::from(inside.max(1)),
-                            Pool::AverageWithPads => sum / f64::from(padded.max(1)),
-                        };
-                        prop_assert!((got - want).abs() < 1e-6 || got == want || (got.is_nan() && want.is_nan()), "{} for {}", got, want);
+            for (i, got) in y.into_iter().enumerate() {
+                let (plane, o) = (i / out, i % out);
+                let at = [o / p.output[2] / p.output[1], o / p.output[2] % p.output[1], o % p.output[2]];
+                let (mut best, mut sum, mut inside, mut padded) = (f32::NEG_INFINITY, 0.0f64, 0u32, 0u32);
+                for k in 0..p.kernel.iter().product::<usize>() {
+                    let tap = [k / p.kernel[2] / p.kernel[1], k / p.kernel[2] % p.kernel[1], k % p.kernel[2]];
+                    let place: [usize; 3] = std::array::from_fn(|d| at[d] * p.stride[d] + tap[d] * p.dilation[d]);
+                    padded += u32::from((0..3).all(|d| place[d] < p.input[d] + p.pad_before[d] + p.pad_after[d]));
+                    if (0..3).all(|d| (p.pad_before[d]..p.pad_before[d] + p.input[d]).contains(&place[d])) {
+                        let [z, y, column] = std::array::from_fn(|d| place[d] - p.pad_before[d]);
+                        let v = x[plane * size + (z * p.input[1] + y) * p.input[2] + column];
+                        best = best.max(v);
+                        sum += f64::from(v);
+                        inside += 1;
                     }
                 }
+                let want = match p.op {
+                    Pool::Max => f64::from(best),
+                    Pool::Average => sum / f64::from(inside.max(1)),
+                    Pool::AverageWithPads => sum / f64::from(padded.max(1)),
+                };
+                let got = f64::from(got);
+                prop_assert!((got - want).abs() < 1e-6 || got == want || (got.is_nan() && want.is_nan()), "{} for {}", got, want);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Windows over one or two spatial axes, by rows: what a window has of each column first, over the
-//! rows that it reaches, into a line with its border; then that of its columns, sixteen windows at
-//! a time. Every loop is over whole vectors. The lines of several rows are made before their windows
+//! Windows by rows: what a window has of each column first, over the rows that it reaches (of all
+//! its slices, where it has a depth), into a line with its border; then that of its columns, sixteen
+//! windows at a time. Every loop is over whole vectors. The lines of several rows are made before their windows
 //! are: a vector that is read at once across two that were just written waits for both.
 use super::{Pool, Pooling};
 use crate::reduce::{Join, Largest, Sum};
@@ -17,13 +17,11 @@ const LANES: usize = 16;
 /// there is more than one.
 const BAND: usize = 64;
 const MOST: usize = 1 << 12;
+/// Steps of windows up to which those between are computed too: sixteen at a time they cost less than
+/// numbers one by one.
+const STEP: usize = 8;
 
 impl Pooling {
-    /// Whether [`Pooling::run_rows`] does it.
-    pub(super) fn is_by_rows(&self) -> bool {
-        self.input[0] == 1 && self.kernel[0] == 1 && self.output[0] == 1
-    }
-
     /// Does the planes of `units`.
     pub(super) fn run_rows<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         match self.op {
@@ -33,36 +31,41 @@ impl Pooling {
     }
 
     fn planes<T: PanelElem, J: Join>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-        let ([_, rows, columns], [_, height, width]) = (self.input, self.output);
+        let ([depth, rows, columns], [deep, height, width]) = (self.input, self.output);
+        let (size, high) = (depth * rows * columns, deep * height);
         let vectors = width.next_multiple_of(LANES);
         // Columns that windows reach, those of windows beyond the last one too, and the vectors
         // that begin in the last place of each.
         let reach = vectors * self.stride[2] + (self.kernel[2] - 1) * self.dilation[2] + 2 * LANES;
         let line = (self.pad_before[2] + columns).max(reach);
         let band = (MOST / line).clamp(1, BAND);
-        with_scratch(band * (line + width) + vectors + height, |s| {
+        with_scratch(band * (line + width) + line + vectors + high, |s| {
             let (lines, s) = s.split_at_mut(band * line);
             let (results, s) = s.split_at_mut(band * width);
+            let (all, s) = s.split_at_mut(line);
             let (across, down) = s.split_at_mut(vectors);
             lines.fill(J::NONE);
             if self.op != Pool::Max {
                 across.fill(1.0);
                 across.iter_mut().take(width).enumerate().for_each(|(o, n)| *n = self.divisor(2, o) as f32);
-                down.iter_mut().enumerate().for_each(|(y, n)| *n = self.divisor(1, y) as f32);
+                let of = |r: usize| self.divisor(0, r / height) * self.divisor(1, r % height);
+                down.iter_mut().enumerate().for_each(|(r, n)| *n = of(r) as f32);
             }
+            let mut starts = Vec::new();
             for plane in units.start..units.end.min(self.planes) {
-                let image = &x[plane * rows * columns..][..rows * columns];
-                for y in (0..height).step_by(band) {
-                    let n = band.min(height - y);
+                let image = &x[plane * size..][..size];
+                for row in (0..high).step_by(band) {
+                    let n = band.min(high - row);
                     let lines = &mut lines[..n * line];
-                    dispatch(Down { how: PhantomData::<J>, pool: self, image, y, lines: &mut *lines, line });
-                    let counts = (self.op != Pool::Max).then_some((&down[y..y + n], &*across));
-                    let to = out.part((plane * height + y) * width, n * width);
+                    let (how, starts) = (PhantomData::<J>, &mut starts);
+                    dispatch(Down { how, pool: self, image, row, starts, lines: &mut *lines, line });
+                    let counts = (self.op != Pool::Max).then_some((&down[row..row + n], &*across));
+                    let to = out.part((plane * high + row) * width, n * width);
                     match T::singles_mut(to) {
-                        Some(to) => self.windows::<J>(lines, line, counts, to),
+                        Some(to) => self.windows::<J>(lines, line, counts, all, to),
                         None => {
                             let results = &mut results[..n * width];
-                            self.windows::<J>(lines, line, counts, results);
+                            self.windows::<J>(lines, line, counts, all, results);
                             round_to(results, to);
                         }
                     }
@@ -71,8 +74,15 @@ impl Pooling {
         });
     }
 
-    /// The windows of rows whose lines are made.
-    fn windows<J: Join>(&self, lines: &[f32], line: usize, counts: Option<Counts<'_>>, to: &mut [f32]) {
+    /// The windows of rows whose lines are made; `all` is working memory of a line.
+    fn windows<J: Join>(
+        &self,
+        lines: &[f32],
+        line: usize,
+        counts: Option<Counts<'_>>,
+        all: &mut [f32],
+        to: &mut [f32],
+    ) {
         macro_rules! by {
             ($of:expr) => {
                 dispatch(Across { how: PhantomData::<J>, of: $of, pool: self, lines, line, counts, to })
@@ -84,6 +94,7 @@ impl Pooling {
             (1, 1, 5) => by!(Beside::<5>),
             (2, 1, 2) => by!(Pairs::<2>),
             (2, 1, 3) => by!(Pairs::<3>),
+            (2..=STEP, ..) => dispatch(Between { how: PhantomData::<J>, pool: self, lines, line, counts, all, to }),
             _ => by!(Apart),
         }
     }
@@ -93,13 +104,15 @@ impl Pooling {
 /// window of a row.
 type Counts<'a> = (&'a [f32], &'a [f32]);
 
-/// Makes the lines of rows of windows from `y` on: what the windows of a row have of each column,
-/// between borders that hold nothing.
+/// Makes the lines of rows of windows from `row` on, counted over the depth: what the windows of a
+/// row have of each column, between borders that hold nothing.
 struct Down<'a, J, T> {
     how: PhantomData<J>,
     pool: &'a Pooling,
     image: &'a [T],
-    y: usize,
+    row: usize,
+    /// Where the rows of the input begin that a row of windows reaches; working memory.
+    starts: &'a mut Vec<usize>,
     lines: &'a mut [f32],
     /// Numbers of a line.
     line: usize,
@@ -110,39 +123,49 @@ impl<J: Join, T: PanelElem> Work for Down<'_, J, T> {
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let Down { pool: p, image, y, lines, line, .. } = self;
-        let (columns, left) = (p.input[2], p.pad_before[2]);
-        for (y, line) in (y..).zip(lines.chunks_exact_mut(line)) {
+        let Down { pool: p, image, row, starts, lines, line, .. } = self;
+        let ([_, rows, columns], left, height) = (p.input, p.pad_before[2], p.output[1]);
+        let flat = p.is_flat();
+        for (row, line) in (row..).zip(lines.chunks_exact_mut(line)) {
             let to = &mut line[left..left + columns];
-            let (first, n) = p.run_of_taps(y);
-            let rows = (&image[first * columns..], p.dilation[1] * columns);
+            let (first, n) = p.run_of_taps(row % height);
+            let (first, step) = (first * columns, p.dilation[1] * columns);
+            let start = |r: usize| first + r * step;
             match n {
-                0 => to.fill(J::NONE),
-                1 => columns_of::<I, J, T, 1>(isa, rows, to),
-                2 => columns_of::<I, J, T, 2>(isa, rows, to),
-                3 => columns_of::<I, J, T, 3>(isa, rows, to),
-                4 => columns_of::<I, J, T, 4>(isa, rows, to),
-                5 => columns_of::<I, J, T, 5>(isa, rows, to),
-                _ => {
-                    for at in (0..columns / LANES).map(|i| i * LANES).chain(last(columns)) {
-                        let mut v = isa.splat(J::NONE);
-                        for r in 0..n {
-                            let next = vector(isa, &rows.0[r * rows.1 + at..r * rows.1 + columns]);
-                            v = if r == 0 { next } else { J::join(isa, next, v) };
-                        }
-                        put(isa, v, &mut to[at..]);
-                    }
+                _ if !flat => {}
+                1 => columns_of::<I, J, T, 1>(isa, image, [first], to),
+                2 => columns_of::<I, J, T, 2>(isa, image, [first, start(1)], to),
+                3 => columns_of::<I, J, T, 3>(isa, image, [first, start(1), start(2)], to),
+                4 => columns_of::<I, J, T, 4>(isa, image, [first, start(1), start(2), start(3)], to),
+                5 => columns_of::<I, J, T, 5>(isa, image, [first, start(1), start(2), start(3), start(4)], to),
+                _ => {}
+            }
+            if flat && (1..=5).contains(&n) {
+                continue;
+            }
+            starts.clear();
+            for z in p.taps(0, row / height) {
+                starts.extend((0..n).map(|r| z * rows * columns + first + r * step));
+            }
+            let Some((one, more)) = starts.split_first() else {
+                to.fill(J::NONE);
+                continue;
+            };
+            for at in (0..columns / LANES).map(|i| i * LANES).chain(last(columns)) {
+                let mut v = vector(isa, &image[one + at..one + columns]);
+                for start in more {
+                    v = J::join(isa, vector(isa, &image[start + at..start + columns]), v);
                 }
+                put(isa, v, &mut to[at..]);
             }
         }
     }
 }
 
-/// What the columns of an image have in `N` rows, the first of which it begins with and which stand
-/// so far apart.
+/// What the columns of an image have in the `N` rows that begin there.
 #[inline(always)]
-fn columns_of<I: Isa, J: Join, T: PanelElem, const N: usize>(isa: I, rows: (&[T], usize), to: &mut [f32]) {
-    let rows: [&[T]; N] = std::array::from_fn(|r| &rows.0[r * rows.1..][..to.len()]);
+fn columns_of<I: Isa, J: Join, T: PanelElem, const N: usize>(isa: I, image: &[T], starts: [usize; N], to: &mut [f32]) {
+    let rows: [&[T]; N] = std::array::from_fn(|r| &image[starts[r]..][..to.len()]);
     let whole: [&[[T; LANES]]; N] = std::array::from_fn(|r| rows[r].as_chunks().0);
     for (i, to) in to.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
         let mut v = T::lanes(isa, &whole[0][i]);
@@ -189,6 +212,44 @@ impl<J: Join, W: Window> Work for Across<'_, J, W> {
             if let Some(at) = last(width) {
                 let v = of.of::<I, J>(isa, pool, line, at);
                 put(isa, mean(isa, v, counts, at), &mut to[at..]);
+            }
+        }
+    }
+}
+
+/// The same of windows that move by a few columns: windows at each column, of which every so many are
+/// taken.
+struct Between<'a, J> {
+    how: PhantomData<J>,
+    pool: &'a Pooling,
+    lines: &'a [f32],
+    /// Numbers of a line.
+    line: usize,
+    /// Of averages.
+    counts: Option<Counts<'a>>,
+    /// Room for the windows of a line.
+    all: &'a mut [f32],
+    to: &'a mut [f32],
+}
+
+impl<J: Join> Work for Between<'_, J> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Between { pool, lines, line, counts, all, to, .. } = self;
+        let (width, step) = (pool.output[2], pool.stride[2]);
+        // The last window that is taken, and with it those of its vector.
+        let seen = (width.max(1) - 1) * step + 1;
+        for (y, (line, to)) in lines.chunks_exact(line).zip(to.chunks_exact_mut(width.max(1))).enumerate() {
+            for (i, all) in all.as_chunks_mut::<LANES>().0[..seen.div_ceil(LANES)].iter_mut().enumerate() {
+                isa.store(Apart.beside::<I, J>(isa, pool, &line[i * LANES..]), all);
+            }
+            for (to, v) in to.iter_mut().zip(all.iter().step_by(step)) {
+                *to = *v;
+            }
+            if let Some((down, across)) = counts {
+                to.iter_mut().zip(across).for_each(|(to, n)| *to /= down[y] * n);
             }
         }
     }
@@ -249,18 +310,28 @@ struct Apart;
 impl Window for Apart {
     #[inline(always)]
     fn of<I: Isa, J: Join>(self, isa: I, p: &Pooling, line: &[f32], o: usize) -> I::V {
-        let (taps, stride, dilation) = (p.kernel[2], p.stride[2], p.dilation[2]);
-        let line = &line[o * stride..];
+        let (stride, line) = (p.stride[2], &line[o * p.stride[2]..]);
+        if stride == 1 {
+            return self.beside::<I, J>(isa, p, line);
+        }
         let mut v = isa.splat(J::NONE);
-        for t in 0..taps {
-            let line = &line[t * dilation..];
-            let next = if stride == 1 {
-                vector(isa, line)
-            } else {
-                let own: [f32; LANES] = std::array::from_fn(|i| line[i * stride]);
-                isa.load(&own)
-            };
+        for t in 0..p.kernel[2] {
+            let line = &line[t * p.dilation[2]..];
+            let own: [f32; LANES] = std::array::from_fn(|i| line[i * stride]);
+            let next = isa.load(&own);
             v = if t == 0 { next } else { J::join(isa, next, v) };
+        }
+        v
+    }
+}
+
+impl Apart {
+    /// Sixteen windows one column apart, from the first column of the line on.
+    #[inline(always)]
+    fn beside<I: Isa, J: Join>(self, isa: I, p: &Pooling, line: &[f32]) -> I::V {
+        let mut v = vector(isa, line);
+        for t in 1..p.kernel[2] {
+            v = J::join(isa, vector(isa, &line[t * p.dilation[2]..]), v);
         }
         v
     }

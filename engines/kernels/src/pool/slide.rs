@@ -16,14 +16,13 @@ impl Pooling {
     /// Height and width of a plane with its border, if [`Pooling::run_slides`] does it.
     pub(super) fn slides(&self) -> Option<(usize, usize)> {
         let steps = self.stride[1..] == [1, 1] && self.dilation[1..] == [1, 1];
-        let flat = self.input[0] == 1 && self.kernel[0] == 1 && self.output[0] == 1;
         let large = self.kernel[1].max(self.kernel[2]) >= LARGE;
         let high = self.output[1] + self.kernel[1] - 1;
         let wide = self.output[2] + self.kernel[2] - 1;
         // The output may leave off some of the border behind, never of what is before it.
         let fits = self.pad_before[1] < high && self.pad_before[2] < wide;
         let some = high.checked_mul(wide).is_some_and(|n| n <= MOST);
-        (self.op == Pool::Max && steps && flat && large && fits && some).then_some((high, wide))
+        (self.op == Pool::Max && steps && self.is_flat() && large && fits && some).then_some((high, wide))
     }
 
     /// Does the planes of `units`.
