@@ -1,6 +1,7 @@
-//! Maps of two tensors with broadcasting, comparisons, and the choice between two.
+//! Maps of two tensors with broadcasting, and comparisons.
 use crate::simd::isa::PanelElem;
-use crate::view::{Bool, Elem, Nest, Out};
+use crate::simd::power::pow;
+use crate::view::{Bool, Elem, Kind, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 use std::ops::Range;
 
@@ -84,18 +85,27 @@ pub fn float_map(op: Binary, a: f32, b: f32) -> f32 {
     }
 }
 
-/// Small whole powers by products, the rest in double precision.
+/// Small whole powers by products, a root by itself; all others as [`pow`] has them, which stands first
+/// so that loops over it have no branch.
 #[inline(always)]
-fn power(a: f32, b: f32) -> f32 {
-    if b == 2.0 {
-        a * a
-    } else if b == 3.0 {
-        (f64::from(a) * f64::from(a) * f64::from(a)) as f32
-    } else if b == 0.5 && a >= 0.0 && a.is_finite() {
-        a.sqrt()
-    } else {
-        f64::from(a).powf(f64::from(b)) as f32
-    }
+pub(super) fn power(a: f32, b: f32) -> f32 {
+    let r = pow(a, b);
+    let r = if b == 0.5 { root(a) } else { r };
+    let r = if b == 3.0 { cube(a) } else { r };
+    if b == 2.0 { a * a } else { r }
+}
+
+/// `a^3`, rounded once.
+#[inline(always)]
+pub(super) fn cube(a: f32) -> f32 {
+    (f64::from(a) * f64::from(a) * f64::from(a)) as f32
+}
+
+/// `a^0.5`: no zero of it is negative, and minus infinity gives infinity.
+#[inline(always)]
+pub(super) fn root(a: f32) -> f32 {
+    let r = (a + 0.0).sqrt();
+    if a == f32::NEG_INFINITY { f32::INFINITY } else { r }
 }
 
 macro_rules! float_arith {
@@ -136,6 +146,7 @@ macro_rules! int_arith {
 }
 int_arith!(i32, i64);
 
+/// A map of two runs, each of which moves by so many elements.
 macro_rules! runs {
     ($f:expr, $a:ident, $b:ident, $sa:ident, $sb:ident, $out:ident) => {{
         let f = $f;
@@ -196,11 +207,29 @@ crate::multiversion! {
     }
 }
 
+pub(super) use runs;
+
+/// Powers of one number, which tells how they are computed; whether they are of single precision.
+fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
+    let (a, b) = (cast_slice(as_bytes(a)), cast_slice(as_bytes(std::slice::from_ref(b))));
+    match (T::KIND, a, b, cast_slice_mut(as_bytes_mut(out))) {
+        (Kind::F32, Ok(a), Ok([b]), Ok(out)) => {
+            super::chain::with_number(Binary::Pow, a, *b, out);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output,
 /// with strides of zero and above.
 pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
+        if (op, sa, sb) == (Binary::Pow, 1, 0) && raise(&a[pa as usize..][..len], &b[pb as usize], out.part(at, len)) {
+            at += len;
+            return;
+        }
         run(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
         at += len;
     });
@@ -211,19 +240,6 @@ pub fn compare<T: Elem>(op: Compare, nest: &Nest<2>, range: Range<usize>, a: &[T
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
         run_compare(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
-        at += len;
-    });
-}
-
-/// `out = c ? a : b` for the elements of `range`; elements are moved, not computed with.
-pub fn select<T: Copy + Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T], b: &[T], out: &mut Out<'_, T>) {
-    let mut at = range.start;
-    nest.each_run_in(range, |[pc, pa, pb], len, [sc, sa, sb]| {
-        for (i, o) in out.part(at, len).iter_mut().enumerate() {
-            let i = i as isize;
-            let (a, b) = (a[(pa + i * sa) as usize], b[(pb + i * sb) as usize]);
-            *o = if c[(pc + i * sc) as usize].get() { a } else { b };
-        }
         at += len;
     });
 }
@@ -284,16 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_and_choices() {
+    fn comparisons() {
         let nest = Nest::new(&[3], [&Layout::contiguous(&[3]).unwrap(); 2]);
         let mut y = [Bool(0); 3];
         compare(Compare::GreaterEqual, &nest, 0..3, &[1.0, 2.0, f32::NAN], &[2.0, 2.0, 0.0], &mut Out::new(&mut y));
         assert_eq!(y, [Bool(0), Bool(1), Bool(0)]);
-        let l = Layout::contiguous(&[3]).unwrap();
-        let s = Layout::contiguous(&[1]).unwrap().broadcast_to(&[3]).unwrap();
-        let mut z = [0; 3];
-        select(&Nest::new(&[3], [&l, &l, &s]), 0..3, &y, &[1, 2, 3], &[9], &mut Out::new(&mut z));
-        assert_eq!(z, [9, 2, 9]);
     }
 
     #[test]
@@ -304,7 +315,7 @@ mod tests {
         assert_eq!(f32::map(Binary::Pow, f32::NEG_INFINITY, 0.5), f32::INFINITY);
         // A chain's are the same.
         let x = [-3.0, -0.0, 0.1, 1e30, 7.7e-30, f32::NEG_INFINITY, f32::NAN];
-        for y in [2.0, 3.0] {
+        for y in [2.0, 3.0, 0.5, 1.7, -1.0] {
             let mut out = [0.0; 7];
             super::super::chain::with_number(Binary::Pow, &x, y, &mut out);
             let bits = |v: [f32; 7]| v.map(|v| if v.is_nan() { 0 } else { v.to_bits() });

@@ -1,5 +1,6 @@
 //! Chains of element-wise steps over short blocks in single precision, which stay in the cache
 //! between steps.
+use super::binary::{cube, power, root};
 use super::{Binary, Unary, unary};
 use crate::view::{Elem, Out};
 
@@ -38,7 +39,7 @@ macro_rules! by_operator {
             Binary::Div => $each!(|x, y| x / y),
             Binary::Max => $each!(|x, y| if x > y || x.is_nan() { x } else { y }),
             Binary::Min => $each!(|x, y| if x < y || x.is_nan() { x } else { y }),
-            Binary::Pow => $each!(|x, y| x.powf(y)),
+            Binary::Pow => $each!(|x, y| power(x, y)),
             Binary::SquaredDifference => $each!(|x, y| (x - y) * (x - y)),
             Binary::PRelu => $each!(|x, y| if x > 0.0 { x } else { x * y }),
         }
@@ -60,14 +61,14 @@ crate::multiversion! {
 }
 crate::multiversion! {
     pub(super) fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
-        // Small whole powers by products, as `power` has them.
-        if op == Binary::Pow && number == 2.0 {
-            out.iter_mut().zip(a).for_each(|(o, x)| *o = x * x);
-            return;
-        }
-        if op == Binary::Pow && number == 3.0 {
-            out.iter_mut().zip(a).for_each(|(o, x)| *o = (f64::from(*x) * f64::from(*x) * f64::from(*x)) as f32);
-            return;
+        if op == Binary::Pow {
+            // What `power` takes apart is told by the number once.
+            match number {
+                2.0 => return out.iter_mut().zip(a).for_each(|(o, x)| *o = x * x),
+                3.0 => return out.iter_mut().zip(a).for_each(|(o, x)| *o = cube(*x)),
+                0.5 => return out.iter_mut().zip(a).for_each(|(o, x)| *o = root(*x)),
+                _ => {}
+            }
         }
         macro_rules! each {
             (|$x:ident, $y:ident| $e:expr) => {

@@ -7,6 +7,8 @@
 pub mod unary;
 /// Maps of two tensors.
 pub mod binary;
+/// Truth values, and choices by them.
+pub mod truth;
 /// Chains of steps.
 pub mod chain;
 /// Steps over rows, and reductions of rows.
@@ -14,8 +16,9 @@ pub mod cluster;
 /// What clusters do beside single precision.
 pub mod lanes;
 
-pub use binary::{Binary, Compare, binary, compare, float_map, select};
+pub use binary::{Binary, Compare, binary, compare, float_map};
 pub use chain::{Chain, ChainStep, Source};
 pub use cluster::{Cluster, ClusterStep};
 pub use lanes::Convert;
+pub use truth::{Join, join, select};
 pub use unary::{Unary, unary};

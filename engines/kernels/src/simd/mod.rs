@@ -15,6 +15,8 @@ pub mod math;
 pub mod angle;
 /// Hyperbolic functions and their inverses, branch-free.
 pub mod hyperbolic;
+/// Powers.
+pub mod power;
 #[cfg(test)]
 mod errors;
 /// Numbers that become bytes.

@@ -3,18 +3,12 @@
 use super::elementwise::{broadcast, same_shape};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::elementwise::{Join, join};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::{Bool, Kind, Nest};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
-
-#[derive(Clone, Copy)]
-enum Join {
-    And,
-    Or,
-    Xor,
-}
 
 struct Pair {
     join: Join,
@@ -51,21 +45,8 @@ impl Kernel for Pair {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let (a, b) = (io.input::<Bool>(0)?, io.input::<Bool>(1)?);
-        let part = chunk(&units, self.nest.len());
         io.output::<Bool, ()>(0, |out| {
-            let mut at = part.start;
-            self.nest.each_run_in(part, |[pa, pb], len, [sa, sb]| {
-                for (i, y) in out.part(at, len).iter_mut().enumerate() {
-                    let i = i as isize;
-                    let (a, b) = (a[(pa + i * sa) as usize].get(), b[(pb + i * sb) as usize].get());
-                    *y = Bool::from(match self.join {
-                        Join::And => a && b,
-                        Join::Or => a || b,
-                        Join::Xor => a != b,
-                    });
-                }
-                at += len;
-            });
+            join(self.join, &self.nest, chunk(&units, self.nest.len()), a, b, out);
             Ok(())
         })
     }
