@@ -2,6 +2,7 @@
 //! results are the lanes of a vector. The additions of each are those of
 //! [`sum_by`](crate::simd::fold::sum_by), in the same order.
 use super::{Reduce, Reduction, fold};
+use crate::simd::fold::larger;
 use crate::simd::isa::{Isa, dispatch};
 use crate::simd::math;
 use crate::view::Out;
@@ -10,6 +11,10 @@ use std::ops::Range;
 
 /// Lanes are columns.
 mod columns;
+/// Rows of a few numbers.
+mod few;
+/// Logarithms of sums of powers.
+mod log_sum_exp;
 /// Lanes are rows.
 mod rows;
 
@@ -58,10 +63,16 @@ impl Reduce {
 
     /// Does many rows at a time; whether these are such.
     fn run_rows(self, count: usize, x: &[f32], to: &mut [f32]) -> bool {
-        if self == Reduce::LogSumExp || count == 0 || count > LONG && !self.in_line() {
+        if count == 0 || count > LONG && !self.in_line() {
             return false;
         }
-        if self == Reduce::Prod {
+        if self == Reduce::LogSumExp {
+            log_sum_exp::rows(count, x, to);
+            return true;
+        }
+        if few::takes(count) && self != Reduce::Prod {
+            by_join!(self, J => dispatch(few::Few { how: PhantomData::<J>, x, count, to: &mut *to }));
+        } else if self == Reduce::Prod {
             dispatch(rows::Products { x, count, to: &mut *to });
         } else {
             by_join!(self, J => dispatch(rows::Rows { how: PhantomData::<J>, x, count, to: &mut *to }));
@@ -75,7 +86,7 @@ impl Reduction {
     /// Does the units where they are of rows or of columns; whether they are.
     pub(super) fn run_many(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
         let count = self.count;
-        if self.op == Reduce::LogSumExp || units.is_empty() || count == 0 {
+        if units.is_empty() || count == 0 {
             return false;
         }
         if self.rows {
@@ -84,7 +95,33 @@ impl Reduction {
                 return true;
             }
         }
+        if self.op == Reduce::LogSumExp {
+            return self.run_gathered(units, x, out);
+        }
         by_join!(self.op, J => self.run_columns::<J>(units, x, out))
+    }
+
+    /// Logarithms of sums of powers of what does not stand in rows: gathered to rows, some at a time.
+    fn run_gathered(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+        let count = self.count;
+        if count > LONG {
+            return false;
+        }
+        let group = (log_sum_exp::GROUP / count).max(1);
+        crate::scratch::with_scratch(group * count, |lines| {
+            for first in (units.start..units.end).step_by(group) {
+                let some = first..(first + group).min(units.end);
+                let lines = &mut lines[..some.len() * count];
+                let mut to = lines.chunks_exact_mut(count);
+                self.each_line(some.clone(), |base| {
+                    if let Some(line) = to.next() {
+                        self.gather(base, x, line);
+                    }
+                });
+                self.op.run_rows(count, lines, out.part(first, some.len()));
+            }
+        });
+        true
     }
 
     fn run_columns<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
@@ -125,6 +162,16 @@ impl Reduction {
 pub(crate) trait Join: Copy {
     /// What a result begins with.
     const NONE: f32;
+    /// As [`Join::term`], of one number.
+    #[inline(always)]
+    fn one(v: f32) -> f32 {
+        v
+    }
+    /// As [`Join::join`], of two numbers.
+    #[inline(always)]
+    fn two(a: f32, b: f32) -> f32 {
+        a + b
+    }
     /// What is joined for an element.
     #[inline(always)]
     fn term<I: Isa>(isa: I, v: I::V) -> I::V {
@@ -166,6 +213,10 @@ impl Join for Squares {
     fn term<I: Isa>(isa: I, v: I::V) -> I::V {
         isa.mul(v, v)
     }
+    #[inline(always)]
+    fn one(v: f32) -> f32 {
+        v * v
+    }
 }
 impl Join for Magnitudes {
     const NONE: f32 = 0.0;
@@ -173,12 +224,20 @@ impl Join for Magnitudes {
     fn term<I: Isa>(isa: I, v: I::V) -> I::V {
         isa.larger(v, isa.mul(v, isa.splat(-1.0)))
     }
+    #[inline(always)]
+    fn one(v: f32) -> f32 {
+        v.abs()
+    }
 }
 impl Join for Largest {
     const NONE: f32 = f32::NEG_INFINITY;
     #[inline(always)]
     fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
         isa.larger(a, b)
+    }
+    #[inline(always)]
+    fn two(a: f32, b: f32) -> f32 {
+        larger(a, b)
     }
 }
 impl Join for Smallest {
@@ -191,12 +250,24 @@ impl Join for Smallest {
     fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
         isa.larger(a, b)
     }
+    #[inline(always)]
+    fn one(v: f32) -> f32 {
+        -v
+    }
+    #[inline(always)]
+    fn two(a: f32, b: f32) -> f32 {
+        larger(a, b)
+    }
 }
 impl Join for Product {
     const NONE: f32 = 1.0;
     #[inline(always)]
     fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
         isa.mul(a, b)
+    }
+    #[inline(always)]
+    fn two(a: f32, b: f32) -> f32 {
+        a * b
     }
 }
 
@@ -206,9 +277,17 @@ impl Reduce {
         match self {
             Reduce::Mean => v.iter_mut().for_each(|v| *v /= count as f32),
             Reduce::L2 => v.iter_mut().for_each(|v| *v = v.sqrt()),
-            Reduce::LogSum => v.iter_mut().for_each(|v| *v = math::ln(*v)),
+            Reduce::LogSum => logarithms(v),
             Reduce::Min => v.iter_mut().for_each(|v| *v = -*v),
             _ => {}
+        }
+    }
+}
+
+crate::multiversion! {
+    fn logarithms(v: &mut [f32]) {
+        for v in v {
+            *v = math::ln(*v);
         }
     }
 }

@@ -103,25 +103,33 @@ impl Reduction {
         // reduced elements.
         crate::scratch::with_scratch(self.count, |line| {
             let mut at = units.start;
-            self.kept.each_run_in(units, |[p], len, [step]| {
-                for i in 0..len as isize {
-                    let base = p + i * step;
-                    let mut n = 0;
-                    self.reduced.each_run(|[q], len, [s]| {
-                        if s == 1 {
-                            let from = (base + q) as usize;
-                            widen(&x[from..from + len], &mut line[n..n + len]);
-                        } else {
-                            for (k, v) in line[n..n + len].iter_mut().enumerate() {
-                                *v = x[(base + q + k as isize * s) as usize].wide();
-                            }
-                        }
-                        n += len;
-                    });
-                    out.part(at, 1)[0] = T::narrow(fold(self.op, line));
-                    at += 1;
-                }
+            self.each_line(units, |base| {
+                self.gather(base, x, line);
+                out.part(at, 1)[0] = T::narrow(fold(self.op, line));
+                at += 1;
             });
+        });
+    }
+
+    /// Calls `f` for each of the output elements of `units`, with the place from which its elements
+    /// are counted.
+    fn each_line(&self, units: Range<usize>, mut f: impl FnMut(isize)) {
+        self.kept.each_run_in(units, |[p], len, [step]| (0..len as isize).for_each(|i| f(p + i * step)));
+    }
+
+    /// The elements of one output element, one behind the other.
+    fn gather<T: PanelElem>(&self, base: isize, x: &[T], line: &mut [f32]) {
+        let mut n = 0;
+        self.reduced.each_run(|[q], len, [s]| {
+            if s == 1 {
+                let from = (base + q) as usize;
+                widen(&x[from..from + len], &mut line[n..n + len]);
+            } else {
+                for (k, v) in line[n..n + len].iter_mut().enumerate() {
+                    *v = x[(base + q + k as isize * s) as usize].wide();
+                }
+            }
+            n += len;
         });
     }
 }

@@ -70,7 +70,7 @@ fn most_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 
 /// The larger of two numbers, NaN if one of them is.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
+pub(crate) fn larger(a: f32, b: f32) -> f32 {
     if b <= a || a.is_nan() { a } else { b }
 }
 
