@@ -93,7 +93,11 @@ impl<T: PanelElem> Work for Columns<'_, T> {
         let [a, b, c, d] = sums;
         let mut sum = [0.0; WIDE];
         isa.store(isa.add(isa.add(a, c), isa.add(b, d)), &mut sum);
-        let by = isa.load(&sum.map(|s| if log { -math::ln(s) } else { 1.0 / s }));
+        // A loop: what a closure computes is not compiled for the instruction set.
+        for sum in &mut sum {
+            *sum = if log { -math::ln(*sum) } else { 1.0 / *sum };
+        }
+        let by = isa.load(&sum);
         for v in line.iter_mut() {
             let now = isa.load(v);
             isa.store(if log { isa.add(isa.add(now, less), by) } else { isa.mul(now, by) }, v);

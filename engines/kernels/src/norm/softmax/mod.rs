@@ -11,6 +11,8 @@ mod columns;
 mod masked;
 /// Lanes are numbers of a row.
 mod rows;
+/// Lanes are rows.
+mod turned;
 
 pub use masked::MaskedSoftmax;
 

@@ -1,6 +1,7 @@
 //! Rows that stand one behind the other, up to sixteen at a time: maxima and sums of a group are
 //! folded together, as lanes of one vector. The sum of a row runs in sixty-four lanes, in the order
 //! of [`sum_by`](crate::simd::fold::sum_by).
+use super::turned;
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
@@ -15,10 +16,16 @@ const GROUP: usize = 8192;
 /// The softmax of rows of `len` numbers, or its logarithm: from `x`, or from where the results
 /// go.
 pub(super) fn run(x: Option<&[f32]>, y: &mut [f32], len: usize, log: bool) {
+    if turned::takes(len) {
+        return turned::run(x, y, len, log);
+    }
     let rows = (GROUP / len).clamp(1, WIDE);
     for (k, y) in y.chunks_mut(rows * len).enumerate() {
         let x = x.map(|x| &x[k * rows * len..][..y.len()]);
-        dispatch(Group { x, y, len, log });
+        match x {
+            Some(x) if log => dispatch(Logarithms { x, y, len }),
+            _ => dispatch(Group { x, y, len, log }),
+        }
     }
 }
 
@@ -27,6 +34,13 @@ struct Group<'a> {
     y: &'a mut [f32],
     len: usize,
     log: bool,
+}
+
+/// Logarithms, which need no powers, in memory that holds nothing yet.
+struct Logarithms<'a> {
+    x: &'a [f32],
+    y: &'a mut [f32],
+    len: usize,
 }
 
 /// The numbers behind the last sixteen of a row, minus infinity in lanes that have none.
@@ -58,19 +72,39 @@ fn most_of<I: Isa>(isa: I, x: &[f32]) -> I::V {
     isa.at_least(isa.at_least(most[0], most[1]), isa.at_least(most[2], most[3]))
 }
 
-/// `sum + e^(x + less)`, of `x` or of what stands in `y`; the power goes to `y`, if `keep`.
+/// The sum of `e^(x + less)` over a row, in sixteen lanes.
 #[inline(always)]
-fn term<I: Isa>(isa: I, x: Option<&[f32; WIDE]>, y: &mut [f32; WIDE], less: I::V, keep: bool, sum: I::V) -> I::V {
-    let e = exp_below(isa, isa.add(isa.load(x.unwrap_or(y)), less));
-    if keep {
-        isa.store(e, y);
+fn sum_of_powers<I: Isa>(isa: I, x: &[f32], less: f32) -> I::V {
+    let less = isa.splat(less);
+    let mut sums = [isa.splat(0.0); SUMS];
+    let (whole, rest) = x.as_chunks::<WIDE>();
+    let (four, single) = whole.as_chunks::<SUMS>();
+    for x in four {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum = isa.add(*sum, exp_below(isa, isa.add(isa.load(x), less)));
+        }
     }
+    for (sum, x) in sums.iter_mut().zip(single) {
+        *sum = isa.add(*sum, exp_below(isa, isa.add(isa.load(x), less)));
+    }
+    if !rest.is_empty() {
+        let sum = &mut sums[single.len()];
+        *sum = isa.add(*sum, exp_below(isa, isa.add(last(isa, rest).0, less)));
+    }
+    isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
+}
+
+/// `sum + e^(x + less)`, of `x` or of what stands in `y`; the power goes to `y`.
+#[inline(always)]
+fn term<I: Isa>(isa: I, x: Option<&[f32; WIDE]>, y: &mut [f32; WIDE], less: I::V, sum: I::V) -> I::V {
+    let e = exp_below(isa, isa.add(isa.load(x.unwrap_or(y)), less));
+    isa.store(e, y);
     isa.add(sum, e)
 }
 
-/// The sum of `e^(x + less)` over a row, in sixteen lanes; the terms go to `y`, if `keep`.
+/// The same sum of `x` or of what stands in `y`; the powers go to `y`.
 #[inline(always)]
-fn exps<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32, keep: bool) -> I::V {
+fn powers<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) -> I::V {
     let less = isa.splat(less);
     let mut sums = [isa.splat(0.0); SUMS];
     let from = x.map(|x| x.as_chunks::<WIDE>());
@@ -80,21 +114,19 @@ fn exps<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32, keep: bool)
     let x_of = |k: usize| from.map(|(x, _)| &x[k]);
     for (b, y) in four.iter_mut().enumerate() {
         for i in 0..SUMS {
-            sums[i] = term(isa, x_of(b * SUMS + i), &mut y[i], less, keep, sums[i]);
+            sums[i] = term(isa, x_of(b * SUMS + i), &mut y[i], less, sums[i]);
         }
     }
     let first = count - single.len();
     for (i, y) in single.iter_mut().enumerate() {
-        sums[i] = term(isa, x_of(first + i), y, less, keep, sums[i]);
+        sums[i] = term(isa, x_of(first + i), y, less, sums[i]);
     }
     if !rest.is_empty() {
         let (x, m) = last(isa, from.map_or(&*rest, |(_, x)| x));
         let e = exp_below(isa, isa.add(x, less));
         sums[count % SUMS] = isa.add(sums[count % SUMS], e);
-        if keep {
-            // SAFETY: the lanes are as many as there are numbers.
-            unsafe { isa.store_some(e, rest.as_mut_ptr(), m) };
-        }
+        // SAFETY: the lanes are as many as there are numbers.
+        unsafe { isa.store_some(e, rest.as_mut_ptr(), m) };
     }
     isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
 }
@@ -114,21 +146,29 @@ fn scale<I: Isa>(isa: I, y: &mut [f32], by: f32) {
     }
 }
 
+/// The maxima of up to sixteen rows.
+#[inline(always)]
+fn most_of_rows<I: Isa>(isa: I, x: &[f32], len: usize) -> [f32; WIDE] {
+    let mut lanes = [isa.splat(f32::NEG_INFINITY); WIDE];
+    for (x, lanes) in x.chunks_exact(len).zip(&mut lanes) {
+        *lanes = most_of(isa, x);
+    }
+    fold_rows(isa, lanes, |a, b| isa.at_least(a, b))
+}
+
 impl Work for Group<'_> {
     type Out = ();
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Group { x, y, len, log } = self;
-        let mut lanes = [isa.splat(f32::NEG_INFINITY); WIDE];
-        for (x, lanes) in x.unwrap_or(y).chunks_exact(len).zip(&mut lanes) {
-            *lanes = most_of(isa, x);
-        }
-        let most = fold_rows(isa, lanes, |a, b| isa.at_least(a, b));
-
+        let most = most_of_rows(isa, x.unwrap_or(y), len);
         let mut lanes = [isa.splat(0.0); WIDE];
         for (r, y) in y.chunks_exact_mut(len).enumerate() {
-            lanes[r] = exps(isa, x.map(|x| &x[r * len..][..len]), y, -most[r], !log);
+            lanes[r] = match log {
+                true => sum_of_powers(isa, y, -most[r]),
+                false => powers(isa, x.map(|x| &x[r * len..][..len]), y, -most[r]),
+            };
         }
         let sums = fold_rows(isa, lanes, |a, b| isa.add(a, b));
 
@@ -138,11 +178,35 @@ impl Work for Group<'_> {
                 continue;
             }
             // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
-            if let Some(x) = x {
-                y.copy_from_slice(&x[r * len..][..len]);
-            }
             let log = math::ln(sums[r]);
-            y.iter_mut().for_each(|y| *y = (*y - most[r]) - log);
+            for y in y {
+                *y = (*y - most[r]) - log;
+            }
+        }
+    }
+}
+
+impl Work for Logarithms<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Logarithms { x, y, len } = self;
+        let most = most_of_rows(isa, x, len);
+        let mut lanes = [isa.splat(0.0); WIDE];
+        for ((x, lanes), most) in x.chunks_exact(len).zip(&mut lanes).zip(most) {
+            *lanes = sum_of_powers(isa, x, -most);
+        }
+        let mut logs = fold_rows(isa, lanes, |a, b| isa.add(a, b));
+        // A loop: what a closure computes is not compiled for the instruction set.
+        for log in &mut logs {
+            *log = math::ln(*log);
+        }
+        for (r, (x, y)) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).enumerate() {
+            // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
+            for (y, x) in y.iter_mut().zip(x) {
+                *y = (*x - most[r]) - logs[r];
+            }
         }
     }
 }
