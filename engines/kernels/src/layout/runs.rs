@@ -6,6 +6,8 @@ use std::ops::Range;
 #[inline(always)]
 pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
     match size_of_val(from) {
+        4..=7 => ends::<4>(as_bytes(from), as_bytes_mut(to)),
+        8..=15 => ends::<8>(as_bytes(from), as_bytes_mut(to)),
         16..=31 => ends::<16>(as_bytes(from), as_bytes_mut(to)),
         32..=63 => ends::<32>(as_bytes(from), as_bytes_mut(to)),
         64..=128 => ends::<64>(as_bytes(from), as_bytes_mut(to)),
@@ -29,6 +31,13 @@ fn ends<const N: usize>(from: &[u8], to: &mut [u8]) {
 /// output has rows of `pitch`, of which this input fills `width` from `start`.
 pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, range: Range<usize>, x: &[T], out: &mut [T]) {
     if width == 0 {
+        return;
+    }
+    if width == 1 {
+        // The rows whose place is in the range.
+        let first = range.start.saturating_sub(start).div_ceil(pitch);
+        let to = out.iter_mut().skip(first * pitch + start - range.start).step_by(pitch);
+        to.zip(&x[first..]).for_each(|(to, v)| *to = *v);
         return;
     }
     for row in range.start / pitch..range.end.div_ceil(pitch) {
@@ -57,7 +66,9 @@ mod tests {
 
     #[test]
     fn joins_are_the_same_by_any_ranges() {
-        for (widths, rows) in [(vec![2, 3], 4), (vec![0, 40, 1], 3), (vec![100], 2), (vec![1, 0, 0, 7], 9)] {
+        for (widths, rows) in
+            [(vec![2, 3], 4), (vec![1, 1, 1], 5), (vec![0, 40, 1], 3), (vec![100], 2), (vec![1, 0, 0, 7], 9)]
+        {
             let pitch: usize = widths.iter().sum();
             let inputs: Vec<Vec<u16>> = widths.iter().map(|w| (0..rows * w).map(|i| i as u16 + 1).collect()).collect();
             let row = |r: usize| widths.iter().zip(&inputs).flat_map(move |(w, x)| x[r * w..(r + 1) * w].to_vec());

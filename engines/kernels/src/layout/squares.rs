@@ -103,11 +103,49 @@ crate::multiversion! {
                 for (r, own) in square.iter_mut().enumerate() {
                     own.copy_from_slice(&x[(i + r) * cols + j..][..SIDE]);
                 }
-                for (c, to) in to.chunks_exact_mut(rows).enumerate() {
-                    let column: [T; SIDE] = std::array::from_fn(|r| square[r][c]);
-                    to[i..i + SIDE].copy_from_slice(&column);
+                let square = turned(&square);
+                for (to, column) in to.chunks_exact_mut(rows).zip(&square) {
+                    to[i..i + SIDE].copy_from_slice(column);
                 }
             }
+        }
+    }
+}
+
+/// A square turned.
+#[inline(always)]
+fn turned<T: Elem>(square: &[[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<T>() == 1 {
+        let mut to = [[T::default(); SIDE]; SIDE];
+        turn_bytes(as_bytes(square.as_flattened()), as_bytes_mut(to.as_flattened_mut()));
+        return to;
+    }
+    std::array::from_fn(|c| std::array::from_fn(|r| square[r][c]))
+}
+
+/// A square of bytes turned: the rows of each half woven with those of the other, four times.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turn_bytes(from: &[u8], to: &mut [u8]) {
+    use std::arch::x86_64::*;
+    assert!(from.len() == SIDE * SIDE && to.len() == from.len());
+    // SAFETY: sixteen bytes each of the 256; x86-64 has these instructions always.
+    unsafe {
+        let mut v = [_mm_setzero_si128(); SIDE];
+        for (r, v) in v.iter_mut().enumerate() {
+            *v = _mm_loadu_si128(from.as_ptr().add(r * SIDE).cast());
+        }
+        for _ in 0..4 {
+            let mut woven = v;
+            for i in 0..SIDE / 2 {
+                woven[2 * i] = _mm_unpacklo_epi8(v[i], v[i + SIDE / 2]);
+                woven[2 * i + 1] = _mm_unpackhi_epi8(v[i], v[i + SIDE / 2]);
+            }
+            v = woven;
+        }
+        for (r, v) in v.into_iter().enumerate() {
+            _mm_storeu_si128(to.as_mut_ptr().add(r * SIDE).cast(), v);
         }
     }
 }
