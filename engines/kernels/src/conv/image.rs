@@ -94,8 +94,49 @@ impl Image {
     pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
         let short = self.pitch <= SHORT * 16 && self.step[2] <= 2 && self.inflate == [1; 3];
         match T::singles(x) {
+            Some(x) if self.is_beside() => self.planes_beside(x, channels, z, y, copy),
             Some(x) if short => dispatch(Short { image: self, x, channels, z, y, copy }),
             _ => fill(self, x, channels, z, y, copy),
+        }
+    }
+
+    /// Whether rows of the copy stand one behind the other as those of the input do.
+    fn is_beside(&self) -> bool {
+        self.step == [1; 3] && self.inflate == [1; 3] && self.pitch == self.spec.input[2]
+    }
+
+    /// The copy where its rows are as long as those of the input, one behind the other as they are: a
+    /// plane is the rows of the input moved by some columns, and what that brings over the ends of a
+    /// row is border.
+    fn planes_beside(&self, x: &[f32], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
+        let [depth, height, width] = self.spec.input;
+        let (size, rows) = (depth * height * width, self.rows_of(y));
+        let planes = self.planes(z, y);
+        for (c, x) in x.chunks_exact(size.max(1)).enumerate().take(channels) {
+            for plane in &planes {
+                let at = c * self.channel_len() + plane.at;
+                let to = &mut copy[at..at + rows * width];
+                let (above, rest) = to.split_at_mut(plane.first * width);
+                let (own, below) = rest.split_at_mut((plane.last - plane.first) * width);
+                above.fill(0.0);
+                below.fill(0.0);
+                if own.is_empty() {
+                    continue;
+                }
+                let moved = plane.column.unsigned_abs().min(width);
+                let from = plane.source(plane.first) * width;
+                let len = own.len();
+                if plane.column < 0 {
+                    // The first numbers may be before the input.
+                    let out = moved.saturating_sub(from);
+                    own[out..].copy_from_slice(&x[from + out - moved..from + len - moved]);
+                    own.chunks_exact_mut(width).for_each(|row| row[..moved].fill(0.0));
+                } else {
+                    let some = len.min(size - from - moved);
+                    own[..some].copy_from_slice(&x[from + moved..from + moved + some]);
+                    own.chunks_exact_mut(width).for_each(|row| row[width - moved..].fill(0.0));
+                }
+            }
         }
     }
 
@@ -111,6 +152,9 @@ impl Image {
     pub(crate) fn cost(&self, rows: usize) -> usize {
         let seen = rows + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
         let lines = self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len();
+        if self.is_beside() {
+            return lines.saturating_mul(60 + seen.saturating_mul(6 + self.pitch / 8));
+        }
         seen.saturating_mul(lines).saturating_mul(20 + 4 * self.pitch.div_ceil(16))
     }
 
@@ -385,7 +429,7 @@ mod tests {
         let sizes = [1, 2, 7, 8, 14, 15, 16, 17, 31, 32, 33, 56, 63, 64, 65, 112, 126, 128, 129];
         for (width, pad, (kernel, stride), apart) in
             sizes.iter().flat_map(|w| [0, 1, 3].map(|p| (*w, p))).flat_map(|(w, p)| {
-                let windows = [(1, 1), (3, 1), (3, 2), (5, 2), (7, 3)];
+                let windows = [(1, 1), (3, 1), (3, 2), (5, 2), (7, 3), (7, 1)];
                 windows.into_iter().flat_map(move |k| [false, true].map(|apart| (w, p, k, apart)))
             })
         {
