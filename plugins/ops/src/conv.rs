@@ -73,16 +73,20 @@ pub fn axis_out(mode: &str, n: Dim, k: i64, s: i64, d: i64, pad: (i64, i64), cei
     })
 }
 
+/// The shape of the filter. Laid out for a kernel it has one of those numbers of axes, and its sizes as
+/// original shape: one axis, three where it is packed, or two in both forms.
+fn filter<'c>(c: &'c InferCtx<'_>, rank: usize, laid: std::ops::RangeInclusive<usize>) -> Result<&'c Shape> {
+    let w = c.input(1)?;
+    if w.shape.rank().is_some_and(|r| laid.contains(&r)) && w.origin_shape().rank() == Some(rank) {
+        return Ok(w.origin_shape());
+    }
+    read::rank_in(c, 1, "filter", rank, rank)?;
+    Ok(&w.shape)
+}
+
 fn conv_shape(c: &InferCtx<'_>, rank: usize) -> Result<Shape> {
     read::rank_in(c, 0, "x", rank, rank)?;
-    let (x, mut w) = (&c.input(0)?.shape, &c.input(1)?.shape);
-    // Laid out for a kernel it has one axis, three where it is packed, or two in both forms, and its
-    // sizes as original shape.
-    if matches!(w.rank(), Some(1..=3)) && c.input(1)?.origin_shape().rank() == Some(rank) {
-        w = c.input(1)?.origin_shape();
-    } else {
-        read::rank_in(c, 1, "filter", rank, rank)?;
-    }
+    let (x, w) = (&c.input(0)?.shape, filter(c, rank, 1..=3)?);
     if w.is_unranked() {
         return Ok(dims::unknown(rank));
     }
@@ -141,8 +145,7 @@ fn conv_out(c: &InferCtx<'_>, s: Shape) -> Result<Vec<TensorDesc>> {
 }
 fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
     read::rank_in(c, 0, "x", rank, rank)?;
-    read::rank_in(c, 1, "filter", rank, rank)?;
-    let (x, w) = (&c.input(0)?.shape, &c.input(1)?.shape);
+    let (x, w) = (&c.input(0)?.shape, filter(c, rank, 1..=1)?);
     if let Some(v) = read::ints(c, "input_size").filter(|v| !v.is_empty()) {
         if v.len() != rank {
             return Err(read::bad("attribute `input_size`", format!("{} numbers", v.len()), format!("{rank} numbers")));
@@ -168,24 +171,17 @@ fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
     let mut out = x.dims().to_vec();
     out[ca] = dims::mul(w.dims()[1], dims::from_i64(read::int(c, "groups", 1)));
     for (i, &a) in spatial.iter().enumerate() {
-        out[a] = match (dims::size(x.dims()[a]), dims::size(w.dims()[2 + i])) {
-            (Some(n), Some(_)) if mode.starts_with("SAME") => dims::from_i64(n.saturating_mul(s[a])),
-            (Some(n), Some(k)) => {
-                let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
-                let v = i128::from(n - 1) * i128::from(s[a])
-                    + i128::from(k - 1) * i128::from(d[a])
-                    + 1
-                    + i128::from(extra[a])
-                    - i128::from(b)
-                    - i128::from(e);
-                let v = i64::try_from(v).unwrap_or(-1);
-                if v < 0 {
-                    return Err(read::bad("attribute `pads`", format!("{b} and {e}"), "pads that leave an output"));
-                }
-                dims::from_i64(v)
-            }
-            _ => Dim::UNKNOWN,
+        let Some(k) = dims::size(w.dims()[2 + i]) else {
+            out[a] = Dim::UNKNOWN;
+            continue;
         };
+        if mode.starts_with("SAME") {
+            out[a] = dims::mul(x.dims()[a], dims::from_i64(s[a]));
+            continue;
+        }
+        let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
+        out[a] = dims::steps(x.dims()[a], s[a], [k - 1, d[a]], [extra[a], b, e])
+            .ok_or_else(|| read::bad("attribute `pads`", format!("{b} and {e}"), "pads that leave an output"))?;
     }
     read::product(c, Shape::new(out))
 }

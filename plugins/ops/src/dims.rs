@@ -119,6 +119,21 @@ pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, e
     }
     Some(from_i64(out))
 }
+/// Output size of a transposed window, `(n - 1) * stride + reach * dilation + 1 + extra - begin - end`,
+/// of an open `n` at least zero; None where that is negative.
+pub fn steps(input: Dim, stride: i64, [reach, dilation]: [i64; 2], [extra, begin, end]: [i64; 3]) -> Option<Dim> {
+    let ends = i128::from(reach) * i128::from(dilation) + 1 + i128::from(extra) - i128::from(begin) - i128::from(end);
+    match size(input) {
+        Some(n) => {
+            let all = i64::try_from(i128::from(n - 1) * i128::from(stride) + ends).unwrap_or(-1);
+            (all >= 0).then(|| from_i64(all))
+        }
+        None => {
+            let less = i64::try_from(ends - i128::from(stride)).ok();
+            Some(less.map_or(Dim::UNKNOWN, |less| plus(mul(input, from_i64(stride)), less)))
+        }
+    }
+}
 /// Output size of one window axis padded automatically to `ceil(n / stride)`.
 pub fn window_same(input: Dim, stride: i64) -> Dim {
     match size(input) {
@@ -143,6 +158,10 @@ mod tests {
         assert_eq!(window(k(2), 5, 1, 1, 0, 0, false), None);
         assert_eq!(window(Dim::UNKNOWN, 5, 1, 1, 0, 0, false), Some(Dim::UNKNOWN));
         assert_eq!(window_same(k(5), 2), k(3));
+        assert_eq!(steps(k(5), 2, [3, 1], [0, 1, 1]), Some(k(10)));
+        assert_eq!(steps(k(1), 2, [0, 1], [0, 1, 1]), None);
+        assert_eq!(steps(Dim::symbol("n"), 2, [1, 1], [0, 0, 0]), Some(mul(Dim::symbol("n"), k(2))));
+        assert_eq!(steps(Dim::UNKNOWN, 2, [1, 1], [0, 0, 0]), Some(Dim::UNKNOWN));
         assert_eq!(mul(Dim::symbol("b"), k(1)), Dim::symbol("b"));
         assert_eq!(mul(Dim::symbol("b"), k(2)), Dim::symbol("2*b"));
         assert_eq!(window(Dim::symbol("b"), 3, 1, 1, 1, 1, false), Some(Dim::symbol("b")));

@@ -1,5 +1,6 @@
 //! The form of a constant filter in single precision that costs the least, chosen once, by sizes
 //! alone: the same for every instruction set.
+use crate::conv::phases;
 use crate::conv::rows::RowConv;
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::filters::changed_filters_len;
@@ -19,6 +20,15 @@ pub enum FilterForm {
     Changed,
     /// Packed, for places as rows ([`pack_row_filter`](crate::conv::pack_row_filter)).
     Rows,
+    /// By phases, of a transposed convolution ([`filter_by_phases`]).
+    Phases,
+}
+
+/// The filter `[C, O / groups, ...]` of a transposed convolution, by the places in a step of the
+/// result that its taps reach: as many numbers, whatever the size of the images is. None where it
+/// has no such form, or `w` is not as long as the filter is.
+pub fn filter_by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
+    if phases::takes(s) { phases::by_phases(s, w) } else { None }
 }
 
 impl FilterForm {
@@ -28,6 +38,10 @@ impl FilterForm {
     /// What is wrong with the sizes ([`ConvSpec::check`]).
     pub fn cheapest(s: &ConvSpec) -> Result<FilterForm, ConvError> {
         let plain = Conv::new(s)?;
+        if phases::takes(s) {
+            let planned = plain.with_filter_by_phases();
+            return Ok(planned.map_or(FilterForm::Given, |_| FilterForm::Phases));
+        }
         let few = changed_filters_len(s).is_some_and(|n| n <= MOST_AHEAD);
         let changed = few.then(|| plain.with_changed_filters()).flatten().filter(|(_, pays)| *pays);
         let (form, conv) = match changed {

@@ -21,8 +21,8 @@ pub mod depthwise;
 mod planes;
 /// The same with channels as lanes, for small images.
 mod lanes;
-/// Transposed ones with steps, in single precision.
-mod scatter;
+/// Transposed ones, in single precision.
+mod phases;
 /// Windows of three by three, in single precision, with fewer products.
 mod winograd;
 /// Windows of one point, in single precision.
@@ -41,7 +41,7 @@ pub mod bytes;
 pub use bytes::winograd::filters::change_filters as change_byte_filters;
 pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len, unpack_filter};
 pub use cube::{CubeConv, CubeDepthwise};
-pub use filter::{FilterForm, rows_instead};
+pub use filter::{FilterForm, filter_by_phases, rows_instead};
 pub use pair::{ConvPair, Half};
 pub use plan::Conv;
 pub use rows::{RowConv, pack_row_filter, packed_row_filter_len};

@@ -3,9 +3,9 @@ mod run;
 
 use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};
+use crate::conv::phases::{self, Phases};
 use crate::conv::planes;
 use crate::conv::points;
-use crate::conv::scatter;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
@@ -57,9 +57,8 @@ pub struct Conv {
     /// For depthwise ones of small images in single precision, where that costs less: channels as
     /// lanes.
     lanes: Option<Lanes>,
-    /// For transposed ones with steps in single precision: units are channels of whole images, whose
-    /// products are added where they belong.
-    scatter: bool,
+    /// For transposed ones in single precision: units are channels of whole images.
+    phases: Option<Phases>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +182,7 @@ impl Conv {
             in_place: false,
             tiles: None,
             lanes: None,
-            scatter: false,
+            phases: None,
         }
         .with_units(rows, block)
     }
@@ -200,17 +199,38 @@ impl Conv {
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
         }
-        if scatter::takes(&self.spec, self.out, self.block) {
-            // Two threads at least have some to do.
-            let own = self.spec.channels_out / self.spec.groups;
-            let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
-            let block = if images > 1 { self.block } else { self.block.min(own.div_ceil(2).next_multiple_of(4)) };
-            return Conv { scatter: true, block, ..self };
+        if phases::takes(&self.spec) {
+            return self.by_phases();
         }
         if self.kind == Kind::Dense && winograd::takes(&self.spec) {
             return self.by_tiles(false).filter(|(_, less)| *less).map_or(self, |(plan, _)| plan);
         }
         self
+    }
+
+    /// A plan by phases, where they take no more memory than there is for them.
+    fn by_phases(self) -> Conv {
+        // Two threads at least have some to do.
+        let own = self.spec.channels_out / self.spec.groups;
+        let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
+        let block = if images > 1 { self.block } else { self.block.min(own.div_ceil(2).next_multiple_of(4)) };
+        match Phases::new(&self.spec, block, false) {
+            Ok(phases) => Conv { phases: Some(phases), block, ..self },
+            Err(_) => self,
+        }
+    }
+
+    /// The plan of single precision whose filter comes by phases
+    /// ([`filter_by_phases`](crate::conv::filter_by_phases)); None where there is none.
+    pub fn with_filter_by_phases(self) -> Option<Conv> {
+        let plan = if phases::takes(&self.spec) { self.by_phases() } else { return None };
+        let phases = plan.phases?.ahead();
+        Some(Conv { phases: Some(phases), ..plan })
+    }
+
+    /// Output channels.
+    pub(crate) fn channels_out(&self) -> usize {
+        self.spec.channels_out
     }
 
     /// A depthwise plan with channels as lanes, where that costs less.
@@ -301,7 +321,7 @@ impl Conv {
     /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
     /// reads its operands where they stand, in units of its own.
     pub fn divided(&self) -> Option<[usize; 2]> {
-        (!self.in_place && self.lanes.is_none() && !self.scatter).then_some([self.rows, self.block])
+        (!self.in_place && self.lanes.is_none() && self.phases.is_none()).then_some([self.rows, self.block])
     }
 
     /// Of which numbers rows and channels of a unit are multiples.
@@ -392,7 +412,7 @@ impl Conv {
     fn strips(&self) -> usize {
         match self.kind {
             Kind::Pointwise if self.in_place => 1,
-            _ if self.scatter => 1,
+            _ if self.phases.is_some() => 1,
             Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }

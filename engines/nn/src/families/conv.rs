@@ -4,14 +4,15 @@
 //! and residual in f32. `FusedConv`: `activation(convolution + bias +
 //! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
-//! numbers changed for minimal filtering; or with three, packed for places as rows (`row_conv.rs`;
+//! numbers changed for minimal filtering, or, of a transposed convolution, it stands by phases; or with
+//! three, packed for places as rows (`row_conv.rs`;
 //! both `passes/filters.rs`); or with two, the first of them one: as it is, and packed behind that, for
 //! images of any size (`passes/open_weights.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, pack_row_filter, rows_instead};
+use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, filter_by_phases, pack_row_filter, rows_instead};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -66,8 +67,12 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
                 None => Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 })),
             };
         }
-        let plan = Conv::new(&spec).map_err(|e| e.to_string())?.with_changed_filters();
-        let (conv, _) = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
+        let plan = Conv::new(&spec).map_err(|e| e.to_string())?;
+        let plan = match spec.transposed {
+            Some(_) => plan.with_filter_by_phases(),
+            None => plan.with_changed_filters().map(|(plan, _)| plan),
+        };
+        let conv = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
         let (own, want) = (sig.input(1)?.count(), conv.weights());
         if own != want {
             return Err(format!("the filter has {own} numbers, changed it takes {want}"));
@@ -93,7 +98,8 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
     let w = sig.input(1)?;
-    if ![1, AT_HAND, row_conv::RANK].contains(&w.rank()) || whole.len() == w.rank() || sig.op.contains("Transpose") {
+    let ranks: &[usize] = if sig.op.contains("Transpose") { &[1] } else { &[1, AT_HAND, row_conv::RANK] };
+    if !ranks.contains(&w.rank()) || whole.len() == w.rank() {
         return Ok(None);
     }
     sig.plain(0)?;
@@ -113,6 +119,11 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
             let dims = vec![all.len() as u64];
             Some((all, dims))
         }
+        FilterForm::Phases => {
+            let all = filter_by_phases(&spec, w)?;
+            let dims = vec![all.len() as u64];
+            Some((all, dims))
+        }
         FilterForm::Rows => {
             let all = pack_row_filter(&spec, w)?;
             let [panels, depth, panel] = row_conv::panels(&spec);
@@ -126,6 +137,10 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
 /// places, or the filter is large.
 pub fn at_hand(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
+    if spec.transposed.is_some() {
+        // By phases, which are the same for every size.
+        return laid_out(sig, w);
+    }
     let given = Conv::new(&spec).ok()?.in_singles();
     rows_instead(&spec, &given).ok()?.filter(|_| w.len() <= MOST_AT_HAND)?;
     let all = [w, &pack_row_filter(&spec, w)?].concat();

@@ -7,6 +7,8 @@
 //! `ge_kernels::conv::change_filters` makes of it
 //! After, for few places: the same with a constant `f32[O/16,C*3*3,16]` whose original shape is
 //! `[O,C,3,3]`
+//! After, of a transposed convolution: the same with a constant of one axis, the filter by
+//! the places in a step that its taps reach
 //! When: the AI core has the node and alone reads the constant, and `FilterForm::cheapest` says so.
 //! Refuses: filters to be changed with numbers of 2^40 and more, or that are none; nodes that are
 //! run slice by slice.
@@ -25,7 +27,7 @@ use ge_plugin_api::view::{Graph, Node};
 pub struct ConvFilters;
 
 /// Convolutions whose filter has such forms.
-pub(super) const OPS: [&str; 2] = ["Conv2D", "FusedConv"];
+pub(super) const OPS: [&str; 4] = ["Conv2D", "FusedConv", "Conv2DTransposeD", "Conv3DTransposeD"];
 
 impl Pass for ConvFilters {
     fn info(&self) -> PassInfo {
@@ -33,7 +35,7 @@ impl Pass for ConvFilters {
             "ConvFiltersPass",
             PassStage::OPTIMIZE_WHOLE_GRAPH,
             PassLevel::O3,
-            "lays out the constant filters of convolutions: for minimal filtering, or for few places",
+            "lays out the constant filters of convolutions: for minimal filtering, for few places, or by phases",
         )
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
@@ -59,7 +61,7 @@ pub(super) fn ahead(n: &Node<'_>, lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<
     let weights = n.input(1).filter(|v| graph.users(*v).len() == 1)?;
     let (desc, c) = (graph.desc(weights)?, graph.constant(weights)?);
     let single = [n.input_desc(0)?, n.outputs().first()?].iter().all(|d| d.dtype == DType::F32);
-    if !single || c.dtype != DType::F32 || desc.origin.is_some() || c.dims.len() != 4 {
+    if !single || c.dtype != DType::F32 || desc.origin.is_some() || ![4, 5].contains(&c.dims.len()) {
         return None;
     }
     let bytes = c.bytes()?;

@@ -3,9 +3,9 @@ use super::{Conv, Kind, pitch};
 use crate::conv::depthwise;
 use crate::conv::finish::{Runs, finish};
 use crate::conv::lanes::{self, Lanes};
+use crate::conv::phases::{self, Phases};
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::Points;
-use crate::conv::scatter::Scatter;
 use crate::conv::spec::ConvError;
 use crate::conv::winograd::{self, Tiles};
 use crate::gemm::Epilogue;
@@ -46,12 +46,12 @@ impl Conv {
             self.by_channels(lanes, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
             return Ok(());
         }
-        if self.scatter {
+        if let Some(phases) = &self.phases {
             let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
                 return Err(ConvError::Singles);
             };
             let (len, mut parts) = (out.len(), Singles(out));
-            return self.scattered(units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
+            return self.phased(phases, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
         }
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
@@ -100,22 +100,22 @@ impl Conv {
 }
 
 impl Conv {
-    /// Units of a transposed convolution with steps: blocks of channels of whole images.
-    fn scattered(
+    /// Units of a transposed convolution by phases: blocks of channels of whole images.
+    fn phased(
         &self,
+        phases: &Phases,
         units: Range<usize>,
         (x, w): (&[f32], &[f32]),
         epilogue: &Epilogue<'_, f32>,
         out: &mut Out<'_, f32>,
     ) -> Result<(), ConvError> {
         let (spec, own) = (&self.spec, self.spec.channels_out / self.spec.groups);
+        let per = own.div_ceil(self.block);
         for unit in units {
             let (n, at) = (unit / self.blocks(), unit % self.blocks());
-            let per = own.div_ceil(self.block);
             let (group, block) = (at / per, at % per);
-            let channels = group * own + block * self.block..group * own + ((block + 1) * self.block).min(own);
-            let size = [self.out[1], self.out[2]];
-            Scatter { spec, size, n, channels, x, w, epilogue }.run(out).map_err(|_| ConvError::Overflow)?;
+            let channels = block * self.block..((block + 1) * self.block).min(own);
+            phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
         }
         Ok(())
     }

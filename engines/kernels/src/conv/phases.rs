@@ -1,0 +1,270 @@
+//! Transposed convolutions in single precision as ordinary ones: the places of the result that have
+//! one place in a step (a phase; there is one where steps are of one) are a convolution of the whole
+//! input with the taps that reach them. What the phases give is woven in the end.
+//!
+//! Places of the result are counted with the border in front: `Y = y + pad`. Tap `k` of the filter
+//! carries place `i` of the input to `Y = i * stride + k`. So the places `Y = q * stride + p` of phase
+//! `p` are met by taps `p, p + stride, ...`, and tap `p + j * stride` brings place `q - j` there: a
+//! convolution with those taps turned round.
+//!
+//! **The filter by phases** is `[groups][phase][O / groups][C / groups][taps of the phase]`, the phases
+//! in row-major order of their places, taps turned round: as many numbers as the filter has.
+use crate::conv::finish::{Runs, finish};
+use crate::conv::plan::Conv;
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::gemm::Epilogue;
+use crate::view::Out;
+
+/// Input channels of a group from which products are worth their while.
+const DEEP: usize = 4;
+/// Numbers that the phases of a unit have at most.
+const MOST: usize = 1 << 26;
+
+/// Some output channels of one group and image.
+pub(crate) struct Unit<'p, 'a> {
+    pub(crate) spec: &'p ConvSpec,
+    pub(crate) n: usize,
+    pub(crate) group: usize,
+    /// Output channels, counted in the group.
+    pub(crate) channels: std::ops::Range<usize>,
+    pub(crate) x: &'a [f32],
+    pub(crate) w: &'a [f32],
+    pub(crate) epilogue: &'p Epilogue<'a, f32>,
+}
+
+/// The phases of a transposed convolution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Phases {
+    out: [usize; 3],
+    stride: [usize; 3],
+    /// In row-major order of their places in a step.
+    list: Vec<Phase>,
+    /// Whether the filter comes by phases.
+    ahead: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Phase {
+    axes: [Axis; 3],
+    /// The convolution of a whole block of output channels, and of the last one; none where no tap
+    /// reaches the phase, or none of its places is in the result.
+    convs: Option<[Conv; 2]>,
+    /// Places of the phase that the convolution gives.
+    places: [usize; 3],
+}
+
+/// A phase along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    /// Taps that reach it.
+    taps: usize,
+    /// The first place of the result.
+    first: usize,
+    /// Places of the result.
+    count: usize,
+    /// Places that the convolution gives before the first.
+    skip: usize,
+    pads: [usize; 2],
+}
+
+/// Whether the result of a transposed convolution has phases; that depends on no size of an image.
+pub(crate) fn takes(s: &ConvSpec) -> bool {
+    let plain = (0..3).all(|a| s.dilation[a] == 1 || s.kernel[a] == 1);
+    s.transposed.is_some() && plain && s.channels_in / s.groups.max(1) >= DEEP
+}
+
+/// Phase `p` along an axis whose result has `out` places.
+fn axis(s: &ConvSpec, a: usize, p: usize, out: usize) -> Axis {
+    let (kernel, stride, pad) = (s.kernel[a], s.stride[a], s.pad_before[a]);
+    let taps = kernel.saturating_sub(p).div_ceil(stride);
+    let q = pad.saturating_sub(p).div_ceil(stride);
+    let first = q * stride + p - pad;
+    let count = out.saturating_sub(first).div_ceil(stride);
+    // Place `q` is met by `taps` places of the input, the last of which is `q` itself.
+    let (before, skip) = ((taps.max(1) - 1).saturating_sub(q), q.saturating_sub(taps.max(1) - 1));
+    let after = (count + taps.max(1) - 1 + skip).saturating_sub(s.input[a] + before);
+    Axis { taps, first, count, skip, pads: [before, after] }
+}
+
+/// The places of all phases in a step.
+fn all(stride: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
+    let [z, y, x] = stride;
+    (0..z * y * x).map(move |p| [p / x / y, p / x % y, p % x])
+}
+
+/// The filter `[C, O / groups, taps]` by phases; None where `w` is not as long as the filter is.
+pub(crate) fn by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
+    let own = s.channels_out / s.groups.max(1);
+    if w.len() != s.channels_in.checked_mul(own)?.checked_mul(s.taps())? {
+        return None;
+    }
+    let mut to = Vec::with_capacity(w.len());
+    for group in 0..s.groups {
+        all(s.stride).for_each(|p| lay(s, w, (group, 0..own), p, &mut to));
+    }
+    Some(to)
+}
+
+/// Adds the filter of one phase, for some output channels of a group.
+fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, std::ops::Range<usize>), p: [usize; 3], to: &mut Vec<f32>) {
+    let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
+    let of = |a: usize| (p[a]..s.kernel[a]).step_by(s.stride[a]).rev();
+    let taps: Vec<usize> = of(0)
+        .flat_map(|z| of(1).map(move |y| z * s.kernel[1] + y))
+        .flat_map(|zy| of(2).map(move |x| zy * s.kernel[2] + x))
+        .collect();
+    for o in channels {
+        for c in 0..cin {
+            let w = &w[((group * cin + c) * own + o) * s.taps()..][..s.taps()];
+            to.extend(taps.iter().map(|t| w[*t]));
+        }
+    }
+}
+
+impl Phases {
+    /// The phases, for units of so many output channels.
+    ///
+    /// # Errors
+    /// `Copy` where a unit would take too much memory; what is wrong with a phase.
+    pub(crate) fn new(s: &ConvSpec, block: usize, ahead: bool) -> Result<Phases, ConvError> {
+        let out = s.output()?;
+        let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
+        let rest = (own.max(1) - 1) % block + 1;
+        let mut floats = out.iter().product::<usize>();
+        let mut list = Vec::new();
+        for p in all(s.stride) {
+            let axes: [Axis; 3] = std::array::from_fn(|a| axis(s, a, p[a], out[a]));
+            if axes.iter().any(|a| a.taps == 0 || a.count == 0) {
+                list.push(Phase { axes, convs: None, places: [0; 3] });
+                continue;
+            }
+            let conv = |channels_out: usize| {
+                let spec = ConvSpec {
+                    batch: 1,
+                    groups: 1,
+                    channels_in: cin,
+                    channels_out,
+                    input: s.input,
+                    kernel: axes.map(|a| a.taps),
+                    stride: [1; 3],
+                    dilation: [1; 3],
+                    pad_before: axes.map(|a| a.pads[0]),
+                    pad_after: axes.map(|a| a.pads[1]),
+                    transposed: None,
+                };
+                Ok(Conv::new(&spec)?.in_singles())
+            };
+            let convs = [conv(block.min(own))?, conv(rest)?];
+            let places = convs[0].output();
+            floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(block));
+            list.push(Phase { axes, convs: Some(convs), places });
+        }
+        match floats <= MOST {
+            true => Ok(Phases { out, stride: s.stride, list, ahead }),
+            false => Err(ConvError::Copy { floats, most: MOST }),
+        }
+    }
+
+    /// The same for a filter that comes by phases.
+    pub(crate) fn ahead(self) -> Phases {
+        Phases { ahead: true, ..self }
+    }
+
+    /// Computes a unit: whole blocks of channels but for the last.
+    ///
+    /// # Errors
+    /// None that a planned convolution has.
+    pub(crate) fn run(&self, unit: &Unit<'_, '_>, out: &mut Out<'_, f32>) -> Result<(), ConvError> {
+        let s = unit.spec;
+        let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
+        let size: usize = s.input.iter().product();
+        let x = &unit.x[(unit.n * s.channels_in + unit.group * cin) * size..][..cin * size];
+        let channels = unit.channels.len();
+        let lengths = self.list.iter().map(|p| p.places.iter().product::<usize>() * channels);
+        let mut sums = vec![0.0f32; lengths.clone().sum()];
+        let mut rest = &mut sums[..];
+        let mut filter = Vec::new();
+        let mut at = unit.group * own * cin * s.taps();
+        for ((phase, len), p) in self.list.iter().zip(lengths).zip(all(self.stride)) {
+            let (to, behind) = rest.split_at_mut(len);
+            rest = behind;
+            let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
+            let from = at + unit.channels.start * each;
+            at += own * each;
+            let Some(convs) = &phase.convs else { continue };
+            let w = if self.ahead {
+                &unit.w[from..from + channels * each]
+            } else {
+                filter.clear();
+                lay(s, unit.w, (unit.group, unit.channels.clone()), p, &mut filter);
+                &filter[..]
+            };
+            let conv = if convs[0].channels_out() == channels { &convs[0] } else { &convs[1] };
+            conv.run(0..conv.units(), x, w, &Epilogue::default(), &mut Out::new(to))?;
+        }
+        self.weave(unit, &sums, out);
+        Ok(())
+    }
+
+    /// Puts what the phases gave where it belongs, and finishes it.
+    fn weave(&self, unit: &Unit<'_, '_>, sums: &[f32], out: &mut Out<'_, f32>) {
+        let ([depth, height, width], [sz, sy, sx]) = (self.out, self.stride);
+        let places = depth * height * width;
+        let mut plane = vec![0.0f32; places];
+        let (mut first, mut starts) = (0, Vec::with_capacity(self.list.len()));
+        for phase in &self.list {
+            starts.push(first);
+            first += phase.places.iter().product::<usize>() * unit.channels.len();
+        }
+        for (o, channel) in unit.channels.clone().enumerate() {
+            for (row, to) in plane.chunks_exact_mut(width.max(1)).enumerate() {
+                // The phases of the row: those of its place in a step.
+                let at = [row / height + unit.spec.pad_before[0], row % height + unit.spec.pad_before[1]];
+                let list = (at[0] % sz * sy + at[1] % sy) * sx;
+                let line = |x: usize| -> &[f32] {
+                    let p = list + (x + unit.spec.pad_before[2]) % sx;
+                    let Phase { axes: [z, y, own], places, convs } = &self.list[p];
+                    if convs.is_none() {
+                        return &[];
+                    }
+                    let (z, y) = (z.skip + (row / height - z.first) / sz, y.skip + (row % height - y.first) / sy);
+                    let begin = starts[p] + ((o * places[0] + z) * places[1] + y) * places[2];
+                    &sums[begin + own.skip..][..own.count]
+                };
+                match sx {
+                    1 if line(0).is_empty() => to.fill(0.0),
+                    1 => to.copy_from_slice(line(0)),
+                    2 if width > 1 => weave(line(0), line(1), to),
+                    _ => (0..sx.min(width)).for_each(|x| spread(line(x), sx, &mut to[x..])),
+                }
+            }
+            let channel = unit.group * (unit.spec.channels_out / unit.spec.groups) + channel;
+            let at = (unit.n * unit.spec.channels_out + channel) * places;
+            let runs = Runs { count: depth * height, len: width, pitch: width };
+            finish(unit.epilogue, channel, runs, &mut plane, out, at);
+        }
+    }
+}
+
+crate::multiversion! {
+    /// Numbers to every second place each, zero where there are none left.
+    fn weave(even: &[f32], odd: &[f32], y: &mut [f32]) {
+        let both = even.len().min(odd.len()).min(y.len() / 2);
+        let (pairs, rest) = y.split_at_mut(2 * both);
+        for ((y, a), b) in pairs.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
+            *y = [*a, *b];
+        }
+        for (k, y) in rest.iter_mut().enumerate() {
+            let from = if k.is_multiple_of(2) { even } else { odd };
+            *y = from.get(both + k / 2).copied().unwrap_or(0.0);
+        }
+    }
+}
+
+/// Numbers to every `step`-th place, zero where there are none left.
+fn spread(x: &[f32], step: usize, y: &mut [f32]) {
+    let mut from = x.iter();
+    for y in y.iter_mut().step_by(step) {
+        *y = from.next().copied().unwrap_or(0.0);
+    }
+}
