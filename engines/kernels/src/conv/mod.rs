@@ -41,7 +41,7 @@ pub mod bytes;
 pub use bytes::winograd::filters::change_filters as change_byte_filters;
 pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len, unpack_filter};
 pub use cube::{CubeConv, CubeDepthwise};
-pub use filter::{FilterForm, rows_instead};
+pub use filter::{FilterForms, FilterPlan};
 pub use pair::{ConvPair, Half};
 pub use plan::Conv;
 pub use rows::{RowConv, pack_row_filter, packed_row_filter_len};
