@@ -24,6 +24,8 @@ mod decide;
 pub mod describe;
 /// In which order steps are taken, and by how many threads.
 pub mod executor;
+/// From runs to ways.
+mod follow;
 /// Graphs as the executor walks them.
 mod graph;
 /// Tiling at run time.
