@@ -212,7 +212,7 @@ fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
             }
             FilterPlan::Rows(_) => {
                 let packed = pack_row_filter(&spec, &plain).unwrap();
-                with(&[(groups * (o / groups).div_ceil(16)), c / groups * 9, 16], packed)
+                with(&[groups * (o / groups).div_ceil(16), c / groups * 9, 16], packed)
             }
         };
         let all = FilterForms::ALL.lay_out(&spec, &plain).unwrap();
