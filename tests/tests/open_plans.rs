@@ -370,3 +370,135 @@ fn turns_replace_rows_of_what_they_carry_where_it_lies() {
         }
     }
 }
+
+/// A turn that writes over what it carries twice, and reads what the first of them made in between, does
+/// both where it lies.
+#[test]
+fn two_writes_of_a_turn_are_both_done_where_the_value_lies() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    // Who reads what the first write made behind the second: that needs a copy.
+    for (behind, next, in_place) in
+        [("", "%z", true), ("%late = Add(%y, %z) : f32[n,8]\n%u = Sub(%late, %y) : f32[n,8]", "%u", false)]
+    {
+        let text = format!(
+            "graph @main(%x: f32[n,8], %k: i64[]) {{
+               %w = While(%k, %x) {{body = @body, cond = @cond}} : i64[], f32[n,8]
+               return %w#1 }}
+             graph @cond(%i: i64[], %x: f32[n,8]) {{
+               %z = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %g = Greater(%i, %z) : bool[]
+               return %g }}
+             graph @body(%i: i64[], %x: f32[n,8]) {{
+               %one = Const() {{value = dense<i64[]: 1>}} : i64[]
+               %axis = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %j = Sub(%i, %one) : i64[]
+               %two = Const() {{value = dense<i64[2]: 1, 1>}} : i64[2]
+               %at = Reshape(%j, %two) : i64[1,1]
+               %first = Const() {{value = dense<i64[1,1]: 0>}} : i64[1,1]
+               %row = GatherV2(%x, %j, %axis) : f32[8]
+               %neg = Neg(%row) : f32[8]
+               %flat = Const() {{value = dense<i64[2]: 1, 8>}} : i64[2]
+               %new = Reshape(%neg, %flat) : f32[1,8]
+               %y = TensorScatterUpdate(%x, %at, %new) : f32[n,8]
+               %most = ReduceMax(%y) {{axes = [0], keep_dims = true}} : f32[1,8]
+               %z = TensorScatterUpdate(%y, %first, %most) : f32[n,8]
+               {behind}
+               return %j, {next} }}"
+        );
+        let m = compiled(&plain, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+        for (rows, turns) in [(5usize, 5usize), (3, 1), (40, 33), (5, 0)] {
+            let x: Vec<f32> = (0..rows * 8).map(|i| ((i * 7 + rows) % 13) as f32 - 6.0).collect();
+            let mut want = x.clone();
+            for j in (0..turns).rev() {
+                want[j * 8..][..8].iter_mut().for_each(|v| *v = -*v);
+                let most: Vec<f32> =
+                    (0..8).map(|c| want.chunks(8).map(|r| r[c]).fold(f32::NEG_INFINITY, f32::max)).collect();
+                want[..8].copy_from_slice(&most);
+            }
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let given = [
+                HostTensor::from_bytes(DType::F32, &[rows as u64, 8], &bytes).unwrap(),
+                HostTensor::from_bytes(DType::I64, &[], &(turns as i64).to_le_bytes()).unwrap(),
+            ];
+            let views: Vec<_> = given.iter().map(HostTensor::view).collect();
+            for m in [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)] {
+                for profile in [false, true] {
+                    let ran = m.run_views(&views, RunOptions { profile }).unwrap();
+                    let f32s = ran.outputs[0].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b));
+                    assert_eq!(f32s.collect::<Vec<f32>>(), want, "{rows} rows, {turns} turns\n{text}");
+                    assert!(given[0].bytes() == bytes, "{text}");
+                    // A turn that gives nothing but its counter has written where the value lay.
+                    let bare = ran.parts.iter().filter(|p| {
+                        let overwritten = p.model().memory.zero_copy.iter().any(|z| z.overwritten);
+                        overwritten && p.model().outputs.iter().all(|o| o.desc.shape.rank() == Some(0))
+                    });
+                    assert_eq!(bare.count(), if profile && in_place { turns } else { 0 }, "{rows} rows\n{text}");
+                }
+            }
+        }
+    }
+}
+
+/// What a loop makes longer in each turn lies in memory with room once it is large: a turn writes behind
+/// what is there, and gives nothing of its size.
+#[test]
+fn what_a_loop_makes_longer_grows_in_place() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    // Who reads what came in too wants it as it was, and nothing grows in place.
+    for (besides, more, in_place) in [("", "", true), ("%late = Abs(%x) : f32[n,1024]", ", %late", false)] {
+        let shown = if more.is_empty() { "" } else { ", f32[?,1024]" };
+        let extra = if more.is_empty() { "" } else { ", %o: f32[o,1024]" };
+        let start = if more.is_empty() { "" } else { ", %x" };
+        let text = format!(
+            "graph @main(%x: f32[n,1024], %k: i64[], %r: f32[1,1024]) {{
+               %w = While(%k, %x, %r{start}) {{body = @body, cond = @cond}} : i64[], f32[?,1024], f32[1,1024]{shown}
+               return %w#1, %w#2 }}
+             graph @cond(%i: i64[], %x: f32[n,1024], %r: f32[1,1024]{extra}) {{
+               %z = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %g = Greater(%i, %z) : bool[]
+               return %g }}
+             graph @body(%i: i64[], %x: f32[n,1024], %r: f32[1,1024]{extra}) {{
+               %one = Const() {{value = dense<i64[]: 1>}} : i64[]
+               %j = Sub(%i, %one) : i64[]
+               {besides}
+               %all = ConcatD(%x, %r) {{N = 2, concat_dim = 0}} : f32[?,1024]
+               %most = ReduceMax(%all) {{axes = [0], keep_dims = true}} : f32[1,1024]
+               %unit = Const() {{value = dense<f32[]: 1>}} : f32[]
+               %next = Add(%most, %unit) : f32[1,1024]
+               return %j, %all, %next{more} }}"
+        );
+        let m = compiled(&plain, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+        for (rows, turns) in [(3usize, 40usize), (20, 3), (30, 1), (1, 0)] {
+            let number = |i: usize| ((i * 7 + rows) % 13) as f32 - 6.0;
+            let x: Vec<f32> = (0..rows * 1024).map(number).collect();
+            let (mut all, mut r) = (x.clone(), (0..1024).map(|i| number(i) * 0.5).collect::<Vec<f32>>());
+            let bytes = |v: &[f32]| -> Vec<u8> { v.iter().flat_map(|v| v.to_le_bytes()).collect() };
+            let given = [
+                HostTensor::from_bytes(DType::F32, &[rows as u64, 1024], &bytes(&x)).unwrap(),
+                HostTensor::from_bytes(DType::I64, &[], &(turns as i64).to_le_bytes()).unwrap(),
+                HostTensor::from_bytes(DType::F32, &[1, 1024], &bytes(&r)).unwrap(),
+            ];
+            for _ in 0..turns {
+                all.extend(&r);
+                let most = |c: usize| all.chunks(1024).map(|r| r[c]).fold(f32::NEG_INFINITY, f32::max);
+                r = (0..1024).map(|c| most(c) + 1.0).collect();
+            }
+            let views: Vec<_> = given.iter().map(HostTensor::view).collect();
+            for m in [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)] {
+                for profile in [false, true] {
+                    let ran = m.run_views(&views, RunOptions { profile }).unwrap();
+                    let f32s = |k: usize| -> Vec<f32> {
+                        ran.outputs[k].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                    };
+                    assert!(f32s(0) == all && f32s(1) == r, "{rows} rows, {turns} turns\n{text}");
+                    assert_eq!(&ran.outputs[0].dims[..], [(rows + turns) as u64, 1024]);
+                    // From the second turn on, and from 64 KB on.
+                    let large = (1..turns).filter(|t| (rows + t) * 4096 >= 64 << 10).count();
+                    let over = ran.parts.iter().filter(|p| p.model().memory.zero_copy.iter().any(|z| z.overwritten));
+                    let told = if profile && in_place { large } else { 0 };
+                    assert_eq!(over.count(), told, "{rows} rows, {turns} turns\n{text}");
+                }
+            }
+        }
+    }
+}

@@ -68,6 +68,8 @@ mod open_tools;
 mod open_runs;
 /// Their plans that are made of the one before.
 mod open_plans;
+/// Their runs that go by launches and choices alone.
+mod open_ways;
 /// Gears and a model of open sizes in one file.
 mod hybrid;
 /// Trained models of others.

@@ -81,9 +81,8 @@ impl LoadedModel {
         for (k, i) in inputs.iter().enumerate() {
             addresses.push(self.address(k, i, &mut own)?);
         }
-        let copied_inputs = own.len();
-        let outcome = self.launch(&addresses, own, inputs, options)?;
-        Ok(RunOutcome { copied_inputs, ..outcome })
+        let copied = own.len();
+        self.launch(&addresses, (own, copied), inputs, options)
     }
 
     /// Runs once on inputs some of which are memory that the run writes to. What nodes wrote is not
@@ -117,9 +116,8 @@ impl LoadedModel {
             }
             addresses.push(address);
         }
-        let copied_inputs = own.len();
-        let outcome = self.launch(&addresses, own, &[], options)?;
-        Ok(RunOutcome { copied_inputs, ..outcome })
+        let copied = own.len();
+        self.launch(&addresses, (own, copied), &[], options)
     }
 
     /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with
@@ -133,7 +131,7 @@ impl LoadedModel {
         }
         self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
         let addresses: Vec<u64> = inputs.iter_mut().map(|t| t.bytes_mut().as_mut_ptr() as u64).collect();
-        self.launch(&addresses, inputs.into_iter().enumerate().collect(), &[], options)
+        self.launch(&addresses, (inputs.into_iter().enumerate().collect(), 0), &[], options)
     }
 
     /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote
@@ -155,7 +153,7 @@ impl LoadedModel {
                 addresses.push(i.bytes_mut().as_mut_ptr() as u64);
             }
         }
-        let copied_inputs = own.len();
+        let copied = own.len();
         // What references were before the run is told of a copy.
         let before: Vec<HostTensor> = if self.captures.is_empty() {
             Vec::new()
@@ -164,8 +162,7 @@ impl LoadedModel {
             inputs.iter().map(copy).collect::<Result<_, _>>()?
         };
         let views: Vec<TensorView<'_>> = before.iter().map(HostTensor::view).collect();
-        let outcome = self.launch(&addresses, own, &views, options)?;
-        Ok(RunOutcome { copied_inputs, ..outcome })
+        self.launch(&addresses, (own, copied), &views, options)
     }
 
     /// Whether an input is a `RefData`, which the model may write for the caller to see.
@@ -223,11 +220,12 @@ impl LoadedModel {
         self.spare.put(outputs);
     }
 
-    /// One launch; `own` are inputs in memory that the run may write to.
+    /// One launch; `own` are inputs in memory that the run may write to, `copied_inputs` those of them
+    /// that are copies.
     pub(crate) fn launch(
         &self,
         addresses: &[u64],
-        mut own: Own,
+        (mut own, copied_inputs): (Own, usize),
         inputs: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
@@ -273,7 +271,7 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome { outputs, report, copied_inputs: 0, captured: captured?, gear: None, parts: Vec::new() })
+        Ok(RunOutcome { outputs, report, copied_inputs, captured: captured?, gear: None, parts: Vec::new() })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {

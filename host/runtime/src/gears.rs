@@ -35,7 +35,7 @@ impl LoadedModel {
         let mut chosen = HostTensor::from_bytes(ge_plugin_api::types::DType::I32, &[sizes.len() as u64], &chosen)?;
         addresses.push(chosen.bytes_mut().as_mut_ptr() as u64);
         own.push((inputs.len(), chosen));
-        let mut out = self.launch(&addresses, own, inputs, options)?;
+        let mut out = self.launch(&addresses, (own, copied_inputs), inputs, options)?;
         for (k, t) in out.outputs.iter_mut().enumerate() {
             let dims = gears.list.get(gear).and_then(|g| g.outputs.get(k)).map_or(&[][..], Vec::as_slice);
             let bytes = ge_plugin_api::types::Shape::of(dims).count().and_then(|c| t.dtype.bytes_of(c)).unwrap_or(0);
@@ -51,7 +51,7 @@ impl LoadedModel {
             let node = self.compiled.node(c.graph, c.node);
             node.and_then(|n| self.compiled.gear_of(n)).is_none_or(|g| g == gear)
         });
-        Ok(RunOutcome { copied_inputs, gear: Some(gear), ..out })
+        Ok(RunOutcome { gear: Some(gear), ..out })
     }
 
     /// Whether a gear has the sizes of these inputs; what no gear can have either is left to those

@@ -1,8 +1,7 @@
 //! Strings in `.npy` files: NumPy's `U`, so many UTF-32 letters an element, and `S`, so many bytes.
-//! Zeros at the end of an element count for nothing. In memory they are `u64` offsets, one more than
-//! there are strings, and then the bytes of all.
+//! Zeros at the end of an element count for nothing.
 use ge_plugin_api::kernel::HostTensor;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{DType, bytes_of_strings, strings_in};
 
 /// How an array's strings lie in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,26 +62,12 @@ fn until_zeros(bytes: &[u8]) -> &[u8] {
 
 /// A tensor of strings.
 fn tensor(dims: &[u64], texts: &[Vec<u8>]) -> Result<HostTensor, String> {
-    let mut out = Vec::with_capacity((texts.len() + 1) * 8 + texts.iter().map(Vec::len).sum::<usize>());
-    let mut at = 0u64;
-    out.extend_from_slice(&at.to_le_bytes());
-    for t in texts {
-        at += t.len() as u64;
-        out.extend_from_slice(&at.to_le_bytes());
-    }
-    texts.iter().for_each(|t| out.extend_from_slice(t));
-    let mut t = HostTensor::with_len(DType::STRING, dims, out.len() as u64).map_err(|e| e.to_string())?;
-    t.bytes_mut().copy_from_slice(&out);
-    Ok(t)
+    HostTensor::from_bytes(DType::STRING, dims, &bytes_of_strings(texts)).map_err(|e| e.to_string())
 }
 
 /// The strings of a tensor; None: its offsets do not fit.
 pub fn texts(t: &HostTensor) -> Option<Vec<&[u8]>> {
-    let count = usize::try_from(t.dims.iter().product::<u64>()).ok()?;
-    let (table, rest) = t.bytes().split_at_checked(count.checked_add(1)?.checked_mul(8)?)?;
-    let at: Vec<usize> =
-        table.as_chunks::<8>().0.iter().map(|b| usize::try_from(u64::from_le_bytes(*b)).ok()).collect::<Option<_>>()?;
-    at.windows(2).map(|w| rest.get(w[0]..w[1])).collect()
+    strings_in(t.bytes(), t.dims.iter().product())
 }
 
 /// NumPy's name of the type that holds a tensor's strings, and their bytes in a file; None: not all

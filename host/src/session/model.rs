@@ -65,6 +65,13 @@ impl Model {
             Loaded::Dynamic(m) => m.plans_amended(),
         }
     }
+    /// How many sizes that were seen run by launches and choices alone, with nothing looked up in between.
+    pub fn ways(&self) -> usize {
+        match &self.loaded {
+            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.ways()),
+            Loaded::Dynamic(m) => m.ways(),
+        }
+    }
     /// What its streams are (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())

@@ -9,6 +9,7 @@ pub mod id;
 pub mod key;
 pub mod numbers;
 pub mod shape;
+pub mod strings;
 pub mod tensor;
 
 pub use attr::{Attr, AttrMap, AttrValue, DictEntry};
@@ -20,4 +21,5 @@ pub use id::{NodeId, Use, ValueRef};
 pub use key::Key;
 pub use numbers::{NumberMap, NumberSet};
 pub use shape::{Dim, Shape};
+pub use strings::{bytes_of_strings, strings_in};
 pub use tensor::{ConstData, ConstTensor, Constant, Container, FileRange, Origin, Scalar, TensorDesc};

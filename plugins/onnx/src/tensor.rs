@@ -4,7 +4,7 @@ use crate::proto::{SparseTensorProto, TensorProto};
 use crate::read::shared;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::frontend::GraphBuilder;
-use ge_plugin_api::types::{Blob, ConstTensor, DType, FileRange};
+use ge_plugin_api::types::{Blob, ConstTensor, DType, FileRange, bytes_of_strings};
 
 /// Our element type of ONNX's number.
 pub fn dtype(code: i32) -> Option<DType> {
@@ -193,19 +193,12 @@ fn typed(t: &TensorProto, dt: DType, need: u64) -> Option<Blob> {
     Some(Blob::from_owner(out))
 }
 
-/// Strings: u64 offsets[n+1], then bytes.
+/// A tensor of strings.
 fn strings(t: &TensorProto, name: &str, dims: &[u64], count: u64) -> Result<ConstTensor> {
     if t.string_data.len() as u64 != count {
         return Err(damaged(name, "the number of strings does not fit its sizes")
             .with(|d| d.found(t.string_data.len().to_string(), count.to_string())));
     }
-    let mut out = Vec::new();
-    let mut at = 0u64;
-    out.extend_from_slice(&at.to_le_bytes());
-    for s in &t.string_data {
-        at += s.len() as u64;
-        out.extend_from_slice(&at.to_le_bytes());
-    }
-    t.string_data.iter().for_each(|s| out.extend_from_slice(s));
-    ConstTensor::new(DType::STRING, dims, Blob::from_owner(out)).ok_or_else(|| damaged(name, "strings do not fit"))
+    ConstTensor::new(DType::STRING, dims, Blob::from_owner(bytes_of_strings(&t.string_data)))
+        .ok_or_else(|| damaged(name, "strings do not fit"))
 }

@@ -1,60 +1,99 @@
-//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that a number
-//! is, the first of equal keys; NaN is a key like others. Keys have the type of
-//! `x`, values that of `default`.
+//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that an element
+//! is, the first of equal keys; NaN is a key like others. Keys have the type of `x`, values that of
+//! `default`; both may be text. `LabelEncoder` and `CategoryMapper` are it.
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::kernel::{HostTensor, KernelCtx, TensorView};
 use ge_plugin_api::ops::{InferCtx, OpDef};
-use ge_plugin_api::types::{ConstTensor, DType, TensorDesc};
+use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::collections::HashMap;
+use std::hash::Hash;
 
-const TYPES: &[DType] = &[DType::I64, DType::F32, DType::F64, DType::I32, DType::I16];
+const TYPES: &[DType] = &[DType::I64, DType::F32, DType::F64, DType::I32, DType::I16, DType::STRING];
+/// What text becomes that is no key.
+const UNUSED: &str = "_Unused";
+
+/// Text as a constant of one axis.
+pub fn text<S: AsRef<[u8]>>(all: &[S]) -> Option<ConstTensor> {
+    ConstTensor::new(DType::STRING, &[all.len() as u64], Blob::from_owner(bytes_of_strings(all)))
+}
 
 /// One side of the table: a tensor, or a list of one of three kinds.
 fn side(n: &ForeignNode, what: &str) -> Result<ConstTensor> {
     if let Some(t) = n.attrs.tensor(format!("{what}_tensor").as_str()) {
-        if t.dtype == DType::STRING {
-            return Err(n.refuse(format!("`{what}_tensor` is text; encode it as numbers outside of the model")));
-        }
         return Ok(t.clone());
     }
+    let strings = format!("{what}_strings");
     let made = if let Some(v) = n.attrs.ints(format!("{what}_int64s").as_str()).filter(|v| !v.is_empty()) {
         ConstTensor::of(&[v.len() as u64], v)
     } else if let Some(v) = n.attrs.floats(format!("{what}_floats").as_str()).filter(|v| !v.is_empty()) {
         ConstTensor::of(&[v.len() as u64], &v.iter().map(|v| *v as f32).collect::<Vec<_>>())
     } else {
-        None
+        n.attrs.strs(strings.as_str()).filter(|v| !v.is_empty()).and_then(|v| text(&v))
     };
-    made.ok_or_else(|| n.refuse(format!("its {what} are text; encode them as numbers outside of the model")))
+    made.ok_or_else(|| n.refuse(format!("it has no {what}")))
+}
+
+/// What an element becomes that is no key.
+fn default(n: &ForeignNode, values: DType) -> Option<ConstTensor> {
+    match (n.attrs.tensor("default_tensor"), values) {
+        (Some(t), _) if t.dtype == values => Some(t.clone()),
+        (_, DType::I64) => ConstTensor::of(&[1], &[n.int_or("default_int64", -1)]),
+        (_, DType::F64) => ConstTensor::of(&[1], &[n.float_or("default_float", -0.0)]),
+        (_, DType::F32) => ConstTensor::of(&[1], &[n.float_or("default_float", -0.0) as f32]),
+        (_, DType::I32) => ConstTensor::of(&[1], &[-1i32]),
+        (_, DType::I16) => ConstTensor::of(&[1], &[-1i16]),
+        (_, DType::STRING) => text(&[n.str_or("default_string", UNUSED)]),
+        _ => None,
+    }
 }
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let (keys, values) = (side(n, "keys")?, side(n, "values")?);
+    lookup(n, b, &n.name, side(n, "keys")?, side(n, "values")?)
+}
+map_op!("onnx", "ai.onnx.ml", "LabelEncoder", 2..=u32::MAX, map);
+
+/// Words and their places, whichever the input has.
+fn places(n: &ForeignNode, b: &mut GraphBuilder<'_>, words: &str, places: Option<&[i64]>) -> Outs {
+    let words = n.attrs.strs(words).unwrap_or_default();
+    let counted: Vec<i64> = (0..words.len() as i64).collect();
+    let places = places.unwrap_or(&counted);
+    let sides = text(&words).zip(ConstTensor::of(&[places.len() as u64], places));
+    let (words, places) = sides.filter(|_| !words.is_empty()).ok_or_else(|| n.refuse("it has no words"))?;
+    match n.desc(0).map(|d| d.dtype) {
+        Some(DType::STRING) => lookup(n, b, &n.name, words, places),
+        _ => lookup(n, b, &n.name, places, words),
+    }
+}
+
+fn first(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    places(n, b, "classes_strings", None)
+}
+map_op!("onnx", "ai.onnx.ml", "LabelEncoder", 1..=1, first);
+
+fn mapper(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    places(n, b, "cats_strings", Some(n.attrs.ints("cats_int64s").unwrap_or_default()))
+}
+map_op!("onnx", "ai.onnx.ml", "CategoryMapper", 1..=u32::MAX, mapper);
+
+/// A node of this name that looks keys up.
+///
+/// # Errors
+/// More keys than values, or fewer; types that are not computed.
+pub fn lookup(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, keys: ConstTensor, values: ConstTensor) -> Outs {
     if keys.count() != values.count() {
         return Err(n.refuse(format!("{:?} keys for {:?} values", keys.count(), values.count())));
     }
-    let default = match n.attrs.tensor("default_tensor") {
-        Some(t) if t.dtype == values.dtype => Some(t.clone()),
-        _ => match values.dtype {
-            DType::I64 => ConstTensor::of(&[1], &[n.int_or("default_int64", -1)]),
-            DType::F64 => ConstTensor::of(&[1], &[n.float_or("default_float", -0.0)]),
-            DType::F32 => ConstTensor::of(&[1], &[n.float_or("default_float", -0.0) as f32]),
-            DType::I32 => ConstTensor::of(&[1], &[-1i32]),
-            DType::I16 => ConstTensor::of(&[1], &[-1i16]),
-            _ => None,
-        },
-    };
-    let Some(default) = default.filter(|_| TYPES.contains(&keys.dtype)) else {
+    let Some(default) = default(n, values.dtype).filter(|_| TYPES.contains(&keys.dtype)) else {
         return Err(n.refuse(format!("keys of {} and values of {} are not computed", keys.dtype, values.dtype)));
     };
     let keys = b.made_constant("keys", keys);
     let values = b.made_constant("values", values);
     let default = b.made_constant("default", default);
-    let node = b.node("MlLabelEncoder").name(&n.name).input(n.input(0)?).input(keys).input(values);
+    let node = b.node("MlLabelEncoder").name(name).input(n.input(0)?).input(keys).input(values);
     Ok(vec![node.input(default).build()])
 }
-map_op!("onnx", "ai.onnx.ml", "LabelEncoder", 2..=u32::MAX, map);
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(c.input(2)?.dtype, c.input(0)?.shape.clone())])
@@ -79,30 +118,47 @@ fn bits(x: &TensorView<'_>) -> Result<Vec<u64>> {
     })
 }
 
-fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (x, values, default) = (ctx.input(0)?, ctx.input(2)?, ctx.input(3)?);
-    let keys = bits(&ctx.input(1)?)?;
-    let (width, dims) = (values.dtype.bytes_of(1).unwrap_or(0) as usize, x.dims.to_vec());
-    if keys.len() != values.count() || default.count() != 1 || width == 0 {
-        return Err(Error::failed(format!(
-            "{} keys, {} values, {} defaults",
-            keys.len(),
-            values.count(),
-            default.count()
-        )));
+/// The strings of a tensor.
+fn strings<'a>(x: &TensorView<'a>) -> Result<Vec<&'a [u8]>> {
+    let wrong = || Error::failed(format!("text of sizes {:?} has other bytes", x.dims));
+    strings_in(x.bytes, x.count() as u64).ok_or_else(wrong)
+}
+
+/// The place of each element among the keys.
+fn found<K: Hash + Eq>(keys: Vec<K>, x: &[K]) -> Vec<Option<usize>> {
+    let mut places: HashMap<K, usize> = HashMap::with_capacity(keys.len());
+    for (i, k) in keys.into_iter().enumerate() {
+        places.entry(k).or_insert(i);
     }
-    let mut places: HashMap<u64, usize> = HashMap::with_capacity(keys.len());
-    keys.iter().enumerate().for_each(|(i, k)| {
-        places.entry(*k).or_insert(i);
-    });
-    let found = bits(&x)?;
-    let y = ctx.alloc_output(0, &dims)?;
-    for (to, k) in y.bytes.chunks_exact_mut(width).zip(&found) {
-        to.copy_from_slice(match places.get(k) {
-            Some(i) => &values.bytes[i * width..(i + 1) * width],
+    x.iter().map(|k| places.get(k).copied()).collect()
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let [x, keys, values, default] = [ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?];
+    if keys.count() != values.count() || default.count() != 1 {
+        let [k, v, d] = [keys.count(), values.count(), default.count()];
+        return Err(Error::failed(format!("{k} keys, {v} values, {d} defaults")));
+    }
+    let places =
+        if x.dtype == DType::STRING { found(strings(&keys)?, &strings(&x)?) } else { found(bits(&keys)?, &bits(&x)?) };
+    if values.dtype == DType::STRING {
+        let (values, default) = (strings(&values)?, strings(&default)?[0]);
+        let all: Vec<&[u8]> = places.into_iter().map(|p| p.map_or(default, |p| values[p])).collect();
+        return ctx.set_output(0, HostTensor::from_bytes(DType::STRING, x.dims, &bytes_of_strings(&all))?);
+    }
+    let width = values.dtype.bytes_of(1).unwrap_or(0) as usize;
+    let y = ctx.alloc_output(0, x.dims)?;
+    for (to, place) in y.bytes.chunks_exact_mut(width.max(1)).zip(places) {
+        to.copy_from_slice(match place {
+            Some(p) => &values.bytes[p * width..(p + 1) * width],
             None => &default.bytes[..width],
         });
     }
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlLabelEncoder", [DType::I64, DType::F32, DType::F64, DType::I32, DType::I16], run);
+register_kernel!(
+    "OnnxMlEngine",
+    "MlLabelEncoder",
+    [DType::I64, DType::F32, DType::F64, DType::I32, DType::I16, DType::STRING],
+    run
+);

@@ -1,20 +1,33 @@
 //! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: one at the place of the category. A
-//! number that is none of them gives zeros, or an error that names it where `zeros` is 0.
+//! number that is none of them gives zeros, or an error that names it where `zeros` is 0. Categories
+//! that are text are looked up first.
+use crate::label_encoder::{lookup, text};
 use crate::shared::{NUMBERS, Outs, ints};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
-use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::types::{ConstTensor, DType, Dim, Shape, TensorDesc};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::collections::HashMap;
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let cats = ints(n, "cats_int64s");
-    if cats.is_empty() {
-        return Err(n.refuse("its categories are text; encode them as numbers before the model"));
+    let (mut cats, zeros) = (ints(n, "cats_int64s"), n.int_or("zeros", 1));
+    let mut x = n.input(0)?;
+    if let Some(words) = n.attrs.strs("cats_strings").filter(|w| cats.is_empty() && !w.is_empty()) {
+        if zeros == 0 {
+            return Err(n.refuse("its categories are text, and text that is none of them is an error (`zeros` = 0)"));
+        }
+        // Text becomes its place among the categories, which no other text has.
+        cats = (0..words.len() as i64).collect();
+        let places = text(&words).zip(ConstTensor::of(&[words.len() as u64], &cats));
+        let (words, places) = places.ok_or_else(|| n.refuse("its categories are too many"))?;
+        x = *lookup(n, b, "", words, places)?.first().ok_or_else(|| n.refuse("its categories have no places"))?;
     }
-    let node = b.node("MlOneHotEncoder").name(&n.name).input(n.input(0)?).attr("cats", cats);
-    Ok(vec![node.attr("zeros", n.int_or("zeros", 1)).build()])
+    if cats.is_empty() {
+        return Err(n.refuse("it has no categories"));
+    }
+    let node = b.node("MlOneHotEncoder").name(&n.name).input(x).attr("cats", cats);
+    Ok(vec![node.attr("zeros", zeros).build()])
 }
 map_op!("onnx", "ai.onnx.ml", "OneHotEncoder", 1..=u32::MAX, map);
 

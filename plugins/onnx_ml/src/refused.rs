@@ -16,8 +16,3 @@ fn map_type(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx.ml", "CastMap", 1..=u32::MAX, map_type);
 map_op!("onnx", "ai.onnx.ml", "DictVectorizer", 1..=u32::MAX, map_type);
-
-fn text(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
-    Err(n.refuse("it maps text; encode the categories as numbers before the model"))
-}
-map_op!("onnx", "ai.onnx.ml", "CategoryMapper", 1..=u32::MAX, text);

@@ -11,6 +11,7 @@
 //! With `packed`, W and R are `[D, P]`, direction by direction in the form that
 //! `engines/kernels/src/rnn/bytes/product.rs` describes; `hidden_size` must then be given.
 use crate::mat_mul_n_bits::reals;
+use crate::recurrent_activation::Activation;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
@@ -27,14 +28,14 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     for i in 8..12 {
         n.input(i)?;
     }
-    let known = ["Sigmoid", "Tanh", "Relu"];
     if let Some(list) = n.attrs.strs("activations")
-        && let Some(other) = list.iter().find(|a| !known.iter().any(|k| k.eq_ignore_ascii_case(a)))
+        && let Some(other) = list.iter().find(|a| !Activation::NAMES.iter().any(|k| k.eq_ignore_ascii_case(a)))
     {
-        return Err(n.refuse(format!("activation {other} is not computed; {} are", known.join(", "))));
+        return Err(n.refuse(format!("activation {other} is not computed; {} are", Activation::NAMES.join(", "))));
     }
     let mut d = b.node("DynamicQuantizeLSTM").name(&n.name).inputs(&n.inputs);
-    for key in ["hidden_size", "direction", "activations", "clip", "input_forget"] {
+    let kept = ["hidden_size", "direction", "activations", "activation_alpha", "activation_beta"];
+    for key in kept.into_iter().chain(["clip", "input_forget"]) {
         if let Some(v) = n.attrs.get(key) {
             d = d.attr(key, v.clone());
         }
@@ -88,6 +89,8 @@ register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
     .attr("direction", AttrKind::STRING, "forward")
     .choices(&["forward", "reverse", "bidirectional"])
     .opt_attr("activations", AttrKind::STRINGS)
+    .opt_attr("activation_alpha", AttrKind::FLOATS)
+    .opt_attr("activation_beta", AttrKind::FLOATS)
     .opt_attr("clip", AttrKind::FLOAT)
     .attr("input_forget", AttrKind::INT, 0i64)
     .attr("packed", AttrKind::BOOL, false));
@@ -216,30 +219,6 @@ impl Weights {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Activation {
-    Sigmoid,
-    Tanh,
-    Relu,
-}
-impl Activation {
-    fn of(name: &str) -> Result<Activation> {
-        match name.to_ascii_lowercase().as_str() {
-            "sigmoid" => Ok(Activation::Sigmoid),
-            "tanh" => Ok(Activation::Tanh),
-            "relu" => Ok(Activation::Relu),
-            _ => Err(Error::unsupported(format!("activation {name} is not computed"))),
-        }
-    }
-    fn apply(self, x: f32) -> f32 {
-        match self {
-            Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-            Activation::Tanh => x.tanh(),
-            Activation::Relu => x.max(0.0),
-        }
-    }
-}
-
 /// Sizes: steps, batch, inputs, hidden units, directions.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -264,6 +243,18 @@ struct Inputs {
     activations: Vec<Activation>,
     clip: f32,
     coupled: bool,
+}
+
+/// Three activations for each of `d` directions.
+fn activations(ctx: &KernelCtx<'_>, d: usize) -> Result<Vec<Activation>> {
+    let names = ctx.attrs.strs("activations").filter(|v| !v.is_empty());
+    let names = names.unwrap_or_else(|| ["Sigmoid", "Tanh", "Tanh"].repeat(d));
+    if names.len() != 3 * d {
+        return Err(Error::failed(format!("{} activations for {d} directions, expected 3 each", names.len())));
+    }
+    let numbers = |key: &str| ctx.attrs.floats(key).unwrap_or_default().iter().map(|v| *v as f32);
+    let (mut alphas, mut betas) = (numbers("activation_alpha"), numbers("activation_beta"));
+    names.into_iter().map(|a| Activation::of(a, &mut alphas, &mut betas)).collect()
 }
 
 fn floats(ctx: &KernelCtx<'_>, i: usize, count: usize) -> Result<Option<Vec<f32>>> {
@@ -369,20 +360,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
             .filter(|v| v.len() == z.b)
             .ok_or_else(|| Error::failed(format!("input 4 `sequence_lens`: expected {} lengths up to {}", z.b, z.s)))?,
     };
-    let mut activations = match ctx.attrs.strs("activations") {
-        Some(list) => list.iter().map(|a| Activation::of(a)).collect::<Result<Vec<_>>>()?,
-        None => Vec::new(),
-    };
-    if activations.is_empty() {
-        activations = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh].repeat(z.d);
-    }
-    if activations.len() != 3 * z.d {
-        return Err(Error::failed(format!(
-            "{} activations for {} directions, expected 3 each",
-            activations.len(),
-            z.d
-        )));
-    }
+    let activations = activations(ctx, z.d)?;
     let real = reals(&x)?;
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let mut whole = vec![0f32; longest * z.b * z.i];

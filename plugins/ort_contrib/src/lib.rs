@@ -30,6 +30,8 @@ pub mod norms;
 pub mod products;
 /// Operators between DequantizeLinear and QuantizeLinear.
 pub mod q_linear;
+/// Activations of recurrent operators.
+mod recurrent_activation;
 /// What is refused by name.
 mod refused;
 /// RotaryEmbedding.

@@ -92,8 +92,12 @@ fn all(stride: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
     (0..z * y * x).map(move |p| [p / x / y, p / x % y, p % x])
 }
 
-/// The filter `[C, O / groups, taps]` by phases; None where `w` is not as long as the filter is.
-pub(crate) fn by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
+/// The filter `[C, O / groups, ...]` of a transposed convolution by phases: as many numbers, whatever
+/// the size of the images is. None where it has no such form, or `w` is not as long as the filter is.
+pub fn filter_by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
+    if !takes(s) {
+        return None;
+    }
     let own = s.channels_out / s.groups.max(1);
     if w.len() != s.channels_in.checked_mul(own)?.checked_mul(s.taps())? {
         return None;

@@ -5,14 +5,14 @@
 //! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
 //! numbers changed for minimal filtering, or, of a transposed convolution, it stands by phases; or with
-//! three, packed for places as rows (`row_conv.rs`;
-//! both `passes/filters.rs`); or with two, the first of them one: as it is, and packed behind that, for
-//! images of any size (`passes/open_weights.rs`).
+//! three, packed for places as rows (`row_conv.rs`; both `passes/filters.rs`); or with two, the first
+//! of them one: as it is, and behind that changed, packed or both, for images of any size
+//! (`passes/open_weights.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{Conv, ConvSpec, FilterForm, change_filters, filter_by_phases, pack_row_filter, rows_instead};
+use ge_kernels::conv::{Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phases, pack_row_filter};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -21,10 +21,8 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Axes of a filter that comes in both forms.
+/// Axes of a filter that comes in several forms.
 const AT_HAND: usize = 2;
-/// Numbers of such a filter at most, each form for itself: more are read from memory in either.
-const MOST_AT_HAND: usize = 512 * 1024;
 
 #[derive(Clone)]
 struct Convolution {
@@ -60,12 +58,7 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             return row_conv::build(sig, &spec, follows);
         }
         if sig.input(1)?.rank() == AT_HAND {
-            sig.kind_in(1, &[Kind::F32])?;
-            let conv = Conv::new(&spec).map_err(|e| e.to_string())?.in_singles();
-            return match rows_instead(&spec, &conv).map_err(|e| e.to_string())? {
-                Some(plan) => row_conv::planned(sig, &spec, plan, follows, given.input(1)?.count()),
-                None => Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 })),
-            };
+            return in_some_form(sig, &spec, follows, [kind, gives]);
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?;
         let plan = match spec.transposed {
@@ -93,6 +86,32 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
 }
 
+/// The kernel of a convolution whose filter comes in several forms: of those, the one that costs the
+/// least for its sizes.
+fn in_some_form(
+    sig: &Sig,
+    spec: &ConvSpec,
+    follows: fused::Follows,
+    [kind, gives]: [Kind; 2],
+) -> Answer<Box<dyn Kernel>> {
+    if [kind, gives] != [Kind::F32; 2] {
+        return Err(format!("a filter in several forms is f32, not {}", kind.name()));
+    }
+    let count = sig.input(1)?.count();
+    let forms = FilterForms::of_len(spec, count);
+    let forms = forms.ok_or_else(|| format!("the filter has {count} numbers, which is none of its forms"))?;
+    let fused::Follows { bias, residual, act } = follows;
+    match FilterPlan::cheapest(spec, forms).map_err(|e| e.to_string())? {
+        FilterPlan::Rows(plan) => {
+            let packed = row_conv::panels(spec).iter().product::<usize>();
+            row_conv::planned(sig, spec, *plan, follows, count.saturating_sub(packed))
+        }
+        FilterPlan::Given(conv) | FilterPlan::Changed(conv) => {
+            Ok(Box::new(Convolution { kind, gives, conv: *conv, bias, residual, act, lays_out: 0 }))
+        }
+    }
+}
+
 /// The signature with the filter as it was, where that comes with changed numbers behind it, or
 /// packed for places as rows.
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
@@ -112,19 +131,17 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
 /// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
-    match FilterForm::cheapest(&spec).ok()? {
-        FilterForm::Given => None,
-        FilterForm::Changed => {
+    if let Some(laid) = by_phases(&spec, w) {
+        return Some(laid);
+    }
+    match FilterPlan::cheapest(&spec, FilterForms::ALL).ok()? {
+        FilterPlan::Given(_) => None,
+        FilterPlan::Changed(_) => {
             let all = [w, &change_filters(&spec, w)?].concat();
             let dims = vec![all.len() as u64];
             Some((all, dims))
         }
-        FilterForm::Phases => {
-            let all = filter_by_phases(&spec, w)?;
-            let dims = vec![all.len() as u64];
-            Some((all, dims))
-        }
-        FilterForm::Rows => {
+        FilterPlan::Rows(_) => {
             let all = pack_row_filter(&spec, w)?;
             let [panels, depth, panel] = row_conv::panels(&spec);
             Some((all, vec![panels as u64, depth as u64, panel as u64]))
@@ -132,18 +149,23 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     }
 }
 
+/// The filter of a transposed convolution by phases, which are the same for every size, and its axes.
+fn by_phases(spec: &ConvSpec, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
+    Conv::new(spec).ok()?.with_filter_by_phases()?;
+    let all = filter_by_phases(spec, w)?;
+    let dims = vec![all.len() as u64];
+    Some((all, dims))
+}
+
 /// What kernels read in the place of a constant filter `w` of a convolution whose images have any
-/// size: the filter, and behind it the same packed for few places. None where these sizes are not few
-/// places, or the filter is large.
-pub fn at_hand(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
-    let spec = plain_sizes(sig)?;
-    if spec.transposed.is_some() {
-        // By phases, which are the same for every size.
-        return laid_out(sig, w);
+/// size, of which `sigs` are some: the filter, and behind it the forms that these take. None where the
+/// first takes the filter as it comes, or the filter is large.
+pub fn at_hand(sigs: &[Sig], w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
+    let sizes: Vec<ConvSpec> = sigs.iter().map_while(plain_sizes).collect();
+    if let Some(laid) = by_phases(sizes.first()?, w) {
+        return Some(laid);
     }
-    let given = Conv::new(&spec).ok()?.in_singles();
-    rows_instead(&spec, &given).ok()?.filter(|_| w.len() <= MOST_AT_HAND)?;
-    let all = [w, &pack_row_filter(&spec, w)?].concat();
+    let all = FilterForms::of_some(&sizes).lay_out(sizes.first()?, w)?;
     let dims = vec![1, all.len() as u64];
     Some((all, dims))
 }

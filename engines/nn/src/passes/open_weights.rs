@@ -5,11 +5,11 @@
 //! Before: `%y = FusedQuantMatMul(%a : u8[n,K], ..., %b, ...)` with a constant `%b: i8[K,N]`
 //! After: the same with a constant as `ByteWeightsPass`, `MatMulPanelsPass` and `ConvFiltersPass` make
 //! it; a filter for images of any size: `f32[1,N]` whose original shape is that of the filter, which
-//! stands in it first, and behind it packed for few places
+//! stands in it first, and behind it changed for minimal filtering, packed for few places, or both
 //! When: the op store has the kernel for each trial of sizes in the place of the open ones, and as
 //! for those passes.
 //! Refuses: sizes without a name; nodes of other engines; filters in single precision for images of any
-//! size of which none is few places, or that are large.
+//! size of which the largest take the filter as it comes, or that are large.
 use super::matmul::PRODUCTS;
 use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
 use crate::families::conv;
@@ -31,7 +31,8 @@ impl Pass for OpenWeights {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         for n in graph.nodes_of(&byte_weights::OPS).filter(is_open) {
-            if let Some(ahead) = byte_weights::ahead(&n, first_trial(&n)).filter(|a| takes(&n, a.at as usize, &a.desc))
+            if let Some(ahead) =
+                byte_weights::ahead(&n, trials(&n).into_iter().next()).filter(|a| takes(&n, a.at as usize, &a.desc))
             {
                 ahead.put(&n, patch);
             }
@@ -49,20 +50,20 @@ impl Pass for OpenWeights {
     }
 }
 
-/// The filter of a convolution: where the number of images alone is open, for many of them; else for
-/// images of any size, where those of the first trial are few places.
+/// The filter of a convolution: where the number of images alone is open, for many of them; else in the
+/// forms that images of some size take.
 fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
     let ends = [n.input_desc(0)?, n.outputs().first()?];
     let any_size = ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known()));
-    let sig = first_trial(n)?;
-    let lay = if any_size { conv::at_hand } else { conv::laid_out };
-    filters::ahead(n, |w| lay(&sig, w))
+    let sigs = trials(n);
+    filters::ahead(n, |w| if any_size { conv::at_hand(&sigs, w) } else { conv::laid_out(sigs.first()?, w) })
 }
 
-/// What the kernel of a node is asked for in the first trial of its open sizes.
-fn first_trial(n: &Node<'_>) -> Option<Sig> {
-    let trials = open::trials(&given(n))?;
-    signature(n.op(), trials.first()?, 1, &attrs_of(n)).ok()
+/// What the kernel of a node is asked for in each trial of its open sizes, up to one that has none.
+fn trials(n: &Node<'_>) -> Vec<Sig> {
+    let attrs = attrs_of(n);
+    let all = open::trials(&given(n)).unwrap_or_default();
+    all.iter().map_while(|t| signature(n.op(), t, 1, &attrs).ok()).collect()
 }
 
 /// The descriptors of the inputs and of the first output.

@@ -1,6 +1,6 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
-use ge_kernels::conv::{ConvSpec, change_filters, pack_row_filter};
+use ge_kernels::conv::{ConvSpec, FilterForms, FilterPlan, change_filters, pack_row_filter};
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
@@ -177,10 +177,47 @@ fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
     );
     let (x, w) = (noise(F, &[1, 32, 3, 3], 1), noise(F, &[1, 9000], 2));
     let short = case("Conv2D", &[&x, &w], &[(F, &[1, 32, 1, 1])]).laid_from(1, Format::NCHW, &[32, 32, 3, 3]);
-    assert_eq!(
-        short.refusal(&Nn::ai_core()),
-        "the packed filter is [1, 9000], it takes [2, 288, 16] behind 9216 numbers"
-    );
+    assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 9000 numbers, which is none of its forms");
+}
+
+/// Filters for images of any size, in all their forms: the bits of the form that the sizes take alone.
+#[test]
+fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
+    for ([n, c, o, size], groups) in
+        [([1, 32, 48, 4], 1), ([1, 64, 64, 32], 1), ([2, 32, 64, 24], 2), ([3, 8, 12, 40], 1)]
+    {
+        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
+        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
+        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
+            .with("pads", vec![1i64; 4])
+            .with("groups", groups as i64)
+            .with("activation", "relu");
+        let spec = ConvSpec {
+            groups: groups as usize,
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
+        };
+        let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
+        let with = |dims: &[u64], filter: Vec<f32>| {
+            let mut laid = given.clone().laid_from(1, Format::NCHW, &w.dims);
+            laid.inputs[1] = Some(t(F, dims, filter.into_iter().map(f64::from)));
+            laid.launch(&Nn::ai_core(), 0).unwrap().remove(0)
+        };
+        let alone = match FilterPlan::cheapest(&spec, FilterForms::ALL).unwrap() {
+            FilterPlan::Given(_) => given.launch(&Nn::ai_core(), 0).unwrap().remove(0),
+            FilterPlan::Changed(_) => {
+                let all = [&plain[..], &change_filters(&spec, &plain).unwrap()].concat();
+                with(&[all.len() as u64], all)
+            }
+            FilterPlan::Rows(_) => {
+                let packed = pack_row_filter(&spec, &plain).unwrap();
+                with(&[groups * (o / groups).div_ceil(16), c / groups * 9, 16], packed)
+            }
+        };
+        let all = FilterForms::ALL.lay_out(&spec, &plain).unwrap();
+        assert_eq!(with(&[1, all.len() as u64], all), alone, "{spec:?}");
+    }
 }
 
 /// The definition, by output; attributes as in the case.

@@ -1,7 +1,6 @@
 //! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
 use super::decide::attrs_of;
-use super::direct::Direct;
 use super::executor::Steps;
 use super::graph::{Graph, Kind, Node};
 use super::held::Held;
@@ -10,6 +9,7 @@ use super::no_task::NoTask;
 use super::pieces::sized;
 use super::plan::{Draft, Home};
 use super::value::Tensor;
+use super::way::Way;
 use crate::again::Again;
 use crate::error::RuntimeError;
 use crate::load::{LoadedModel, Planned};
@@ -26,7 +26,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Offsets of zero-copy ranges are multiples of this.
 const ALIGN: u64 = 512;
@@ -62,8 +62,8 @@ pub(crate) struct Round {
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
     /// Values that the launches write over, and what they are then.
     pub(crate) over: Vec<(u32, u32)>,
-    /// How a run goes through it where it is all that a run does.
-    pub(crate) direct: Option<Direct>,
+    /// How runs go on from it to the outputs of the model, where it is the first that they do.
+    pub(crate) way: OnceLock<Way>,
     /// Whether it was made of another one: its device's model tells of what differs alone, and is
     /// none to tell a profile by.
     pub(crate) amended: bool,
@@ -500,8 +500,9 @@ impl<'w> Writer<'w> {
                 if let Some(h) = held.filter(|_| !output) {
                     self.slots[h.of.result as usize] = Some(slot);
                 }
-                if let Some((_, y)) = over {
-                    self.slots[*y as usize] = Some(slot);
+                if over.is_some() {
+                    let homes = self.draft.home.iter().enumerate();
+                    homes.filter(|h| *h.1 == Home::InPlace(v)).for_each(|(y, _)| self.slots[y] = Some(slot));
                 }
                 let desc = self.room(v).unwrap_or_else(|| self.desc(v));
                 let io = IoInfo { name: self.name(v), desc, slot };
@@ -601,7 +602,8 @@ impl<'w> Writer<'w> {
                 Home::InPlace(of) => self.room(of).unwrap_or_else(|| self.desc(*v)),
                 _ => self.desc(*v),
             };
-            let in_place = n.outputs.iter().any(|v| draft.over.iter().any(|o| o.1 == *v));
+            let is_over = |v: &u32| draft.over.iter().any(|o| draft.home[*v as usize] == Home::InPlace(o.0));
+            let in_place = n.outputs.iter().any(is_over);
             let node = NodeInfo {
                 name: n.name.clone(),
                 op: n.op.as_str().to_owned(),

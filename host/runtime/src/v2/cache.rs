@@ -49,6 +49,10 @@ impl Cache {
     pub(crate) fn len(&self) -> usize {
         self.rounds.len()
     }
+    /// How many of them have a way from there to the outputs of the model.
+    pub(crate) fn ways(&self) -> usize {
+        self.rounds.values().filter(|r| r.0.way.get().is_some()).count()
+    }
 }
 
 /// Rounds of a graph, counted from the first of a run, whose last plans are kept.

@@ -223,13 +223,24 @@ impl Planner<'_> {
     }
 
     /// The value whose memory a node writes its output to, of which it replaces some elements: one that
-    /// was there before the round and that nobody reads behind the node. Who holds the same memory
-    /// elsewhere is known when the round runs: the node then gets a copy.
+    /// was there before the round and that nobody reads behind the node. The node reads it, or what
+    /// another such node has made of it. Who holds the same memory elsewhere is known when the round
+    /// runs: the nodes then get a copy.
     fn writes_over(&self, i: usize) -> Option<u32> {
         let n = &self.graph.nodes[i];
         let v = n.inputs.first().copied().flatten()?;
         let &[y] = n.outputs.as_slice() else { return None };
-        let fits = self.basis.owns && n.flags & flags::REPLACES != 0 && self.d.home[v as usize] == Home::Before;
+        let over = |r: u32| self.d.over.iter().find(|o| o.0 == r).map(|o| o.1);
+        let root = match self.d.home[v as usize] {
+            Home::Before => v,
+            Home::InPlace(r) if over(r).is_some() => r,
+            _ => return None,
+        };
+        // Nobody has written over it before, or who has is the one that the node reads; in a plan that is
+        // made of another one the node has done so itself.
+        let is_next = over(root).map_or(v == root, |last| last == v);
+        let fits = self.basis.owns && n.flags & flags::REPLACES != 0;
+        let fits = fits && (is_next || self.d.home[y as usize] == Home::InPlace(root));
         let once = n.inputs.iter().filter(|o| **o == Some(v)).count() == 1;
         let free = |v: u32| !self.graph.outputs.contains(&v) && !self.graph.wanted[v as usize];
         if !fits || !once || !free(v) || self.graph.wanted[y as usize] || self.graph.streams.iter().any(|s| *s != 0) {
@@ -237,9 +248,9 @@ impl Planner<'_> {
         }
         let before = |r: &u32| (*r as usize) < i && (self.planned[*r as usize] || self.d.done.contains(r));
         let others = self.graph.readers[v as usize].iter().filter(|r| **r as usize != i);
-        let seen = self.d.home.contains(&Home::ViewOf(v)) || self.d.over.iter().any(|o| o.0 == v && o.1 != y);
+        let seen = self.d.home.contains(&Home::ViewOf(v));
         let bytes = self.d.desc(self.graph, v).and_then(TensorDesc::data_bytes);
-        (others.clone().all(before) && !seen && bytes.is_some_and(|b| b > 0)).then_some(v)
+        (others.clone().all(before) && !seen && bytes.is_some_and(|b| b > 0)).then_some(root)
     }
 
     /// Whether a node moves axes of one place alone, so that nothing lies elsewhere behind it.

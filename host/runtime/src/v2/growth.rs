@@ -1,7 +1,14 @@
 //! Which inputs of a model can be state that grows in place: those that a concatenation alone
 //! reads, whose result is an output and is read by products or attentions piece by piece (the cache
 //! of keys and values of a decoder), or is one piece.
+use super::DynamicModel;
 use super::graph::{Graph, Kind, Node, SIZES};
+use super::state::State;
+use super::value::{Store, Tensor, Value};
+use crate::error::RuntimeError;
+
+/// Bytes of a carried tensor from which it gets room: less is copied faster than room is looked after.
+const WORTH: usize = 64 << 10;
 
 /// An input that can grow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +29,13 @@ pub(crate) struct Growing {
     pub(crate) readers: Vec<Reader>,
     /// Whether all of them can be cut into pieces.
     pub(crate) by_pieces: bool,
+}
+
+impl Growing {
+    /// Whether a tensor of these sizes can grow: it is one piece, or all who read it do so by pieces.
+    pub(crate) fn fits(&self, dims: &[u64]) -> bool {
+        self.by_pieces || dims.get(..self.axis).is_some_and(|d| d.iter().all(|d| *d == 1))
+    }
 }
 
 /// A node that reads the result.
@@ -58,8 +72,28 @@ fn in_pieces(n: &Node, at: usize, rank: usize) -> bool {
     (turned(n).is_some() && at < 2) || (by_heads(n) && matches!(at, 1 | 2) && rank == 4)
 }
 
+/// The inputs of each graph that can grow: of the model, and of bodies that hand them to the next turn.
+pub(crate) fn of_all(graphs: &[Graph]) -> Vec<Vec<Growing>> {
+    let mut out = vec![Vec::new(); graphs.len()];
+    for n in graphs.iter().flat_map(|g| &g.nodes) {
+        // The first parameter of a `For`'s body is its counter.
+        let (body, counter) = match (n.kind, n.graphs.as_slice()) {
+            (Kind::While, &[_, body]) => (body, 0),
+            (Kind::For, &[body]) => (body, 1),
+            _ => continue,
+        };
+        let Some(graph) = graphs.get(body) else { continue };
+        out[body] = find(graph);
+        out[body].retain(|g| g.input == g.output + counter);
+    }
+    if let Some((first, graph)) = out.first_mut().zip(graphs.first()) {
+        *first = find(graph);
+    }
+    out
+}
+
 /// The inputs of a graph that can grow.
-pub(crate) fn find(g: &Graph) -> Vec<Growing> {
+fn find(g: &Graph) -> Vec<Growing> {
     let one = |(input, value): (usize, &Option<u32>)| {
         let value = (*value)?;
         let asks = |n: &u32| SIZES.contains(&g.nodes[*n as usize].op.as_str());
@@ -119,6 +153,29 @@ fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
         }
     }
     (out, by_pieces)
+}
+
+impl DynamicModel {
+    /// Gives what a loop carries and its body makes longer, room for more turns: one copy each time that
+    /// it has doubled.
+    ///
+    /// # Errors
+    /// Memory that cannot be had.
+    pub(crate) fn make_room(&self, body: usize, state: &mut [Value<'_>]) -> Result<(), RuntimeError> {
+        for g in self.growing(body) {
+            let Some(Value::Tensor(t)) = state.get_mut(g.output) else { continue };
+            let rows = t.dims.get(g.axis).copied().unwrap_or(0);
+            let full = match &t.store {
+                Store::State(s) => !s.is_newest() || rows >= s.capacity(),
+                Store::Made(m) => m.bytes().len() >= WORTH,
+                _ => false,
+            };
+            if full && g.fits(&t.dims) && t.dtype.bits().is_some_and(|b| b >= 8) {
+                *t = Tensor::state(State::new(&t.view(), g.axis, rows.saturating_mul(2))?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether a permutation swaps the last two axes and leaves the others.

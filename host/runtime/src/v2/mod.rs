@@ -22,10 +22,10 @@ mod contiguous;
 mod decide;
 /// What is decided before any size is known.
 pub mod describe;
-/// Runs that are one launch.
-mod direct;
 /// In which order steps are taken, and by how many threads.
 pub mod executor;
+/// From runs to ways.
+mod follow;
 /// Graphs as the executor walks them.
 mod graph;
 /// Tiling at run time.
@@ -52,6 +52,8 @@ mod plan;
 mod round;
 /// Runs.
 mod run;
+/// Plans of runs before.
+mod recent;
 /// Sequences and optionals.
 mod sequence;
 /// Branches that plans take.
@@ -64,10 +66,14 @@ mod streams;
 mod tiling;
 /// What plugins offer.
 mod tools;
+/// What a run has done.
+mod trail;
 /// Values of a run.
 mod value;
 /// One node as plugins see it.
 pub(crate) mod view;
+/// Runs of sizes that were seen before.
+mod way;
 
 pub use state::State;
 pub use tools::Tools;
@@ -114,10 +120,10 @@ pub struct DynamicModel {
     checks: inputs::Checks,
     /// Twins of graphs, by graph.
     twins: Vec<Option<both::Twin>>,
-    /// The graph by which a run may be one launch.
-    direct: Option<usize>,
-    /// The last that was.
-    recent: Mutex<Option<direct::Recent>>,
+    /// The graphs that a run may begin with whose runs may have a way.
+    ways: Vec<usize>,
+    /// The plans of runs before that had one.
+    recent: recent::Recent,
     /// What nodes ran as, by graph.
     tilings: Vec<Tilings>,
     /// Which graphs are branches, and of what.
@@ -128,10 +134,11 @@ pub struct DynamicModel {
     chance: Option<u64>,
     /// Turns of loops in one run, at most.
     most_turns: u64,
-    /// Inputs that can be state which grows in place.
-    growing: Vec<Growing>,
-    /// Whether they can, for all that read them.
-    grows: AtomicBool,
+    /// Inputs that can be state which grows in place, by graph: those of the model, and what bodies of
+    /// loops carry.
+    growing: Vec<Vec<Growing>>,
+    /// Whether they can, for all that read them, by graph.
+    grows: Vec<AtomicBool>,
     /// Its variables, by name.
     variables: Vec<Bound>,
 }
@@ -173,13 +180,12 @@ impl DynamicModel {
             StreamAllocator::new(options.streams.clone(), device_number(&context), most_streams(&compiled.soc));
         let of_round = LoadOptions { run_streams: Some(Arc::new(streams)), ..options.clone() };
         // What tensors hold is gathered whole.
-        let growing = if options.capture { Vec::new() } else { graphs.first().map_or(Vec::new(), growth::find) };
-        let grows = AtomicBool::new(true);
+        let growing = if options.capture { vec![Vec::new(); graphs.len()] } else { growth::of_all(&graphs) };
         let mut branches = graph::branches(&graphs);
         // Who gathers what nodes write wants the branch that is taken; states grow in the graph alone.
         let mut twins = Vec::with_capacity(graphs.len());
         for at in 0..compiled.graphs.len() {
-            let may = !options.capture && (at > 0 || growing.is_empty());
+            let may = !options.capture && growing[at].is_empty();
             let made = may.then(|| both::twin(&graphs, at, &preferred, graphs.len(), &tools)).flatten();
             twins.push(made.map(|(twin, graph, engines)| {
                 graphs.push(graph);
@@ -188,13 +194,14 @@ impl DynamicModel {
                 twin
             }));
         }
+        let grows = graphs.iter().map(|_| AtomicBool::new(true)).collect();
         let caches = graphs.iter().map(|_| Mutex::default()).collect();
         let lasts = graphs.iter().map(|_| Lasts::default()).collect();
         let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
         let checks = inputs::Checks::new(&compiled);
         let twin = twins.first().and_then(|t| Some(t.as_ref()?.at));
         let ways = [twin, Some(0)].into_iter().flatten();
-        let direct = ways.filter(|_| !options.capture).find(|at| direct::may_be(&graphs, *at, &tools));
+        let ways = ways.filter(|at| !options.capture && way::may_be(&graphs, *at)).collect();
         let variables = options.variables.bind(&compiled, options.rank)?;
         let named = graphs.first().map_or(&[][..], |g| &g.variables);
         if !variables.iter().map(|b| &b.info().name).eq(named) {
@@ -215,8 +222,8 @@ impl DynamicModel {
             lasts,
             checks,
             twins,
-            direct,
-            recent: Mutex::default(),
+            ways,
+            recent: recent::Recent::default(),
             tilings,
             branches,
             executor,
@@ -243,22 +250,27 @@ impl DynamicModel {
         self.caches.iter().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
+    /// How many sizes that were seen run by launches and choices alone.
+    pub fn ways(&self) -> usize {
+        self.ways.iter().map(|at| self.cache(*at).ways()).sum()
+    }
+
     /// How many plans were made of the one before, which differed in its sizes alone.
     pub fn plans_amended(&self) -> u64 {
         self.lasts.iter().map(Lasts::used).sum()
     }
 
-    /// Whether states grow in place: nobody who reads one has refused it so far.
-    pub(crate) fn grows(&self) -> bool {
-        self.grows.load(Ordering::Relaxed)
+    /// States that may grow in place in a graph; none where somebody who reads one has refused it.
+    pub(crate) fn growing(&self, gi: usize) -> &[Growing] {
+        let grows = self.grows.get(gi).is_some_and(|g| g.load(Ordering::Relaxed));
+        self.growing.get(gi).filter(|_| grows).map_or(&[], Vec::as_slice)
     }
 
     /// The axis along which an input of these sizes can grow in place where it is an output of the
     /// step before.
     pub fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
-        let g = self.growing.iter().find(|g| (g.output, g.input) == (output, input))?;
-        let whole = || dims.get(..g.axis).is_some_and(|d| d.iter().all(|d| *d == 1));
-        (self.grows() && (g.by_pieces || whole())).then_some(g.axis)
+        let g = self.growing(0).iter().find(|g| (g.output, g.input) == (output, input))?;
+        g.fits(dims).then_some(g.axis)
     }
 
     /// Runs once on inputs in graph order.
@@ -267,11 +279,27 @@ impl DynamicModel {
     /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        if let Some(outcome) = self.direct_or_none(given, options)? {
-            return Ok(outcome);
+        if self.graphs.first().is_some_and(|g| !g.variables.is_empty() || !g.keeps.is_empty()) {
+            if let Some(outcome) = self.launch_with_variables(given, options)? {
+                return Ok(outcome);
+            }
+        } else if let Some(round) = self.way_of(given, options) {
+            let Some(way) = round.way.get() else { return Err(ge_plugin_api::Error::internal("a way is lost").into()) };
+            if let Some(ran) = way.launch(given, options) {
+                return ran;
+            }
+            if let Some(outcome) = way.go(given, options)? {
+                return Ok(outcome);
+            }
         }
-        let given: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
-        let (mut outcome, made) = self.step(&given, options)?;
+        let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
+        self.checks.check(&self.compiled, &tensors)?;
+        let mut run = run::Run::new(options, self.executor.threads());
+        run.trail = self.tells_way(options).then(trail::Trail::default);
+        let args = given.iter().map(|t| Value::Tensor(Tensor::lent(t))).collect();
+        let (values, mut outcome, _) = self.values(args, &mut run)?;
+        self.keep_way(&mut run, given);
+        let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         self.tensors(made, &mut outcome)?;
         Ok(outcome)
     }
@@ -290,7 +318,7 @@ impl DynamicModel {
         let views: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(t.view())).collect();
         self.checks.check(&self.compiled, &views)?;
         let args = given.iter().map(|t| Value::Tensor(Tensor::lent(&t.view()))).collect();
-        let (values, mut outcome, written) = self.values(args, options)?;
+        let (values, mut outcome, written) = self.values(args, &mut run::Run::new(options, self.executor.threads()))?;
         let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         self.tensors(made, &mut outcome)?;
         let written = written.into_iter().map(|(k, t)| Ok((k, t.into_host()?)));
@@ -315,18 +343,18 @@ impl DynamicModel {
         Ok(())
     }
 
-    /// The run as one launch, variables included; None: it is none, or its sizes are new.
-    fn direct_or_none(
+    /// The run of a model with variables where it is one launch; None: it is more, or its sizes are new.
+    fn launch_with_variables(
         &self,
         given: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<Option<RunOutcome>, RuntimeError> {
-        let Some(graph) = self.graphs.first().filter(|g| !(g.variables.is_empty() && g.keeps.is_empty())) else {
-            return self.direct(given, options);
-        };
         let held = kept::Held::take(&self.variables)?;
         let all: Vec<TensorView<'_>> = given.iter().copied().chain(held.values().iter().map(|t| t.view())).collect();
-        let Some(mut outcome) = self.direct(&all, options)? else { return Ok(None) };
+        let round = self.way_of(&all, options);
+        let ran = round.as_ref().and_then(|r| r.way.get()?.launch(&all, options));
+        let Some(mut outcome) = ran.transpose()? else { return Ok(None) };
+        let graph = &self.graphs[0];
         let left = outcome.outputs.split_off(outcome.outputs.len().saturating_sub(graph.keeps.len()));
         held.keep(graph, left.into_iter().map(|t| Value::Tensor(Tensor::made(t))).collect())?;
         Ok(Some(outcome))
@@ -351,7 +379,7 @@ impl DynamicModel {
                 Given::Nothing => Value::Nothing,
             });
         }
-        let (values, outcome, _) = self.values(args, options)?;
+        let (values, outcome, _) = self.values(args, &mut run::Run::new(options, self.executor.threads()))?;
         let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         Ok((outcome, made))
     }
@@ -361,18 +389,17 @@ impl DynamicModel {
     fn values<'a>(
         &self,
         args: Vec<Value<'a>>,
-        options: RunOptions,
+        run: &mut run::Run,
     ) -> Result<(Vec<Value<'a>>, RunOutcome, kept::Written<'a>), RuntimeError> {
-        let mut run = run::Run::new(options, self.executor.threads());
         let held = kept::Held::take(&self.variables)?;
         let mut args = args;
         args.extend(held.values().iter().map(|t| Value::Tensor(Tensor::shared(t))));
-        let mut values = self.graph(0, args, &mut run)?;
+        let mut values = self.graph(0, args, run)?;
         let graph = &self.graphs[0];
         let left = values.split_off(values.len().saturating_sub(graph.keeps.len()));
         let written = held.keep(graph, left)?;
         let report = RunReport { launches: run.launches, ..RunReport::default() };
-        let (captured, parts) = (run.captured, run.parts);
+        let (captured, parts) = (std::mem::take(&mut run.captured), std::mem::take(&mut run.parts));
         let outcome = RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts };
         Ok((values, outcome, written))
     }

@@ -72,7 +72,7 @@ pub(crate) struct Draft {
     pub(crate) asked: Vec<u32>,
     /// States that grow in place.
     pub(crate) held: Vec<Held>,
-    /// Values that a launch writes over, each with what it makes of it.
+    /// Values that launches write over, each with what the last of these makes of it.
     pub(crate) over: Vec<(u32, u32)>,
     /// A state cannot grow in place here, for who reads it: the round has to be planned without.
     pub(crate) refused: bool,
@@ -309,8 +309,10 @@ impl<'p> Planner<'p> {
             self.d.desc[*v as usize] = Some(d.clone());
         }
         if let (Home::InPlace(v), Some(y)) = (home, self.graph.nodes[i].outputs.first()) {
-            if self.d.held.iter().all(|h| h.of.value != v) {
-                self.d.over.push((v, *y));
+            match self.d.over.iter_mut().find(|o| o.0 == v) {
+                Some(over) => over.1 = *y,
+                None if self.d.held.iter().all(|h| h.of.value != v) => self.d.over.push((v, *y)),
+                None => {}
             }
         }
         self.d.launches.push(Launched { node, launch, bound, pieces, copies });

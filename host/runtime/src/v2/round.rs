@@ -75,6 +75,9 @@ impl DynamicModel {
                     let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
                     let n = &f.graph.nodes[i as usize];
                     let outs = f.inputs(i, round).and_then(|given| self.host(n, given, run));
+                    if let (Kind::Choice, Some(trail)) = (n.kind, &mut run.trail) {
+                        trail.calls.last_mut().into_iter().for_each(|call| call.node = i);
+                    }
                     outs.and_then(|outs| self.hosted(i, outs, f, run))
                 }
             };

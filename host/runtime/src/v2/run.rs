@@ -3,14 +3,14 @@ use super::DynamicModel;
 use super::amend::amend;
 use super::build::{self, Last, Loader, Parts, Round};
 use super::cache::Cache;
-use super::direct::Direct;
 use super::graph::{Graph, Kind, Node};
-use super::growth::Growing;
 use super::key;
 use super::plan::{Basis, Draft, draft, infer};
 use super::sequence;
-use super::value::{Tensor, Value};
+use super::trail::{Call, Trail};
+use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
+use super::way::Way;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::executor::{Part, RunOptions};
@@ -32,6 +32,8 @@ pub(crate) struct Run {
     pub(crate) captured: Vec<Captured>,
     pub(crate) launches: u64,
     pub(crate) shared: Arc<Shared>,
+    /// What it has done so far, where it is asked to tell.
+    pub(crate) trail: Option<Trail>,
 }
 
 /// What all threads of a run share.
@@ -53,7 +55,7 @@ impl Run {
     }
     /// What a step of a run gathers.
     pub(crate) fn of(start: std::time::Instant, options: RunOptions, shared: Arc<Shared>) -> Run {
-        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, shared }
+        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, shared, trail: None }
     }
     /// Adds what a step has gathered that belongs to this run.
     pub(crate) fn join(&mut self, step: Run) {
@@ -122,6 +124,15 @@ impl<'g, 'a> Frame<'g, 'a> {
         let own = self.vals[v as usize].clone();
         own.or_else(|| Some(Value::Tensor(Tensor::constant(&self.graph.constants[v as usize].as_ref()?.0)?)))
     }
+    /// The bytes of each input; None: one of them is not in memory of its own.
+    fn bytes_of_inputs(&self) -> Option<Vec<usize>> {
+        let bytes = |v: &Option<u32>| {
+            let t = self.vals[(*v)? as usize].as_ref()?.tensor()?;
+            let plain = t.dtype != DType::STRING && !matches!(t.store, Store::State(_));
+            plain.then(|| t.bytes().len())
+        };
+        self.graph.inputs.iter().map(bytes).collect()
+    }
     /// Shows values that are other values' memory, of those that are there.
     pub(crate) fn show(&mut self, round: &Round) {
         for (v, of, dtype, dims) in &round.views {
@@ -163,6 +174,8 @@ impl DynamicModel {
         run: &mut Run,
     ) -> Result<Vec<Value<'a>>, RuntimeError> {
         let told = run.options.profile;
+        let outer = run.trail.take();
+        run.trail = outer.is_some().then(Trail::default);
         let twin = self.twins.get(gi).and_then(|t| t.as_ref().map(|t| t.at));
         let (gi, mut f, mut first) = match twin {
             None => (gi, Frame::of(&self.graphs[gi], args.into_iter().map(Some)), None),
@@ -188,6 +201,7 @@ impl DynamicModel {
             };
             self.execute(&round, &mut f, run)?;
             if graph.outputs.iter().all(|v| f.vals[*v as usize].is_some() || graph.constants[*v as usize].is_some()) {
+                f.rounds.push(round);
                 break;
             }
             if round.device.is_none() && round.host.is_empty() && round.known.is_empty() && round.done.is_empty() {
@@ -196,6 +210,11 @@ impl DynamicModel {
                 return Err(stuck.map_or_else(|| Error::internal("a graph ends nowhere").into(), |(n, _)| lost(n)));
             }
             f.rounds.push(round);
+        }
+        if let Some(mut outer) = outer {
+            let trail = Trail { graph: gi, rounds: f.rounds.clone(), ..run.trail.take().unwrap_or_default() };
+            outer.calls.push(Call { trail, ..Call::default() });
+            run.trail = Some(outer);
         }
         graph.outputs.iter().map(|v| f.value(*v).ok_or_else(|| Error::internal("an output is lost").into())).collect()
     }
@@ -230,7 +249,7 @@ impl DynamicModel {
             owns,
         }
     }
-    fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
+    pub(crate) fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -278,23 +297,20 @@ impl DynamicModel {
                 _ => None,
             },
         };
-        let Some((mut round, draft, parts)) = made else {
+        let Some((round, draft, parts)) = made else {
             let refused = Round { id, refused: true, ..Round::default() };
             return Ok(self.cache(gi).put(key.to_vec(), Arc::new(refused)));
         };
-        if self.direct == Some(gi) && f.rounds.is_empty() {
-            round.direct = Direct::of(f, &round);
-        }
         let round = Arc::new(round);
+        if self.ways.contains(&gi) && f.rounds.is_empty() && round.host.is_empty() {
+            let trail = Trail { graph: gi, rounds: vec![round.clone()], ..Trail::default() };
+            let way = f.bytes_of_inputs().and_then(|bytes| Way::of(self, &trail, bytes));
+            way.into_iter().for_each(|way| drop(round.way.set(way)));
+        }
         if parts.are_whole() && !self.options.capture {
             self.lasts[gi].put(f.rounds.len(), done, Last { draft, parts, round: round.clone() });
         }
         Ok(self.cache(gi).put(key.to_vec(), round))
-    }
-
-    /// States that may grow in place in a graph: they are inputs of the model.
-    fn growing(&self, gi: usize) -> &[Growing] {
-        if gi == 0 && self.grows() { &self.growing } else { &[] }
     }
 
     /// The next round of a graph from nothing.
@@ -305,7 +321,7 @@ impl DynamicModel {
         if !d.refused {
             return Ok(d);
         }
-        self.grows.store(false, Ordering::Relaxed);
+        self.grows[gi].store(false, Ordering::Relaxed);
         plan(&[])
     }
 
@@ -345,7 +361,12 @@ impl DynamicModel {
                     cond.int().and_then(|k| usize::try_from(k).ok()).map_or(last, |k| k.min(last))
                 };
                 let graph = *n.graphs.get(at).ok_or_else(|| lost(n))?;
-                self.graph(graph, all(given, 1), run)
+                let made = self.graph(graph, all(given, 1), run)?;
+                if let Some(call) = run.trail.as_mut().and_then(|t| t.calls.last_mut()) {
+                    let shown = |v: &Value<'a>| v.tensor().map(|t| (t.dtype, t.dims.clone()));
+                    (call.branch, call.shown) = (at, made.iter().map(shown).collect());
+                }
+                Ok(made)
             }
             Kind::While => {
                 let &[cond, body] = n.graphs.as_slice() else { return Err(lost(n)) };
@@ -363,6 +384,9 @@ impl DynamicModel {
                         return if turned { Ok(state) } else { self.no_turn(body, state) };
                     }
                     run.turn(n, self.most_turns)?;
+                    if turned {
+                        self.make_room(body, &mut state)?;
+                    }
                     state = self.graph(body, state, run)?;
                     turned = true;
                 }
@@ -379,6 +403,9 @@ impl DynamicModel {
                 while (delta > 0 && i < limit) || (delta < 0 && i > limit) {
                     run.turn(n, self.most_turns)?;
                     let index = index(dtype, i).ok_or_else(|| lost(n))?;
+                    if i != start {
+                        self.make_room(body, &mut state)?;
+                    }
                     let args = std::iter::once(Value::Tensor(index)).chain(state).collect();
                     state = self.graph(body, args, run)?;
                     let Some(next) = i.checked_add(delta) else { break };

@@ -1,8 +1,8 @@
-//! Tensors of strings as their kernels see them: a table of where each ends, then their bytes.
+//! Tensors of strings as their kernels read and write them.
 use crate::args::{bad, dims, size, view_error};
 use ge_kernels::view::broadcast_shapes;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{DType, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result};
 
 /// The sizes and the strings of input `i`.
@@ -12,15 +12,9 @@ use ge_plugin_api::{Error, Result};
 pub fn read<'a>(ctx: &KernelCtx<'a>, i: usize) -> Result<(Vec<u64>, Vec<&'a str>)> {
     let x = ctx.input(i)?;
     let wrong = || bad(format!("input {i}"), format!("{}{:?} of other bytes", x.dtype, x.dims), "strings in UTF-8");
-    let count = x.count();
-    let table = count.checked_add(1).and_then(|n| n.checked_mul(8)).filter(|_| x.dtype == DType::STRING);
-    let (table, rest) = table.and_then(|n| x.bytes.split_at_checked(n)).ok_or_else(wrong)?;
-    let ends: Option<Vec<usize>> =
-        table.as_chunks::<8>().0.iter().map(|b| usize::try_from(u64::from_le_bytes(*b)).ok()).collect();
-    let ends = ends.ok_or_else(wrong)?;
-    let one = |w: &[usize]| rest.get(w[0]..w[1]).and_then(|b| std::str::from_utf8(b).ok());
-    let all = ends.windows(2).map(one).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
-    Ok((x.dims.to_vec(), all))
+    let all = strings_in(x.bytes, x.count() as u64).filter(|_| x.dtype == DType::STRING).ok_or_else(wrong)?;
+    let all: Option<Vec<&str>> = all.into_iter().map(|b| std::str::from_utf8(b).ok()).collect();
+    Ok((x.dims.to_vec(), all.ok_or_else(wrong)?))
 }
 
 /// Sizes that two inputs are broadcast to, and the strings that meet there.
@@ -63,18 +57,8 @@ pub fn write<S: AsRef<str>>(ctx: &mut KernelCtx<'_>, i: usize, sizes: &[u64], al
     if sizes.iter().product::<u64>() != all.len() as u64 {
         return Err(Error::internal(format!("{} strings for sizes {sizes:?}", all.len())));
     }
-    let length: usize = all.iter().map(|s| s.as_ref().len()).sum();
-    let table = (all.len() + 1) * 8;
-    let mut t = HostTensor::with_len(DType::STRING, sizes, (table + length) as u64)?;
-    let (ends, rest) = t.bytes_mut().split_at_mut(table);
-    let mut at = 0;
-    for (end, s) in ends[8..].as_chunks_mut::<8>().0.iter_mut().zip(all) {
-        let s = s.as_ref().as_bytes();
-        rest[at..at + s.len()].copy_from_slice(s);
-        at += s.len();
-        *end = (at as u64).to_le_bytes();
-    }
-    ctx.set_output(i, t)
+    let all: Vec<&[u8]> = all.iter().map(|s| s.as_ref().as_bytes()).collect();
+    ctx.set_output(i, HostTensor::from_bytes(DType::STRING, sizes, &bytes_of_strings(&all))?)
 }
 
 #[cfg(test)]

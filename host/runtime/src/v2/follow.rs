@@ -1,0 +1,145 @@
+//! From what a run has done to the way of later ones: each value becomes its source. What hangs on values
+//! that are others in another run has no way.
+use super::DynamicModel;
+use super::graph::{Graph, Kind};
+use super::plan::KEY_BYTES;
+use super::trail::{Call, Trail};
+use super::value::Tensor;
+use super::way::{Body, Place, Step, Target};
+use crate::load::LoadedModel;
+use ge_plugin_api::types::DType;
+use std::sync::{Arc, OnceLock};
+
+/// What the trail of a run does with inputs of so many bytes; None: it is not the same for all inputs
+/// that its first plan holds for.
+pub(super) fn follow(model: &DynamicModel, trail: &Trail, bytes: &[usize]) -> Option<Body> {
+    let graph = &model.graphs[trail.graph];
+    let seen = |(k, v): (usize, &Option<u32>)| {
+        // Bytes that are part of the key are the same in all runs that go this way.
+        let fixed = v.is_some_and(|v| graph.wanted[v as usize]) && bytes.get(k).is_some_and(|b| *b <= KEY_BYTES);
+        Some(Seen { target: Target { place: Place::Arg(k), shown: None }, fixed })
+    };
+    let args: Vec<Option<Seen>> = graph.inputs.iter().enumerate().map(seen).collect();
+    Follow::graph(model, trail, &args)
+}
+
+/// What is known of a value while a way is made.
+#[derive(Clone)]
+struct Seen {
+    target: Target,
+    /// Its bytes are the same in every run that goes this way.
+    fixed: bool,
+}
+
+impl Seen {
+    fn known(t: Tensor<'static>) -> Seen {
+        Seen { target: Target { place: Place::Known(t), shown: None }, fixed: true }
+    }
+}
+
+/// A graph that is followed.
+struct Follow<'m> {
+    model: &'m DynamicModel,
+    graph: &'m Graph,
+    seen: Vec<Option<Seen>>,
+    body: Body,
+}
+
+impl Follow<'_> {
+    fn graph(model: &DynamicModel, trail: &Trail, args: &[Option<Seen>]) -> Option<Body> {
+        let graph = &model.graphs[trail.graph];
+        let body = Body { steps: Vec::new(), outs: Vec::new(), made: 0 };
+        let mut f = Follow { model, graph, seen: vec![None; graph.values()], body };
+        for (v, arg) in graph.inputs.iter().zip(args) {
+            let Some(v) = v else { continue };
+            // Its first plan is known by these bytes.
+            f.seen[*v as usize] = Some(arg.clone().filter(|a| a.fixed || !graph.wanted[*v as usize])?);
+        }
+        for (k, round) in trail.rounds.iter().enumerate() {
+            if !round.grown.is_empty() || !round.over.is_empty() {
+                return None;
+            }
+            for (v, t) in &round.known {
+                f.seen[*v as usize] = Some(Seen::known(t.clone()));
+            }
+            if let Some(device) = &round.device {
+                f.launch(device, &round.ins, &round.outs)?;
+            }
+            for (v, of, dtype, dims) in &round.views {
+                // What the host gives is not there yet, and no view of this round is of it.
+                let Some(mut seen) = f.value(*of) else { continue };
+                seen.target.shown = Some((*dtype, dims[..].into()));
+                f.seen[*v as usize] = Some(seen);
+            }
+            for node in &round.host {
+                f.node(*node, trail)?;
+            }
+            // The next plan is known by the bytes of what decides sizes.
+            let by_value = |v: &u32| graph.wanted[*v as usize] && f.value(*v).is_none_or(|s| !s.fixed);
+            if k + 1 < trail.rounds.len() && round.keys.iter().any(by_value) {
+                return None;
+            }
+        }
+        let outs: Option<Vec<Target>> = graph.outputs.iter().map(|v| Some(f.value(*v)?.target)).collect();
+        f.body.outs = outs?;
+        Some(f.body)
+    }
+
+    fn value(&self, v: u32) -> Option<Seen> {
+        let constant = || Some(Seen::known(Tensor::constant(&self.graph.constants[v as usize].as_ref()?.0)?));
+        self.seen[v as usize].clone().or_else(constant)
+    }
+    fn place(&self, v: &u32) -> Option<Place> {
+        Some(self.value(*v)?.target.place)
+    }
+    /// Values that a step makes.
+    fn makes(&mut self, outs: &[u32], shown: impl Fn(usize) -> Option<(DType, Arc<[u64]>)>) {
+        for (k, v) in outs.iter().enumerate() {
+            let target = Target { place: Place::Made(self.body.made), shown: shown(k) };
+            self.seen[*v as usize] = Some(Seen { target, fixed: false });
+            self.body.made += 1;
+        }
+    }
+    fn launch(&mut self, device: &Arc<LoadedModel>, ins: &[u32], outs: &[u32]) -> Option<()> {
+        if device.ports.outputs.len() != outs.len() {
+            return None;
+        }
+        let ins = ins.iter().map(|v| self.place(v)).collect::<Option<_>>()?;
+        self.body.steps.push(Step::Launch { device: device.clone(), ins, outs: outs.len() });
+        self.makes(outs, |_| None);
+        Some(())
+    }
+    /// A node that the host executes.
+    fn node(&mut self, node: u32, trail: &Trail) -> Option<()> {
+        let graph = self.graph;
+        let n = &graph.nodes[node as usize];
+        if n.kind == Kind::Part {
+            let device = self.model.parts.get(n.part?)?;
+            let ins: Vec<u32> = n.inputs.iter().copied().collect::<Option<_>>()?;
+            return self.launch(device, &ins, &n.outputs);
+        }
+        let call = trail.calls.iter().find(|c| c.node == node).filter(|_| n.kind == Kind::Choice)?;
+        let Call { branch, shown, trail: own, .. } = call;
+        let mut inputs = n.inputs.iter();
+        let cond = self.value((*inputs.next()?)?)?.target;
+        let given: Vec<Option<Seen>> = inputs.map(|v| v.as_ref().and_then(|v| self.value(*v))).collect();
+        let args = given.iter().map(|s| Some(s.as_ref()?.target.place.clone())).collect::<Option<Vec<_>>>()?;
+        // A branch sees what it is given as arguments; known values stay known.
+        let inside = |(k, s): (usize, &Option<Seen>)| {
+            let Seen { target, fixed } = s.clone()?;
+            let is_known = matches!(target.place, Place::Known(_));
+            let place = if is_known { target.place } else { Place::Arg(k) };
+            Some(Seen { target: Target { place, shown: target.shown }, fixed })
+        };
+        let inside: Vec<Option<Seen>> = given.iter().enumerate().map(inside).collect();
+        let body = Follow::graph(self.model, own, &inside)?;
+        let branches: Vec<OnceLock<Body>> = n.graphs.iter().map(|_| OnceLock::new()).collect();
+        drop(branches.get(*branch)?.set(body));
+        let by_truth = matches!(n.op.as_str(), "If" | "StatelessIf");
+        let outs = n.outputs.len();
+        self.body.steps.push(Step::Choice { cond, by_truth, args, branches, outs });
+        let shown: Vec<(DType, Arc<[u64]>)> = shown.iter().take(outs).cloned().collect::<Option<_>>()?;
+        self.makes(&n.outputs, |k| shown.get(k).cloned());
+        (shown.len() == outs).then_some(())
+    }
+}
