@@ -26,6 +26,7 @@ pub const FAMILIES: &[&[Op]] = &[
     math::unary::NUMBER_OPS,
     math::unary::OPS,
     math::arith::OPS,
+    math::power::OPS,
     math::bits::OPS,
     math::compare::OPS,
     math::cast::OPS,
