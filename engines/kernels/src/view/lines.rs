@@ -34,6 +34,15 @@ multiversion! {
 }
 
 multiversion! {
+    /// `y[i] = f(y[i], a[i], b[i])`.
+    pub fn update_by<S: Copy, Q: Copy, D: Copy, F: Fn(D, S, Q) -> D>(y: &mut [D], a: &[S], b: &[Q], f: F) {
+        for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+            *y = f(*y, *a, *b);
+        }
+    }
+}
+
+multiversion! {
     /// The state `start` after `f(state, x[i])` of every element, in order. A sum, product or extreme
     /// of whole numbers takes several elements at a time.
     pub fn fold<S: Copy, A: Copy, F: Fn(A, S) -> A>(x: &[S], start: A, f: F) -> A {
@@ -96,6 +105,7 @@ mod tests {
         let mut z = vec![0i64; a.len()];
         map(&mut z, a, |v| (v * 3.0) as i64);
         update(&mut z, a, |z, v| z.wrapping_mul(v as i64));
+        update_by(&mut z, a, b, |z, a, b| if a < b { z } else { -z });
         let sum = fold(a, 0.0, |s, v| s + v);
         let lanes = fold_lanes(a, 0.0, |s, v| s + v, |a, b| a + b);
         let bits = y.iter().map(|v: &f64| v.to_bits()).collect();

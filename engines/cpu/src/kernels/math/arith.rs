@@ -23,11 +23,7 @@ pub fn is_unsigned(k: Kind) -> bool {
     matches!(k, Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64)
 }
 /// Whole numbers: signed and unsigned ones each by a function of the widest type.
-fn ints(
-    ctx: &mut KernelCtx<'_>,
-    i: impl Fn(i64, i64) -> i64 + Sync,
-    u: impl Fn(u64, u64) -> u64 + Sync,
-) -> Result<()> {
+fn ints(ctx: &mut KernelCtx<'_>, i: impl Fn(i64, i64) -> i64 + Sync, u: impl Fn(u64, u64) -> u64 + Sync) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     if is_unsigned(a.kind()?) {
         return with_kind!(a.kind()?, [U8, U16, U32, U64], T => {

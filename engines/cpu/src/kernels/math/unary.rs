@@ -100,7 +100,7 @@ macro_rules! numbers {
 numbers! {
     "Abs" run_abs: f64::abs, i64::wrapping_abs, |v| v;
     "Neg" run_neg: |x| -x, i64::wrapping_neg, u64::wrapping_neg;
-    "Sign" run_sign: sign, i64::signum, |v| u64::from(v != 0);
+    "Sign" run_sign: sign, |v| i64::from(v > 0) - i64::from(v < 0), |v| u64::from(v != 0);
     "Square" run_square: |x| x * x, |v| v.wrapping_mul(v), |v| v.wrapping_mul(v);
     "Relu" run_relu: |x| max(x, 0.0), |v| v.max(0), |v| v;
 }
@@ -204,7 +204,7 @@ fn run_is_finite(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_is_inf(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (n, p) = (flag(ctx, "detect_negative", true), flag(ctx, "detect_positive", true));
-    test(ctx, |x| x.is_infinite() && if x > 0.0 { p } else { n })
+    test(ctx, |x| (p & (x == f64::INFINITY)) | (n & (x == f64::NEG_INFINITY)))
 }
 
 const fn f(name: &'static str, run: crate::op::Run) -> Op {

@@ -2,7 +2,7 @@
 //! neighbouring elements without index arithmetic, several elements at a time.
 use crate::args::{Arg, out, view_error};
 use crate::par;
-use ge_kernels::view::{Elem, Nest, broadcast_shapes, lines};
+use ge_kernels::view::{Elem, Layout, Nest, broadcast_shapes, lines};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -35,23 +35,37 @@ pub fn zip_lines<S: Elem, Q: Elem, D: Elem>(
     b: &Arg<'_>,
     f: impl Fn(&mut [D], &[S], &[Q]) + Sync,
 ) -> Result<()> {
-    zip_values(ctx, (a, a.values()?), (b, b.values()?), f)
+    zip_values(ctx, (a, a.values()?), (b, b.values()?), &f)
 }
 
-/// As [`zip_lines`] over elements that stand for those of the inputs, one for one.
+/// What an operator does with lines of one length: output, first and second input.
+pub type Lines<'f, S, Q, D> = &'f (dyn Fn(&mut [D], &[S], &[Q]) + Sync);
+
+/// As [`zip_lines`] over elements that stand for those of the inputs, one for one; compiled once for
+/// each choice of types.
 pub fn zip_values<S: Elem, Q: Elem, D: Elem>(
     ctx: &mut KernelCtx<'_>,
     (a, va): (&Arg<'_>, &[S]),
     (b, vb): (&Arg<'_>, &[Q]),
-    f: impl Fn(&mut [D], &[S], &[Q]) + Sync,
+    f: Lines<'_, S, Q, D>,
 ) -> Result<()> {
     let shape = broadcast_shapes(&a.shape, &b.shape).map_err(view_error)?;
     let (la, lb) = (a.broadcast(&shape)?, b.broadcast(&shape)?);
-    let nest = Nest::new(&shape, [&la, &lb]);
-    par::chunks(out::<D>(ctx, 0, &shape)?, par::GRAIN, |start, part| {
+    zip_layouts(ctx, (&la, va), (&lb, vb), f)
+}
+
+/// As [`zip_lines`] over slices by layouts of one shape, that of the output.
+pub fn zip_layouts<S: Item, Q: Item, D: Elem>(
+    ctx: &mut KernelCtx<'_>,
+    (la, va): (&Layout, &[S]),
+    (lb, vb): (&Layout, &[Q]),
+    f: Lines<'_, S, Q, D>,
+) -> Result<()> {
+    let nest = Nest::new(la.shape(), [la, lb]);
+    par::chunks(out::<D>(ctx, 0, la.shape())?, par::GRAIN, |start, part| {
         let range = start..start + part.len();
         if nest.run() < SHORT && nest.runs() > 1 {
-            gathered(&nest, range, part, (va, vb), &f);
+            gathered(&nest, range, part, (va, vb), f);
             return Ok(());
         }
         let (mut room_a, mut room_b) = (Line::new(), Line::new());
@@ -75,15 +89,19 @@ pub fn zip_values<S: Elem, Q: Elem, D: Elem>(
     })
 }
 
+/// What lines are made of: elements, or pairs of numbers.
+pub trait Item: Copy + Default + Sync {}
+impl<T: Copy + Default + Sync> Item for T {}
+
 /// Runs below this length are laid out one behind the other before anything is computed.
 const SHORT: usize = 16;
 
-fn gathered<S: Elem, Q: Elem, D: Elem>(
+fn gathered<S: Item, Q: Item, D: Elem>(
     nest: &Nest<2>,
     range: std::ops::Range<usize>,
     part: &mut [D],
     (va, vb): (&[S], &[Q]),
-    f: impl Fn(&mut [D], &[S], &[Q]),
+    f: Lines<'_, S, Q, D>,
 ) {
     let (mut a, mut b) = ([S::default(); BLOCK], [Q::default(); BLOCK]);
     let mut start = range.start;
@@ -108,7 +126,7 @@ struct Line<T> {
     filled: Option<(isize, usize)>,
 }
 
-impl<T: Elem> Line<T> {
+impl<T: Item> Line<T> {
     fn new() -> Line<T> {
         Line { room: [T::default(); BLOCK], filled: None }
     }
