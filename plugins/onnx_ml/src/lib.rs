@@ -12,6 +12,8 @@ pub mod arrays;
 pub mod classify;
 /// Imputer, Binarizer.
 pub mod fill;
+/// Trees over many rows.
+mod forest;
 /// LabelEncoder.
 pub mod label_encoder;
 /// LinearClassifier, LinearRegressor.
