@@ -24,7 +24,7 @@ fn is_nan<T: Elem>(v: T) -> bool {
 /// The place of the extreme in a line: what it is first, several elements at a time, then where.
 fn place<T: Elem>(line: &[T], better: impl Fn(T, T) -> T + Copy, last: bool) -> usize {
     let Some(&first) = line.first() else { return 0 };
-    let best = lines::fold_lanes(line, first, &better, &better);
+    let best = lines::fold_lanes(line, first, better, better);
     let is = |v: &T| *v == best || (is_nan(best) && is_nan(*v));
     // Blocks without it are passed as a whole.
     const BLOCK: usize = 64;
@@ -44,7 +44,7 @@ fn places<T: Elem>(part: &[T], inner: usize, better: impl Fn(T, T) -> T + Copy, 
     let n = part.len() / inner;
     let mut best = part[..inner].to_vec();
     let rows = part.chunks_exact(inner);
-    rows.clone().skip(1).for_each(|row| lines::update(&mut best, row, &better));
+    rows.clone().skip(1).for_each(|row| lines::update(&mut best, row, better));
     let mut mark = |k: usize, row: &[T]| {
         let k = k as i64;
         lines::update_by(y, row, &best, |at, v, best| if v == best || (is_nan(best) && is_nan(v)) { k } else { at });
