@@ -21,7 +21,10 @@ from onnx import helper as h
 from onnx import numpy_helper as nh
 
 RNG = np.random.default_rng(0)
-DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(uint8)": np.uint8}
+DTYPES = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
+    "tensor(uint8)": np.uint8,
+}
 
 
 def floats(*sizes):
@@ -138,6 +141,34 @@ def cases():
         yield op, lambda o=op, g=gates: one(
             o, [50, 1, 64], constants=[floats(1, g * 128, 64) * 0.2, floats(1, g * 128, 128) * 0.2, floats(1, 2 * g * 128)],
             hidden_size=128)
+    for op, kind in (("Add", T.DOUBLE), ("Neg", T.INT64), ("Max", T.INT32)):
+        many = 1 if op == "Neg" else 2
+        yield f"{op} {T.DataType.Name(kind)}", lambda o=op, k=kind, m=many: one(o, *[[256, 512]] * m, types=[k] * m)
+    yield "Mod INT64", lambda: one("Mod", [256, 512], types=[T.INT64], constants=[np.int64(7)])
+    yield "Pow by INT64", lambda: one("Pow", [256, 512], constants=[np.int64(2)])
+    for axis in (0, 1):
+        yield f"ReduceMax INT64 axis {axis}", lambda a=axis: one("ReduceMax", [256, 1024], types=[T.INT64], constants=[np.array([a])])
+        yield f"CumSum axis {axis}", lambda a=axis: one("CumSum", [256, 512], constants=[np.int64(a)])
+    yield "TopK INT64", lambda: one("TopK", [64, 1000], types=[T.INT64], constants=[np.array([10])], outputs=2)
+    yield "NonZero", lambda: one("NonZero", [256, 512])
+    yield "Trilu", lambda: one("Trilu", [8, 256, 256], upper=0)
+    lengths = np.array([50, 40, 30, 20, 10, 5, 3, 1])
+    yield "ReverseSequence", lambda: one("ReverseSequence", [50, 8, 64], constants=[lengths], time_axis=0, batch_axis=1)
+    for how in ("none", "add"):
+        places, rows = RNG.integers(0, 512, (256, 100)), RNG.integers(0, 1024, (256, 1))
+        yield f"ScatterElements {how}", lambda h=how, p=places: one(
+            "ScatterElements", [256, 512], constants=[p, floats(256, 100)], axis=1, reduction=h)
+        yield f"ScatterND {how}", lambda h=how, r=rows: one("ScatterND", [1024, 64], constants=[r, floats(256, 64)], reduction=h)
+    yield "Einsum i,j->ij", lambda: one("Einsum", [256], [512], equation="i,j->ij")
+    yield "Einsum ij,jk,kl->il", lambda: one("Einsum", [32, 32], [32, 32], [32, 32], equation="ij,jk,kl->il")
+    yield "LpNormalization", lambda: one("LpNormalization", [1, 64, 56, 56], axis=1, p=2)
+    yield "MeanVarianceNormalization", lambda: one("MeanVarianceNormalization", [1, 64, 28, 28])
+    yield "GridSample", lambda: one("GridSample", [1, 32, 28, 28], [1, 28, 28, 2])
+    yield "Col2Im", lambda: one("Col2Im", [1, 144, 676], constants=[np.array([28, 28]), np.array([3, 3])])
+    regions = np.abs(floats(50, 4)) * 8 + np.array([0, 0, 10, 10], np.float32)
+    yield "RoiAlign", lambda: one(
+        "RoiAlign", [1, 64, 28, 28], constants=[regions, np.zeros(50, np.int64)], output_height=7, output_width=7,
+        sampling_ratio=2)
     scale, zero = np.float32(0.02), np.uint8(3)
     yield "QuantizeLinear", lambda: one("QuantizeLinear", [256, 512], constants=[scale, zero])
     yield "DequantizeLinear", lambda: one("DequantizeLinear", [256, 512], types=[T.UINT8], constants=[scale, zero])

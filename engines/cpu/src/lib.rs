@@ -2,9 +2,9 @@
 //!
 //! One kernel an operator serves constant folding,
 //! `DNN_VM_HOST_CPU`, and tasks of `DNN_VM_AICPU_ASCEND` and
-//! `DNN_VM_AICPU` on the device. Kernels take views, element dispatch and the loop nest from `ge-kernels`
-//! and nothing else: what is judged by them shares no arithmetic with them. Floating-point kernels
-//! compute in double precision and round once.
+//! `DNN_VM_AICPU` on the device. Kernels take views, element dispatch, the loop nest and loops over
+//! neighbouring elements from `ge-kernels` and nothing else: what is judged by them shares no
+//! arithmetic with them. Floating-point kernels compute in double precision and round once.
 #![forbid(unsafe_code)]
 
 /// Inputs, outputs and attributes of a call, checked.

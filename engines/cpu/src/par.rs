@@ -9,6 +9,14 @@ pub const GRAIN: usize = 1 << 15;
 /// Calls `f(start, part)` for parts of `grain` elements of `out` (the last may be shorter), several
 /// at a time.
 pub fn chunks<T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) -> Result<()> + Sync) -> Result<()> {
+    chunks_by(out, grain, &f)
+}
+
+/// What a loop does with its parts.
+type Part<'f, T> = &'f (dyn Fn(usize, &mut [T]) -> Result<()> + Sync);
+
+/// As [`chunks`], compiled once for each element type.
+fn chunks_by<T: Send>(out: &mut [T], grain: usize, f: Part<'_, T>) -> Result<()> {
     let grain = grain.max(1);
     if out.len() <= grain {
         return if out.is_empty() { Ok(()) } else { f(0, out) };

@@ -106,7 +106,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (mut chosen, mut all) = (Vec::with_capacity(x.count), Vec::with_capacity(x.count * labels.len()));
     let mut row = Vec::new();
     for i in 0..x.count {
-        x.read(i, &mut row)?;
+        x.read(i..i + 1, &mut row)?;
         if second == Second::No {
             let at = greatest(&row);
             chosen.push(if labels.len() == 1 { i64::from(row[0] > 0.0) } else { labels[at] });

@@ -1,6 +1,7 @@
 //! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that an element
 //! is, the first of equal keys; NaN is a key like others. Keys have the type of `x`, values that of
 //! `default`; both may be text. `LabelEncoder` and `CategoryMapper` are it.
+use crate::places::Places;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx, TensorView};
@@ -8,7 +9,6 @@ use ge_plugin_api::ops::{InferCtx, OpDef};
 use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::collections::HashMap;
-use std::hash::Hash;
 
 const TYPES: &[DType] = &[DType::I64, DType::F32, DType::F64, DType::I32, DType::I16, DType::STRING];
 /// What text becomes that is no key.
@@ -124,13 +124,13 @@ fn strings<'a>(x: &TensorView<'a>) -> Result<Vec<&'a [u8]>> {
     strings_in(x.bytes, x.count() as u64).ok_or_else(wrong)
 }
 
-/// The place of each element among the keys.
-fn found<K: Hash + Eq>(keys: Vec<K>, x: &[K]) -> Vec<Option<usize>> {
-    let mut places: HashMap<K, usize> = HashMap::with_capacity(keys.len());
-    for (i, k) in keys.into_iter().enumerate() {
+/// The place of each text among the keys, or their number.
+fn found(keys: &[&[u8]], x: &[&[u8]]) -> Vec<usize> {
+    let mut places: HashMap<&[u8], usize> = HashMap::with_capacity(keys.len());
+    for (i, k) in keys.iter().enumerate() {
         places.entry(k).or_insert(i);
     }
-    x.iter().map(|k| places.get(k).copied()).collect()
+    x.iter().map(|k| places.get(k).copied().unwrap_or(keys.len())).collect()
 }
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -139,23 +139,34 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let [k, v, d] = [keys.count(), values.count(), default.count()];
         return Err(Error::failed(format!("{k} keys, {v} values, {d} defaults")));
     }
-    let places =
-        if x.dtype == DType::STRING { found(strings(&keys)?, &strings(&x)?) } else { found(bits(&keys)?, &bits(&x)?) };
+    let found = if x.dtype == DType::STRING {
+        found(&strings(&keys)?, &strings(&x)?)
+    } else {
+        let places = Places::of(&bits(&keys)?);
+        bits(&x)?.into_iter().map(|k| places.get(k)).collect()
+    };
+    // The default stands behind the values.
     if values.dtype == DType::STRING {
-        let (values, default) = (strings(&values)?, strings(&default)?[0]);
-        let all: Vec<&[u8]> = places.into_iter().map(|p| p.map_or(default, |p| values[p])).collect();
+        let table = [strings(&values)?, strings(&default)?].concat();
+        let all: Vec<&[u8]> = found.into_iter().map(|p| table[p]).collect();
         return ctx.set_output(0, HostTensor::from_bytes(DType::STRING, x.dims, &bytes_of_strings(&all))?);
     }
-    let width = values.dtype.bytes_of(1).unwrap_or(0) as usize;
-    let y = ctx.alloc_output(0, x.dims)?;
-    for (to, place) in y.bytes.chunks_exact_mut(width.max(1)).zip(places) {
-        to.copy_from_slice(match place {
-            Some(p) => &values.bytes[p * width..(p + 1) * width],
-            None => &default.bytes[..width],
-        });
+    let table = [values.bytes, default.bytes].concat();
+    let (width, dims) = (values.dtype.bytes_of(1).unwrap_or(0), x.dims.to_vec());
+    let y = ctx.alloc_output(0, &dims)?;
+    match width {
+        8 => put::<8>(y.bytes, &found, &table),
+        4 => put::<4>(y.bytes, &found, &table),
+        _ => put::<2>(y.bytes, &found, &table),
     }
     Ok(())
 }
+
+fn put<const N: usize>(y: &mut [u8], found: &[usize], table: &[u8]) {
+    let table = table.as_chunks::<N>().0;
+    y.as_chunks_mut::<N>().0.iter_mut().zip(found).for_each(|(to, p)| *to = table[*p]);
+}
+
 register_kernel!(
     "OnnxMlEngine",
     "MlLabelEncoder",

@@ -12,6 +12,8 @@ pub mod arrays;
 pub mod classify;
 /// Imputer, Binarizer.
 pub mod fill;
+/// Trees over many rows.
+mod forest;
 /// LabelEncoder.
 pub mod label_encoder;
 /// LinearClassifier, LinearRegressor.
@@ -20,6 +22,8 @@ pub mod linear;
 pub mod normalizer;
 /// OneHotEncoder.
 pub mod one_hot_encoder;
+/// Keys looked up.
+mod places;
 /// What becomes of scores at the end.
 pub mod post;
 /// What is refused by name.

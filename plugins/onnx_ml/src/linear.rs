@@ -67,17 +67,35 @@ register_op!(|| OpDef::new("MlLinear", infer)
 
 /// Computes rows in parallel: `of` writes `width` numbers for a row of features.
 pub fn each_row(x: &Rows<'_>, width: usize, of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync) -> Result<Vec<f32>> {
-    let done: Vec<Mutex<Vec<f32>>> = (0..x.count.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
-    parallel_for(done.len(), 1, |chunks| {
-        let (mut row, mut out) = (Vec::new(), vec![0.0; width]);
-        for c in chunks {
-            let mut all = Vec::with_capacity(CHUNK * width);
-            for i in c * CHUNK..((c + 1) * CHUNK).min(x.count) {
-                x.read(i, &mut row)?;
-                of(&row, &mut out)?;
-                all.extend(out.iter().map(|v| *v as f32));
-            }
-            *done[c].lock().unwrap_or_else(|p| p.into_inner()) = all;
+    row_blocks(x, width, CHUNK, |rows, out| {
+        if width == 0 {
+            return Ok(());
+        }
+        let count = out.len() / width;
+        for (i, out) in out.chunks_exact_mut(width).enumerate() {
+            of(&rows[rows.len() / count * i..][..rows.len() / count], out)?;
+        }
+        Ok(())
+    })
+}
+
+/// As [`each_row`] by blocks of at most `block` rows: `of` writes the numbers of all of them.
+pub fn row_blocks(
+    x: &Rows<'_>,
+    width: usize,
+    block: usize,
+    of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync,
+) -> Result<Vec<f32>> {
+    let done: Vec<Mutex<Vec<f32>>> = (0..x.count.div_ceil(block)).map(|_| Mutex::default()).collect();
+    parallel_for(done.len(), 1, |blocks| {
+        let (mut rows, mut out) = (Vec::new(), Vec::new());
+        for c in blocks {
+            let range = c * block..((c + 1) * block).min(x.count);
+            out.clear();
+            out.resize(range.len() * width, 0.0);
+            x.read(range, &mut rows)?;
+            of(&rows, &mut out)?;
+            *done[c].lock().unwrap_or_else(|p| p.into_inner()) = out.iter().map(|v| *v as f32).collect();
         }
         Ok(())
     })?;

@@ -34,7 +34,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut all = Vec::with_capacity(rows.count * rows.width);
     let mut row = Vec::new();
     for i in 0..rows.count {
-        rows.read(i, &mut row)?;
+        rows.read(i..i + 1, &mut row)?;
         let by = match norm.as_str() {
             "L1" => row.iter().map(|v| v.abs()).sum::<f64>(),
             "L2" => row.iter().map(|v| v * v).sum::<f64>().sqrt(),

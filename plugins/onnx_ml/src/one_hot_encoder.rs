@@ -2,13 +2,13 @@
 //! number that is none of them gives zeros, or an error that names it where `zeros` is 0. Categories
 //! that are text are looked up first.
 use crate::label_encoder::{lookup, text};
+use crate::places::Places;
 use crate::shared::{NUMBERS, Outs, ints};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::types::{ConstTensor, DType, Dim, Shape, TensorDesc};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
-use std::collections::HashMap;
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (mut cats, zeros) = (ints(n, "cats_int64s"), n.int_or("zeros", 1));
@@ -50,7 +50,8 @@ register_op!(|| OpDef::new("MlOneHotEncoder", infer)
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = ctx.input(0)?;
     let cats = ctx.attrs.ints("cats").unwrap_or_default();
-    let places: HashMap<i64, usize> = cats.iter().enumerate().map(|(i, c)| (*c, i)).collect();
+    // Of equal categories the last one counts: they are looked up from the end.
+    let places = Places::of(&cats.iter().rev().map(|c| *c as u64).collect::<Vec<_>>());
     let (width, zeros) = (cats.len(), ctx.attrs.int("zeros") != Some(0));
     // A category of a real number is its whole part.
     let values: Vec<i64> = match x.dtype {
@@ -64,10 +65,10 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let y = y.values::<f32>()?;
     y.fill(0.0);
     for (i, v) in values.iter().enumerate() {
-        match places.get(v) {
-            Some(p) => y[i * width + p] = 1.0,
-            None if zeros => {}
-            None => return Err(Error::failed(format!("element {i} is {v}, which is none of the {width} categories"))),
+        match places.get(*v as u64) {
+            p if p < width => y[i * width + width - 1 - p] = 1.0,
+            _ if zeros => {}
+            _ => return Err(Error::failed(format!("element {i} is {v}, which is none of the {width} categories"))),
         }
     }
     Ok(())

@@ -74,12 +74,12 @@ impl<'a> Rows<'a> {
         Ok(Rows { x, count: count as usize, width: width as usize })
     }
 
-    /// Row `i`, into `to`.
+    /// Some rows, one behind the other, into `to`.
     ///
     /// # Errors
     /// A type that no prototype allows.
-    pub fn read(&self, i: usize, to: &mut Vec<f64>) -> Result<()> {
-        let at = i * self.width..(i + 1) * self.width;
+    pub fn read(&self, rows: std::ops::Range<usize>, to: &mut Vec<f64>) -> Result<()> {
+        let at = rows.start * self.width..rows.end * self.width;
         to.clear();
         match self.x.dtype {
             DType::F64 => to.extend_from_slice(&self.x.values::<f64>()?[at]),

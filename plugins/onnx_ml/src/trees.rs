@@ -5,7 +5,8 @@
 //! whether a missing number goes with the comparison, where to go if it holds and if not, and the
 //! range of its set in `members`. A place below zero is the leaf `-1 -
 //! place`; a leaf is a range of `targets` and `weights`.
-use crate::linear::each_row;
+use crate::forest::Tree;
+use crate::linear::row_blocks;
 use crate::post::Post;
 use crate::shared::{Rows, columns};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -15,7 +16,7 @@ use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, register_kernel, register_op};
 
 /// Numbers of a node in the table.
-const NODE: usize = 7;
+pub const NODE: usize = 7;
 
 /// One comparison.
 #[derive(Clone, Copy, Debug)]
@@ -149,14 +150,21 @@ register_op!(|| OpDef::new("MlTrees", infer)
     .attr("post", AttrKind::STRING, "NONE"));
 
 /// The tables as a kernel reads them.
-struct Tables<'a> {
-    nodes: &'a [i32],
-    splits: &'a [f64],
-    leaves: &'a [i32],
-    targets: &'a [i32],
-    weights: &'a [f64],
-    roots: &'a [i32],
-    members: &'a [f64],
+pub struct Tables<'a> {
+    /// Nodes, [`NODE`] numbers each.
+    pub nodes: &'a [i32],
+    /// What each node compares with.
+    pub splits: &'a [f64],
+    /// Ranges of weights.
+    pub leaves: &'a [i32],
+    /// The target of each weight.
+    pub targets: &'a [i32],
+    /// The weights.
+    pub weights: &'a [f64],
+    /// Where trees begin.
+    pub roots: &'a [i32],
+    /// Numbers of sets.
+    pub members: &'a [f64],
 }
 
 impl Tables<'_> {
@@ -188,25 +196,50 @@ impl Tables<'_> {
         Err(Error::failed("a tree goes round"))
     }
 
-    /// The scores of a row.
-    fn scores(&self, row: &[f64], aggregate: Aggregate, out: &mut [f64], seen: &mut [bool]) -> Result<()> {
+    /// The scores of rows, one behind the other, in the order of the trees.
+    fn scores(&self, rows: &[f64], width: usize, aggregate: Aggregate, out: &mut [f64], targets: usize) -> Result<()> {
         out.fill(0.0);
-        seen.fill(false);
-        let wrong = || Error::failed("a leaf has weights that are not there");
-        for root in self.roots {
-            let leaf = self.leaf(*root, row)?;
+        if targets == 0 {
+            return Ok(());
+        }
+        let count = out.len() / targets;
+        let mut seen = vec![false; if matches!(aggregate, Aggregate::Min | Aggregate::Max) { out.len() } else { 0 }];
+        let mut add = |row: usize, leaf: usize| -> Result<()> {
+            let wrong = || Error::failed("a leaf has weights that are not there");
             let range = self.leaves.get(2 * leaf..2 * leaf + 2).ok_or_else(wrong)?;
-            for k in range[0]..range[1] {
-                let k = usize::try_from(k).map_err(|_| wrong())?;
-                let (Some(t), Some(w)) = (self.targets.get(k), self.weights.get(k)) else { return Err(wrong()) };
-                let t = usize::try_from(*t).ok().filter(|t| *t < out.len()).ok_or_else(wrong)?;
-                out[t] = match aggregate {
-                    Aggregate::Min if seen[t] => out[t].min(*w),
-                    Aggregate::Max if seen[t] => out[t].max(*w),
+            let range =
+                usize::try_from(range[0]).map_err(|_| wrong())?..usize::try_from(range[1]).map_err(|_| wrong())?;
+            let (of, weights) = (self.targets.get(range.clone()), self.weights.get(range));
+            let (Some(of), Some(weights)) = (of, weights) else { return Err(wrong()) };
+            let own = &mut out[row * targets..(row + 1) * targets];
+            for (t, w) in of.iter().zip(weights) {
+                let t = usize::try_from(*t).ok().filter(|t| *t < targets).ok_or_else(wrong)?;
+                let first = |seen: &mut Vec<bool>| !std::mem::replace(&mut seen[row * targets + t], true);
+                own[t] = match aggregate {
+                    Aggregate::Sum | Aggregate::Average => own[t] + w,
+                    Aggregate::Min if !first(&mut seen) => own[t].min(*w),
+                    Aggregate::Max if !first(&mut seen) => own[t].max(*w),
                     Aggregate::Min | Aggregate::Max => *w,
-                    Aggregate::Sum | Aggregate::Average => out[t] + w,
                 };
-                seen[t] = true;
+            }
+            Ok(())
+        };
+        let mut tree = Tree::default();
+        for (number, root) in self.roots.iter().enumerate() {
+            // The other form of a tree costs about as much as a few rows.
+            if count >= FEW && tree.read(self, number, width) {
+                let mut done = Ok(());
+                tree.each(rows, width, |row, leaf| {
+                    if done.is_ok() {
+                        done = add(row, leaf as usize);
+                    }
+                });
+                done?;
+                continue;
+            }
+            for row in 0..count {
+                let leaf = self.leaf(*root, &rows[row * width..(row + 1) * width])?;
+                add(row, leaf)?;
             }
         }
         if aggregate == Aggregate::Average {
@@ -216,6 +249,11 @@ impl Tables<'_> {
         Ok(())
     }
 }
+
+/// Fewer rows walk trees node by node.
+const FEW: usize = 16;
+/// Rows that one part of the parallel loop takes through all trees.
+const ROWS: usize = 256;
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Rows::of(ctx.input(0)?)?;
@@ -238,12 +276,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     })?;
     let count = ctx.attrs.int("targets").and_then(|t| usize::try_from(t).ok()).unwrap_or(0);
     let base = ctx.attrs.floats("base_values").unwrap_or_default().to_vec();
-    let y = each_row(&x, count, |row, out| {
-        let mut seen = vec![false; out.len()];
-        tables.scores(row, aggregate, out, &mut seen)?;
-        // One number beside several targets is the first one's.
-        out.iter_mut().zip(&base).for_each(|(y, b)| *y += b);
-        post.apply(out);
+    let y = row_blocks(&x, count, ROWS, |rows, out| {
+        tables.scores(rows, x.width, aggregate, out, count)?;
+        for out in out.chunks_exact_mut(count.max(1)) {
+            // One number beside several targets is the first one's.
+            out.iter_mut().zip(&base).for_each(|(y, b)| *y += b);
+            post.apply(out);
+        }
         Ok(())
     })?;
     let dims = [x.count as u64, count as u64];
@@ -273,7 +312,7 @@ mod tests {
         };
         let score = |t: &Tables<'_>, x: f64| {
             let mut out = [0.0];
-            t.scores(&[x], Aggregate::Sum, &mut out, &mut [false]).map(|()| out[0]).map_err(|e| e.message().to_owned())
+            t.scores(&[x], 1, Aggregate::Sum, &mut out, 1).map(|()| out[0]).map_err(|e| e.message().to_owned())
         };
         let good = tables(&[0, 0, 1, -1, -2, 0, 0]);
         assert_eq!((score(&good, 0.0), score(&good, 1.0), score(&good, f64::NAN)), (Ok(1.0), Ok(2.0), Ok(1.0)));
@@ -281,5 +320,40 @@ mod tests {
         assert!(score(&tables(&[0, 0, 0, 7, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
         assert!(score(&tables(&[3, 0, 0, -1, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
         assert!(score(&tables(&[0, 0, 0, -9, -1, 0, 0]), 0.0).is_err_and(|e| e.contains("not there")));
+    }
+
+    #[test]
+    fn many_rows_get_what_each_gets_alone() {
+        // Two trees of two comparisons, the second with a missing number that goes along; the third
+        // compares in two ways and is walked node by node.
+        let nodes = [
+            [0, 0, 0, 1, -1, 0, 0],
+            [1, 0, 0, -2, -3, 0, 0],
+            [1, 3, 1, -1, 3, 0, 0],
+            [0, 3, 0, -4, -2, 0, 0],
+            [0, 1, 0, 5, -1, 0, 0],
+            [1, 2, 0, -3, -4, 0, 0],
+        ];
+        let flat: Vec<i32> = nodes.concat();
+        let tables = Tables {
+            nodes: &flat,
+            splits: &[0.5, -0.5, 0.25, 0.0, 0.75, -0.25],
+            leaves: &[0, 1, 1, 2, 2, 4, 4, 5],
+            targets: &[0, 1, 0, 1, 1],
+            weights: &[1.0, 2.0, 4.0, 8.0, 16.5],
+            roots: &[0, 2, 4],
+            members: &[],
+        };
+        let mut rows: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 41) / 20.0 - 1.0).collect();
+        (rows[7], rows[30]) = (f64::NAN, f64::NAN);
+        for how in [Aggregate::Sum, Aggregate::Average, Aggregate::Min, Aggregate::Max] {
+            let mut all = vec![0.0; 100];
+            tables.scores(&rows, 2, how, &mut all, 2).unwrap();
+            for (row, got) in rows.chunks_exact(2).zip(all.chunks_exact(2)) {
+                let mut alone = [0.0; 2];
+                tables.scores(row, 2, how, &mut alone, 2).unwrap();
+                assert_eq!(got, alone, "{how:?} of {row:?}");
+            }
+        }
     }
 }

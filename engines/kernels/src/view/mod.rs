@@ -13,6 +13,8 @@ pub mod cast;
 pub mod pod;
 /// Shape, strides and offset of a tensor inside a slice.
 pub mod layout;
+/// Loops over neighbouring elements.
+pub mod lines;
 /// Iteration of several layouts in step.
 pub mod nest;
 /// Output memory that several blocks write side by side.

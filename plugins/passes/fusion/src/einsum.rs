@@ -1,14 +1,15 @@
-//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a product of matrices, one of a single
-//! tensor a sum and a transpose.
+//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a product of matrices, or of elements where
+//! nothing is summed, one of a single tensor a sum and a transpose.
 //!
 //! Before: `%y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}`
 //! After: `%y = BatchMatMulV2(%a, %b) {adj_x2}`, with transposes and reshapes where letters stand
 //! otherwise.
 //! When: letters of both tensors and the result number the products, letters of both alone are
 //! summed, letters of one are rows or columns. Several letters of one kind are one axis, for which
-//! their sizes must be known unless they are rows of one matrix.
+//! their sizes must be known unless they are rows of one matrix. Where no letter is summed, sizes of
+//! one stand for letters that a tensor lacks, behind its first one with known sizes alone.
 //! Refuses: `...`, a letter twice in a term, letters summed that one tensor alone has, sizes of 1
-//! that stretch, no letter to sum, more than two tensors, whole numbers.
+//! that stretch, more than two tensors, whole numbers.
 //! Keeps: the node's name and value; the order of additions is the product's.
 use crate::edit::{becomes, fresh_name, is_free};
 use ge_plugin_api::Result;
@@ -180,8 +181,11 @@ impl Steps {
             && batch.len() + rows.len() + sum.len() == a.axes.len()
             && batch.len() + columns.len() + sum.len() == b.axes.len();
         let equal = batch.iter().chain(&sum).all(|l| a.dim(*l) == b.dim(*l));
-        if !all || !equal || sum.is_empty() {
+        if !all || !equal {
             return None;
+        }
+        if sum.is_empty() {
+            return Steps::of_pairs(a, b, out);
         }
         let sizes = |t: &Tensor, of: &[char]| of.iter().map(|l| t.dim(*l)).collect::<Option<Vec<Dim>>>();
         let split = [sizes(&a, &batch)?, sizes(&a, &rows)?, sizes(&b, &columns)?].concat();
@@ -215,6 +219,24 @@ impl Steps {
         }
         y.turn(out)?;
         Some(Steps { of: vec![a.steps, b.steps], result: y.steps })
+    }
+
+    /// A product element by element: both have their axes where the result has them, and sizes of
+    /// one in the places of those that they lack.
+    fn of_pairs(mut a: Tensor, mut b: Tensor, out: &[char]) -> Option<Steps> {
+        let dims = out.iter().map(|l| a.dim(*l).or(b.dim(*l))).collect::<Option<Vec<Dim>>>()?;
+        for t in [&mut a, &mut b] {
+            let own: Vec<char> = out.iter().copied().filter(|l| t.axes.contains(l)).collect();
+            t.turn(&own)?;
+            // Axes that a tensor lacks in front need no place.
+            let from = out.iter().position(|l| own.contains(l)).unwrap_or(out.len());
+            let placed: Vec<Dim> = out[from..].iter().map(|l| t.dim(*l).unwrap_or(Dim::known(1))).collect();
+            if placed.len() != own.len() {
+                t.reshape(placed)?;
+            }
+        }
+        let product = Step { op: "Mul", attrs: Vec::new(), dims };
+        Some(Steps { of: vec![a.steps, b.steps], result: vec![product] })
     }
 
     /// The node becomes the last step.

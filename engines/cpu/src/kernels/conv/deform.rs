@@ -2,28 +2,37 @@
 use super::direct::{check, groups};
 use super::window::{Apart, axes, onnx_lists};
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64};
+use crate::kernels::matrix::product::{Mat, add_product};
 use crate::op::Op;
 use crate::par;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// The value between four places; what lies outside counts as zero.
-fn between(plane: &[f64], [h, w]: [usize; 2], [y, x]: [f64; 2]) -> f64 {
+/// Places of a map with their weights.
+type Taps = [(usize, f64); 4];
+
+/// The four places around a point and their weights; what lies outside has the weight zero.
+fn around([h, w]: [usize; 2], [y, x]: [f64; 2]) -> Taps {
+    let mut taps = [(0, 0.0); 4];
     if !(y > -1.0 && y < h as f64 && x > -1.0 && x < w as f64) {
-        return 0.0;
+        return taps;
     }
     let (y0, x0) = (y.floor(), x.floor());
-    let mut sum = 0.0;
-    for (yi, wy) in [(y0, 1.0 - (y - y0)), (y0 + 1.0, y - y0)] {
-        for (xi, wx) in [(x0, 1.0 - (x - x0)), (x0 + 1.0, x - x0)] {
-            let inside = yi >= 0.0 && xi >= 0.0 && yi < h as f64 && xi < w as f64;
-            if inside && wy * wx != 0.0 {
-                sum += wy * wx * plane[yi as usize * w + xi as usize];
-            }
+    let rows = [(y0, 1.0 - (y - y0)), (y0 + 1.0, y - y0)];
+    let columns = [(x0, 1.0 - (x - x0)), (x0 + 1.0, x - x0)];
+    for (i, tap) in taps.iter_mut().enumerate() {
+        let ((yi, wy), (xi, wx)) = (rows[i / 2], columns[i % 2]);
+        if yi >= 0.0 && xi >= 0.0 && yi < h as f64 && xi < w as f64 {
+            *tap = (yi as usize * w + xi as usize, wy * wx);
         }
     }
-    sum
+    taps
+}
+
+/// The sum of weighted places; those without weight count as zero, whatever stands there.
+fn between(map: &[f64], taps: &Taps) -> f64 {
+    taps.iter().fold(0.0, |s, (at, w)| if *w == 0.0 { s } else { s + w * map[*at] })
 }
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -55,32 +64,45 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let shape = [n, o, oh, ow];
     let mut y = filled(count(&shape)?, 0f64)?;
     let plane = oh * ow;
-    par::rows(&mut y, plane, plane * cg * places, |row, out| {
-        let (b, to) = (row / o, row % o);
-        let first = to / (o / g) * cg;
-        for (k, y) in out.iter_mut().enumerate() {
-            let (i, j) = (k / ow, k % ow);
-            let mut sum = bias.as_ref().map_or(0.0, |b| b[to]);
-            for from in 0..cg {
-                let ch = first + from;
-                let set = ch / (c / sets);
-                let map = &v[(b * c + ch) * h * width..][..h * width];
-                for q in 0..places {
-                    let place = (b * sets + set) * places + q;
-                    let own = |axis: usize, at_out: usize, k: usize| {
-                        let a = &ax[axis];
-                        let whole = (at_out * a.stride + k * a.dilation) as f64 - a.begin as f64;
-                        whole + at[(place * 2 + axis) * plane + i * ow + j]
-                    };
-                    let value = between(map, [h, width], [own(0, i, q / kw), own(1, j, q % kw)]);
-                    let by = mask.as_ref().map_or(1.0, |m| m[place * plane + i * ow + j]);
-                    sum += value * by * f[(to * cg + from) * places + q];
+    if y.is_empty() {
+        return put_f64(ctx, 0, &shape, &y);
+    }
+    // What each filter place of each channel reads at each output place: a filter's outputs are
+    // sums of these lines.
+    let mut columns = filled(count(&[c, places, plane])?, 0f64)?;
+    for (b, y) in y.chunks_exact_mut(o * plane).enumerate() {
+        par::rows(&mut columns, plane * (c / sets) * places, plane * (c / sets) * places * 4, |set, lines| {
+            for q in 0..places {
+                let place = (b * sets + set) * places + q;
+                let own = |axis: usize, at_out: usize, k: usize, at_plane: usize| {
+                    let a = &ax[axis];
+                    let whole = (at_out * a.stride + k * a.dilation) as f64 - a.begin as f64;
+                    whole + at[(place * 2 + axis) * plane + at_plane]
+                };
+                let point = |k: usize| [own(0, k / ow, q / kw, k), own(1, k % ow, q % kw, k)];
+                let taps: Vec<Taps> = (0..plane).map(|k| around([h, width], point(k))).collect();
+                for (from, lines) in lines.chunks_exact_mut(places * plane).enumerate() {
+                    let map = &v[(b * c + set * (c / sets) + from) * h * width..][..h * width];
+                    let line = &mut lines[q * plane..][..plane];
+                    line.iter_mut().zip(&taps).for_each(|(o, t)| *o = between(map, t));
+                    if let Some(m) = &mask {
+                        line.iter_mut().zip(&m[place * plane..]).for_each(|(o, m)| *o *= m);
+                    }
                 }
             }
-            *y = sum;
+            Ok(())
+        })?;
+        for (group, y) in y.chunks_exact_mut(o / g * plane).enumerate() {
+            let depth = cg * places;
+            if let Some(b) = &bias {
+                let own = &b[group * (o / g)..];
+                y.chunks_exact_mut(plane).zip(own).for_each(|(y, b)| y.fill(*b));
+            }
+            let filters = Mat { data: &f[group * (o / g) * depth..], row: depth, col: 1 };
+            let lines = Mat { data: &columns[group * depth * plane..], row: plane, col: 1 };
+            add_product(filters, lines, (o / g, plane, depth), y)?;
         }
-        Ok(())
-    })?;
+    }
     put_f64(ctx, 0, &shape, &y)
 }
 

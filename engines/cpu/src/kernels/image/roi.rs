@@ -1,35 +1,154 @@
 //! `RoiAlign`, `MaxRoiPool`: regions of feature maps, brought to one size
 //! (`plugins/ops/src/pool.rs`).
-use crate::args::{Arg, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, size, text};
+use crate::args::{Arg, bad, float_attr, int_attr, ints_attr, out, size, text};
 use crate::op::Op;
 use crate::par;
 use crate::store::types::{FLOAT, INDEX};
+use ge_kernels::view::Elem;
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
 /// Most samples of a cell along one axis: a region that needs more lies far outside of any map.
 const MOST_SAMPLES: f64 = 16_384.0;
+/// Most samples of a region along one axis that are kept while its maps are read.
+const MOST_TAPS: usize = 1 << 20;
 
-/// Values and weights of the four places around a point; None where it lies outside by more than
-/// one.
-fn corners(plane: &[f64], [h, w]: [usize; 2], [y, x]: [f64; 2]) -> Option<[[f64; 2]; 4]> {
-    if !(-1.0..=h as f64).contains(&y) || !(-1.0..=w as f64).contains(&x) {
-        return None;
-    }
-    // Low place, high place, weight of the high one.
-    let axis = |at: f64, n: usize| {
+/// What a sample reads along one axis: two places, and the weight of the second.
+#[derive(Clone, Copy)]
+struct Tap {
+    low: usize,
+    high: usize,
+    part: f64,
+}
+
+impl Tap {
+    /// Of a coordinate on an axis of `n` places; None where it lies outside by more than one.
+    fn at(at: f64, n: usize) -> Option<Tap> {
+        if !(-1.0..=n as f64).contains(&at) {
+            return None;
+        }
         let at = at.max(0.0);
         let low = (at as usize).min(n - 1);
-        if low == n - 1 { (low, low, 0.0) } else { (low, low + 1, at - low as f64) }
-    };
-    let ((y0, y1, fy), (x0, x1, fx)) = (axis(y, h), axis(x, w));
-    let at = |y: usize, x: usize| plane[y * w + x];
-    Some([
-        [at(y0, x0), (1.0 - fy) * (1.0 - fx)],
-        [at(y0, x1), (1.0 - fy) * fx],
-        [at(y1, x0), fy * (1.0 - fx)],
-        [at(y1, x1), fy * fx],
-    ])
+        Some(if low == n - 1 {
+            Tap { low, high: low, part: 0.0 }
+        } else {
+            Tap { low, high: low + 1, part: at - low as f64 }
+        })
+    }
+}
+
+/// The samples of all cells of a region along one axis.
+#[derive(Clone, Copy)]
+struct Samples {
+    first: f64,
+    /// Length of a cell, and its samples.
+    length: f64,
+    each: usize,
+    cells: usize,
+    /// Places of the axis.
+    n: usize,
+}
+
+impl Samples {
+    /// Of a region that reaches from `from` to `to` on an axis of `n` places.
+    fn of(from: f64, to: f64, half: bool, cells: usize, samples: i64, n: usize) -> Result<Samples> {
+        let (first, length, each) = self::cells(from, to, half, cells, samples)?;
+        Ok(Samples { first, length, each, cells, n })
+    }
+    /// What the samples of a cell read.
+    fn taps(&self, cell: usize) -> impl Iterator<Item = Option<Tap>> {
+        let Samples { first, length, each, n, .. } = *self;
+        let at = move |i: usize| first + cell as f64 * length + (i as f64 + 0.5) * length / each as f64;
+        (0..each).map(move |i| Tap::at(at(i), n))
+    }
+    /// What the samples of each cell read.
+    fn all(&self) -> Result<Vec<Vec<Option<Tap>>>> {
+        if self.cells.saturating_mul(self.each) > MOST_TAPS {
+            let found = format!("{} cells of {} samples", self.cells, self.each);
+            return Err(bad("input 1 `rois`", found, "regions about as large as the map"));
+        }
+        Ok((0..self.cells).map(|cell| self.taps(cell).collect()).collect())
+    }
+    /// Places with the sums of their weights, cell by cell: all samples of a cell count alike.
+    fn weights(&self) -> Vec<Vec<(usize, f64)>> {
+        let mut all = vec![Vec::new(); self.cells];
+        for (cell, list) in all.iter_mut().enumerate() {
+            for tap in self.taps(cell).flatten() {
+                add(list, tap.low, 1.0 - tap.part);
+                add(list, tap.high, tap.part);
+            }
+        }
+        all
+    }
+}
+
+/// Adds a weight to those of a list that ascends, whose last places alone may come again.
+fn add(list: &mut Vec<(usize, f64)>, place: usize, weight: f64) {
+    match list.iter_mut().rev().take(2).find(|w| w.0 == place) {
+        Some(w) => w.1 += weight,
+        None => list.push((place, weight)),
+    }
+}
+
+/// Means of samples: those along one axis and those along the other count alike in each cell, so
+/// that rows are brought to cells first, then the rows of each cell are added.
+struct Means {
+    /// The rows of the map that are read, ascending.
+    rows: Vec<usize>,
+    /// For each row of cells, positions in `rows` with weights.
+    down: Vec<Vec<(usize, f64)>>,
+    /// For each column of cells, places with weights.
+    across: Vec<Vec<(usize, f64)>>,
+    /// Samples of a cell.
+    samples: f64,
+}
+
+impl Means {
+    fn of(down: &Samples, across: &Samples) -> Means {
+        let samples = (down.each * across.each).max(1) as f64;
+        let (mut down, across) = (down.weights(), across.weights());
+        let mut rows: Vec<usize> = down.iter().flatten().map(|w| w.0).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        down.iter_mut().flatten().for_each(|w| w.0 = rows.partition_point(|r| *r < w.0));
+        Means { rows, down, across, samples }
+    }
+    fn write<T: Elem>(&self, plane: &[T], width: usize, scratch: &mut Vec<f64>, o: &mut [T]) {
+        scratch.clear();
+        for &row in &self.rows {
+            let line = &plane[row * width..][..width];
+            scratch.extend(self.across.iter().map(|list| list.iter().fold(0.0, |s, (p, w)| s + w * line[*p].to_f64())));
+        }
+        let cells = self.across.len();
+        for (o, list) in o.chunks_exact_mut(cells).zip(&self.down) {
+            for (k, o) in o.iter_mut().enumerate() {
+                let sum = list.iter().fold(0.0, |s, (row, w)| s + w * scratch[row * cells + k]);
+                *o = T::from_f64(sum / self.samples);
+            }
+        }
+    }
+}
+
+/// The greatest of the weighted places of all samples.
+fn greatest<T: Elem>(plane: &[T], width: usize, down: &[Option<Tap>], across: &[Option<Tap>]) -> f64 {
+    let mut best = None::<f64>;
+    for y in down {
+        for x in across {
+            let own = match (y, x) {
+                (Some(y), Some(x)) => {
+                    let at = |i: usize, j: usize| plane[i * width + j].to_f64();
+                    let (below, right) = (1.0 - y.part, 1.0 - x.part);
+                    let upper = (at(y.low, x.low) * (below * right)).max(at(y.low, x.high) * (below * x.part));
+                    let lower = (at(y.high, x.low) * (y.part * right)).max(at(y.high, x.high) * (y.part * x.part));
+                    upper.max(lower)
+                }
+                _ => 0.0,
+            };
+            best = Some(best.map_or(own, |b| b.max(own)));
+        }
+    }
+    best.unwrap_or(0.0)
 }
 
 /// Start and length of a cell along an axis, and how many samples it takes.
@@ -59,44 +178,71 @@ fn run_roi_align(ctx: &mut KernelCtx<'_>) -> Result<()> {
         size("attribute `output_width`", int_attr(ctx, "output_width", 1))?,
     ];
     let (samples, scale) = (int_attr(ctx, "sampling_ratio", 0), float_attr(ctx, "spatial_scale", 1.0));
-    let [n, c, h, w] = [x.shape[0], x.shape[1], x.shape[2], x.shape[3]];
-    let (v, r, of) = (x.f64s()?, rois.f64s()?, batch.i64s()?);
-    let shape = [regions, c, out[0], out[1]];
-    let mut y = filled(count(&shape)?, 0f64)?;
-    let each = out[0] * out[1];
-    if h * w == 0 && !y.is_empty() {
-        return Err(bad("input 0", format!("shape {:?}", x.shape), "places to sample"));
-    }
     let shift = if half { 0.5 } else { 0.0 };
-    par::rows(&mut y, each, each * 16, |row, o| {
-        let (roi, ch) = (row / c, row % c);
-        let b = usize::try_from(of[roi]).ok().filter(|b| *b < n);
-        let b = b.ok_or_else(|| bad("input 2 `batch_indices`", of[roi], format!("0 to {}", n as i64 - 1)))?;
-        let plane = &v[(b * c + ch) * h * w..][..h * w];
-        let [x1, y1, x2, y2] = [0, 1, 2, 3].map(|k| r[roi * 4 + k] * scale - shift);
-        let (top, tall, down) = cells(y1, y2, half, out[0], samples)?;
-        let (left, wide, across) = cells(x1, x2, half, out[1], samples)?;
-        for (k, o) in o.iter_mut().enumerate() {
-            let (ph, pw) = ((k / out[1]) as f64, (k % out[1]) as f64);
-            let (mut sum, mut best) = (0.0, None::<f64>);
-            for i in 0..down * across {
-                let (iy, ix) = ((i / across) as f64, (i % across) as f64);
-                let at = [
-                    top + ph * tall + (iy + 0.5) * tall / down as f64,
-                    left + pw * wide + (ix + 0.5) * wide / across as f64,
-                ];
-                let around = corners(plane, [h, w], at).unwrap_or([[0.0; 2]; 4]);
-                let parts = around.map(|[v, f]| v * f);
-                sum += parts.iter().sum::<f64>();
-                let own = parts.into_iter().fold(f64::NEG_INFINITY, f64::max);
-                best = Some(best.map_or(own, |b| b.max(own)));
-            }
-            *o = if most { best.unwrap_or(0.0) } else { sum / ((down * across).max(1) as f64) };
+    let (r, of) = (rois.f64s()?, batch.i64s()?);
+    let region = |roi: usize| [0, 1, 2, 3].map(|k| r[roi * 4 + k] * scale - shift);
+    let regions = Regions { x: &x, regions, out };
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => regions.each::<T>(ctx, |roi, h, w| {
+        let b = usize::try_from(of[roi]).ok().filter(|b| *b < x.shape[0]);
+        let last = x.shape[0] as i64 - 1;
+        let b = b.ok_or_else(|| bad("input 2 `batch_indices`", of[roi], format!("0 to {last}")))?;
+        let [x1, y1, x2, y2] = region(roi);
+        let down = Samples::of(y1, y2, half, out[0], samples, h)?;
+        let across = Samples::of(x1, x2, half, out[1], samples, w)?;
+        if !most {
+            let means = Means::of(&down, &across);
+            let write: PlaneOf<T> = Box::new(move |plane, scratch, o| means.write(plane, w, scratch, o));
+            return Ok((b, write));
         }
-        Ok(())
-    })?;
-    put_f64(ctx, 0, &shape, &y)
+        let (down, across) = (down.all()?, across.all()?);
+        let write: PlaneOf<T> = Box::new(move |plane, _, o| {
+            for (o, down) in o.chunks_exact_mut(out[1]).zip(&down) {
+                for (o, across) in o.iter_mut().zip(&across) {
+                    *o = T::from_f64(greatest(plane, w, down, across));
+                }
+            }
+        });
+        Ok((b, write))
+    }), else x.refused())
 }
+
+/// Regions of the maps of an input, each brought to one size.
+struct Regions<'a> {
+    x: &'a Arg<'a>,
+    regions: usize,
+    out: [usize; 2],
+}
+
+impl Regions<'_> {
+    /// Writes every region: `plan(region, height, width)` gives the batch that it is of, and what
+    /// brings one of its planes to its cells.
+    fn each<T: Elem>(
+        &self,
+        ctx: &mut KernelCtx<'_>,
+        plan: impl Fn(usize, usize, usize) -> Result<(usize, PlaneOf<T>)> + Sync,
+    ) -> Result<()> {
+        let [_, c, h, w] = [self.x.shape[0], self.x.shape[1], self.x.shape[2], self.x.shape[3]];
+        let v = self.x.values::<T>()?;
+        let y = out::<T>(ctx, 0, &[self.regions, c, self.out[0], self.out[1]])?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        if h * w == 0 {
+            return Err(bad("input 0", format!("shape {:?}", self.x.shape), "places to sample"));
+        }
+        let cells = self.out[0] * self.out[1];
+        par::rows(y, c * cells, c * cells * 16, |roi, o| {
+            let (b, write) = plan(roi, h, w)?;
+            let mut scratch = Vec::new();
+            let planes = v[b * c * h * w..][..c * h * w].chunks_exact(h * w);
+            o.chunks_exact_mut(cells).zip(planes).for_each(|(o, plane)| write(plane, &mut scratch, o));
+            Ok(())
+        })
+    }
+}
+
+/// What writes the cells of one plane.
+type PlaneOf<T> = Box<dyn Fn(&[T], &mut Vec<f64>, &mut [T])>;
 
 fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, rois) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
@@ -108,34 +254,33 @@ fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     };
     let out = [size("attribute `pooled_shape`", ph)?, size("attribute `pooled_shape`", pw)?];
     let scale = float_attr(ctx, "spatial_scale", 1.0);
-    let [n, c, h, w] = [x.shape[0], x.shape[1], x.shape[2], x.shape[3]];
-    let (v, r) = (x.f64s()?, rois.f64s()?);
-    let shape = [regions, c, out[0], out[1]];
-    let mut y = filled(count(&shape)?, 0f64)?;
-    let each = out[0] * out[1];
-    par::rows(&mut y, each, h * w + each, |row, o| {
-        let (roi, ch) = (row / c, row % c);
+    let (n, r) = (x.shape[0], rois.f64s()?);
+    let regions = Regions { x: &x, regions, out };
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => regions.each::<T>(ctx, |roi, h, w| {
         let own = &r[roi * 5..][..5];
         if !(0.0..n as f64).contains(&own[0]) {
             return Err(bad("input 1 `rois`", format!("batch {}", own[0]), format!("0 to {}", n as i64 - 1)));
         }
-        let plane = &v[(own[0] as usize * c + ch) * h * w..][..h * w];
-        // The places of cell `k` of an axis; whole numbers, ends included.
-        let range = |from: f64, to: f64, k: usize, cells: usize, n: usize| {
+        // The places of all cells of an axis; whole numbers, ends included.
+        let ranges = |from: f64, to: f64, cells: usize, n: usize| -> Vec<std::ops::Range<usize>> {
             let (from, to) = ((from * scale).round(), (to * scale).round());
             let step = (to - from + 1.0).max(1.0) / cells as f64;
             let at = |q: f64| (q + from).clamp(0.0, n as f64) as usize;
-            at((k as f64 * step).floor())..at(((k + 1) as f64 * step).ceil())
+            let cell = |k: usize| (at((k as f64 * step).floor()), at(((k + 1) as f64 * step).ceil()));
+            (0..cells).map(cell).map(|(from, to)| from..to.max(from)).collect()
         };
-        for (k, o) in o.iter_mut().enumerate() {
-            let rows = range(own[2], own[4], k / out[1], out[0], h);
-            let cols = range(own[1], own[3], k % out[1], out[1], w);
-            let seen = rows.flat_map(|i| cols.clone().map(move |j| plane[i * w + j]));
-            *o = seen.reduce(f64::max).unwrap_or(0.0);
-        }
-        Ok(())
-    })?;
-    put_f64(ctx, 0, &shape, &y)
+        let (rows, cols) = (ranges(own[2], own[4], out[0], h), ranges(own[1], own[3], out[1], w));
+        let write: PlaneOf<T> = Box::new(move |plane, _, o| {
+            for (o, rows) in o.chunks_exact_mut(out[1]).zip(&rows) {
+                for (o, cols) in o.iter_mut().zip(&cols) {
+                    let lines = rows.clone().map(|i| &plane[i * w..][..w][cols.clone()]);
+                    let seen = lines.flatten().map(|v| v.to_f64());
+                    *o = T::from_f64(seen.reduce(f64::max).unwrap_or(0.0));
+                }
+            }
+        });
+        Ok((own[0] as usize, write))
+    }), else x.refused())
 }
 
 /// The rows of this file.

@@ -1,11 +1,11 @@
 //! Operators whose output sizes depend on data: `NonZero`, `Compress`,
 //! `Unique`, `NonMaxSuppression`.
-use crate::args::{Arg, axis, bad, flag, int_attr, put_i64};
-use crate::kernels::math::cast::nums;
+use crate::args::{Arg, axis, bad, flag, int_attr, out, put_i64};
+use crate::kernels::math::cast::doubles;
 use crate::kernels::shape::moving::{Source, write_moved};
 use crate::op::Op;
 use crate::store::types::{BITS, BOOL, FLOAT, INDEX, NUMB, REAL};
-use ge_kernels::view::{Bool, Elem, Num};
+use ge_kernels::view::{Bool, Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -13,19 +13,47 @@ use std::cmp::Ordering;
 
 fn run_non_zero(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
-    let zero = |n: &Num| matches!(n, Num::I(0) | Num::U(0)) || matches!(n, Num::F(v) if *v == 0.0);
-    let at: Vec<usize> = nums(&x)?.iter().enumerate().filter(|(_, n)| !zero(n)).map(|(i, _)| i).collect();
-    let (r, n) = (x.rank(), at.len());
-    let mut v = crate::args::filled(r * n, 0i64)?;
+    if let Ok(kind) = x.kind() {
+        return with_kind!(kind, T => places_of(ctx, &x, x.values::<T>()?, |v| v != T::default()));
+    }
+    places_of(ctx, &x, &doubles(&x)?, |v| v != 0.0)
+}
+/// Writes the coordinates of the elements that `f` takes, row by row of the last axis.
+fn places_of<T: Copy>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, v: &[T], f: impl Fn(T) -> bool) -> Result<()> {
+    let n = lines::fold(v, 0usize, |n, v| n + usize::from(f(v)));
     let by_axis = flag(ctx, "transpose", true);
-    for (i, &p) in at.iter().enumerate() {
-        let mut rest = p;
-        for d in (0..r).rev() {
-            v[if by_axis { d * n + i } else { i * r + d }] = (rest % x.shape[d]) as i64;
-            rest /= x.shape[d];
+    let (r, width) = (x.rank(), x.shape.last().copied().unwrap_or(1));
+    let o = out::<i64>(ctx, 0, &if by_axis { [r, n] } else { [n, r] })?;
+    let Some(lead) = x.shape.split_last().map(|(_, lead)| lead).filter(|_| n > 0) else { return Ok(()) };
+    let mut row = crate::args::filled(width, 0i64)?;
+    let mut index = vec![0i64; r - 1];
+    let mut done = 0;
+    for part in v.chunks_exact(width) {
+        // Every place is written where the next one that is taken belongs: no branch on the data.
+        let mut here = 0;
+        for (k, v) in part.iter().enumerate() {
+            row[here] = k as i64;
+            here += usize::from(f(*v));
+        }
+        if by_axis {
+            index.iter().enumerate().for_each(|(d, i)| o[d * n + done..][..here].fill(*i));
+            o[(r - 1) * n + done..][..here].copy_from_slice(&row[..here]);
+        } else {
+            for (o, k) in o[done * r..].chunks_exact_mut(r).zip(&row[..here]) {
+                o[..r - 1].copy_from_slice(&index);
+                o[r - 1] = *k;
+            }
+        }
+        done += here;
+        for (i, &size) in index.iter_mut().zip(lead).rev() {
+            *i += 1;
+            if *i < size as i64 {
+                break;
+            }
+            *i = 0;
         }
     }
-    put_i64(ctx, 0, &if by_axis { [r, n] } else { [n, r] }, &v)
+    Ok(())
 }
 /// Writes the parts of an axis (None: of the flat data) that are listed.
 fn take(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, a: Option<usize>, list: &[usize]) -> Result<()> {

@@ -1,9 +1,11 @@
 //! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`: negative indices count from the end, others
 //! out of range are errors.
-use crate::args::{Arg, axis, bad, int_attr, size};
+use crate::args::{Arg, axis, bad, int_attr, size, view_error};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
+use ge_kernels::view::{Elem, Layout, Nest};
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -72,25 +74,53 @@ fn run_gather_elements(ctx: &mut KernelCtx<'_>) -> Result<()> {
             format!("at most {:?} but for axis {a}", x.shape),
         ));
     }
-    let at = places(&idx, x.shape[a])?;
-    let strides: Vec<usize> = x.layout()?.strides().iter().map(|&s| s as usize).collect();
+    let at = element_places(&idx, &x.shape, a)?;
     let src = Source::of(&x)?;
     write_moved(ctx, 0, &idx.shape, src.bits, |bytes| {
         with_width!(src.width, N => {
             let from = src.items::<N>();
-            for (i, (o, p)) in bytes.as_chunks_mut::<N>().0.iter_mut().zip(&at).enumerate() {
-                let (mut rest, mut f) = (i, p * strides[a]);
-                for d in (0..idx.rank()).rev() {
-                    if d != a {
-                        f += rest % idx.shape[d] * strides[d];
-                    }
-                    rest /= idx.shape[d];
-                }
-                *o = from[f];
-            }
+            bytes.as_chunks_mut::<N>().0.iter_mut().zip(&at).for_each(|(o, p)| *o = from[*p]);
             Ok(())
         })
     })
+}
+/// The places in a tensor of a shape that indices along axis `a` name, each at its own place on the
+/// other axes.
+pub fn element_places(idx: &Arg<'_>, shape: &[usize], a: usize) -> Result<Vec<usize>> {
+    let mut at = crate::args::filled(idx.len, 0usize)?;
+    if at.is_empty() {
+        return Ok(at);
+    }
+    let whole = Layout::contiguous(shape).map_err(view_error)?;
+    let (n, stride) = (shape[a], whole.strides()[a] as usize);
+    // Where each element would be with index 0.
+    let mut base = whole;
+    for (d, &size) in idx.shape.iter().enumerate() {
+        base = base.slice(d, 0, 1, if d == a { 1 } else { size }).map_err(view_error)?;
+    }
+    let base = base.broadcast_to(&idx.shape).map_err(view_error)?;
+    let nest = Nest::new(&idx.shape, [&base]);
+    let mut outside = false;
+    with_kind!(idx.kind()?, [I32, I64, I8, I16, U8, U16, U32, U64], T => {
+        let mut from = idx.values::<T>()?;
+        let mut to = &mut at[..];
+        nest.each_run(|[p], len, [s]| {
+            let (line, rest) = std::mem::take(&mut to).split_at_mut(len);
+            let mut first = p as usize;
+            for (o, i) in line.iter_mut().zip(&from[..len]) {
+                let i = i.to_i64();
+                let i = if i < 0 { i.wrapping_add(n as i64) } else { i } as usize;
+                outside |= i >= n;
+                *o = first.wrapping_add(i.wrapping_mul(stride));
+                first = first.wrapping_add_signed(s);
+            }
+            (to, from) = (rest, &from[len..]);
+        });
+    }, else idx.refused()?);
+    if outside {
+        places(idx, n)?;
+    }
+    Ok(at)
 }
 /// Offsets, in blocks of the trailing axes, that tuples of indices name; `lead` axes of x stand
 /// before them, one block set a batch.

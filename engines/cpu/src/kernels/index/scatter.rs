@@ -1,11 +1,13 @@
 //! `ScatterElements`, `TensorScatterUpdate` (ONNX's ScatterND), `ScatterNd`, `TensorScatter`.
 //! Updates are applied in order, so that of several to one place the last one stays.
-use super::gather::{places, tuples};
-use crate::args::{Arg, axis, bad, count, int_attr, put_f64, put_i64, size, text};
+use super::gather::{element_places, tuples};
+use crate::args::{Arg, axis, bad, count, int_attr, out, put_f64, put_i64, size, text};
 use crate::kernels::math::special::{max, min};
-use crate::kernels::shape::moving::{Source, write_moved};
+use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
 use crate::store::types::{BITS, INDEX};
+use ge_kernels::view::{Elem, lines};
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -29,40 +31,87 @@ fn apply(
         let want = format!("{} elements of {}", at.len() * block, data.dtype);
         return Err(bad("updates", format!("{} of {}", updates.len, updates.dtype), want));
     }
-    let pairs = at.iter().enumerate().flat_map(|(u, &d)| (0..block).map(move |k| (d + k, u * block + k)));
     if reduction == "none" {
         let (d, u) = (Source::of(data)?, Source::of(updates)?);
-        let w = d.width;
         return write_moved(ctx, 0, &data.shape, d.bits, |o| {
             take_over(o, d.bytes());
-            pairs.for_each(|(to, from)| o[to * w..(to + 1) * w].copy_from_slice(&u.bytes()[from * w..(from + 1) * w]));
-            Ok(())
+            if block == 0 {
+                return Ok(());
+            }
+            with_width!(d.width, N => {
+                let (o, u) = (o.as_chunks_mut::<N>().0, u.items::<N>());
+                if block == 1 {
+                    at.iter().zip(u).for_each(|(to, v)| o[*to] = *v);
+                } else {
+                    at.iter().zip(u.chunks_exact(block)).for_each(|(to, v)| o[*to..to + block].copy_from_slice(v));
+                }
+                Ok(())
+            })
         });
     }
-    if data.kind()?.is_float() {
-        let f: fn(f64, f64) -> f64 = match reduction {
-            "add" => |a, b| a + b,
-            "mul" => |a, b| a * b,
-            "max" => max,
-            "min" => min,
-            other => return Err(bad("attribute `reduction`", other, "none, add, mul, min or max")),
-        };
-        let (mut v, u) = (data.f64s()?, updates.f64s()?);
-        pairs.for_each(|(to, from)| v[to] = f(v[to], u[from]));
-        return put_f64(ctx, 0, &data.shape, &v);
-    }
-    let unsigned = crate::kernels::math::arith::is_unsigned(data.kind()?);
-    let key = move |v: i64| if unsigned { i128::from(v as u64) } else { i128::from(v) };
-    let f: &dyn Fn(i64, i64) -> i64 = match reduction {
-        "add" => &|a, b| a.wrapping_add(b),
-        "mul" => &|a, b| a.wrapping_mul(b),
-        "max" => &|a, b| if key(b) > key(a) { b } else { a },
-        "min" => &|a, b| if key(b) < key(a) { b } else { a },
-        other => return Err(bad("attribute `reduction`", other, "none, add, mul, min or max")),
+    let Some(how) = Combine::named(reduction) else {
+        return Err(bad("attribute `reduction`", reduction, "none, add, mul, min or max"));
     };
-    let (mut v, u) = (data.i64s()?, updates.i64s()?);
-    pairs.for_each(|(to, from)| v[to] = f(v[to], u[from]));
-    put_i64(ctx, 0, &data.shape, &v)
+    with_kind!(data.kind()?, [F32, F64, F16, Bf16], T => {
+        let (of, wide) = (T::from_f64, |v: T| v.to_f64());
+        match how {
+            Combine::Add => combine(ctx, data, updates, at, block, |a, b| of(wide(a) + wide(b))),
+            Combine::Mul => combine(ctx, data, updates, at, block, |a, b| of(wide(a) * wide(b))),
+            Combine::Max => combine(ctx, data, updates, at, block, |a, b| of(max(wide(a), wide(b)))),
+            Combine::Min => combine(ctx, data, updates, at, block, |a, b| of(min(wide(a), wide(b)))),
+        }
+    }, else with_kind!(data.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64, Bool], T => {
+        let (of, wide) = (T::from_i64, |v: T| v.to_i64());
+        match how {
+            Combine::Add => combine(ctx, data, updates, at, block, |a, b| of(wide(a).wrapping_add(wide(b)))),
+            Combine::Mul => combine(ctx, data, updates, at, block, |a, b| of(wide(a).wrapping_mul(wide(b)))),
+            Combine::Max => combine(ctx, data, updates, at, block, |a: T, b: T| if b > a { b } else { a }),
+            Combine::Min => combine(ctx, data, updates, at, block, |a: T, b: T| if b < a { b } else { a }),
+        }
+    }, else data.refused()))
+}
+
+/// How an update and what is there become one.
+#[derive(Clone, Copy)]
+enum Combine {
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+impl Combine {
+    fn named(name: &str) -> Option<Combine> {
+        Some(match name {
+            "add" => Combine::Add,
+            "mul" => Combine::Mul,
+            "max" => Combine::Max,
+            "min" => Combine::Min,
+            _ => return None,
+        })
+    }
+}
+
+/// Combines blocks of updates with those at places of the data, in order; each step is rounded to
+/// the data's type, as ONNX's reference has it.
+fn combine<T: Elem>(
+    ctx: &mut KernelCtx<'_>,
+    data: &Arg<'_>,
+    updates: &Arg<'_>,
+    at: &[usize],
+    block: usize,
+    f: impl Fn(T, T) -> T,
+) -> Result<()> {
+    let (d, u, o) = (data.values::<T>()?, updates.values::<T>()?, out::<T>(ctx, 0, &data.shape)?);
+    if o.as_ptr() != d.as_ptr() {
+        o.copy_from_slice(d);
+    }
+    match block {
+        0 => {}
+        1 => at.iter().zip(u).for_each(|(to, v)| o[*to] = f(o[*to], *v)),
+        _ => at.iter().zip(u.chunks_exact(block)).for_each(|(to, v)| lines::update(&mut o[*to..to + block], v, &f)),
+    }
+    Ok(())
 }
 fn run_elements(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (data, idx, updates) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
@@ -76,18 +125,7 @@ fn run_elements(ctx: &mut KernelCtx<'_>) -> Result<()> {
             format!("at most {:?} but for axis {a}", data.shape),
         ));
     }
-    let mut at = places(&idx, data.shape[a])?;
-    let strides: Vec<usize> = data.layout()?.strides().iter().map(|&s| s as usize).collect();
-    for (i, p) in at.iter_mut().enumerate() {
-        let (mut rest, mut f) = (i, *p * strides[a]);
-        for d in (0..idx.rank()).rev() {
-            if d != a {
-                f += rest % idx.shape[d] * strides[d];
-            }
-            rest /= idx.shape[d];
-        }
-        *p = f;
-    }
+    let at = element_places(&idx, &data.shape, a)?;
     let how = text(ctx, "reduction", "none");
     apply(ctx, &data, &updates, &at, 1, how)
 }

@@ -1,9 +1,27 @@
 //! `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`, ONNX's semantics.
 use crate::args::{Arg, bad, filled, put_f64, text};
+use crate::kernels::math::special::{exp_in_line, max};
+use crate::kernels::reduce::walk::Walk;
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX};
+use ge_kernels::view::Elem;
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+
+/// Logarithms of the shares of classes, which are output 1.
+fn log_softmax(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, lanes: usize) -> Result<Vec<f64>> {
+    let (v, walk) = (x.f64s()?, Walk::new(&x.shape, &[1]));
+    let mut top = filled(lanes, f64::NEG_INFINITY)?;
+    walk.by(&v, &mut top, f64::NEG_INFINITY, max, max);
+    let mut sums = filled(lanes, 0f64)?;
+    walk.by_place((&v, &top), &mut sums, 0.0, |s, e, top| s + exp_in_line(e - top), |a, b| a + b);
+    let both: Vec<(f64, f64)> = top.iter().zip(&sums).map(|(t, s)| (*t, s.ln())).collect();
+    let mut y = filled(v.len(), 0f64)?;
+    walk.map(&v, &both, &mut y, |v, (top, sum)| v - top - sum);
+    put_f64(ctx, 1, &x.shape, &y)?;
+    Ok(y)
+}
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, target, weight) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::opt(ctx, 2)?);
@@ -14,30 +32,28 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     target.need_shape(&want)?;
     let weight = weight.map(|w| w.need_shape(&[c]).and_then(|()| w.f64s())).transpose()?;
     let ignore = ctx.attrs.int("ignore_index");
-    let mut log = x.f64s()?;
-    if ctx.op == "SoftmaxCrossEntropyLoss" {
-        crate::kernels::norm::softmax::lanes(&mut log, &x.shape, &[1], |lane| {
-            let top = lane.iter().copied().fold(f64::NEG_INFINITY, crate::kernels::math::special::max);
-            let sum = lane.iter().map(|v| (v - top).exp()).sum::<f64>().ln();
-            lane.iter_mut().for_each(|v| *v = *v - top - sum);
-        })?;
-        put_f64(ctx, 1, &x.shape, &log)?;
-    }
+    let log = if ctx.op == "SoftmaxCrossEntropyLoss" { Some(log_softmax(ctx, &x, target.len)?) } else { None };
     let mut loss = filled(target.len, 0f64)?;
     let (mut sum, mut weights) = (0.0, 0.0);
-    for (i, t) in target.i64s()?.into_iter().enumerate() {
-        if ignore == Some(t) {
-            continue;
+    let targets = target.i64s()?;
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => {
+        let given = x.values::<T>()?;
+        let lanes = loss.chunks_mut(plane.max(1)).zip(targets.chunks(plane.max(1)));
+        for (batch, (loss, targets)) in lanes.enumerate() {
+            for (at, (loss, &t)) in loss.iter_mut().zip(targets).enumerate() {
+                if ignore == Some(t) {
+                    continue;
+                }
+                let k = usize::try_from(t).ok().filter(|k| *k < c);
+                let k = k.ok_or_else(|| bad("class in input 1", t, format!("0 to {}", c as i64 - 1)))?;
+                let w = weight.as_ref().map_or(1.0, |w| w[k]);
+                let place = (batch * c + k) * plane + at;
+                *loss = -w * log.as_ref().map_or_else(|| given[place].to_f64(), |log| log[place]);
+                sum += *loss;
+                weights += w;
+            }
         }
-        let k = usize::try_from(t)
-            .ok()
-            .filter(|k| *k < c)
-            .ok_or_else(|| bad("class in input 1", t, format!("0 to {}", c as i64 - 1)))?;
-        let w = weight.as_ref().map_or(1.0, |w| w[k]);
-        loss[i] = -w * log[(i / plane * c + k) * plane + i % plane];
-        sum += loss[i];
-        weights += w;
-    }
+    }, else return x.refused());
     match text(ctx, "reduction", "mean") {
         "none" => put_f64(ctx, 0, &want, &loss),
         "sum" => put_f64(ctx, 0, &[], &[sum]),

@@ -12,8 +12,9 @@ use ge_plugin_api::kernel::KernelCtx;
 
 fn words(ctx: &mut KernelCtx<'_>, f: impl Fn(i64, i64) -> i64 + Sync) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
-    let f: &(dyn Fn(i64, i64) -> i64 + Sync) = &f;
-    with_kind!(a.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64], T => zip::<T, T>(ctx, &a, &b, |x, y| T::from_i64(f(x.to_i64(), y.to_i64()))), else a.refused())
+    with_kind!(a.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64], T => {
+        zip::<T, T, T>(ctx, &a, &b, |x, y| T::from_i64(f(x.to_i64(), y.to_i64())))
+    }, else a.refused())
 }
 fn run_and(ctx: &mut KernelCtx<'_>) -> Result<()> {
     words(ctx, |a, b| a & b)
@@ -28,17 +29,14 @@ fn run_left_shift(ctx: &mut KernelCtx<'_>) -> Result<()> {
     words(ctx, |a, b| if (0..64).contains(&b) { a << b } else { 0 })
 }
 fn run_right_shift(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let unsigned = is_unsigned(Arg::of(ctx, 0)?.kind()?);
-    words(ctx, move |a, b| match (unsigned, (0..64).contains(&b)) {
-        (true, true) => ((a as u64) >> b) as i64,
-        (true, false) => 0,
-        (false, true) => a >> b,
-        (false, false) => a >> 63,
-    })
+    if is_unsigned(Arg::of(ctx, 0)?.kind()?) {
+        return words(ctx, |a, b| if (0..64).contains(&b) { ((a as u64) >> b) as i64 } else { 0 });
+    }
+    words(ctx, |a, b| a >> if (0..64).contains(&b) { b } else { 63 })
 }
-fn truth(ctx: &mut KernelCtx<'_>, f: fn(bool, bool) -> bool) -> Result<()> {
+fn truth(ctx: &mut KernelCtx<'_>, f: impl Fn(bool, bool) -> bool + Sync) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
-    zip::<Bool, Bool>(ctx, &a, &b, |x, y| Bool::from(f(x.get(), y.get())))
+    zip::<Bool, Bool, Bool>(ctx, &a, &b, |x, y| Bool::from(f(x.get(), y.get())))
 }
 fn run_logical_and(ctx: &mut KernelCtx<'_>) -> Result<()> {
     truth(ctx, |a, b| a & b)

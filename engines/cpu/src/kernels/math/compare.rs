@@ -15,7 +15,7 @@ macro_rules! compare {
     ($($fun:ident $op:tt;)+) => {$(
         fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
             let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
-            with_kind!(a.kind()?, T => zip::<T, Bool>(ctx, &a, &b, |x, y| Bool::from(x $op y)))
+            with_kind!(a.kind()?, T => zip::<T, T, Bool>(ctx, &a, &b, |x, y| Bool::from(x $op y)))
         }
     )+};
 }
@@ -34,7 +34,7 @@ fn equality(ctx: &mut KernelCtx<'_>, equal: bool) -> Result<()> {
     }
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     if let Ok(k) = a.kind() {
-        return with_kind!(k, T => zip::<T, Bool>(ctx, &a, &b, |x, y| Bool::from((x == y) == equal)));
+        return with_kind!(k, T => zip::<T, T, Bool>(ctx, &a, &b, |x, y| Bool::from((x == y) == equal)));
     }
     // Small floats and packed numbers as doubles, complex numbers as two of them.
     let parts = |x: &Arg<'_>| -> Result<Vec<(f64, f64)>> {

@@ -1,11 +1,12 @@
 //! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their
 //! meaning). Floating types compute in double precision and round once; whole numbers wrap.
+use super::arith::is_unsigned;
 use super::special::{erf, erfc, gelu, gelu_tanh, hard_swish, max, min, sigmoid, softplus};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, float_attr, text};
 use crate::op::Op;
 use crate::store::types::{BOOL, FLOAT, FLOAT8, INT, NUM};
-use ge_kernels::view::{Bool, Elem, Kind};
+use ge_kernels::view::{Bool, Elem};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -13,28 +14,32 @@ use ge_plugin_api::kernel::KernelCtx;
 /// Maps floats by a function of doubles.
 pub fn float_map(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
-    if x.kind()? == Kind::F32 {
-        return map::<f32, f32>(ctx, &x, |v| f(f64::from(v)) as f32);
-    }
-    let f: &(dyn Fn(f64) -> f64 + Sync) = &f;
-    with_kind!(x.kind()?, [F64, F16, Bf16], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
 }
 
 /// Maps numbers: floats, signed and unsigned whole numbers each by a function of the widest type.
 fn number_map(
     ctx: &mut KernelCtx<'_>,
     f: impl Fn(f64) -> f64 + Sync,
-    i: &(dyn Fn(i64) -> i64 + Sync),
-    u: &(dyn Fn(u64) -> u64 + Sync),
+    i: impl Fn(i64) -> i64 + Sync,
+    u: impl Fn(u64) -> u64 + Sync,
 ) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
-    if x.kind()?.is_float() {
-        return float_map(ctx, f);
+    if x.kind()?.is_float() { float_map(ctx, f) } else { whole_map(ctx, &x, i, u) }
+}
+/// Maps whole numbers, signed and unsigned ones each by a function of the widest type.
+fn whole_map(
+    ctx: &mut KernelCtx<'_>,
+    x: &Arg<'_>,
+    i: impl Fn(i64) -> i64 + Sync,
+    u: impl Fn(u64) -> u64 + Sync,
+) -> Result<()> {
+    if is_unsigned(x.kind()?) {
+        return with_kind!(x.kind()?, [U8, U16, U32, U64], T => {
+            map::<T, T>(ctx, x, |v| T::from_i64(u(v.to_i64() as u64) as i64))
+        }, else x.refused());
     }
-    if matches!(x.kind()?, Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64) {
-        return with_kind!(x.kind()?, [U8, U16, U32, U64], T => map::<T, T>(ctx, &x, |v| T::from_i64(u(v.to_i64() as u64) as i64)), else x.refused());
-    }
-    with_kind!(x.kind()?, [I8, I16, I32, I64], T => map::<T, T>(ctx, &x, |v| T::from_i64(i(v.to_i64()))), else x.refused())
+    with_kind!(x.kind()?, [I8, I16, I32, I64], T => map::<T, T>(ctx, x, |v| T::from_i64(i(v.to_i64()))), else x.refused())
 }
 
 /// Maps of floats without numbers of their own: kernel, row of the table, and the function for the
@@ -85,7 +90,7 @@ plain! {
 macro_rules! numbers {
     ($($name:literal $fun:ident: $f:expr, $i:expr, $u:expr;)+) => {
         $(fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
-            number_map(ctx, $f, &$i, &$u)
+            number_map(ctx, $f, $i, $u)
         })+
         /// Rows of the maps of all numbers.
         pub const NUMBER_OPS: &[Op] = &[$(n($name, $fun)),+];
@@ -95,7 +100,7 @@ macro_rules! numbers {
 numbers! {
     "Abs" run_abs: f64::abs, i64::wrapping_abs, |v| v;
     "Neg" run_neg: |x| -x, i64::wrapping_neg, u64::wrapping_neg;
-    "Sign" run_sign: sign, i64::signum, |v| u64::from(v != 0);
+    "Sign" run_sign: sign, |v| i64::from(v > 0) - i64::from(v < 0), |v| u64::from(v != 0);
     "Square" run_square: |x| x * x, |v| v.wrapping_mul(v), |v| v.wrapping_mul(v);
     "Relu" run_relu: |x| max(x, 0.0), |v| v.max(0), |v| v;
 }
@@ -149,7 +154,6 @@ fn by_double(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<(
     if x.kind()?.is_float() {
         return float_map(ctx, f);
     }
-    let f: &(dyn Fn(f64) -> f64 + Sync) = &f;
     with_kind!(x.kind()?, [I8, I16, I32, I64, U8, U16, U32, U64], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
 }
 fn run_shrink(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -176,7 +180,7 @@ fn run_adds(ctx: &mut KernelCtx<'_>) -> Result<()> {
     by_double(ctx, |x| x + v)
 }
 fn run_invert(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    number_map(ctx, |x| x, &|v| !v, &|v| !v)
+    whole_map(ctx, &Arg::of(ctx, 0)?, |v| !v, |v| !v)
 }
 fn run_logical_not(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
@@ -200,7 +204,7 @@ fn run_is_finite(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_is_inf(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (n, p) = (flag(ctx, "detect_negative", true), flag(ctx, "detect_positive", true));
-    test(ctx, |x| x.is_infinite() && if x > 0.0 { p } else { n })
+    test(ctx, |x| (p & (x == f64::INFINITY)) | (n & (x == f64::NEG_INFINITY)))
 }
 
 const fn f(name: &'static str, run: crate::op::Run) -> Op {

@@ -1,61 +1,151 @@
-//! The loops of element-wise operators: one or two inputs walked with an output, contiguous runs
-//! without index arithmetic.
+//! The loops of element-wise operators: one or two inputs walked with an output, lines of
+//! neighbouring elements without index arithmetic, several elements at a time.
 use crate::args::{Arg, out, view_error};
 use crate::par;
-use ge_kernels::view::{Elem, Nest, broadcast_shapes};
+use ge_kernels::view::{Elem, Layout, Nest, broadcast_shapes, lines};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+
+/// Elements of an operand that does not lie element by element are laid out this many at a time.
+pub const BLOCK: usize = 512;
 
 /// `y = f(x)`, shape of x.
 pub fn map<S: Elem, D: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, f: impl Fn(S) -> D + Sync) -> Result<()> {
     let v = x.values::<S>()?;
     par::chunks(out::<D>(ctx, 0, &x.shape)?, par::GRAIN, |start, part| {
-        for (o, i) in part.iter_mut().zip(&v[start..]) {
-            *o = f(*i);
-        }
+        lines::map(part, &v[start..], &f);
         Ok(())
     })
 }
 
 /// `y = f(a, b)`, both broadcast.
-pub fn zip<S: Elem, D: Elem>(
-    ctx: &mut KernelCtx<'_>,
-    a: &Arg<'_>,
-    b: &Arg<'_>,
-    f: impl Fn(S, S) -> D + Sync,
-) -> Result<()> {
-    zip_mixed::<S, S, D>(ctx, a, b, f)
-}
-
-/// As [`zip`] for inputs of two types.
-pub fn zip_mixed<S: Elem, Q: Elem, D: Elem>(
+pub fn zip<S: Elem, Q: Elem, D: Elem>(
     ctx: &mut KernelCtx<'_>,
     a: &Arg<'_>,
     b: &Arg<'_>,
     f: impl Fn(S, Q) -> D + Sync,
 ) -> Result<()> {
+    zip_lines::<S, Q, D>(ctx, a, b, |y, a, b| lines::zip(y, a, b, &f))
+}
+
+/// As [`zip`], by a function of lines of one length: output, first and second input.
+pub fn zip_lines<S: Elem, Q: Elem, D: Elem>(
+    ctx: &mut KernelCtx<'_>,
+    a: &Arg<'_>,
+    b: &Arg<'_>,
+    f: impl Fn(&mut [D], &[S], &[Q]) + Sync,
+) -> Result<()> {
+    zip_values(ctx, (a, a.values()?), (b, b.values()?), &f)
+}
+
+/// What an operator does with lines of one length: output, first and second input.
+pub type Lines<'f, S, Q, D> = &'f (dyn Fn(&mut [D], &[S], &[Q]) + Sync);
+
+/// As [`zip_lines`] over elements that stand for those of the inputs, one for one; compiled once for
+/// each choice of types.
+pub fn zip_values<S: Elem, Q: Elem, D: Elem>(
+    ctx: &mut KernelCtx<'_>,
+    (a, va): (&Arg<'_>, &[S]),
+    (b, vb): (&Arg<'_>, &[Q]),
+    f: Lines<'_, S, Q, D>,
+) -> Result<()> {
     let shape = broadcast_shapes(&a.shape, &b.shape).map_err(view_error)?;
     let (la, lb) = (a.broadcast(&shape)?, b.broadcast(&shape)?);
-    let (va, vb) = (a.values::<S>()?, b.values::<Q>()?);
-    let nest = Nest::new(&shape, [&la, &lb]);
-    par::chunks(out::<D>(ctx, 0, &shape)?, par::GRAIN, |start, part| {
+    zip_layouts(ctx, (&la, va), (&lb, vb), f)
+}
+
+/// As [`zip_lines`] over slices by layouts of one shape, that of the output.
+pub fn zip_layouts<S: Item, Q: Item, D: Elem>(
+    ctx: &mut KernelCtx<'_>,
+    (la, va): (&Layout, &[S]),
+    (lb, vb): (&Layout, &[Q]),
+    f: Lines<'_, S, Q, D>,
+) -> Result<()> {
+    let nest = Nest::new(la.shape(), [la, lb]);
+    par::chunks(out::<D>(ctx, 0, la.shape())?, par::GRAIN, |start, part| {
+        let range = start..start + part.len();
+        if nest.run() < SHORT && nest.runs() > 1 {
+            gathered(&nest, range, part, (va, vb), f);
+            return Ok(());
+        }
+        let (mut room_a, mut room_b) = (Line::new(), Line::new());
         let mut at = 0;
-        nest.each_run_in(start..start + part.len(), |[pa, pb], n, [sa, sb]| {
-            let o = &mut part[at..at + n];
+        nest.each_run_in(range, |[pa, pb], n, [sa, sb]| {
+            let mut o = &mut part[at..at + n];
             at += n;
-            let (ia, ib) = (pa as usize, pb as usize);
-            match (sa, sb) {
-                (1, 1) => o.iter_mut().zip(&va[ia..ia + n]).zip(&vb[ib..ib + n]).for_each(|((o, x), y)| *o = f(*x, *y)),
-                (1, 0) => o.iter_mut().zip(&va[ia..ia + n]).for_each(|(o, x)| *o = f(*x, vb[ib])),
-                (0, 1) => o.iter_mut().zip(&vb[ib..ib + n]).for_each(|(o, y)| *o = f(va[ia], *y)),
-                _ => {
-                    for (i, o) in o.iter_mut().enumerate() {
-                        let i = i as isize;
-                        *o = f(va[(pa + i * sa) as usize], vb[(pb + i * sb) as usize]);
-                    }
-                }
+            // Where both lie element by element, the whole run is one line.
+            let most = if (sa, sb) == (1, 1) { n } else { BLOCK };
+            let mut done = 0;
+            while !o.is_empty() {
+                let (line, rest) = o.split_at_mut(most.min(o.len()));
+                let skip = |p: isize, s: isize| p + done as isize * s;
+                let len = line.len();
+                f(line, room_a.of(va, skip(pa, sa), sa, len), room_b.of(vb, skip(pb, sb), sb, len));
+                done += len;
+                o = rest;
             }
         });
         Ok(())
     })
+}
+
+/// What lines are made of: elements, or pairs of numbers.
+pub trait Item: Copy + Default + Sync {}
+impl<T: Copy + Default + Sync> Item for T {}
+
+/// Runs below this length are laid out one behind the other before anything is computed.
+const SHORT: usize = 16;
+
+fn gathered<S: Item, Q: Item, D: Elem>(
+    nest: &Nest<2>,
+    range: std::ops::Range<usize>,
+    part: &mut [D],
+    (va, vb): (&[S], &[Q]),
+    f: Lines<'_, S, Q, D>,
+) {
+    let (mut a, mut b) = ([S::default(); BLOCK], [Q::default(); BLOCK]);
+    let mut start = range.start;
+    for line in part.chunks_mut(BLOCK) {
+        let mut at = 0;
+        nest.each_run_in(start..start + line.len(), |[pa, pb], n, [sa, sb]| {
+            for i in 0..n {
+                a[at + i] = va[(pa + i as isize * sa) as usize];
+                b[at + i] = vb[(pb + i as isize * sb) as usize];
+            }
+            at += n;
+        });
+        start += line.len();
+        f(line, &a[..at], &b[..at]);
+    }
+}
+
+/// Room for a part of an operand that does not lie element by element.
+struct Line<T> {
+    room: [T; BLOCK],
+    /// The place whose element fills the room, and how much of it.
+    filled: Option<(isize, usize)>,
+}
+
+impl<T: Item> Line<T> {
+    fn new() -> Line<T> {
+        Line { room: [T::default(); BLOCK], filled: None }
+    }
+    /// `len` elements from a place on, `stride` apart.
+    fn of<'a>(&'a mut self, v: &'a [T], at: isize, stride: isize, len: usize) -> &'a [T] {
+        match stride {
+            1 => return &v[at as usize..at as usize + len],
+            0 => {
+                if self.filled.is_none_or(|(of, n)| of != at || n < len) {
+                    self.room[..len].fill(v[at as usize]);
+                    self.filled = Some((at, len));
+                }
+            }
+            _ => {
+                self.filled = None;
+                let places = (0..len as isize).map(|i| (at + i * stride) as usize);
+                self.room.iter_mut().zip(places).for_each(|(o, p)| *o = v[p]);
+            }
+        }
+        &self.room[..len]
+    }
 }

@@ -2,7 +2,7 @@
 //! wrapping 64-bit integers for whole numbers. Sums run over the inner index in order.
 use crate::args::{Arg, filled};
 use crate::par;
-use ge_kernels::view::Elem;
+use ge_kernels::view::{Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 
@@ -87,6 +87,23 @@ pub fn product<W: Wide>(
     if m == 0 || n == 0 {
         return Ok(());
     }
+    match bias {
+        Some(v) => out.chunks_exact_mut(n).for_each(|row| row.copy_from_slice(v)),
+        None => out.fill(W::default()),
+    }
+    add_product(a, b, (m, n, k), out)
+}
+
+/// `out[m][n] += sum over k of a[m][k] * b[k][n]`; see [`product`].
+pub fn add_product<W: Wide>(
+    a: Mat<'_, W>,
+    b: Mat<'_, W>,
+    (m, n, k): (usize, usize, usize),
+    out: &mut [W],
+) -> Result<()> {
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
     // Rows of b are read one after the other: a transposed b is copied first.
     let copy;
     let b = if b.col == 1 || k == 0 {
@@ -100,16 +117,18 @@ pub fn product<W: Wide>(
         Mat { data: &copy, row: n, col: 1 }
     };
     par::rows(out, n, n.saturating_mul(k), |i, row| {
-        match bias {
-            Some(v) => row.copy_from_slice(v),
-            None => row.fill(W::default()),
-        }
         for (c, o) in row.chunks_mut(BLOCK).enumerate() {
             let len = o.len();
-            for j in 0..k {
-                let f = a.data[i * a.row + j * a.col];
-                let start = j * b.row + c * BLOCK;
-                o.iter_mut().zip(&b.data[start..start + len]).for_each(|(o, v)| *o = o.mul_add(f, *v));
+            let factor = |j: usize| a.data[i * a.row + j * a.col];
+            let line = |j: usize| &b.data[j * b.row + c * BLOCK..][..len];
+            // Two rows of b at a time, added one behind the other.
+            for j in (0..k / 2 * 2).step_by(2) {
+                let (f, g) = (factor(j), factor(j + 1));
+                lines::update_by(o, line(j), line(j + 1), |o: W, v, w| o.mul_add(f, v).mul_add(g, w));
+            }
+            if k % 2 == 1 {
+                let f = factor(k - 1);
+                lines::update(o, line(k - 1), |o: W, v| o.mul_add(f, v));
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
 //! Normalisation and softmax.
+pub mod axis;
 pub mod channel;
 pub mod layer;
 pub mod softmax;

@@ -1,12 +1,9 @@
-//! `SoftmaxV2`, `LogSoftmaxV2 {axes}` (over the axes together), `Hardmax {axis}`, `LpNormalization
-//! {axis, p}`, `MVNV2 {axes, eps}`.
-use crate::args::{Arg, axes, float_attr, int_attr, ints_attr, put_f64};
+//! `SoftmaxV2`, `LogSoftmaxV2 {axes}` (over the axes together).
+use crate::args::{Arg, axes, ints_attr, put_f64};
 use crate::kernels::math::special::max;
-use crate::kernels::shape::view::checked_axis;
 use crate::op::Op;
 use crate::store::types::FLOAT;
-use ge_kernels::view::{Elem, Layout, Nest};
-use ge_kernels::with_kind;
+use ge_kernels::view::{Layout, Nest};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -69,63 +66,15 @@ fn run_softmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
 fn run_log_softmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
     over_axes(ctx, &[-1], log_softmax)
 }
-fn over_axis(ctx: &mut KernelCtx<'_>, f: impl FnMut(&mut [f64])) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
-    let mut v = x.f64s()?;
-    let over = if x.rank() == 0 { vec![] } else { vec![checked_axis(ctx, "axis", -1, x.rank())?] };
-    lanes(&mut v, &x.shape, &over, f)?;
-    put_f64(ctx, 0, &x.shape, &v)
-}
-fn run_hardmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    over_axis(ctx, |lane| {
-        let best = (0..lane.len()).fold(0, |b, i| if lane[i] > lane[b] { i } else { b });
-        lane.fill(0.0);
-        if let Some(v) = lane.get_mut(best) {
-            *v = 1.0;
-        }
-    })
-}
-fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let p = int_attr(ctx, "p", 2);
-    over_axis(ctx, |lane| {
-        let n = if p == 1 {
-            lane.iter().map(|v| v.abs()).sum::<f64>()
-        } else {
-            lane.iter().map(|v| v * v).sum::<f64>().sqrt()
-        };
-        if n != 0.0 {
-            lane.iter_mut().for_each(|v| *v /= n);
-        } else {
-            lane.fill(0.0);
-        }
-    })
-}
 /// Mean and population variance.
 pub fn moments(lane: &[f64]) -> (f64, f64) {
     let n = lane.len() as f64;
     let mean = lane.iter().sum::<f64>() / n;
     (mean, lane.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n)
 }
-fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    // Epsilon has the type of x, as in the standard's function: of a half type nothing is left of
-    // it, and a lane of equal numbers is 0/0.
-    let eps = float_attr(ctx, "eps", 1e-9);
-    let eps = with_kind!(Arg::of(ctx, 0)?.kind()?, [F16, Bf16, F32, F64], T => T::from_f64(eps).to_f64(), else eps);
-    over_axes(ctx, &[0, 2, 3], |lane| {
-        let (mean, var) = moments(lane);
-        let d = var.sqrt() + eps;
-        lane.iter_mut().for_each(|v| *v = (*v - mean) / d);
-    })
-}
 
 const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
 /// The rows of this file.
-pub const OPS: &[Op] = &[
-    f("SoftmaxV2", run_softmax),
-    f("LogSoftmaxV2", run_log_softmax),
-    f("Hardmax", run_hardmax),
-    f("LpNormalization", run_lp),
-    f("MVNV2", run_mvn),
-];
+pub const OPS: &[Op] = &[f("SoftmaxV2", run_softmax), f("LogSoftmaxV2", run_log_softmax)];

@@ -1,11 +1,12 @@
 //! `GlobalAveragePool`, `GlobalMaxPool`, `GlobalLpPool`: `[N, C, ...]` to `[N, C, 1,
 //! ...]`; `MaxUnpool`.
-use crate::args::{Arg, bad, count, filled, int_attr, put_f64, size};
+use crate::args::{Arg, bad, count, int_attr, out, put_f64, size};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{cann_pads, channels_last, spatial_list};
 use crate::kernels::math::special::max;
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX};
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -55,22 +56,36 @@ fn run_unpool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if shape.len() != r || shape[..2] != x.shape[..2] {
         return Err(bad("input 2 `output_shape`", format!("{shape:?}"), format!("a shape like {:?}", x.shape)));
     }
-    count(&natural)?;
-    let mut y = filled(count(&shape)?, 0f64)?;
-    for (v, i) in x.f64s()?.into_iter().zip(at.i64s()?) {
-        // Indices count in the natural output; a larger one keeps the places of each plane.
-        let mut rest = size("input 1 `argmax`", i)?;
-        let mut place = vec![0; r];
-        for d in (0..r).rev() {
-            place[d] = rest % natural[d].max(1);
-            rest /= natural[d].max(1);
-        }
-        if rest > 0 || (0..r).any(|d| place[d] >= shape[d]) {
-            return Err(bad("input 1 `argmax`", i, format!("places of {natural:?} inside {shape:?}")));
-        }
-        y[place.iter().zip(&shape).fold(0, |a, (p, d)| a * d + p)] = v;
+    count(&shape)?;
+    let indices = at.i64s()?;
+    // Where the natural output is the whole one, an index is a place.
+    let whole = count(&natural)?;
+    let same = natural == shape && indices.iter().all(|i| (0..whole as i64).contains(i));
+    let places = match same {
+        true => indices.into_iter().map(|i| i as usize).collect(),
+        false => indices.into_iter().map(|i| unpooled(i, &natural, &shape)).collect::<Result<Vec<_>>>()?,
+    };
+    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => {
+        let (v, o) = (x.values::<T>()?, out::<T>(ctx, 0, &shape)?);
+        o.fill(T::default());
+        places.iter().zip(v).for_each(|(p, v)| o[*p] = *v);
+        Ok(())
+    }, else x.refused())
+}
+/// The place that an index into the natural output has in the output: a larger one keeps the places
+/// of each plane.
+fn unpooled(i: i64, natural: &[usize], shape: &[usize]) -> Result<usize> {
+    let r = shape.len();
+    let mut rest = size("input 1 `argmax`", i)?;
+    let mut place = vec![0; r];
+    for d in (0..r).rev() {
+        place[d] = rest % natural[d].max(1);
+        rest /= natural[d].max(1);
     }
-    put_f64(ctx, 0, &shape, &y)
+    if rest > 0 || (0..r).any(|d| place[d] >= shape[d]) {
+        return Err(bad("input 1 `argmax`", i, format!("places of {natural:?} inside {shape:?}")));
+    }
+    Ok(place.iter().zip(shape).fold(0, |a, (p, d)| a * d + p))
 }
 
 /// The rows of this file.

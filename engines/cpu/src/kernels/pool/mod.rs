@@ -1,3 +1,4 @@
 //! Pooling.
 pub mod global;
+pub mod greatest;
 pub mod window;

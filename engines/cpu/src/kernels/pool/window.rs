@@ -1,14 +1,25 @@
 //! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes
 //! (`plugins/ops/src/pool.rs`).
-use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, put_f64, put_i64};
+use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, out, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{Apart, Axis, axes, cann_pads, channels_last, spatial_list, three};
+use crate::kernels::matrix::product::Wide;
 use crate::op::Op;
 use crate::par;
 use crate::store::types::{FLOAT, NUM};
+use ge_kernels::view::Elem;
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
+/// Windows over an input, and the sizes of what they give.
+struct Frame {
+    ax: [Axis; 3],
+    shape: Vec<usize>,
+    last: bool,
+    n: usize,
+    c: usize,
+}
 struct Pool {
     x: Vec<f64>,
     planes: usize,
@@ -19,7 +30,7 @@ struct Pool {
     c: usize,
 }
 
-fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
+fn frame(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Frame> {
     x.need_rank(3, 5)?;
     let r = x.rank();
     let last = channels_last(ctx);
@@ -31,8 +42,6 @@ fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
     let k = spatial_list(ctx, "ksize", r, 1)?;
     let (s, d) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
     let ax = axes(ctx, Apart::LeavesOut, spatial, &k, &s, &d, &cann_pads(ctx, r - 2)?)?;
-    let v = x.f64s()?;
-    let v = if last { regroup(&v, n, spatial.iter().product(), c)? } else { v };
     let out = ax.iter().map(|a| a.output);
     let mut shape = vec![n];
     if last {
@@ -43,7 +52,13 @@ fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
         shape.extend(out);
     }
     count(&shape)?;
-    Ok(Pool { x: v, planes: n * c, ax: three(&ax)?, shape, last, n, c })
+    Ok(Frame { ax: three(&ax)?, shape, last, n, c })
+}
+fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
+    let Frame { ax, shape, last, n, c } = frame(ctx, x)?;
+    let v = x.f64s()?;
+    let v = if last { regroup(&v, n, ax.iter().map(|a| a.input).product(), c)? } else { v };
+    Ok(Pool { x: v, planes: n * c, ax, shape, last, n, c })
 }
 
 impl Pool {
@@ -81,7 +96,7 @@ impl Pool {
         })?;
         Ok(y)
     }
-    fn back<T: crate::kernels::matrix::product::Wide>(&self, y: Vec<T>) -> Result<Vec<T>> {
+    fn back<T: Wide>(&self, y: Vec<T>) -> Result<Vec<T>> {
         let op = self.ax.iter().map(|a| a.output).product();
         if self.last { regroup(&y, self.n, self.c, op) } else { Ok(y) }
     }
@@ -96,31 +111,30 @@ fn greatest(plane: &[f64], places: &mut dyn Iterator<Item = usize>) -> Option<us
 }
 fn run_max(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
-    let p = pool(ctx, &x)?;
-    let lowest = lowest(&x)?;
-    if !x.kind()?.is_float() {
-        // Whole numbers keep all their bits: windows are compared as such.
-        let v = x.i64s()?;
-        let v = if p.last { regroup(&v, p.n, x.len / (p.n * p.c).max(1), p.c)? } else { v };
-        let ip: usize = p.ax.iter().map(|a| a.input).product();
-        let at = argmax_exact(&p, &v, ip)?;
-        let y: Vec<i64> = at.into_iter().map(|a| a.map_or(lowest as i64, |a| v[a])).collect();
-        return put_i64(ctx, 0, &p.shape, &p.back(y)?);
+    let frame = frame(ctx, &x)?;
+    if !frame.last {
+        let lowest = lowest(&x)?;
+        return with_kind!(x.kind()?, T => {
+            let y = out::<T>(ctx, 0, &frame.shape)?;
+            super::greatest::greatest(x.values::<T>()?, frame.ax, T::from_f64(lowest), y)
+        });
     }
-    let y = p.fold(|plane, places, _| greatest(plane, places).map_or(lowest, |b| plane[b]))?;
-    put_f64(ctx, 0, &p.shape, &p.back(y)?)
+    // Channels are brought to the front, and back.
+    let plane = x.len / (frame.n * frame.c).max(1);
+    if x.kind()?.is_float() {
+        let (shape, y) = greatest_last(&frame, &x.f64s()?, plane, f64::NEG_INFINITY)?;
+        return put_f64(ctx, 0, &shape, &y);
+    }
+    let (shape, y) = greatest_last(&frame, &x.i64s()?, plane, lowest(&x)? as i64)?;
+    put_i64(ctx, 0, &shape, &y)
 }
-fn argmax_exact(p: &Pool, v: &[i64], ip: usize) -> Result<Vec<Option<usize>>> {
-    let op: usize = p.ax.iter().map(|a| a.output).product();
-    let lists: Vec<Vec<usize>> = p.fold(|_, places, _| places.collect::<Vec<_>>())?;
-    Ok(lists
-        .into_iter()
-        .enumerate()
-        .map(|(i, l)| {
-            let base = i / op.max(1) * ip;
-            l.into_iter().map(|q| base + q).reduce(|a, b| if v[b] > v[a] { b } else { a })
-        })
-        .collect())
+/// Greatest elements of windows where the channels stand last, with their shape.
+fn greatest_last<W: Wide + Elem>(f: &Frame, v: &[W], plane: usize, lowest: W) -> Result<(Vec<usize>, Vec<W>)> {
+    let first = regroup(v, f.n, plane, f.c)?;
+    let op: usize = f.ax.iter().map(|a| a.output).product();
+    let mut y = filled(count(&[f.n, f.c, op])?, W::default())?;
+    super::greatest::greatest(&first, f.ax, lowest, &mut y)?;
+    Ok((f.shape.clone(), regroup(&y, f.n, f.c, op)?))
 }
 /// What an empty window gives: minus infinity, or the least number.
 fn lowest(x: &Arg<'_>) -> Result<f64> {

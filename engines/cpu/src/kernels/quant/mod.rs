@@ -1,10 +1,12 @@
 //! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`:
 //! ONNX's semantics.
-use crate::args::{Arg, axis, bad, flag, int_attr, put_f64, room, size};
+use crate::args::{Arg, axis, bad, flag, int_attr, kind_of, put_f64, room, size, view_error};
 use crate::kernels::math::cast::{double, doubles, nums, put_nums};
+use crate::kernels::math::zip::zip_layouts;
 use crate::op::Op;
 use crate::store::types::{FLOAT, REAL};
-use ge_kernels::view::Num;
+use ge_kernels::view::{Elem, Kind, Layout, Num, lines};
+use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
@@ -33,6 +35,22 @@ fn scale_index(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Box<dyn 
     want[a] = m;
     s.need_shape(&want)?;
     Ok(Box::new(move |i| (i / (inner * n) * m + i / inner % n / block) * inner + i % inner))
+}
+/// For each element of x, which element of the scale it takes, as a layout; None for blocks.
+fn scale_layout(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Option<Layout>> {
+    let shape = if s.len == 1 && s.rank() <= 1 {
+        vec![1; x.rank()]
+    } else if int_attr(ctx, "block_size", 0) == 0 {
+        let a = axis("attribute `axis`", int_attr(ctx, "axis", 1), x.rank())?;
+        (0..x.rank()).map(|d| if d == a { s.len } else { 1 }).collect()
+    } else {
+        return Ok(None);
+    };
+    Layout::contiguous(&shape).and_then(|l| l.broadcast_to(&x.shape)).map(Some).map_err(view_error)
+}
+/// Scales and zero points, side by side.
+fn steps(scales: &[f64], zero: Option<&Vec<f64>>) -> Vec<(f64, f64)> {
+    scales.iter().enumerate().map(|(k, s)| (*s, zero.map_or(0.0, |z| z[k]))).collect()
 }
 /// Least and greatest whole number of a type; None for floats.
 pub fn limits(d: DType) -> Option<(f64, f64)> {
@@ -65,10 +83,26 @@ fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, s) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     let at = scale_index(ctx, &x, &s)?;
     let zero = zero_points(ctx, &s)?;
-    let (v, scales) = (doubles(&x)?, doubles(&s)?);
+    let scales = doubles(&s)?;
     let d = ctx.output_dtype(0).unwrap_or_default();
     // The division happens in the type of the scale where that is a single, as the runtimes do it.
     let single = matches!(s.dtype, DType::F32) && !matches!(x.dtype, DType::F64);
+    if let (Some(to), Some((lo, hi)), Ok(from), Some(ls)) =
+        (kind_of(d), limits(d), x.kind(), scale_layout(ctx, &x, &s)?)
+        && single
+        && from.is_float()
+        && matches!(to, Kind::I8 | Kind::U8 | Kind::I16 | Kind::U16)
+    {
+        let (lx, steps) = (x.layout()?, steps(&scales, zero.as_ref()));
+        return with_kind!(from, [F32, F16, Bf16], S => with_kind!(to, [I8, U8, I16, U16], D => {
+            let one = |v: S, (scale, z): (f64, f64)| {
+                let r = f64::from(v.to_f32() / scale as f32);
+                D::from_f64(if r.is_nan() { z } else { (r.round_ties_even() + z).clamp(lo, hi) })
+            };
+            zip_layouts::<S, (f64, f64), D>(ctx, (&lx, x.values()?), (&ls, &steps), &|o, v, s| lines::zip(o, v, s, one))
+        }, else x.refused()), else x.refused());
+    }
+    let v = doubles(&x)?;
     let mut q = room(v.len())?;
     for (i, v) in v.into_iter().enumerate() {
         let k = at(i);
@@ -87,6 +121,16 @@ fn run_dequantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let at = scale_index(ctx, &x, &s)?;
     let zero = zero_points(ctx, &s)?;
     let scales = doubles(&s)?;
+    let to = ctx.output_dtype(0).and_then(kind_of).filter(|k| k.is_float());
+    if let (Ok(Kind::I8 | Kind::U8 | Kind::I16 | Kind::U16 | Kind::I32), Some(to), Some(ls)) =
+        (x.kind(), to, scale_layout(ctx, &x, &s)?)
+    {
+        let (lx, steps) = (x.layout()?, steps(&scales, zero.as_ref()));
+        return with_kind!(x.kind()?, [I8, U8, I16, U16, I32], S => with_kind!(to, [F32, F64, F16, Bf16], D => {
+            let one = |v: S, (scale, z): (f64, f64)| D::from_f64((v.to_f64() - z) * scale);
+            zip_layouts::<S, (f64, f64), D>(ctx, (&lx, x.values()?), (&ls, &steps), &|o, v, s| lines::zip(o, v, s, one))
+        }, else x.refused()), else x.refused());
+    }
     let mut y = room(x.len)?;
     for (i, n) in nums(&x)?.into_iter().enumerate() {
         let k = at(i);

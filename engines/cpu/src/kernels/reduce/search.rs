@@ -1,36 +1,59 @@
-//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD` (first, or last by `select_last_index`; NaN wins), `TopKV2`
-//! (equal values by lower index), `Cumsum CumsumD Cumprod CumprodD`.
+//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD`: the first place of the extreme, or the last by
+//! `select_last_index`; NaN wins.
 use super::fold::kept_shape;
-use crate::args::{Arg, axis, bad, count, filled, flag, out_bytes, put_f64, put_i64, room, size};
-use crate::kernels::shape::moving::with_width;
+use crate::args::{Arg, axis, bad, count, filled, flag, put_i64};
 use crate::op::{Op, Run};
 use crate::store::types::{INDEX, NUM};
-use ge_kernels::view::Elem;
+use ge_kernels::view::{Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
-use std::cmp::Ordering;
 
-fn axis_of(ctx: &KernelCtx<'_>, key: &str, rank: usize) -> Result<usize> {
+/// The axis that an attribute names, else input 1.
+pub fn axis_of(ctx: &KernelCtx<'_>, key: &str, rank: usize) -> Result<usize> {
     let a = match ctx.attrs.int(key) {
         Some(a) => a,
         None => Arg::of(ctx, 1)?.int()?,
     };
     axis(key, a, rank)
 }
-/// Total order of values: NaN above all.
-fn order<T: Elem>(a: &T, b: &T) -> Ordering {
-    a.partial_cmp(b).unwrap_or_else(|| {
-        let nan = |v: &T| v.partial_cmp(v).is_none();
-        nan(a).cmp(&nan(b))
-    })
+/// Whether an element is no number.
+fn is_nan<T: Elem>(v: T) -> bool {
+    v.partial_cmp(&v).is_none()
 }
-/// As [`order`], with NaN below all.
-fn order_low<T: Elem>(a: &T, b: &T) -> Ordering {
-    a.partial_cmp(b).unwrap_or_else(|| {
-        let nan = |v: &T| v.partial_cmp(v).is_none();
-        nan(b).cmp(&nan(a))
-    })
+/// The place of the extreme in a line: what it is first, several elements at a time, then where.
+fn place<T: Elem>(line: &[T], better: impl Fn(T, T) -> T + Copy, last: bool) -> usize {
+    let Some(&first) = line.first() else { return 0 };
+    let best = lines::fold_lanes(line, first, better, better);
+    let is = |v: &T| *v == best || (is_nan(best) && is_nan(*v));
+    // Blocks without it are passed as a whole.
+    const BLOCK: usize = 64;
+    let has = |part: &[T]| lines::fold(part, false, |found, v| found | is(&v));
+    if last {
+        let part = line.rchunks(BLOCK).position(has).unwrap_or(0);
+        let end = line.len() - part * BLOCK;
+        line[..end].iter().rposition(is).unwrap_or(0)
+    } else {
+        let start = line.chunks(BLOCK).position(has).unwrap_or(0) * BLOCK;
+        start + line[start..].iter().position(is).unwrap_or(0)
+    }
+}
+/// The places of the extremes of columns: what they are first, then where, from the end that is not
+/// asked for.
+fn places<T: Elem>(part: &[T], inner: usize, better: impl Fn(T, T) -> T + Copy, last: bool, y: &mut [i64]) {
+    let n = part.len() / inner;
+    let mut best = part[..inner].to_vec();
+    let rows = part.chunks_exact(inner);
+    rows.clone().skip(1).for_each(|row| lines::update(&mut best, row, better));
+    let mut mark = |k: usize, row: &[T]| {
+        let k = k as i64;
+        lines::update_by(y, row, &best, |at, v, best| if v == best || (is_nan(best) && is_nan(v)) { k } else { at });
+    };
+    if last {
+        rows.enumerate().for_each(|(k, row)| mark(k, row));
+    } else {
+        rows.rev().enumerate().for_each(|(k, row)| mark(n - 1 - k, row));
+    }
 }
 fn run_arg(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
@@ -42,130 +65,39 @@ fn run_arg(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if n == 0 && total > 0 {
         return Err(bad("input 0", format!("shape {:?}", x.shape), "elements to search"));
     }
-    let mut y = room(total)?;
-    with_kind!(x.kind()?, T => {
-        let v = x.values::<T>()?;
-        for i in 0..total {
-            let base = i / inner * n * inner + i % inner;
-            let mut best = 0;
-            for k in 1..n {
-                let (b, c) = (&v[base + best * inner], &v[base + k * inner]);
-                let o = if greatest { order(c, b) } else { order_low(b, c) };
-                if o == Ordering::Greater || (last && o == Ordering::Equal) {
-                    best = k;
-                }
+    let mut y = filled(total, 0i64)?;
+    if total > 0 {
+        with_kind!(x.kind()?, T => {
+            let v = x.values::<T>()?;
+            if greatest {
+                search(v, (n, inner), |a: T, b: T| if b > a || is_nan(b) { b } else { a }, last, &mut y);
+            } else {
+                search(v, (n, inner), |a: T, b: T| if b < a || is_nan(b) { b } else { a }, last, &mut y);
             }
-            y.push(best as i64);
-        }
-    });
+        });
+    }
     put_i64(ctx, 0, &shape, &y)
 }
-fn run_top_k(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (x, k) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?.int()?);
-    let a = axis("attribute `dim`", crate::args::int_attr(ctx, "dim", -1), x.rank())?;
-    let n = x.shape[a];
-    let k = size("input 1 `k`", k)?;
-    if k > n {
-        return Err(bad("input 1 `k`", k, format!("0 to {n}")));
-    }
-    let largest = flag(ctx, "largest", true);
-    let mut shape = x.shape.clone();
-    shape[a] = k;
-    let inner: usize = x.shape[a + 1..].iter().product();
-    let outer: usize = x.shape[..a].iter().product();
-    let mut places = filled(count(&shape)?, 0usize)?;
-    with_kind!(x.kind()?, T => {
-        let v = x.values::<T>()?;
-        let mut idx: Vec<usize> = Vec::new();
-        for o in 0..outer {
-            for i in 0..inner {
-                let at = |p: usize| &v[(o * n + p) * inner + i];
-                idx.clear();
-                idx.extend(0..n);
-                let by = |p: &usize, q: &usize| if largest { order(at(*q), at(*p)) } else { order(at(*p), at(*q)) }.then(p.cmp(q));
-                if k > 0 && k < n {
-                    idx.select_nth_unstable_by(k - 1, by);
-                }
-                idx.truncate(k);
-                idx.sort_unstable_by(by);
-                idx.iter().enumerate().for_each(|(r, p)| places[(o * k + r) * inner + i] = *p);
-            }
-        }
-    });
-    let width = x.kind()?.size();
-    let o = out_bytes(ctx, 0, &shape)?;
-    with_width!(width, N => {
-        let (from, to) = (x.bytes().as_chunks::<N>().0, o.as_chunks_mut::<N>().0);
-        for (j, (o, p)) in to.iter_mut().zip(&places).enumerate() {
-            *o = from[(j / (k * inner).max(1) * n + p) * inner + j % inner];
-        }
-    });
-    if ctx.output_count() > 1 {
-        let v: Vec<i64> = places.into_iter().map(|p| p as i64).collect();
-        put_i64(ctx, 1, &shape, &v)?;
-    }
-    Ok(())
-}
-/// Running totals along an axis.
-fn running<T: Copy>(
-    v: &mut [T],
-    n: usize,
-    inner: usize,
-    unit: T,
-    (exclusive, reverse): (bool, bool),
-    f: impl Fn(T, T) -> T,
+/// Writes the place of the best element of each lane of `n` elements, `inner` apart.
+pub fn search<T: Elem>(
+    v: &[T],
+    (n, inner): (usize, usize),
+    better: impl Fn(T, T) -> T + Copy,
+    last: bool,
+    y: &mut [i64],
 ) {
-    for part in v.chunks_exact_mut((n * inner).max(1)) {
-        for i in 0..inner {
-            let mut sum = unit;
-            for k in 0..n {
-                let p = (if reverse { n - 1 - k } else { k }) * inner + i;
-                let next = f(sum, part[p]);
-                part[p] = if exclusive { sum } else { next };
-                sum = next;
-            }
-        }
-    }
-}
-fn run_cumulative(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
-    let a = if x.rank() == 0 { None } else { Some(axis_of(ctx, "axis", x.rank())?) };
-    let (n, inner) = a.map_or((1, 1), |a| (x.shape[a], x.shape[a + 1..].iter().product()));
-    let how = (flag(ctx, "exclusive", false), flag(ctx, "reverse", false));
-    let product = ctx.op.starts_with("Cumprod");
-    if x.kind()?.is_float() {
-        let mut v = x.f64s()?;
-        if product {
-            running(&mut v, n, inner, 1.0, how, |a, b| a * b)
-        } else {
-            running(&mut v, n, inner, 0.0, how, |a, b| a + b)
-        }
-        return put_f64(ctx, 0, &x.shape, &v);
-    }
-    let mut v = x.i64s()?;
-    if product {
-        running(&mut v, n, inner, 1, how, i64::wrapping_mul)
+    // Of a NaN nothing is better but another one.
+    let better = |a: T, b: T| if is_nan(a) { a } else { better(a, b) };
+    if inner == 1 {
+        y.iter_mut().zip(v.chunks_exact(n)).for_each(|(y, line)| *y = place(line, better, last) as i64);
     } else {
-        running(&mut v, n, inner, 0, how, i64::wrapping_add)
+        let parts = y.chunks_exact_mut(inner).zip(v.chunks_exact(n * inner));
+        parts.for_each(|(y, part)| places(part, inner, better, last, y));
     }
-    put_i64(ctx, 0, &x.shape, &v)
 }
 
 const fn g(name: &'static str) -> Op {
     Op::new(name, run_arg as Run, &[NUM, INDEX]).gives(&[INDEX])
 }
-const fn c(name: &'static str) -> Op {
-    Op::new(name, run_cumulative as Run, &[NUM, INDEX]).gives(&[NUM])
-}
 /// The rows of this file.
-pub const OPS: &[Op] = &[
-    g("ArgMaxV2"),
-    g("ArgMaxD"),
-    g("ArgMinV2"),
-    g("ArgMinD"),
-    c("Cumsum"),
-    c("CumsumD"),
-    c("Cumprod"),
-    c("CumprodD"),
-    Op::new("TopKV2", run_top_k, &[NUM, INDEX]).gives(&[NUM, INDEX]),
-];
+pub const OPS: &[Op] = &[g("ArgMaxV2"), g("ArgMaxD"), g("ArgMinV2"), g("ArgMinD")];

@@ -72,17 +72,25 @@ fn run_trilu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let upper = flag(ctx, "upper", true);
     let (r, c) = (x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
     let src = Source::of(&x)?;
+    let w = src.width;
     write_moved(ctx, 0, &x.shape, src.bits, |bytes| {
-        with_width!(src.width, N => {
-            let from = src.items::<N>();
-            for (i, o) in bytes.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let (row, col) = ((i / c % r) as i64, (i % c) as i64);
-                let edge = row.saturating_add(k);
-                let keep = if upper { col >= edge } else { col <= edge };
-                *o = if keep { from[i] } else { [0; N] };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        for (i, (o, from)) in bytes.chunks_exact_mut(c * w).zip(src.bytes().chunks_exact(c * w)).enumerate() {
+            // Columns before the first that is kept, or from the first that is not.
+            let edge = ((i % r) as i64).saturating_add(k).saturating_add(i64::from(!upper)).clamp(0, c as i64);
+            let (left, right) = o.split_at_mut(edge as usize * w);
+            let (from_left, from_right) = from.split_at(edge as usize * w);
+            if upper {
+                left.fill(0);
+                right.copy_from_slice(from_right);
+            } else {
+                left.copy_from_slice(from_left);
+                right.fill(0);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     })
 }
 fn run_one_hot(ctx: &mut KernelCtx<'_>) -> Result<()> {

@@ -97,15 +97,41 @@ fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if let Some(l) = lens.iter().find(|&&l| l < 0 || l > x.shape[t] as i64) {
         return Err(bad("input 1", l, format!("0 to {}", x.shape[t])));
     }
-    let l = x.layout()?;
-    let (st, sb) = (l.strides()[t] as usize, l.strides()[b] as usize);
+    // The two axes with what stands before, between and behind them.
+    let (first, second) = (t.min(b), t.max(b));
+    let between: usize = x.shape[first + 1..second].iter().product();
+    let inner: usize = x.shape[second + 1..].iter().product();
+    let (n, m) = (x.shape[first], x.shape[second]);
     let src = Source::of(&x)?;
     write_moved(ctx, 0, &x.shape, src.bits, |bytes| {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         with_width!(src.width, N => {
-            let from = src.items::<N>();
-            for (i, o) in bytes.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                let (step, len) = (i / st % x.shape[t], lens[i / sb % x.shape[b]] as usize);
-                *o = if step < len { from[i - step * st + (len - 1 - step) * st] } else { from[i] };
+            let block = n * between * m * inner;
+            let parts = bytes.as_chunks_mut::<N>().0.chunks_exact_mut(block).zip(src.items::<N>().chunks_exact(block));
+            for (o, from) in parts {
+                for (row, o) in o.chunks_exact_mut(m * inner).enumerate() {
+                    let (i, middle) = (row / between, row % between);
+                    let line = |i: usize| &from[(i * between + middle) * m * inner..][..m * inner];
+                    if t < b {
+                        for (j, o) in o.chunks_exact_mut(inner).enumerate() {
+                            let len = lens[j] as usize;
+                            let step = if i < len { len - 1 - i } else { i };
+                            o.copy_from_slice(&line(step)[j * inner..][..inner]);
+                        }
+                    } else {
+                        let (turned, rest) = o.split_at_mut(lens[i] as usize * inner);
+                        let (from, same) = line(i).split_at(turned.len());
+                        rest.copy_from_slice(same);
+                        if inner == 1 {
+                            turned.iter_mut().zip(from.iter().rev()).for_each(|(o, v)| *o = *v);
+                        } else {
+                            let steps = turned.chunks_exact_mut(inner).zip(from.chunks_exact(inner).rev());
+                            steps.for_each(|(o, v)| o.copy_from_slice(v));
+                        }
+                    }
+                }
             }
             Ok(())
         })

@@ -79,8 +79,12 @@ fn pad(
     if shape.contains(&0) {
         return write_moved(ctx, 0, &shape, Source::of(x)?.bits, |_| Ok(()));
     }
+    // Axes behind the last one that changes move as one element.
+    let kept = pads.iter().rev().take_while(|p| **p == (0, 0)).count();
+    let rank = shape.len() - kept;
+    let inner: usize = shape[rank..].iter().product();
     let strides: Vec<usize> = x.layout()?.strides().iter().map(|&s| s as usize).collect();
-    for (a, (&d, &(b, e))) in x.shape.iter().zip(pads).enumerate() {
+    for (a, (&d, &(b, e))) in x.shape.iter().zip(pads).enumerate().take(rank) {
         if d == 0 && mode != "constant" {
             return Err(bad("paddings", format!("mode {mode} of an empty axis"), "an axis with elements"));
         }
@@ -91,30 +95,79 @@ fn pad(
         maps.push(m);
     }
     let src = Source::of(x)?;
-    let rank = shape.len();
+    let Some(last) = maps.pop() else {
+        return write_moved(ctx, 0, &shape, src.bits, |bytes| {
+            bytes.copy_from_slice(src.bytes());
+            Ok(())
+        });
+    };
+    let runs = Run::all(&last, inner);
+    let width = last.len() * inner;
     write_moved(ctx, 0, &shape, src.bits, |bytes| {
         with_width!(src.width, N => {
             let from = src.items::<N>();
             let fill = value.and_then(|v| v.items::<N>().first().copied()).unwrap_or([0; N]);
-            let Some(last) = maps.last() else {
-                bytes.copy_from_slice(src.bytes());
-                return Ok(());
-            };
-            crate::par::rows(bytes.as_chunks_mut::<N>().0, last.len(), last.len(), |row, o| {
+            crate::par::rows(bytes.as_chunks_mut::<N>().0, width, width, |row, o| {
                 let (mut rest, mut base) = (row, Some(0));
-                for a in (0..rank - 1).rev() {
-                    base = base.zip(maps[a][rest % shape[a]]).map(|(x, y)| x + y);
-                    rest /= shape[a];
+                for (m, &size) in maps.iter().zip(&shape).rev() {
+                    base = base.zip(m[rest % size]).map(|(x, y)| x + y);
+                    rest /= size;
                 }
-                match base {
-                    None => o.fill(fill),
-                    Some(b) => o.iter_mut().zip(last).for_each(|(o, p)| *o = p.map_or(fill, |p| from[b + p])),
+                if let Some(base) = base {
+                    runs.iter().fold(o, |o, run| run.write(o, &from[base..], inner, fill));
+                } else {
+                    o.fill(fill);
                 }
                 Ok(())
             })
         })
     })
 }
+
+/// Elements of the last axis that is padded, each `inner` neighbours.
+enum Run {
+    /// The constant, so many times.
+    Outside(usize),
+    /// From a place on, so many as they lie.
+    Forward(usize, usize),
+    /// From a place back, so many.
+    Back(usize, usize),
+}
+
+impl Run {
+    /// Of the places that an axis reads.
+    fn all(places: &[Option<usize>], inner: usize) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for &p in places {
+            match (runs.last_mut(), p) {
+                (Some(Run::Outside(n)), None) => *n += 1,
+                (Some(Run::Forward(at, n)), Some(p)) if *at + *n * inner == p => *n += 1,
+                (Some(Run::Back(at, n)), Some(p)) if p + *n * inner == *at => *n += 1,
+                (Some(last @ &mut Run::Forward(at, 1)), Some(p)) if p + inner == at => *last = Run::Back(at, 2),
+                (_, None) => runs.push(Run::Outside(1)),
+                (_, Some(p)) => runs.push(Run::Forward(p, 1)),
+            }
+        }
+        runs
+    }
+    /// Writes its elements to the start of `o`; gives the rest.
+    fn write<'o, T: Copy>(&self, o: &'o mut [T], from: &[T], inner: usize, fill: T) -> &'o mut [T] {
+        let (Run::Outside(n) | Run::Forward(_, n) | Run::Back(_, n)) = self;
+        let (o, rest) = o.split_at_mut(n * inner);
+        match *self {
+            Run::Outside(_) => o.fill(fill),
+            Run::Forward(at, _) if o.len() < 8 => o.iter_mut().zip(&from[at..]).for_each(|(o, v)| *o = *v),
+            Run::Forward(at, _) => o.copy_from_slice(&from[at..at + o.len()]),
+            Run::Back(at, n) => {
+                for (o, k) in o.chunks_exact_mut(inner).zip(0..n) {
+                    o.copy_from_slice(&from[at - k * inner..][..inner]);
+                }
+            }
+        }
+        rest
+    }
+}
+
 fn run_pad(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let r = x.rank();
