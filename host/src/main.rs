@@ -20,7 +20,6 @@ fn main() -> ExitCode {
     // The probe of `ge plugin check` is to die as the plugin makes it die: its parent reports that.
     if args.get(1).is_none_or(|a| a != ge::commands::PROBE) {
         ge_plugin::crash::arm();
-        ge_plugin::verdicts::keep();
     }
     ExitCode::from(ge::commands::main(args))
 }
