@@ -1,6 +1,10 @@
 //! Ids that stages decide: streams, events, nodes across the graphs of a model.
 use ge_ir::{Graph, Model, Node, NodeId};
 
+/// Nodes that a thread takes at a time where all nodes of a graph are asked in parallel: few enough
+/// for a graph of some hundred nodes to be shared, enough for what each portion costs not to count.
+pub const PORTION: usize = 64;
+
 /// A node of a model: graph (index in [`Model::graphs`]) and id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {

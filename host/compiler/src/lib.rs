@@ -55,6 +55,6 @@ pub mod dynamic;
 pub use pipeline as stages;
 
 pub use error::{CompileError, Result};
-pub use ids::{EventId, ModelMap, NodeKey, PhysicalId, StreamId};
+pub use ids::{EventId, ModelMap, NodeKey, PORTION, PhysicalId, StreamId};
 pub use options::Options;
 pub use toolbox::Toolbox;

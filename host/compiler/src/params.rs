@@ -1,7 +1,7 @@
 //! `CalcOpParam`: each node's output sizes, workspaces, attached streams and sync resources, from
 //! its engine (003 §5.1).
 use crate::error::CompileError;
-use crate::ids::{ModelMap, NodeKey};
+use crate::ids::{ModelMap, NodeKey, PORTION};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
@@ -17,7 +17,7 @@ pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap
     for (gi, g) in model.graphs().iter().enumerate() {
         let found: Vec<Vec<_>> = g
             .order()
-            .par_chunks(512)
+            .par_chunks(PORTION)
             .map(|chunk| {
                 let context = toolbox.lend(model, gi);
                 let view = context.graph();

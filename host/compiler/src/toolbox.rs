@@ -10,6 +10,7 @@ use ge_plugin_api::engine::{EngineInfo, Support, Target, flags};
 use ge_plugin_api::range::Range;
 use ge_plugin_api::types::{Key, NumberMap, TensorDesc};
 use ge_plugin_api::view::Node;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Folding may add this part of the constants that a model comes with.
@@ -62,6 +63,8 @@ pub struct Toolbox {
     /// Plugins that are loaded.
     pub plugins: Vec<PluginInfo>,
     ops: NumberMap<Key, OpHandle>,
+    /// Which engines know a type, once somebody has asked.
+    ranks: OnceLock<EngineRanks>,
     /// For what is compiled.
     pub target: Target,
     /// What folding may add.
@@ -101,6 +104,7 @@ impl Toolbox {
             passes: registry.passes().to_vec(),
             plugins,
             ops,
+            ranks: OnceLock::new(),
             target,
             growth: Growth::default(),
             born: Born::default(),
@@ -116,6 +120,7 @@ impl Toolbox {
             passes,
             plugins,
             ops: NumberMap::default(),
+            ranks: OnceLock::new(),
             target,
             growth: Growth::default(),
             born: Born::default(),
@@ -165,6 +170,19 @@ impl Toolbox {
         }
         Ok(best)
     }
+    /// The engines that know each type. They are asked for their types once a compilation.
+    ///
+    /// # Errors
+    /// A call into a plugin that failed.
+    pub fn ranks(&self) -> Result<&EngineRanks> {
+        match self.ranks.get() {
+            Some(known) => Ok(known),
+            None => {
+                let asked = EngineRanks::new(self)?;
+                Ok(self.ranks.get_or_init(|| asked))
+            }
+        }
+    }
     /// The prototype of a type.
     pub fn op(&self, op: Key) -> Option<&OpHandle> {
         self.ops.get(&op)
@@ -208,7 +226,7 @@ impl EngineRanks {
     ///
     /// # Errors
     /// A call into a plugin that failed.
-    pub fn new(toolbox: &Toolbox) -> Result<EngineRanks> {
+    fn new(toolbox: &Toolbox) -> Result<EngineRanks> {
         let mut by_type: NumberMap<Key, Vec<EngineId>> = NumberMap::default();
         for (i, e) in toolbox.engines.iter().enumerate() {
             let id = EngineId(u16::try_from(i).map_err(|_| CompileError::internal("place", "too many engines"))?);

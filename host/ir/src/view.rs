@@ -4,7 +4,7 @@ use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
-use std::rc::Rc;
+use std::sync::OnceLock;
 
 /// What is known of operator types beyond their names: the flags of their prototypes.
 pub trait OpFlags {
@@ -26,13 +26,15 @@ pub struct GraphContext<'m> {
     ops: &'m dyn OpFlags,
     /// Contexts of all graphs, made when a plugin first asks for another graph.
     others: OnceCell<Vec<GraphContext<'m>>>,
-    by_op: Rc<OpIndex>,
+    /// What was found of the graph before, and else is found here.
+    given: Option<&'m OpIndex>,
+    found: OpIndex,
 }
 
 /// Nodes of each operator type of a graph, in its order; filled when a plugin first asks. Good as
-/// long as the graph stays as it is.
+/// long as the graph stays as it is, for any number of threads.
 #[derive(Debug, Default)]
-pub struct OpIndex(OnceCell<Vec<Vec<NodeId>>>);
+pub struct OpIndex(OnceLock<Vec<Vec<NodeId>>>);
 
 impl OpIndex {
     fn of(&self, g: &Graph, op: Key) -> &[NodeId] {
@@ -54,11 +56,11 @@ impl OpIndex {
 impl<'m> GraphContext<'m> {
     /// Graph `index` of a model (0 is the root), of operators that `ops` knows.
     pub fn new(model: &'m Model, index: usize, ops: &'m dyn OpFlags) -> GraphContext<'m> {
-        GraphContext { model, index, ops, others: OnceCell::new(), by_op: Rc::default() }
+        GraphContext { model, index, ops, others: OnceCell::new(), given: None, found: OpIndex::default() }
     }
     /// With what was found of the same graph before.
-    pub fn indexed(self, by_op: &Rc<OpIndex>) -> GraphContext<'m> {
-        GraphContext { by_op: Rc::clone(by_op), ..self }
+    pub fn indexed(self, by_op: &'m OpIndex) -> GraphContext<'m> {
+        GraphContext { given: Some(by_op), ..self }
     }
     /// The view.
     pub fn graph(&self) -> ge_plugin_api::view::Graph<'_> {
@@ -111,6 +113,6 @@ impl GraphSource for GraphContext<'_> {
         self.ops.op_flags(op)
     }
     fn of_op(&self, op: Key) -> Option<&[NodeId]> {
-        Some(self.by_op.of(self.own(), op))
+        Some(self.given.unwrap_or(&self.found).of(self.own(), op))
     }
 }

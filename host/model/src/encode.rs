@@ -14,8 +14,9 @@ use serde::Serialize;
 const VARIABLE_BASE: u64 = 32 << 30;
 /// Model attribute: its weights are those of the first model of the file.
 pub(crate) const SHARED: &str = "ge_rs.weights_of_first";
-/// Operators or tasks that are encoded together.
-const PIECE: usize = 512;
+/// Operators or tasks that are encoded together: few enough for a small model to be shared among
+/// threads.
+const PIECE: usize = 64;
 
 /// The models of an OM file: the model, and its parts of known shape behind it.
 pub fn encode_all(m: &CompiledModel) -> Vec<ModelParts> {

@@ -64,6 +64,9 @@ impl Given {
     }
 }
 
+/// Names that are compared one by one.
+const FEW: usize = 16;
+
 fn forever<T>(x: T) -> &'static T {
     Box::leak(Box::new(x))
 }
@@ -171,10 +174,12 @@ impl Contents {
         }
         let unnamed = |names: Vec<&str>, what: Arguments<'_>, say: &mut dyn FnMut(String, String, String)| {
             let mut seen = BTreeSet::new();
-            for n in names {
+            for (i, n) in names.iter().enumerate() {
+                // A handful of names is compared sooner than put in order.
+                let again = if names.len() <= FEW { names[..i].contains(n) } else { !seen.insert(*n) };
                 if n.is_empty() {
                     say(format!("gives {what} without a name"), String::new(), String::new());
-                } else if !seen.insert(n) {
+                } else if again {
                     say(format!("gives {what} `{n}` twice"), String::new(), String::new());
                 }
             }

@@ -358,13 +358,14 @@ impl<'a> Image<'a> {
         // before it: first and last address of both.
         let (mut home, mut target) = ((u64::MAX, 0), (u64::MAX, 0));
         let within = |range: (u64, u64), x: u64| range.0 <= x && x <= range.1;
-        for r in self.bytes(at, size).ok_or(BAD)?.chunks_exact(24) {
-            let word = |i: usize| r[i..i + 8].try_into().map_or(0, u64::from_le_bytes);
-            let (place, info, addend) = (word(0), word(8), word(16));
-            let (symbol, kind) = (info >> 32, (info & 0xffff_ffff) as u32);
-            if kind == RELOC_RELATIVE && symbol == 0 && within(home, place) && within(target, addend) {
+        let (words, _) = self.bytes(at, size).ok_or(BAD)?.as_chunks::<8>();
+        for &[place, info, addend] in words.as_chunks::<3>().0 {
+            let (place, info) = (u64::from_le_bytes(place), u64::from_le_bytes(info));
+            let addend = u64::from_le_bytes(addend);
+            if info == u64::from(RELOC_RELATIVE) && within(home, place) && within(target, addend) {
                 continue;
             }
+            let (symbol, kind) = (info >> 32, (info & 0xffff_ffff) as u32);
             most = most.max(symbol);
             let bytes = if kind == RELOC_TLSDESC { 16 } else { 8 };
             let segment = self.writable(place, bytes).ok_or(BAD)?;

@@ -61,8 +61,6 @@ pub mod tasks;
 pub mod trust;
 /// Signatures of libraries.
 mod signature;
-/// Libraries whose layout was found right.
-pub mod verdicts;
 /// Which calls into plugins last.
 pub mod watch;
 

@@ -8,9 +8,8 @@ use crate::cdoor;
 use crate::collect::{Contents, Given};
 use crate::manifest::Abi;
 use crate::services;
-use crate::verdicts;
 use ge_plugin_api::abi::__loader::{
-    AbiHeaderRef, LibHeader, LibraryError, ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleError,
+    AbiHeaderRef, Layout, LibHeader, LibraryError, ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleError,
     check_layout_compatibility,
 };
 use ge_plugin_api::abi::StableAbi;
@@ -110,10 +109,7 @@ fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
 }
 
 fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
-    let before = verdicts::key(path);
     let library = library(name, path)?;
-    // Another file may have been put in the place of the one that was opened.
-    let key = before.filter(|k| verdicts::key(path).as_ref() == Some(k));
     // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is;
     // its magic is checked by `upgrade` below before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
@@ -126,9 +122,13 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             .raise(ge_codes::NOT_A_PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
-    if key.as_deref().is_some_and(verdicts::is_right) {
-        // SAFETY: this very file was opened by this very executable before, and its layout was
-        // found right then.
+    // Built with this very interface, as nearly all are, it needs no comparison that allows for other
+    // versions.
+    let own = <PluginRef as StableAbi>::LAYOUT;
+    static SAYS: OnceLock<Option<Layout>> = OnceLock::new();
+    let says = SAYS.get_or_init(|| Layout::of(own));
+    if says.as_ref().zip(header.layout()).is_some_and(|(says, theirs)| says.is_of(theirs)) {
+        // SAFETY: its types are the host's in every part.
         let root = unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() };
         return root.map_err(|e| refused(name, path, &e));
     }
@@ -137,12 +137,9 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
     // fields too many.
     static OWN: OnceLock<()> = OnceLock::new();
     OWN.get_or_init(|| {
-        let own = <PluginRef as StableAbi>::LAYOUT;
         let _ = check_layout_compatibility(own, own);
     });
-    let root = checked_root(name, path, header)?;
-    key.into_iter().for_each(verdicts::note);
-    Ok(root)
+    checked_root(name, path, header)
 }
 
 fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<PluginRef> {

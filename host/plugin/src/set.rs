@@ -11,12 +11,12 @@ use crate::options;
 use crate::owner::Owner;
 use crate::registry::{PluginRecord, Registry, Status};
 use crate::services;
-use crate::verdicts;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Severity};
 use ge_plugin_api::{Error, Result};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -160,6 +160,9 @@ impl Candidate<'_> {
     }
 }
 
+/// A name that plugins give; of what they gave themselves it is theirs, which lives for ever.
+type Name = Cow<'static, str>;
+
 struct Set<'a> {
     config: &'a Config,
     file: String,
@@ -206,7 +209,6 @@ impl<'a> Set<'a> {
             }
         });
         drop(watch);
-        verdicts::write();
         self.refuse_same_contents(&mut all);
         self.join(all)
     }
@@ -333,8 +335,10 @@ impl<'a> Set<'a> {
 
     /// Engines, front ends and devices that two plugins give, by their manifests.
     fn refuse_same_provides(&self, all: &mut [Candidate<'a>]) {
-        let names =
-            |c: &Candidate<'_>| c.manifest.as_ref().filter(|_| c.alive()).map_or_else(Vec::new, |m| m.provides.clone());
+        let names = |c: &Candidate<'_>| {
+            let provides = c.manifest.as_ref().filter(|_| c.alive()).map(|m| m.provides.iter().cloned());
+            provides.into_iter().flatten().map(Cow::Owned).collect()
+        };
         self.refuse_same(all, "an engine, front end or device", &names);
     }
 
@@ -342,17 +346,17 @@ impl<'a> Set<'a> {
     fn refuse_same_contents(&self, all: &mut [Candidate<'a>]) {
         let loaded = |c: &Candidate<'_>| c.contents.filter(|_| c.alive());
         self.refuse_same(all, "an operator", &|c| {
-            loaded(c).map_or_else(Vec::new, |x| x.ops.iter().map(|o| o.0.name.to_string()).collect())
+            loaded(c).map_or_else(Vec::new, |x| x.ops.iter().map(|o| Cow::Borrowed(o.0.name.as_str())).collect())
         });
         self.refuse_same(all, "a pass", &|c| {
-            loaded(c).map_or_else(Vec::new, |x| x.passes.iter().map(|o| o.0.name.to_string()).collect())
+            loaded(c).map_or_else(Vec::new, |x| x.passes.iter().map(|o| Cow::Borrowed(o.0.name.as_str())).collect())
         });
     }
 
     /// The later of two plugins that give the same name is refused, unless one of the two has it in
     /// `overrides`.
-    fn refuse_same(&self, all: &mut [Candidate<'a>], what: &str, names: &dyn Fn(&Candidate<'_>) -> Vec<String>) {
-        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+    fn refuse_same(&self, all: &mut [Candidate<'a>], what: &str, names: &dyn Fn(&Candidate<'_>) -> Vec<Name>) {
+        let mut first: HashMap<Name, usize> = HashMap::new();
         for i in 0..all.len() {
             let mut clash = Vec::new();
             for n in names(&all[i]) {

@@ -36,7 +36,7 @@ use crate::{Diagnostic, Result};
 use cache::{Cache, CacheKey};
 use ge_compiler::options::{BuildMode, CoreType};
 use ge_compiler::pipeline::{Observer, Outcome};
-use ge_compiler::{Options, Toolbox};
+use ge_compiler::{Options, PORTION, Toolbox};
 use ge_om::OmFile;
 use ge_plugin::{LoadRequest, OpenDevice, PluginSet, Registry, Want};
 use ge_plugin_api::device::SocSpec;
@@ -587,11 +587,11 @@ pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> 
 fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox, soc: &SocSpec) -> Vec<Vec<u64>> {
     let graph = |(gi, g): (usize, &ge_ir::Graph)| {
         let mut times = vec![0; g.id_bound()];
-        times.par_chunks_mut(512).enumerate().for_each(|(c, part)| {
+        times.par_chunks_mut(PORTION).enumerate().for_each(|(c, part)| {
             let context = toolbox.lend(&root.model, gi);
             let view = context.graph();
             for (i, time) in part.iter_mut().enumerate() {
-                let id = ge_ir::NodeId((c * 512 + i) as u32);
+                let id = ge_ir::NodeId((c * PORTION + i) as u32);
                 if let Some(n) = view.find(id) {
                     let engine = root.placement.engine[ge_compiler::NodeKey::new(gi, id)];
                     *time = toolbox.engine(engine).object.time_ns(&n, soc);

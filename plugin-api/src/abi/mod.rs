@@ -6,6 +6,7 @@
 pub mod erase;
 pub mod guard;
 pub mod root;
+mod same;
 pub mod table;
 
 pub use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
@@ -17,6 +18,7 @@ pub use guard::{guard, guard_drop, guard_value};
 /// What `ge_plugin!` and the loader need of abi_stable. Not for vendors.
 #[doc(hidden)]
 pub mod __loader {
+    pub use super::same::Layout;
     pub use abi_stable::abi_stability::abi_checking::{AbiInstabilityErrors, check_layout_compatibility};
     pub use abi_stable::library::{
         __call_root_module_loader, AbiHeaderRef, CheckTypeLayout, LibHeader, LibraryError,

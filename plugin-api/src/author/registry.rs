@@ -40,14 +40,14 @@ pub fn collect() -> impl Iterator<Item = &'static Registration> {
 pub fn engines() -> Vec<EngineObject> {
     let mut v: Vec<Box<dyn Engine>> =
         collect().filter_map(|r| if let Registration::Engine(f) = r { Some(f()) } else { None }).collect();
-    v.sort_by_key(|e| e.info().name);
+    v.sort_by_cached_key(|e| e.info().name);
     v.into_iter().map(EngineObject::from_box).collect()
 }
 /// Front ends, sorted by framework.
 pub fn frontends() -> Vec<FrontendObject> {
     let mut v: Vec<Box<dyn Frontend>> =
         collect().filter_map(|r| if let Registration::Frontend(f) = r { Some(f()) } else { None }).collect();
-    v.sort_by_key(|f| f.framework());
+    v.sort_by_cached_key(|f| f.framework());
     v.into_iter().map(FrontendObject::from_box).collect()
 }
 /// Mappings, sorted by framework, domain, operator and version.
@@ -60,21 +60,21 @@ pub fn mappings() -> Vec<MappingObject> {
             _ => {}
         }
     }
-    v.sort_by_key(|m| (m.framework(), m.domain(), m.op(), m.versions()));
+    v.sort_by_cached_key(|m| (m.framework(), m.domain(), m.op(), m.versions()));
     v.into_iter().map(MappingObject::from_box).collect()
 }
 /// Passes, sorted by name.
 pub fn passes() -> Vec<PassObject> {
     let mut v: Vec<Box<dyn Pass>> =
         collect().filter_map(|r| if let Registration::Pass(f) = r { Some(f()) } else { None }).collect();
-    v.sort_by_key(|p| p.info().name);
+    v.sort_by_cached_key(|p| p.info().name);
     v.into_iter().map(PassObject::from_box).collect()
 }
 /// Devices, sorted by name.
 pub fn devices() -> Vec<DeviceObject> {
     let mut v: Vec<Box<dyn Device>> =
         collect().filter_map(|r| if let Registration::Device(f) = r { Some(f()) } else { None }).collect();
-    v.sort_by_key(|d| d.info().name);
+    v.sort_by_cached_key(|d| d.info().name);
     v.into_iter().map(DeviceObject::from_box).collect()
 }
 /// Prototypes as one set, sorted by name.

@@ -16,7 +16,7 @@ use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef, Provenance};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Oldest operator set that is read.
 const OLDEST: u32 = 1;
@@ -69,6 +69,13 @@ pub struct Env<'m> {
     pub depth: usize,
 }
 
+impl Env<'_> {
+    /// A name behind the prefix.
+    fn prefixed(&self, name: &str) -> String {
+        [self.prefix.as_str(), name].concat()
+    }
+}
+
 /// One graph under construction.
 pub struct Building {
     /// Its builder.
@@ -100,7 +107,8 @@ pub struct Importer<'m> {
     model: &'m ModelProto,
     /// Bytes of tensors.
     pub source: Source<'m>,
-    mappings: BTreeMap<(String, String), Vec<(u32, u32, MappingRef)>>,
+    /// By domain and operator: versions, and the mapping that holds for them.
+    mappings: BTreeMap<String, HashMap<String, Vec<(u32, u32, MappingRef)>>>,
     functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
     names: HashSet<String>,
     graph_names: HashSet<String>,
@@ -127,10 +135,11 @@ impl<'m> Importer<'m> {
             Some(h) => h.mappings("onnx"),
             None => ge_plugin_api::author::registry::mappings().into_iter().map(|m| m.leak()).collect(),
         };
-        let mut mappings: BTreeMap<(String, String), Vec<(u32, u32, MappingRef)>> = BTreeMap::new();
+        let mut mappings: BTreeMap<String, HashMap<String, Vec<_>>> = BTreeMap::new();
         for m in all {
             let i = m.info()?;
-            mappings.entry((domain(&i.domain).to_owned(), i.op.to_string())).or_default().push((i.since, i.until, m));
+            let of = mappings.entry(domain(&i.domain).to_owned()).or_default();
+            of.entry(i.op.to_string()).or_default().push((i.since, i.until, m));
         }
         let functions =
             model.functions.iter().map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect();
@@ -255,6 +264,11 @@ impl<'m> Importer<'m> {
         }
         self.problems.extend(e.diagnostics);
         Ok(())
+    }
+
+    /// Mappings of an operator, whatever version they are for.
+    fn mappings_of(&self, domain: &str, op: &str) -> Option<&[(u32, u32, MappingRef)]> {
+        Some(self.mappings.get(domain)?.get(op)?.as_slice())
     }
 
     /// A name for a node that no other node of the model has.
@@ -383,12 +397,12 @@ impl<'m> Importer<'m> {
         }
         let output = n.output.iter().find(|o| !o.is_empty()).map_or(n.op_type.as_str(), String::as_str);
         if !n.name.is_empty() {
-            let own = format!("{}{}", env.prefix, n.name);
+            let own = env.prefixed(&n.name);
             if self.names.insert(own.clone()) {
                 return own;
             }
         }
-        self.take_name(&format!("{}{output}", env.prefix))
+        self.take_name(&env.prefixed(output))
     }
 
     /// Attributes of a node with references to a function's attributes filled in.
@@ -409,10 +423,13 @@ impl<'m> Importer<'m> {
         let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
         // Nodes of a function's body have been told already which node of the body they are.
         let told: HashSet<NodeId> = g.provenance.nodes_since(mark).collect();
-        let origin = origin_op(n, env);
+        let mut origin = String::new();
         for e in added {
             if let Edit::AddNode(made) = e {
                 if made.op != "Const" && !told.contains(&made.id) {
+                    if origin.is_empty() {
+                        origin = origin_op(n, env);
+                    }
                     g.provenance.origin(made.id, &origin);
                 }
             }
@@ -437,7 +454,7 @@ impl<'m> Importer<'m> {
             }
         }
         let mapping = version.or(if dom == "ai.onnx" { None } else { Some(1) }).and_then(|v| {
-            let of = self.mappings.get(&(dom.to_owned(), n.op_type.clone()))?;
+            let of = self.mappings_of(dom, &n.op_type)?;
             of.iter().find(|m| (m.0..=m.1).contains(&v)).map(|m| (m.2, v))
         });
         let function = self.functions.get(&(dom, n.op_type.as_str(), n.overload.as_str())).copied();
@@ -491,7 +508,7 @@ impl<'m> Importer<'m> {
         if !known.value.is_absent() {
             // Functions and turns of loops have the prefix of their call; sibling branches may
             // share a name: the first has it.
-            let own = format!("{}{name}", env.prefix);
+            let own = env.prefixed(name);
             if !self.tensor_names.contains(&own) {
                 g.provenance.name(known.value, &own);
                 self.tensor_names.insert(own);
@@ -602,7 +619,7 @@ impl<'m> Importer<'m> {
     }
 
     fn unmapped(&self, n: &NodeProto, name: &str, dom: &str, version: Option<u32>) -> Error {
-        let reason = match (version, self.mappings.get(&(dom.to_owned(), n.op_type.clone()))) {
+        let reason = match (version, self.mappings_of(dom, &n.op_type)) {
             (None, _) => format!("the model imports no operator set `{dom}`"),
             (Some(_), Some(of)) => {
                 let v: Vec<String> = of
@@ -629,7 +646,7 @@ impl<'m> Importer<'m> {
 fn origin_op(n: &NodeProto, env: &Env<'_>) -> String {
     let dom = domain(&n.domain);
     let version = env.opsets.get(dom).map_or_else(|| "?".to_owned(), u32::to_string);
-    format!("{}, {dom} {version}", n.op_type)
+    [&n.op_type, ", ", dom, " ", &version].concat()
 }
 
 /// Stands for a value that was refused: its readers are still looked at, the import fails at its

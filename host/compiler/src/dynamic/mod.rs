@@ -39,7 +39,7 @@ const ALIGN: u64 = 512;
 /// by name.
 pub fn check(model: &Model, toolbox: &Toolbox) -> Result<()> {
     refuse(model, toolbox)?;
-    computable(model, toolbox, &EngineRanks::new(toolbox)?)
+    computable(model, toolbox, toolbox.ranks()?)
 }
 
 /// Makes the model that executor v2 runs, of a model that was checked.
@@ -54,7 +54,7 @@ pub fn assemble(
     records: &Records,
 ) -> Result<CompiledModel> {
     let weights = weights::merge(&model)?;
-    let ranks = EngineRanks::new(toolbox)?;
+    let ranks = toolbox.ranks()?;
     let mut m = CompiledModel {
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -76,7 +76,7 @@ pub fn assemble(
         }
     }
     for (gi, g) in model.graphs().iter().enumerate() {
-        m.graphs.push(graph(g, gi, &weights, toolbox, &ranks));
+        m.graphs.push(graph(g, gi, &weights, toolbox, ranks));
     }
     m.memory.variables = lay_out_variables(&mut m)?;
     streams::assign(&model, toolbox, options, &mut m);

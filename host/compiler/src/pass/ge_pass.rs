@@ -11,6 +11,7 @@ use crate::error::{CompileError, Result};
 use ge_ir::{EditSession, Key, Model, NodeId};
 use ge_plugin_api::types::NumberMap;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Most visits for each node of a graph.
@@ -23,8 +24,8 @@ pub struct GEPass<'a> {
     manager: &'a PassManager<'a>,
     stage: &'static str,
     passes: Vec<&'static dyn NodePass>,
-    table: NumberMap<Key, Vec<usize>>,
-    any: Vec<usize>,
+    table: NumberMap<Key, Rc<[usize]>>,
+    any: Rc<[usize]>,
     cx: Vec<PassContext<'a>>,
     nanos: Vec<u64>,
 }
@@ -43,9 +44,9 @@ pub struct Visit {
 impl<'a> GEPass<'a> {
     /// A group.
     pub fn new(manager: &'a PassManager<'a>, stage: &'static str, passes: Vec<&'static dyn NodePass>) -> GEPass<'a> {
-        let mut table: NumberMap<Key, Vec<usize>> = NumberMap::default();
+        let mut table: NumberMap<Key, Rc<[usize]>> = NumberMap::default();
         // A pass for all types stands in every list, so that the order of the group holds.
-        let any: Vec<usize> = (0..passes.len()).filter(|k| passes[*k].ops().is_empty()).collect();
+        let any: Rc<[usize]> = (0..passes.len()).filter(|k| passes[*k].ops().is_empty()).collect();
         for p in &passes {
             for op in p.ops() {
                 table.entry(Key::new(op)).or_insert_with(|| {
@@ -135,13 +136,14 @@ impl<'a> GEPass<'a> {
         let mut out = Visit::default();
         let Some(op) = model.graphs()[gi].get(id).map(|n| n.op_key()) else { return Ok(out) };
         let list = self.table.get(&op).unwrap_or(&self.any).clone();
-        for k in list {
+        // One pass ends where the next begins: a clock is read once for each.
+        let mut start = Instant::now();
+        for &k in list.iter() {
             let Some(n) = model.graphs()[gi].get(id).filter(|n| n.op_key() == op) else {
                 out.touched.push(id);
                 break;
             };
             let p = self.passes[k];
-            let start = Instant::now();
             let cx = &mut self.cx[k];
             cx.visits += 1;
             let (manager, stage) = (self.manager, self.stage);
@@ -152,7 +154,7 @@ impl<'a> GEPass<'a> {
                 Ok(r.into_rewrite(cx))
             })?;
             if rewrite.is_empty() {
-                self.nanos[k] += start.elapsed().as_nanos() as u64;
+                self.nanos[k] += lap(&mut start);
                 continue;
             }
             out.changed = true;
@@ -160,7 +162,7 @@ impl<'a> GEPass<'a> {
             manager.blamed(stage, p.name(), Some(&name), || {
                 put_in(manager, stage, p.name(), session, model, gi, rewrite, &mut out)
             })?;
-            self.nanos[k] += start.elapsed().as_nanos() as u64;
+            self.nanos[k] += lap(&mut start);
         }
         Ok(out)
     }
@@ -181,6 +183,12 @@ impl<'a> GEPass<'a> {
             });
         }
     }
+}
+
+/// Nanoseconds since `start`, which becomes now.
+fn lap(start: &mut Instant) -> u64 {
+    let now = Instant::now();
+    now.duration_since(std::mem::replace(start, now)).as_nanos() as u64
 }
 
 /// Puts into a graph what a pass has recorded at a node.

@@ -6,7 +6,7 @@
 //! a cost of the node's own (`YesAt`) gets it where no other takes it at less. Nodes are asked in
 //! parallel, results put back in node order; all failures are told together.
 use crate::error::{CompileError, Result};
-use crate::ids::{ModelMap, NodeKey};
+use crate::ids::{ModelMap, NodeKey, PORTION};
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
 use ge_ir::{Key, Model, NodeId};
@@ -36,7 +36,7 @@ pub struct Placement {
 /// The placer of one compilation.
 pub struct EnginePlacer<'t> {
     toolbox: &'t Toolbox,
-    ranks: EngineRanks,
+    ranks: &'t EngineRanks,
     structural: Vec<Key>,
     /// Whether an engine given beforehand binds without asking its op store (text entered at
     /// `streams` and later).
@@ -44,9 +44,10 @@ pub struct EnginePlacer<'t> {
 }
 
 impl<'t> EnginePlacer<'t> {
-    /// Asks every engine for its types once.
+    /// # Errors
+    /// An engine that cannot say which types it knows.
     pub fn new(toolbox: &'t Toolbox, trust_given: bool) -> Result<Self> {
-        let ranks = EngineRanks::new(toolbox)?;
+        let ranks = toolbox.ranks()?;
         Ok(EnginePlacer { toolbox, ranks, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), trust_given })
     }
 
@@ -66,7 +67,7 @@ impl<'t> EnginePlacer<'t> {
             let order = model.graphs()[gi].order().to_vec();
             let frozen: &Model = model;
             let found: Vec<Result<(NodeId, Option<EngineId>, Vec<Candidate>)>> = order
-                .par_chunks(512)
+                .par_chunks(PORTION)
                 .flat_map_iter(|chunk| {
                     let context = self.toolbox.lend(frozen, gi);
                     let view = context.graph();

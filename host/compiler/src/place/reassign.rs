@@ -12,7 +12,7 @@ use super::Placement;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::pass::Records;
-use crate::toolbox::{EngineEntry, EngineRanks, Toolbox};
+use crate::toolbox::{EngineEntry, Toolbox};
 use ge_ir::Model;
 use ge_plugin_api::Error;
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -41,7 +41,7 @@ pub fn run(
     bound: &HashSet<String>,
     records: &mut Records,
 ) -> Result<()> {
-    let ranks = EngineRanks::new(toolbox)?;
+    let ranks = toolbox.ranks()?;
     for (key, mut error) in refused {
         let first = placement.engine[key];
         let next = {
@@ -81,7 +81,8 @@ pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbo
         return error;
     }
     let first = toolbox.engine(placement.engine[key]);
-    let others: Vec<String> = EngineRanks::new(toolbox)
+    let others: Vec<String> = toolbox
+        .ranks()
         .map(|ranks| ranks.of(node.op_key()).to_vec())
         .unwrap_or_default()
         .into_iter()

@@ -266,7 +266,8 @@ impl<'t> InferShapePass<'t> {
                 ));
             }
         }
-        self.node(model, gi, id).map_err(|e| e.to_string())
+        self.settle(model, gi, id, inferred, true);
+        Ok(())
     }
 
     /// Whether what is unknown of a node's outputs hangs on values alone: all of its inputs' sizes
@@ -291,14 +292,31 @@ impl<'t> InferShapePass<'t> {
         if self.structural.contains(&n.op_key()) || laid_out(&model.graphs()[gi], n) {
             return Ok(None);
         }
+        let (inferred, by_value) = {
+            let context = self.toolbox.lend(model, gi);
+            let view = context.graph();
+            let node = view.node(id);
+            (self.toolbox.infer(&node)?, self.by_value(&node))
+        };
+        self.settle(model, gi, id, inferred, keeps || by_value);
+        let Some(engine) = engine else { return Ok(None) };
+        let shape_like = |d: &TensorDesc| {
+            matches!(d.dtype, ge_ir::DType::I64 | ge_ir::DType::I32) && d.data_bytes().is_none_or(|b| b <= SHAPE_BYTES)
+        };
+        if !self.fold_all && !model.graphs()[gi].get(id).is_some_and(|n| n.outputs().iter().all(shape_like)) {
+            return Ok(None);
+        }
         let context = self.toolbox.lend(model, gi);
-        let view = context.graph();
-        let node = view.node(id);
-        let inferred = self.toolbox.infer(&node)?;
-        let keeps = keeps || self.by_value(&node);
+        Ok(fold(self.toolbox, engine, &context.graph().node(id)))
+    }
+
+    /// Sets a node's outputs to what was inferred of them, as far as the graph does not know more.
+    fn settle(&self, model: &mut Model, gi: usize, id: NodeId, inferred: Vec<TensorDesc>, keeps: bool) {
+        let g = &model.graphs()[gi];
+        let Some(n) = g.get(id) else { return };
         let mut merged: Vec<TensorDesc> = inferred
             .into_iter()
-            .zip(node.outputs().iter().map(Some).chain(std::iter::repeat(None)))
+            .zip(n.outputs().iter().map(Some).chain(std::iter::repeat(None)))
             .map(|(new, old)| match old {
                 // What the inference cannot say and the graph already knows stays.
                 Some(old) => TensorDesc {
@@ -316,22 +334,10 @@ impl<'t> InferShapePass<'t> {
                 None => new,
             })
             .collect();
-        drop(context);
-        if let Some(n) = model.graphs()[gi].get(id) {
-            self.toolbox.born.name(self.toolbox, &model.graphs()[gi], n, &mut merged, false);
-        }
-        if model.graphs()[gi].get(id).is_some_and(|n| n.outputs() != merged.as_slice()) {
+        self.toolbox.born.name(self.toolbox, g, n, &mut merged, false);
+        if n.outputs() != merged.as_slice() {
             model.graphs_mut()[gi].set_outputs(id, merged);
         }
-        let Some(engine) = engine else { return Ok(None) };
-        let shape_like = |d: &TensorDesc| {
-            matches!(d.dtype, ge_ir::DType::I64 | ge_ir::DType::I32) && d.data_bytes().is_none_or(|b| b <= SHAPE_BYTES)
-        };
-        if !self.fold_all && !model.graphs()[gi].get(id).is_some_and(|n| n.outputs().iter().all(shape_like)) {
-            return Ok(None);
-        }
-        let context = self.toolbox.lend(model, gi);
-        Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::{CompileError, Result};
 use crate::feature::ffts_plus::Calls;
 use crate::feature::kernel_cache::{KernelCache, When};
 use crate::feature::super_kernel::{self, Chains};
-use crate::ids::{ModelMap, NodeKey, PhysicalId, StreamId};
+use crate::ids::{ModelMap, NodeKey, PORTION, PhysicalId, StreamId};
 use crate::params::rank_size;
 use crate::place::Placement;
 use crate::place::reassign::{Refused, refused_late};
@@ -161,7 +161,7 @@ impl<'t> TaskGenerator<'t> {
         for (gi, g) in model.graphs().iter().enumerate() {
             let made: Vec<Result<Vec<(NodeKey, NodeTasks)>>> = g
                 .order()
-                .par_chunks(256)
+                .par_chunks(PORTION)
                 .map(|chunk| {
                     let context = self.toolbox.lend(model, gi);
                     let view = context.graph();

@@ -4,7 +4,7 @@
 use super::generator::{NodeTasks, TaskGenerator};
 use crate::error::{CompileError, Result};
 use crate::feature::shared_memory::rules::Rules;
-use crate::ids::NodeKey;
+use crate::ids::{NodeKey, PORTION};
 use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
 use ge_ir::Model;
@@ -27,7 +27,7 @@ pub(super) fn lists(
     for (gi, graph) in model.graphs().iter().enumerate() {
         let verdicts: Vec<Result<()>> = graph
             .order()
-            .par_chunks(256)
+            .par_chunks(PORTION)
             .map(|chunk| {
                 let context = g.toolbox.lend(model, gi);
                 let view = context.graph();

@@ -88,6 +88,8 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if global.json {
         print_json(&summary.1)?;
     }
+    // The process ends here: its memory goes as a whole, not node by node.
+    std::mem::forget(compiled);
     Ok(0)
 }
 

@@ -6,7 +6,6 @@ use crate::commands::talk::{print, print_json, say_warnings};
 use crate::session::{Session, SessionOptions};
 use clap::Args;
 use ge_compiler::pipeline::{Stage, run_range};
-use ge_compiler::toolbox::EngineRanks;
 use ge_ir::Model;
 use ge_plugin::Want;
 use ge_plugin_api::engine::Support;
@@ -44,7 +43,7 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     let context = toolbox.lend(&model, graph);
     let view = context.graph();
     let node = view.node(id);
-    let ranks = EngineRanks::new(&toolbox).map_err(|e| e.into_error())?;
+    let ranks = toolbox.ranks().map_err(|e| e.into_error())?;
     let mut answers = Vec::new();
     for id in ranks.of(node.op_key()) {
         let e = toolbox.engine(*id);

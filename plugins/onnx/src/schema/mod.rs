@@ -74,6 +74,9 @@ fn of(op: &str) -> Option<impl Iterator<Item = (&'static str, &'static str, Opti
 /// What is wrong with the attributes of a node of `ai.onnx` in an operator set; nothing is said of
 /// operators that the standard has not.
 pub fn fault(op: &str, version: u32, attrs: &[(&str, &AttributeProto)]) -> Option<Diagnostic> {
+    if attrs.is_empty() {
+        return None;
+    }
     let known: Vec<_> = of(op)?.collect();
     attrs.iter().find_map(|(name, a)| {
         let says = |what: String| Diagnostic::error(format!("{op} {what}")).subject(*name);

@@ -14,9 +14,9 @@ mod offers;
 mod prices;
 
 use crate::error::Result;
+use crate::ids::PORTION;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
-use crate::toolbox::EngineRanks;
 use ge_ir::{Format, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{End, Item, Passed, choose};
 use ge_plugin_api::abi::ROption;
@@ -47,12 +47,12 @@ fn in_format(d: &TensorDesc, to: Format) -> Option<TensorDesc> {
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
     let g = &model.graphs()[gi];
-    let ranks = EngineRanks::new(cx.toolbox)?;
-    let offers = Offers::new(cx.toolbox, &ranks);
+    let ranks = cx.toolbox.ranks()?;
+    let offers = Offers::new(cx.toolbox, ranks);
     let order: Vec<NodeId> = g.order().to_vec();
     cx.visits += order.len() as u64;
     let asked: Vec<Result<Vec<Variant>>> = order
-        .par_chunks(256)
+        .par_chunks(PORTION)
         .flat_map_iter(|ids| {
             let context = cx.toolbox.lend(model, gi);
             let view = context.graph();
@@ -70,7 +70,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     if offered.is_empty() {
         return Ok(Vec::new());
     }
-    let prices = Prices::new(cx.toolbox, &ranks, g);
+    let prices = Prices::new(cx.toolbox, ranks, g);
     let mut formats: Vec<Format> = offered
         .iter()
         .flat_map(|(_, v)| v.iter().flat_map(|v| v.input_formats.iter().chain(&v.output_formats)).copied())

@@ -46,7 +46,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         return Ok(Vec::new());
     }
     let g = &model.graphs()[gi];
-    let ranks = EngineRanks::new(cx.toolbox)?;
+    let ranks = cx.toolbox.ranks()?;
     let mut refused: Vec<String> = Vec::new();
     let mut given: BTreeMap<ge_ir::NodeId, Given> = BTreeMap::new();
     for n in g.nodes() {
@@ -54,7 +54,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         let place = format!("{}/{}", g.name(), n.name());
         let named = names_of(n).chain([place.as_str()]).find_map(|s| custom.by_name.get(s));
         let Some(types) = named.or_else(|| custom.by_type.get(n.op())) else { continue };
-        match fit(cx, &ranks, g, n, types)? {
+        match fit(cx, ranks, g, n, types)? {
             Ok(fits) => {
                 given.insert(n.id(), fits);
             }

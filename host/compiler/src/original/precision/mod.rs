@@ -24,7 +24,6 @@ pub mod values;
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
-use crate::toolbox::EngineRanks;
 use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{Chosen, End, Item, Passed, choose};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -61,13 +60,13 @@ pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
     let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
     let g = &model.graphs()[gi];
-    let ranks = EngineRanks::new(cx.toolbox)?;
+    let ranks = cx.toolbox.ranks()?;
     let limits = values::limits(mode.to).filter(|_| mode.from.contains(&DType::F32));
     let ranges = match limits {
         Some(limits) => Some((Ranges::of(model, gi, cx.toolbox, limits)?, limits)),
         None => None,
     };
-    let mut asker = Asker::new(cx.toolbox, &ranks, &mode);
+    let mut asker = Asker::new(cx.toolbox, ranks, &mode);
     if let (Some((ranges, limits)), Rule::Mixed(_)) = (&ranges, &mode.rule) {
         asker = asker.holding(ranges, *limits);
     }
