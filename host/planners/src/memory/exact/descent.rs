@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::narrow;
+use super::super::problem::narrow;
 use super::order::{Choice, Disputes};
 use super::sets::remove;
 use super::state::{Setting, State};

@@ -1,13 +1,14 @@
 //! Exact search within a capacity, for small hard problems: depth first over plans in which every
 //! block lies at 0 or on another.
 //!
-//! Of the blocks that may lie lowest one is tried just there (`order` says which); if no plan has it
-//! there, it lies on another that is still to be placed. What that means for all others is worked
-//! out section by section (`state`): a branch ends where some that are left have no room above the
-//! lowest place open to them, and where only one of them can be the first, the others lie on it.
-//! What falls apart in time is placed part by part, and parts that were found impossible are
-//! remembered (`descent`). Many short trials with other orders side by side find what one long
-//! search does not.
+//! Of the blocks that may lie lowest one is tried just there (`order` says which); if no plan has
+//! it there, it lies on another that is still to be placed. What that means for all others is
+//! worked out section by section (`state`): a branch ends where some that are left have no room
+//! above the lowest place open to them, and where only one of them can be the first, the others lie
+//! on it. A dead end names the placed blocks that it follows from, so that no other way is tried for
+//! blocks that have nothing to do with it. What falls apart in time is placed part by part, and
+//! parts that were found impossible are remembered (`descent`). Many short trials with other orders
+//! side by side find what one long search does not.
 //!
 //! Source of the ideas: Moffitt, "MiniMalloc: a lightweight memory allocator for
 //! hardware-accelerated machine learning" (ASPLOS 2023), for the sections, the order from below and
@@ -24,7 +25,7 @@ use std::collections::HashSet;
 
 use rayon::prelude::*;
 
-use super::problem::{Neighbours, Problem, narrow};
+use super::problem::{Neighbours, Problem};
 use descent::{Descent, Verdict};
 use order::{CHOICES, Choice, Disputes, RANKS, Rank, ranks};
 use state::{Setting, State};
@@ -122,9 +123,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn searched(blocks: &[Block], capacity: u64, seed: u64) -> Outcome {
+        searched_within(blocks, capacity, 50_000_000, seed)
+    }
+
+    fn searched_within(blocks: &[Block], capacity: u64, most_steps: u64, seed: u64) -> Outcome {
         let problem = Problem::new(blocks, true).expect("a problem");
         let lists = problem.neighbours(blocks, None).expect("lists");
-        let (outcome, _) = exact(&problem, &lists, capacity / problem.unit, 50_000_000, seed);
+        let (outcome, _) = exact(&problem, &lists, capacity / problem.unit, most_steps, seed);
         if let Outcome::Fits(units) = &outcome {
             let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
             assert_eq!(check_offsets(blocks, &offsets, capacity, None), Ok(()));
@@ -189,6 +194,45 @@ mod tests {
                 Outcome::Impossible => prop_assert!(!is_there),
                 Outcome::Unknown => prop_assert!(false, "out of steps"),
             }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        // Small whole numbers agree in many ways, so that most orders end in dead ends.
+        #[test]
+        fn a_rectangle_that_was_cut_into_pieces_is_never_impossible(
+            cuts in prop::collection::vec((0_usize..90, prop::bool::ANY, 0_u64..48), 20..90),
+            idle in prop::collection::vec(0_usize..90, 0..5),
+            seed in 0_u64..3,
+        ) {
+            const TIME: u64 = 48;
+            const HEIGHT: u64 = 32;
+            // Begin, end, bottom and top.
+            let mut pieces = vec![[0, TIME, 0, HEIGHT]];
+            for (which, is_in_time, at) in cuts {
+                let which = which % pieces.len();
+                let mut other = pieces[which];
+                let (from, to) = if is_in_time { (0, 1) } else { (2, 3) };
+                let length = other[to] - other[from];
+                if length > 1 {
+                    let at = other[from] + 1 + at % (length - 1);
+                    pieces[which][to] = at;
+                    other[from] = at;
+                    pieces.push(other);
+                }
+            }
+            for which in idle {
+                let which = which % pieces.len();
+                let [from, to, bottom, top] = pieces[which];
+                pieces[which] = if top - bottom > 1 { [from, to, bottom, top - 1] } else { [from, to, bottom, top] };
+            }
+            let block = |(id, &[lower, upper, bottom, top]): (usize, &[u64; 4])| {
+                Block::from(&Buffer { id: id as u64, lower, upper, size: top - bottom, align: 1 })
+            };
+            let blocks: Vec<Block> = pieces.iter().enumerate().map(block).collect();
+            prop_assert_ne!(searched_within(&blocks, HEIGHT, 4_000_000, seed), Outcome::Impossible);
         }
     }
 

@@ -5,8 +5,7 @@
 //! rise only, and all that was changed can be taken back. For each `low` it is known which placed
 //! blocks it follows from, so that a dead end names those that led to it.
 
-use super::super::problem::{Neighbours, Problem};
-use super::narrow;
+use super::super::problem::{Neighbours, Problem, narrow};
 use super::sections::Sections;
 use super::sets::{Sets, insert, remove, unite, words};
 
