@@ -30,8 +30,9 @@ struct Budget {
     hot: hot::Effort,
     /// How hard to put pieces together.
     tiling: Effort,
-    /// Steps of the exact search at the target, and at each capacity above it.
-    exact_steps: (u64, u64),
+    /// Steps of the exact search at the target, and at each capacity above it before the separation
+    /// and behind it.
+    exact_steps: (u64, u64, u64),
     /// Neighbours that each lane of the separation may look at.
     lane_steps: u64,
     /// Separations from other seeds, side by side.
@@ -45,15 +46,20 @@ pub(super) const WORTH_A_SWEEP: usize = 25;
 /// The part of the steps around the fullest stretches that may be taken before all others.
 const AT_ONCE: u64 = 8;
 /// Steps of the exact search that comes before all others.
-const SHORT_SEARCH: u64 = 400_000_000;
+const SHORT_SEARCH: u64 = 100_000_000;
 /// Leaves that the sweeps before it may look at.
 const SHORT_SWEEPS: u64 = 2_000_000;
 /// Steps of all separations for each pair of blocks.
 const PAIR_STEPS: u64 = 50_000;
-/// Steps of all separations together where an order of bands has left little to gain.
-const AFTER_BANDS: u64 = 400_000_000;
+/// Steps of all separations together where an order of bands or an exact search has left little to
+/// gain.
+const AFTER_OTHERS: u64 = 400_000_000;
+/// Between two capacities that differ by less than this part of the bound none is searched.
+const LEAST_GAP: u64 = 1000;
 /// The name of plans that follow from an order of bands.
 const BAND_ORDER: &str = "band-order";
+/// The name of plans that an exact search found.
+const EXACT: &str = "exact";
 /// A plan within this part of the target is near it.
 const NEAR: u64 = 25;
 /// The name of plans made around the fullest stretches of time.
@@ -92,20 +98,13 @@ impl Budget {
         };
         let hot = match effort {
             MemoryEffort::Fast | MemoryEffort::Default => {
-                let steps = (problem.len() as u64).saturating_mul(1500).min(24_000_000);
+                let steps = (problem.len() as u64).saturating_mul(375).min(6_000_000);
                 let steps = if effort == MemoryEffort::Fast { 0 } else { steps };
-                hot::Effort {
-                    steps,
-                    exact_steps: 1_500_000,
-                    separation_steps: 200_000,
-                    lanes: 1,
-                    finest: 150,
-                    rounds: 1,
-                }
+                hot::Effort { steps, exact_steps: 375_000, separation_steps: 200_000, lanes: 1, finest: 150, rounds: 1 }
             }
             MemoryEffort::Max => hot::Effort {
-                steps: 6_000_000_000,
-                exact_steps: 480_000_000,
+                steps: 1_500_000_000,
+                exact_steps: 120_000_000,
                 separation_steps: 40_000_000,
                 lanes: 4,
                 finest: 2000,
@@ -125,9 +124,9 @@ impl Budget {
             }
         };
         let exact_steps = match effort {
-            MemoryEffort::Fast => (0, 0),
-            MemoryEffort::Default => (80_000_000, 0),
-            MemoryEffort::Max => (4_000_000_000, 400_000_000),
+            MemoryEffort::Fast => (0, 0, 0),
+            MemoryEffort::Default => (4_000_000, 2_000_000, 0),
+            MemoryEffort::Max => (400_000_000, 30_000_000, 250_000_000),
         };
         // A small problem shows soon what it has.
         let lane_steps =
@@ -203,7 +202,7 @@ pub(super) fn improve(
             }
         }
         if let Outcome::Fits(found) = exact(problem, lists, target, SHORT_SEARCH, 0).0 {
-            return (found, "exact");
+            return (found, EXACT);
         }
     }
     if plain && exact_share(problem) >= WORTH_A_SWEEP {
@@ -230,13 +229,29 @@ pub(super) fn improve(
             best = (offsets, HOT);
         }
     }
-    if plain && problem.len() <= MOST_BLOCKS && problem.arena(&best.0) > target {
-        best = searched(problem, lists, best, &mut target, &budget, watch);
+    // Exact searches begin again behind the separation, with more steps.
+    let is_small = plain && problem.len() <= MOST_BLOCKS;
+    let packed = best.clone();
+    if is_small && problem.arena(&best.0) > target {
+        best = searched_at_target(problem, lists, best, &mut target, &budget);
+        best = searched(problem, lists, best, &mut target, budget.exact_steps.1, watch);
     }
     if problem.arena(&best.0) > target && !(watch.cancel)() {
-        let most = if best.1 == BAND_ORDER { AFTER_BANDS / budget.lanes } else { u64::MAX };
+        let most = match (best.1, budget.is_short) {
+            (EXACT, true) => budget.lane_steps / 4,
+            (EXACT, false) | (BAND_ORDER, _) => AFTER_OTHERS / budget.lanes,
+            _ => u64::MAX,
+        };
         let budget = Budget { lane_steps: budget.lane_steps.min(most), ..budget };
-        best = separated(problem, lists, best, target, &budget, watch);
+        // A packing goes on where an exact search has no freedom left.
+        let start = if packed.1 == BAND_ORDER { packed } else { best.clone() };
+        let found = separated(problem, lists, start, target, &budget, watch);
+        if problem.arena(&found.0) < problem.arena(&best.0) {
+            best = found;
+        }
+    }
+    if is_small && problem.arena(&best.0) > target {
+        best = searched(problem, lists, best, &mut target, budget.exact_steps.2, watch);
     }
     best
 }
@@ -316,44 +331,43 @@ fn narrow_count(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Exact search at the target, then at capacities that rise towards the best arena until one
-/// fits, then between the last two. What is proven impossible raises the target.
+/// Exact search at the target. What is proven impossible raises it.
+fn searched_at_target(
+    problem: &Problem,
+    lists: &Neighbours,
+    best: (Vec<u64>, &'static str),
+    target: &mut u64,
+    budget: &Budget,
+) -> (Vec<u64>, &'static str) {
+    match exact(problem, lists, *target, budget.exact_steps.0, 1).0 {
+        Outcome::Fits(found) => return (found, EXACT),
+        Outcome::Impossible => *target += 1,
+        Outcome::Unknown => {}
+    }
+    best
+}
+
+/// Exact search with so many steps halfway from the target to the best arena, again and again: plans
+/// that leave some room are found at once. What is proven impossible raises the target. Other steps
+/// shake the orders of trying in other ways.
 fn searched(
     problem: &Problem,
     lists: &Neighbours,
     mut best: (Vec<u64>, &'static str),
     target: &mut u64,
-    budget: &Budget,
+    steps: u64,
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
-    const RUNGS: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-    let lowest = *target;
-    let gap = problem.arena(&best.0) - lowest;
-    let rungs = RUNGS.iter().map(|rung| (gap * rung).div_ceil(64));
-    let (mut below, mut fits) = (lowest, false);
-    for capacity in std::iter::once(lowest).chain(rungs.map(|above| lowest + above)) {
-        let steps = if capacity == lowest { budget.exact_steps.0 } else { budget.exact_steps.1 };
-        if steps == 0 || capacity >= problem.arena(&best.0) || (watch.cancel)() {
-            break;
-        }
-        match exact(problem, lists, capacity, steps, 0).0 {
-            Outcome::Fits(found) => {
-                best = (found, "exact");
-                fits = true;
-                break;
-            }
-            Outcome::Impossible => (below, *target) = (capacity, capacity + 1),
-            Outcome::Unknown => below = capacity,
-        }
-    }
-    while fits && budget.exact_steps.1 > 0 && !(watch.cancel)() {
+    let least_gap = problem.bound / LEAST_GAP + 1;
+    let mut below = *target;
+    while steps > 0 && !(watch.cancel)() {
         let arena = problem.arena(&best.0);
-        if arena <= below + 1 || arena <= *target {
+        if arena <= below + least_gap {
             break;
         }
         let capacity = below + (arena - below) / 2;
-        match exact(problem, lists, capacity, budget.exact_steps.1, 0).0 {
-            Outcome::Fits(found) => best = (found, "exact"),
+        match exact(problem, lists, capacity, steps, steps).0 {
+            Outcome::Fits(found) => best = (found, EXACT),
             Outcome::Impossible => (below, *target) = (capacity, capacity + 1),
             Outcome::Unknown => below = capacity,
         }

@@ -20,8 +20,6 @@ pub(super) const ORDERS: [(Order, Fit); 6] = [
 ];
 /// Steps of a separation that its lanes take side by side before anybody looks at them.
 const TURN: u64 = 1_000_000;
-/// What a step of a separation takes, in steps of an exact search.
-const SEPARATION_STEP: u64 = 4;
 
 /// Some blocks of a problem as one of their own.
 pub(super) struct Part {
@@ -84,7 +82,7 @@ impl Part {
             .iter()
             .map(|&(start, lane)| Separation::new(&self.problem, &self.lists, start, capacity, lane + 4 * seed))
             .collect();
-        let left = effort.steps.saturating_sub(taken) / SEPARATION_STEP / effort.lanes.max(1) as u64;
+        let left = effort.steps.saturating_sub(taken) / effort.lanes.max(1) as u64;
         let most = effort.separation_steps.min(left);
         let (mut end, mut outcome) = (0, Outcome::Unknown);
         while end < most {
@@ -96,7 +94,7 @@ impl Part {
                 break;
             }
         }
-        taken += lanes.iter().map(|lane| lane.steps).sum::<u64>() * SEPARATION_STEP;
+        taken += lanes.iter().map(|lane| lane.steps).sum::<u64>();
         (outcome, taken)
     }
 

@@ -1,0 +1,246 @@
+//! Exact search within a capacity, for small hard problems: depth first over plans in which every
+//! block lies at 0 or on another.
+//!
+//! Of the blocks that may lie lowest one is tried just there (`order` says which); if no plan has
+//! it there, it lies on another that is still to be placed. What that means for all others is
+//! worked out section by section (`state`): a branch ends where some that are left have no room
+//! above the lowest place open to them, and where only one of them can be the first, the others lie
+//! on it. A dead end names the placed blocks that it follows from, so that no other way is tried for
+//! blocks that have nothing to do with it. What falls apart in time is placed part by part, and
+//! parts that were found impossible are remembered (`descent`). Many short trials with other orders
+//! side by side find what one long search does not.
+//!
+//! Source of the ideas: Moffitt, "MiniMalloc: a lightweight memory allocator for
+//! hardware-accelerated machine learning" (ASPLOS 2023), for the sections, the order from below and
+//! the parts; Carlier and Pinson, "An algorithm for solving the job-shop problem" (1989), for who
+//! can be the first.
+
+mod descent;
+mod order;
+mod sections;
+mod sets;
+mod state;
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+
+use super::problem::{Neighbours, Problem};
+use descent::{Descent, Verdict};
+use order::{CHOICES, Choice, Disputes, RANKS, Rank, ranks};
+use state::{Setting, State};
+
+/// Blocks up to which the search runs at all; it goes two calls deeper for each.
+pub(super) const MOST_BLOCKS: usize = 700;
+
+/// Steps of each trial of the first generation, at least.
+const FIRST_TRIAL: u64 = 500_000;
+/// Parts that are remembered as impossible at most.
+const MOST_KNOWN: usize = 1 << 20;
+
+/// What a search came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Offsets within the capacity.
+    Fits(Vec<u64>),
+    /// No plan fits.
+    Impossible,
+    /// Out of steps.
+    Unknown,
+}
+
+/// Searches for a plan within `capacity`, trial after trial, some side by side: each generation of
+/// trials shakes the orders, by `seed`, and may take more steps than the one before. The second
+/// value is the number of steps taken: blocks and sections looked at.
+pub(super) fn exact(
+    problem: &Problem,
+    lists: &Neighbours,
+    capacity: u64,
+    most_steps: u64,
+    seed: u64,
+) -> (Outcome, u64) {
+    let setting = Setting::new(problem, lists, capacity);
+    // A way down without a turn looks at all that is left once for each block.
+    let spans: u64 = setting.sections.span.iter().map(|&(first, end)| u64::from(end - first)).sum();
+    let mut allowance = (spans.saturating_mul(problem.len() as u64) / 2).max(FIRST_TRIAL);
+    let mut known = HashSet::new();
+    let mut disputes = vec![Disputes::new(problem.len()); RANKS.len()];
+    let mut spent = 0;
+    for generation in 0.. {
+        for choice in CHOICES {
+            let allowed = allowance.min(most_steps.saturating_sub(spent) / 4 + 1);
+            let trial = |(&rank, (disputes, lane)): (&Rank, (&Disputes, u64))| {
+                let seed = (seed << 32) + generation * 4 + lane;
+                let mut descent = Descent {
+                    setting: &setting,
+                    state: State::new(&setting),
+                    choice,
+                    rank: ranks(problem, rank, generation, seed),
+                    disputes: disputes.clone(),
+                    most_steps: allowed,
+                    known: &known,
+                    found: HashSet::new(),
+                    most_found: (MOST_KNOWN - known.len()) / RANKS.len(),
+                };
+                let verdict = descent.run();
+                (verdict, descent)
+            };
+            let lanes = disputes.par_iter().zip([0, 1, 2, 3]);
+            let trials: Vec<_> = RANKS.par_iter().zip(lanes).map(trial).collect();
+            let trials = trials.into_iter().map(|(verdict, descent)| {
+                let Descent { state, disputes, found, .. } = descent;
+                (verdict, state.steps, state.low, disputes, found)
+            });
+            let trials: Vec<_> = trials.collect();
+            spent += trials.iter().map(|(_, steps, ..)| steps).sum::<u64>();
+            for ((verdict, _, offsets, after, found), disputes) in trials.into_iter().zip(&mut disputes) {
+                match verdict {
+                    Verdict::Fits => return (Outcome::Fits(offsets), spent),
+                    Verdict::Impossible => return (Outcome::Impossible, spent),
+                    Verdict::OutOfSteps => {}
+                }
+                known.extend(found);
+                if choice == Choice::Disputed {
+                    *disputes = after;
+                    disputes.shrink();
+                }
+            }
+            if spent >= most_steps {
+                return (Outcome::Unknown, spent);
+            }
+        }
+        allowance += allowance / 4;
+    }
+    (Outcome::Unknown, spent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, exact};
+    use crate::memory::check_offsets::check_offsets;
+    use crate::memory::problem::Problem;
+    use crate::memory::{Block, Buffer};
+    use proptest::prelude::*;
+
+    fn searched(blocks: &[Block], capacity: u64, seed: u64) -> Outcome {
+        searched_within(blocks, capacity, 50_000_000, seed)
+    }
+
+    fn searched_within(blocks: &[Block], capacity: u64, most_steps: u64, seed: u64) -> Outcome {
+        let problem = Problem::new(blocks, true).expect("a problem");
+        let lists = problem.neighbours(blocks, None).expect("lists");
+        let (outcome, _) = exact(&problem, &lists, capacity / problem.unit, most_steps, seed);
+        if let Outcome::Fits(units) = &outcome {
+            let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
+            assert_eq!(check_offsets(blocks, &offsets, capacity, None), Ok(()));
+        }
+        outcome
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_is_the_same_from_every_seed(
+            lives in prop::collection::vec((0_u64..12, 1_u64..6, 1_u64..9), 1..14),
+            above in 0_u64..4,
+        ) {
+            let block = |(id, &(lower, long, size)): (usize, &(u64, u64, u64))| {
+                Block::from(&Buffer { id: id as u64, lower, upper: lower + long, size, align: 1 })
+            };
+            let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let capacity = problem.bound * problem.unit + above;
+            let fits = |seed| matches!(searched(&blocks, capacity, seed), Outcome::Fits(_));
+            prop_assert_eq!(fits(0), fits(1));
+            prop_assert_eq!(searched(&blocks, capacity, 2), searched(&blocks, capacity, 2));
+        }
+    }
+
+    /// Whether some order stacks all blocks within the capacity, each on the highest of those before
+    /// it that live together with it. Every plan that cannot be lowered is stacked by some order.
+    fn is_stacked(problem: &Problem, capacity: u64, offsets: &mut Vec<Option<u64>>) -> bool {
+        (0..problem.len()).all(|at| offsets[at].is_some())
+            || (0..problem.len()).any(|at| {
+                if offsets[at].is_some() {
+                    return false;
+                }
+                let beneath = (0..problem.len()).filter(|&other| problem.meet(at, other));
+                let tops = beneath.filter_map(|other| Some(offsets[other]? + problem.size[other]));
+                let offset = tops.max().unwrap_or(0);
+                offsets[at] = Some(offset);
+                let fits = offset + problem.size[at] <= capacity && is_stacked(problem, capacity, offsets);
+                offsets[at] = None;
+                fits
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn a_plan_is_found_where_any_order_gives_one(
+            lives in prop::collection::vec((0_u64..7, 1_u64..5, 1_u64..7), 1..8),
+            above in 0_u64..3,
+            seed in 0_u64..3,
+        ) {
+            let block = |(id, &(lower, long, size)): (usize, &(u64, u64, u64))| {
+                Block::from(&Buffer { id: id as u64, lower, upper: lower + long, size, align: 1 })
+            };
+            let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let capacity = problem.bound + above;
+            let is_there = is_stacked(&problem, capacity, &mut vec![None; problem.len()]);
+            match searched(&blocks, capacity * problem.unit, seed) {
+                Outcome::Fits(_) => prop_assert!(is_there),
+                Outcome::Impossible => prop_assert!(!is_there),
+                Outcome::Unknown => prop_assert!(false, "out of steps"),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        // Small whole numbers agree in many ways, so that most orders end in dead ends.
+        #[test]
+        fn a_rectangle_that_was_cut_into_pieces_is_never_impossible(
+            cuts in prop::collection::vec((0_usize..90, prop::bool::ANY, 0_u64..48), 20..90),
+            idle in prop::collection::vec(0_usize..90, 0..5),
+            seed in 0_u64..3,
+        ) {
+            const TIME: u64 = 48;
+            const HEIGHT: u64 = 32;
+            // Begin, end, bottom and top.
+            let mut pieces = vec![[0, TIME, 0, HEIGHT]];
+            for (which, is_in_time, at) in cuts {
+                let which = which % pieces.len();
+                let mut other = pieces[which];
+                let (from, to) = if is_in_time { (0, 1) } else { (2, 3) };
+                let length = other[to] - other[from];
+                if length > 1 {
+                    let at = other[from] + 1 + at % (length - 1);
+                    pieces[which][to] = at;
+                    other[from] = at;
+                    pieces.push(other);
+                }
+            }
+            for which in idle {
+                let which = which % pieces.len();
+                let [from, to, bottom, top] = pieces[which];
+                pieces[which] = if top - bottom > 1 { [from, to, bottom, top - 1] } else { [from, to, bottom, top] };
+            }
+            let block = |(id, &[lower, upper, bottom, top]): (usize, &[u64; 4])| {
+                Block::from(&Buffer { id: id as u64, lower, upper, size: top - bottom, align: 1 })
+            };
+            let blocks: Vec<Block> = pieces.iter().enumerate().map(block).collect();
+            prop_assert_ne!(searched_within(&blocks, HEIGHT, 4_000_000, seed), Outcome::Impossible);
+        }
+    }
+
+    #[test]
+    fn less_than_what_lives_at_once_is_impossible() {
+        let block = |id, lower, upper, size| Block::from(&Buffer { id, lower, upper, size, align: 1 });
+        let blocks = [block(0, 0, 2, 5), block(1, 1, 3, 4)];
+        assert_eq!(searched(&blocks, 8, 0), Outcome::Impossible);
+        assert!(matches!(searched(&blocks, 9, 0), Outcome::Fits(_)));
+    }
+}
