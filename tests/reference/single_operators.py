@@ -23,7 +23,7 @@ from onnx import numpy_helper as nh
 RNG = np.random.default_rng(0)
 DTYPES = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
-    "tensor(uint8)": np.uint8,
+    "tensor(uint8)": np.uint8, "tensor(float16)": np.float16, "tensor(bool)": bool,
 }
 
 
@@ -180,7 +180,9 @@ def cases():
 
 def inputs(session):
     sizes = lambda i: [d if isinstance(d, int) else 1 for d in i.shape]
-    draw = lambda i: RNG.standard_normal(sizes(i)) if "float" in i.type else RNG.integers(0, 100, sizes(i))
+    real = lambda i: "float" in i.type or "double" in i.type
+    whole = lambda i: RNG.integers(0, 2 if "bool" in i.type else 100, sizes(i))
+    draw = lambda i: RNG.standard_normal(sizes(i)) if real(i) else whole(i)
     return {i.name: draw(i).astype(DTYPES[i.type]) for i in session.get_inputs()}
 
 
@@ -204,7 +206,7 @@ def ours(args, path):
     return json.loads(out)["latency_ms"]["min"] * 1e3
 
 
-def main():
+def main(cases):
     p = argparse.ArgumentParser()
     p.add_argument("ge"), p.add_argument("plugins"), p.add_argument("names", nargs="*")
     p.add_argument("--seconds", type=float, default=0.15)
@@ -229,4 +231,5 @@ def main():
         print(f"\ngeometric mean {np.exp(np.mean([np.log(r[0]) for r in rows])):.2f} of {len(rows)}")
 
 
-main()
+if __name__ == "__main__":
+    main(cases)

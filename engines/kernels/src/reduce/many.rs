@@ -96,32 +96,9 @@ impl Reduction {
             }
         }
         if self.op == Reduce::LogSumExp {
-            return self.run_gathered(units, x, out);
-        }
-        by_join!(self.op, J => self.run_columns::<J>(units, x, out))
-    }
-
-    /// Logarithms of sums of powers of what does not stand in rows: gathered to rows, some at a time.
-    fn run_gathered(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
-        let count = self.count;
-        if count > LONG {
             return false;
         }
-        let group = (log_sum_exp::GROUP / count).max(1);
-        crate::scratch::with_scratch(group * count, |lines| {
-            for first in (units.start..units.end).step_by(group) {
-                let some = first..(first + group).min(units.end);
-                let lines = &mut lines[..some.len() * count];
-                let mut to = lines.chunks_exact_mut(count);
-                self.each_line(some.clone(), |base| {
-                    if let Some(line) = to.next() {
-                        self.gather(base, x, line);
-                    }
-                });
-                self.op.run_rows(count, lines, out.part(first, some.len()));
-            }
-        });
-        true
+        by_join!(self.op, J => self.run_columns::<J>(units, x, out))
     }
 
     fn run_columns<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {

@@ -1,7 +1,7 @@
 //! Reductions over any axes. A unit of work is one element of the output.
 use crate::simd::fold::{max_of, min_of, sum_by};
 use crate::simd::isa::PanelElem;
-use crate::simd::lines::widen;
+use crate::simd::lines::{round_to, widen};
 use crate::simd::math;
 use crate::simd::singles::Singles;
 use crate::view::{Layout, Nest, Out, ViewError};
@@ -15,6 +15,9 @@ mod many;
 pub mod top;
 
 pub(crate) use many::{Join, Largest, Sum, sum_lanes};
+
+/// Numbers of rows that are widened or gathered at a time, unless a row has more.
+const GROUP: usize = 4096;
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,13 +104,25 @@ impl Reduction {
         }
         // Rows that lie apart are gathered first, so that the order of additions is that of the
         // reduced elements.
-        crate::scratch::with_scratch(self.count, |line| {
-            let mut at = units.start;
-            self.each_line(units, |base| {
-                self.gather(base, x, line);
-                out.part(at, 1)[0] = T::narrow(fold(self.op, line));
-                at += 1;
-            });
+        let count = self.count;
+        let group = (GROUP / count.max(1)).clamp(1, units.len().max(1));
+        crate::scratch::with_scratch(group * (count + 1), |s| {
+            let (lines, results) = s.split_at_mut(group * count);
+            for first in (units.start..units.end).step_by(group) {
+                let some = first..(first + group).min(units.end);
+                let (lines, results) = (&mut lines[..some.len() * count], &mut results[..some.len()]);
+                if self.rows {
+                    widen(&x[first * count..some.end * count], lines);
+                } else {
+                    let mut at = 0;
+                    self.each_line(some.clone(), |base| {
+                        self.gather(base, x, &mut lines[at..at + count]);
+                        at += count;
+                    });
+                }
+                self.op.rows(count, lines, results);
+                round_to(results, out.part(first, some.len()));
+            }
         });
     }
 

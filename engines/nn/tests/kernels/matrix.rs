@@ -1,6 +1,6 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
-use ge_kernels::conv::{ConvSpec, FilterForms, FilterPlan, change_filters, pack_row_filter};
+use ge_kernels::conv::{ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phases, pack_row_filter};
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
@@ -129,6 +129,37 @@ fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     let (x, w) = (noise(F, &[1, 2, 8, 8], 1), noise(F, &[40], 2));
     let short = case("Conv2D", &[&x, &w], &[(F, &[1, 2, 6, 6])]).laid_from(1, Format::NCHW, &[2, 2, 3, 3]);
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
+}
+
+/// Filters of transposed convolutions as `ConvFiltersPass` lays them out, by phases: the bits of the
+/// filters as they were.
+#[test]
+fn filters_by_phases_give_the_bits_of_the_filters() {
+    for (c, o, size, kernel, stride, groups) in
+        [(8, 6, 7, 4, 2, 1), (12, 4, 5, 3, 1, 1), (8, 12, 4, 3, 3, 2), (4, 5, 6, 2, 4, 1)]
+    {
+        let full = (size - 1) * stride + kernel - 2;
+        let (x, w) = (noise(F, &[2, c, size, size], 1), noise(F, &[c, o / groups, kernel, kernel], 2));
+        let b = noise(F, &[o], 3);
+        let given = case("Conv2DTransposeD", &[&x, &w, &b], &[(F, &[2, o, full, full])])
+            .with("pads", vec![1i64; 4])
+            .with("strides", vec![1, 1, stride as i64, stride as i64])
+            .with("groups", groups as i64);
+        let spec = ConvSpec {
+            groups: groups as usize,
+            stride: [1, stride as usize, stride as usize],
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            transposed: Some([0; 3]),
+            ..ConvSpec::square(2, [c as usize, o as usize], size as usize, kernel as usize)
+        };
+        let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
+        let laid: Vec<f64> = filter_by_phases(&spec, &plain).unwrap().into_iter().map(f64::from).collect();
+        let mut ahead = given.clone().laid_from(1, Format::NCHW, &w.dims);
+        ahead.inputs[1] = Some(t(F, &[laid.len() as u64], laid));
+        let want = given.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        assert_eq!(ahead.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+    }
 }
 
 /// Filters as `ConvFiltersPass` packs them for few places, and as `OpenWeightsPass` puts these behind

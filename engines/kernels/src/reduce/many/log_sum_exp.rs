@@ -5,7 +5,7 @@ use crate::scratch::with_scratch;
 use crate::simd::math;
 
 /// Numbers of rows that are done at a time, unless a row has more.
-pub(super) const GROUP: usize = 4096;
+const GROUP: usize = 4096;
 
 /// Rows of `count` numbers, as many as there are results.
 pub(super) fn rows(count: usize, x: &[f32], to: &mut [f32]) {
