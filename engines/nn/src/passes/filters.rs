@@ -9,8 +9,8 @@
 //! `[O,C,3,3]`
 //! After, of a transposed convolution: the same with a constant of one axis, the filter by
 //! the places in a step that its taps reach
-//! When: the AI core has the node and alone reads the constant, and `FilterPlan::cheapest` says so; of a transposed
-//! convolution, always.
+//! When: the AI core has the node and alone reads the constant, and `FilterPlan::cheapest` says so; a
+//! transposed convolution always
 //! Refuses: filters to be changed with numbers of 2^40 and more, or that are none; nodes that are
 //! run slice by slice.
 use super::panels::replaced;
