@@ -46,9 +46,9 @@ pub(crate) struct Phases {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Phase {
     axes: [Axis; 3],
-    /// The convolution of a whole block of output channels, and of the last one; none where no tap
-    /// reaches the phase, or none of its places is in the result.
-    convs: Option<[Conv; 2]>,
+    /// The convolution of a whole block of output channels, and of the last one where that is
+    /// smaller; none where no tap reaches the phase, or none of its places is in the result.
+    convs: Vec<Conv>,
     /// Places of the phase that the convolution gives.
     places: [usize; 3],
 }
@@ -139,7 +139,7 @@ impl Phases {
         for p in all(s.stride) {
             let axes: [Axis; 3] = std::array::from_fn(|a| axis(s, a, p[a], out[a]));
             if axes.iter().any(|a| a.taps == 0 || a.count == 0) {
-                list.push(Phase { axes, convs: None, places: [0; 3] });
+                list.push(Phase { axes, convs: Vec::new(), places: [0; 3] });
                 continue;
             }
             let conv = |channels_out: usize| {
@@ -158,10 +158,13 @@ impl Phases {
                 };
                 Ok(Conv::new(&spec)?.in_singles())
             };
-            let convs = [conv(block.min(own))?, conv(rest)?];
+            let mut convs = vec![conv(block.min(own))?];
+            if rest < block.min(own) {
+                convs.push(conv(rest)?);
+            }
             let places = convs[0].output();
             floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(block));
-            list.push(Phase { axes, convs: Some(convs), places });
+            list.push(Phase { axes, convs, places });
         }
         match floats <= MOST {
             true => Ok(Phases { out, stride: s.stride, list, ahead }),
@@ -195,7 +198,7 @@ impl Phases {
             let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
             let from = at + unit.channels.start * each;
             at += own * each;
-            let Some(convs) = &phase.convs else { continue };
+            let Some(conv) = phase.convs.iter().find(|c| c.channels_out() == channels) else { continue };
             let w = if self.ahead {
                 &unit.w[from..from + channels * each]
             } else {
@@ -203,7 +206,6 @@ impl Phases {
                 lay(s, unit.w, (unit.group, unit.channels.clone()), p, &mut filter);
                 &filter[..]
             };
-            let conv = if convs[0].channels_out() == channels { &convs[0] } else { &convs[1] };
             conv.run(0..conv.units(), x, w, &Epilogue::default(), &mut Out::new(to))?;
         }
         self.weave(unit, &sums, out);
@@ -228,7 +230,7 @@ impl Phases {
                 let line = |x: usize| -> &[f32] {
                     let p = list + (x + unit.spec.pad_before[2]) % sx;
                     let Phase { axes: [z, y, own], places, convs } = &self.list[p];
-                    if convs.is_none() {
+                    if convs.is_empty() {
                         return &[];
                     }
                     let (z, y) = (z.skip + (row / height - z.first) / sz, y.skip + (row % height - y.first) / sy);

@@ -1,6 +1,7 @@
 //! Truth values: what two of them give, and the choice between two tensors by a third. Neither
 //! branches on what it reads.
 use super::binary::runs;
+use crate::layout::take_run;
 use crate::view::{Bool, Elem, Nest, Out};
 use std::ops::Range;
 
@@ -65,17 +66,6 @@ crate::multiversion! {
     }
 }
 
-crate::multiversion! {
-    /// Each of so many elements that move by `step`.
-    fn spread<T: Elem>(from: &[T], step: usize, out: &mut [T]) {
-        match step {
-            0 => out.fill(from[0]),
-            1 => out.copy_from_slice(&from[..out.len()]),
-            _ => out.iter_mut().zip(from.iter().step_by(step)).for_each(|(o, v)| *o = *v),
-        }
-    }
-}
-
 /// `out = c ? a : b` for the elements of `range`, with strides of zero and above; elements are moved,
 /// not computed with.
 pub fn select<T: Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T], b: &[T], out: &mut Out<'_, T>) {
@@ -86,8 +76,8 @@ pub fn select<T: Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T],
         let out = out.part(at, len);
         match (sc, c[0].get()) {
             (1, _) => run_choose(c, a, sa, b, sb, out),
-            (0, true) => spread(a, sa, out),
-            (0, false) => spread(b, sb, out),
+            (0, true) => take_run(a, sa, out),
+            (0, false) => take_run(b, sb, out),
             _ => {
                 for (i, o) in out.iter_mut().enumerate() {
                     *o = if c[i * sc].get() { a[i * sa] } else { b[i * sb] };

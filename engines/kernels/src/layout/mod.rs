@@ -12,7 +12,7 @@ mod runs;
 /// Matrices turned in squares.
 mod squares;
 
-pub use runs::{copy_run, place};
+pub use runs::{copy_run, place, take_run};
 pub use squares::transpose;
 
 use crate::view::{Elem, Nest, Out};
@@ -25,19 +25,11 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
     nest.each_run_in(range, |[p], len, [step]| {
         let (to, behind) = std::mem::take(&mut rest).split_at_mut(len);
         rest = behind;
-        match step {
-            1 => copy_run(&x[p as usize..p as usize + len], to),
-            0 => to.fill(x[p as usize]),
-            s if s > 0 => {
-                for (t, v) in to.iter_mut().zip(x[p as usize..].iter().step_by(s as usize)) {
-                    *t = *v;
-                }
-            }
-            s => {
-                for (i, t) in to.iter_mut().enumerate() {
-                    *t = x[(p + i as isize * s) as usize];
-                }
-            }
+        if step >= 0 {
+            return take_run(&x[p as usize..], step as usize, to);
+        }
+        for (i, t) in to.iter_mut().enumerate() {
+            *t = x[(p + i as isize * step) as usize];
         }
     });
 }

@@ -15,6 +15,20 @@ pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
     }
 }
 
+/// Elements that stand `step` apart, as many as `to` has: one for all where that is zero.
+#[inline(always)]
+pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
+    match step {
+        0 => to.fill(from[0]),
+        1 => copy_run(&from[..to.len()], to),
+        _ => {
+            for (to, v) in to.iter_mut().zip(from.iter().step_by(step)) {
+                *to = *v;
+            }
+        }
+    }
+}
+
 /// The first `N` bytes and the last of a run that has no more than both.
 #[inline(always)]
 fn ends<const N: usize>(from: &[u8], to: &mut [u8]) {

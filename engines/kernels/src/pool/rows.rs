@@ -1,7 +1,7 @@
 //! Windows by rows: what a window has of each column first, over the rows that it reaches (of all
 //! its slices, where it has a depth), into a line with its border; then that of its columns, sixteen
-//! windows at a time. Every loop is over whole vectors. The lines of several rows are made before their windows
-//! are: a vector that is read at once across two that were just written waits for both.
+//! windows at a time. Every loop is over whole vectors. The lines of several rows are made before
+//! their windows are: a vector that is read at once across two that were just written waits for both.
 use super::{Pool, Pooling};
 use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
@@ -131,34 +131,37 @@ impl<J: Join, T: PanelElem> Work for Down<'_, J, T> {
             let (first, n) = p.run_of_taps(row % height);
             let (first, step) = (first * columns, p.dilation[1] * columns);
             let start = |r: usize| first + r * step;
-            match n {
-                _ if !flat => {}
+            match if flat { n } else { 0 } {
                 1 => columns_of::<I, J, T, 1>(isa, image, [first], to),
                 2 => columns_of::<I, J, T, 2>(isa, image, [first, start(1)], to),
                 3 => columns_of::<I, J, T, 3>(isa, image, [first, start(1), start(2)], to),
                 4 => columns_of::<I, J, T, 4>(isa, image, [first, start(1), start(2), start(3)], to),
                 5 => columns_of::<I, J, T, 5>(isa, image, [first, start(1), start(2), start(3), start(4)], to),
-                _ => {}
-            }
-            if flat && (1..=5).contains(&n) {
-                continue;
-            }
-            starts.clear();
-            for z in p.taps(0, row / height) {
-                starts.extend((0..n).map(|r| z * rows * columns + first + r * step));
-            }
-            let Some((one, more)) = starts.split_first() else {
-                to.fill(J::NONE);
-                continue;
-            };
-            for at in (0..columns / LANES).map(|i| i * LANES).chain(last(columns)) {
-                let mut v = vector(isa, &image[one + at..one + columns]);
-                for start in more {
-                    v = J::join(isa, vector(isa, &image[start + at..start + columns]), v);
+                _ => {
+                    starts.clear();
+                    for z in p.taps(0, row / height) {
+                        starts.extend((0..n).map(|r| z * rows * columns + start(r)));
+                    }
+                    columns_of_listed::<I, J, T>(isa, image, starts, to);
                 }
-                put(isa, v, &mut to[at..]);
             }
         }
+    }
+}
+
+/// What the columns of an image have in the rows that begin there, none of which may be.
+#[inline(always)]
+fn columns_of_listed<I: Isa, J: Join, T: PanelElem>(isa: I, image: &[T], starts: &[usize], to: &mut [f32]) {
+    let Some((first, more)) = starts.split_first() else {
+        return to.fill(J::NONE);
+    };
+    let columns = to.len();
+    for at in (0..columns / LANES).map(|i| i * LANES).chain(last(columns)) {
+        let mut v = vector(isa, &image[first + at..first + columns]);
+        for start in more {
+            v = J::join(isa, vector(isa, &image[start + at..start + columns]), v);
+        }
+        put(isa, v, &mut to[at..]);
     }
 }
 

@@ -97,23 +97,30 @@ fn batches_broadcast_and_vectors_vanish() {
     case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
 }
 
+/// A convolution of three by three with a border, bias, residual and activation: images, channels in
+/// and out, size; its filter and its sizes.
+fn bordered([n, c, o, size]: [u64; 4], groups: u64) -> (Case, T, ConvSpec) {
+    let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
+    let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
+    let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
+        .with("pads", vec![1i64; 4])
+        .with("groups", groups as i64)
+        .with("activation", "relu");
+    let spec = ConvSpec {
+        groups: groups as usize,
+        pad_before: [0, 1, 1],
+        pad_after: [0, 1, 1],
+        ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
+    };
+    (given, w, spec)
+}
+
 /// Filters as `ConvFiltersPass` changes them: the numbers of the filters as they were, the same bits by
 /// each instruction set.
 #[test]
 fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     for ([n, c, o, size], groups) in [([1, 32, 48, 12], 1), ([2, 16, 20, 21], 1), ([1, 32, 34, 16], 2)] {
-        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
-        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
-        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
-            .with("pads", vec![1i64; 4])
-            .with("groups", groups as i64)
-            .with("activation", "relu");
-        let spec = ConvSpec {
-            groups: groups as usize,
-            pad_before: [0, 1, 1],
-            pad_after: [0, 1, 1],
-            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
-        };
+        let (given, w, spec) = bordered([n, c, o, size], groups);
         let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
         let all = plain.iter().copied().chain(change_filters(&spec, &plain).unwrap()).map(f64::from);
         let all: Vec<f64> = all.collect();
@@ -168,18 +175,7 @@ fn filters_by_phases_give_the_bits_of_the_filters() {
 fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
     let sizes = [([1, 32, 48, 3], 1), ([5, 7, 20, 4], 1), ([2, 32, 32, 6], 2), ([1, 16, 20, 21], 1)];
     for ([n, c, o, size], groups) in sizes {
-        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
-        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
-        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
-            .with("pads", vec![1i64; 4])
-            .with("groups", groups as i64)
-            .with("activation", "relu");
-        let spec = ConvSpec {
-            groups: groups as usize,
-            pad_before: [0, 1, 1],
-            pad_after: [0, 1, 1],
-            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
-        };
+        let (given, w, spec) = bordered([n, c, o, size], groups);
         let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
         let packed: Vec<f64> = pack_row_filter(&spec, &plain).unwrap().into_iter().map(f64::from).collect();
         let both: Vec<f64> = w.data.iter().chain(&packed).copied().collect();
@@ -217,18 +213,7 @@ fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
     for ([n, c, o, size], groups) in
         [([1, 32, 48, 4], 1), ([1, 64, 64, 32], 1), ([2, 32, 64, 24], 2), ([3, 8, 12, 40], 1)]
     {
-        let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
-        let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
-        let given = case("FusedConv", &[&x, &w, &b, &r], &[(F, &[n, o, size, size])])
-            .with("pads", vec![1i64; 4])
-            .with("groups", groups as i64)
-            .with("activation", "relu");
-        let spec = ConvSpec {
-            groups: groups as usize,
-            pad_before: [0, 1, 1],
-            pad_after: [0, 1, 1],
-            ..ConvSpec::square(n as usize, [c as usize, o as usize], size as usize, 3)
-        };
+        let (given, w, spec) = bordered([n, c, o, size], groups);
         let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
         let with = |dims: &[u64], filter: Vec<f32>| {
             let mut laid = given.clone().laid_from(1, Format::NCHW, &w.dims);

@@ -1,15 +1,10 @@
 //! An axis with others behind it: sixteen columns side by side are the lanes of a vector.
+use super::lines::{WIDE, end, ends};
 use super::{Softmax, rows};
 use crate::scratch::with_scratch;
-use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
-use crate::simd::math;
 use crate::view::Out;
 use std::ops::Range;
-
-const WIDE: usize = 16;
-/// Vectors that the sum of a column runs in.
-const SUMS: usize = 4;
 
 /// Numbers of a column from which it is done alone: sixteen would take too much memory.
 const LONG: usize = 1 << 16;
@@ -81,26 +76,9 @@ impl<T: PanelElem> Work for Columns<'_, T> {
             most = isa.at_least(most, v);
             isa.store(v, to);
         }
-        let less = isa.mul(most, isa.splat(-1.0));
-        let mut sums = [isa.splat(0.0); SUMS];
-        for (i, v) in line.iter_mut().enumerate() {
-            let e = exp_below(isa, isa.add(isa.load(v), less));
-            sums[i % SUMS] = isa.add(sums[i % SUMS], e);
-            if !log {
-                isa.store(e, v);
-            }
-        }
-        let [a, b, c, d] = sums;
-        let mut sum = [0.0; WIDE];
-        isa.store(isa.add(isa.add(a, c), isa.add(b, d)), &mut sum);
-        // A loop: what a closure computes is not compiled for the instruction set.
-        for sum in &mut sum {
-            *sum = if log { -math::ln(*sum) } else { 1.0 / *sum };
-        }
-        let by = isa.load(&sum);
-        for v in line.iter_mut() {
-            let now = isa.load(v);
-            isa.store(if log { isa.add(isa.add(now, less), by) } else { isa.mul(now, by) }, v);
+        let ends = ends(isa, line, most, log);
+        for v in line {
+            isa.store(end(isa, v, &ends), v);
         }
     }
 }

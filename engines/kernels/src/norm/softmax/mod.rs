@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// Lanes are columns.
 mod columns;
+/// What rows or columns that are lanes become.
+mod lines;
 /// Of scaled numbers and a mask.
 mod masked;
 /// Lanes are numbers of a row.

@@ -1,14 +1,10 @@
 //! Short rows, sixteen at a time: they are turned, so that lanes are rows and registers are full
 //! however short a row is, and turned back.
+use super::lines::{WIDE, end, ends};
 use crate::scratch::with_scratch;
-use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
-use crate::simd::math;
 use crate::simd::turn::{load, turn};
 
-const WIDE: usize = 16;
-/// Vectors that a sum runs in.
-const SUMS: usize = 4;
 /// Numbers of a row at most: turning costs less than what rows that fill no vectors leave idle.
 const SHORT: usize = 96;
 
@@ -57,36 +53,17 @@ impl Work for Turned<'_> {
             }
         }
         let own = &mut lines[..len];
-        // Maxima may pass over what is not a number: its sum finds that.
         let mut most = isa.splat(f32::NEG_INFINITY);
         for line in own.iter() {
             most = isa.at_least(most, isa.load(line));
         }
-        let less = isa.mul(most, isa.splat(-1.0));
-        let mut sums = [isa.splat(0.0); SUMS];
-        for (i, line) in own.iter_mut().enumerate() {
-            let e = exp_below(isa, isa.add(isa.load(line), less));
-            sums[i % SUMS] = isa.add(sums[i % SUMS], e);
-            if !log {
-                isa.store(e, line);
-            }
-        }
-        let [a, b, c, d] = sums;
-        let mut sum = [0.0; WIDE];
-        isa.store(isa.add(isa.add(a, c), isa.add(b, d)), &mut sum);
-        // A loop: what a closure computes is not compiled for the instruction set.
-        for sum in &mut sum {
-            *sum = if log { -math::ln(*sum) } else { 1.0 / *sum };
-        }
-        let ends = isa.load(&sum);
+        let ends = ends(isa, own, most, log);
 
         // The last square first: what its vectors write behind their rows is written again.
         for (k, square) in lines.as_chunks::<WIDE>().0.iter().enumerate().rev() {
             let mut v = [isa.splat(0.0); WIDE];
             for (v, line) in v.iter_mut().zip(square) {
-                let line = isa.load(line);
-                // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
-                *v = if log { isa.add(isa.add(line, less), ends) } else { isa.mul(line, ends) };
+                *v = end(isa, line, &ends);
             }
             turn(isa, &mut v);
             for (r, v) in v.into_iter().enumerate().take(rows) {
