@@ -1,5 +1,5 @@
 //! Sums of products of bytes to bytes, one scale for a run of them: what follows a convolution.
-use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
+use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen, woven};
 
 /// How sums become bytes: `y = saturate(round_half_even(sum * scale) + zero)`, the product in
 /// double precision.
@@ -16,12 +16,16 @@ pub struct Requantise<'a> {
 /// Turns the sums of one channel, to each of which `add` is added first, into bytes; unsigned ones
 /// and signed ones alike.
 pub fn requantise_row(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usize, y: &mut [u8]) {
-    let scale = to.scale.get(if to.scale.len() == 1 { 0 } else { channel }).copied().unwrap_or(1.0);
-    let from = Sums { sums, add, scale, zero: to.zero, range: to.range };
-    // A scale that is far from the ends of single precision stays so, times 2^14.
-    let ends = Ends::new(to.zero, to.range).filter(|_| scale.abs() < 1e30);
+    let (from, ends) = Sums::of(sums, add, to, channel);
     let n = y.len().min(sums.len());
     bytes(from, ends, &mut y[..n]);
+}
+
+/// The same of sums by groups of 64, the columns of a tile side by side in `y`: `rows` of as many
+/// bytes ([`woven`]).
+pub(crate) fn requantise_tiles(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usize, rows: usize, y: &mut [u8]) {
+    let (from, ends) = Sums::of(sums, add, to, channel);
+    woven(from, ends, [rows, sums.len() / rows], y);
 }
 
 /// Sums that are all multiplied by one number.
@@ -32,6 +36,16 @@ struct Sums<'a> {
     scale: f32,
     zero: i32,
     range: [i32; 2],
+}
+
+impl<'a> Sums<'a> {
+    /// Those of a channel, and the ends of their bytes where these can be told from single precision.
+    fn of(sums: &'a [i32], add: i32, to: &Requantise<'_>, channel: usize) -> (Sums<'a>, Option<Ends>) {
+        let scale = to.scale.get(if to.scale.len() == 1 { 0 } else { channel }).copied().unwrap_or(1.0);
+        // A scale that is far from the ends of single precision stays so, times 2^14.
+        let ends = Ends::new(to.zero, to.range).filter(|_| scale.abs() < 1e30);
+        (Sums { sums, add, scale, zero: to.zero, range: to.range }, ends)
+    }
 }
 
 impl Source for Sums<'_> {

@@ -1,20 +1,20 @@
 //! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked
 //! so.
 use crate::families::{cube, matmul, qconv};
-use crate::kernel::{Kernel, Tiling, on_device};
+use crate::kernel::{Kernel, Tiling, blocks_on, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
 use crate::store;
 use ge_kernels::simd::Level;
 use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
-use ge_plugin_api::device::SocSpec;
+use ge_plugin_api::device::{ModelSink, SocSpec};
 use ge_plugin_api::engine::{
     Engine, EngineInfo, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant, Workspace,
     flags,
 };
 use ge_plugin_api::kernel::LoadedKernel;
-use ge_plugin_api::task::{ContextType, KernelTask, KernelType, Task, TaskType};
+use ge_plugin_api::task::{ContextType, KernelTask, KernelType, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use ge_plugin_api::types::{DType, Format};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
@@ -94,6 +94,36 @@ fn level(request: &LoadRequest) -> Result<Option<Level>> {
     match Level::named(name).filter(|l| Level::available().contains(l)) {
         Some(level) => Ok(Some(level)),
         None => Err(Error::unsupported(format!("this machine has no instruction set `{name}`"))),
+    }
+}
+
+/// The threads that the device was opened with: as many as the machine has where it was not told.
+fn threads(request: &LoadRequest) -> u32 {
+    let told = request.attrs.str("_device_threads").and_then(|n| n.parse().ok());
+    told.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+}
+
+/// The kernel of a node as its launch asks for it.
+fn kernel_of(request: &LoadRequest, sig: &Sig) -> Result<Box<dyn Kernel>> {
+    let kernel = store::build(sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
+    // What another version offered is no way of this one: the kernel then divides as it would.
+    let other = request.attrs.str("_schedule").and_then(|s| kernel.scheduled(s));
+    Ok(other.unwrap_or(kernel))
+}
+
+impl Nn {
+    /// The kernel of a launch, and the blocks that it is run with.
+    fn launched(&self, request: &LoadRequest) -> Result<(LoadedKernel, u32)> {
+        let (sig, places) = Sig::of_request(request)?;
+        let kernel = kernel_of(request, &sig)?;
+        let needed = places.outputs.len();
+        if needed != sig.outputs.len() {
+            return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));
+        }
+        let planned = request.launch()?.block_dim;
+        let blocks =
+            if planned == TILING_SINK_BLOCK_DIM { planned } else { blocks_on(&*kernel, planned, threads(request)) };
+        Ok((on_device(kernel, places, level(request)?, &request.node, &request.op), blocks))
     }
 }
 
@@ -228,20 +258,22 @@ impl Engine for Nn {
     }
 
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
-        let (sig, places) = Sig::of_request(request)?;
-        let kernel = store::build(&sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
+        if request.task.kind() != TaskType::PREPROCESS_KERNEL {
+            return Ok(self.launched(request)?.0);
+        }
+        let (sig, _) = Sig::of_request(request)?;
+        let reads = store::reads(&request.op);
+        let reads = reads.ok_or_else(|| Error::damaged(format!("{} has no tiling on the device", request.op)))?;
+        tiling::load(request, &sig, kernel_of(request, &sig)?, reads)
+    }
+
+    fn load_task(&self, request: &LoadRequest, device: &mut ModelSink<'_>) -> Result<()> {
         if request.task.kind() == TaskType::PREPROCESS_KERNEL {
-            let reads = store::reads(&request.op);
-            let reads = reads.ok_or_else(|| Error::damaged(format!("{} has no tiling on the device", request.op)))?;
-            return tiling::load(request, &sig, kernel, reads);
+            return device.bind_kernel(request, self.load_kernel(request)?);
         }
-        // What another version offered is no way of this one: the kernel then divides as it would.
-        let other = request.attrs.str("_schedule").and_then(|s| kernel.scheduled(s));
-        let kernel = other.unwrap_or(kernel);
-        let needed = places.outputs.len();
-        if needed != sig.outputs.len() {
-            return Err(Error::damaged(format!("task of `{}` has {needed} outputs", request.node)));
-        }
-        Ok(on_device(kernel, places, level(request)?, &request.node, &request.op))
+        let (kernel, blocks) = self.launched(request)?;
+        let launch = request.launch()?;
+        let id = device.register(kernel)?;
+        device.bind(id, blocks, launch.tiling_key, launch.tiling.clone())
     }
 }

@@ -39,6 +39,10 @@ pub trait Kernel: Send + Sync + 'static {
     fn scanned(&self) -> u64 {
         0
     }
+    /// Units one behind the other that prepare the same and share it, where one block does them.
+    fn shared(&self) -> usize {
+        1
+    }
     /// Other ways to divide its work into units, by name; the numbers keep their bits.
     fn schedules(&self) -> Vec<String> {
         Vec::new()
@@ -195,6 +199,8 @@ pub struct Tiling {
 const VERSION: u64 = 1;
 /// Operations that a block should have to be worth starting.
 const GRAIN: u64 = 32 * 1024;
+/// Blocks of a launch that a thread does, where each does as many.
+const BLOCKS_A_THREAD: u32 = 4;
 
 impl Tiling {
     /// The tiling of a kernel on a device of so many cores.
@@ -231,6 +237,22 @@ impl Tiling {
             _ => Err(Error::damaged("tiling data of another kernel")),
         }
     }
+}
+
+/// Blocks of a launch that is planned for `planned` of them, where `threads` threads do them: one, or
+/// so many for each that all end at about the same time. What blocks prepare alike is prepared less
+/// often then. The bits do not depend on how many there are.
+pub fn blocks_on(kernel: &dyn Kernel, planned: u32, threads: u32) -> u32 {
+    if threads <= 1 {
+        return planned.min(1);
+    }
+    let units = kernel.units() as u64;
+    let alone = units.div_ceil(kernel.shared().max(1) as u64).max(u64::from(threads));
+    let most = alone.min(u64::from(threads.saturating_mul(BLOCKS_A_THREAD)));
+    if u64::from(planned) <= most {
+        return planned;
+    }
+    u32::try_from(alike(units, most)).unwrap_or(planned).min(planned)
 }
 
 /// An even number of blocks, not far below `most`, that have as many units each; `most` where there
@@ -332,5 +354,32 @@ mod tests {
     fn blocks_have_as_many_units_each_where_that_costs_few() {
         let all = [(16, 6), (16, 8), (12, 6), (18, 8), (7, 6), (3, 3), (1, 1), (24, 6), (25, 6), (2, 2)];
         assert_eq!(all.map(|(units, most)| alike(units, most)), [4, 8, 6, 6, 6, 3, 1, 6, 6, 2]);
+    }
+
+    #[test]
+    fn threads_get_a_few_blocks_each_and_what_is_shared_is_cut_for_them_alone() {
+        struct Units(usize, usize);
+        impl Kernel for Units {
+            fn units(&self) -> usize {
+                self.0
+            }
+            fn shared(&self) -> usize {
+                self.1
+            }
+            fn work(&self) -> u64 {
+                1 << 30
+            }
+            fn run(&self, _: Range<usize>, _: &Io<'_, '_>) -> Result<()> {
+                Ok(())
+            }
+        }
+        let blocks = |units, shared, planned, threads| blocks_on(&Units(units, shared), planned, threads);
+        assert_eq!([blocks(100, 1, 24, 1), blocks(0, 1, 1, 1), blocks(0, 1, 0, 1)], [1, 1, 0]);
+        assert_eq!(
+            [blocks(100, 1, 24, 2), blocks(24, 1, 24, 2), blocks(5, 1, 5, 2), blocks(100, 1, 24, 64)],
+            [8, 8, 5, 24]
+        );
+        // Two strips of two units each are two blocks; one of four is cut, so that both have a part.
+        assert_eq!([blocks(4, 2, 4, 2), blocks(4, 4, 4, 2), blocks(6, 6, 6, 3)], [2, 2, 3]);
     }
 }

@@ -6,6 +6,17 @@ use ge_plugin_api::device::{Counter, SocSpec};
 use std::sync::Arc;
 
 impl Session {
+    /// The options of the device: those that were given, and the threads of `--threads`.
+    pub(super) fn device_options(&self) -> Vec<(String, String)> {
+        let mut options = self.options.device_options.clone();
+        if let Some(n) = ge_plugin::services::jobs()
+            && options.iter().all(|(name, _)| name != "threads")
+        {
+            options.push(("threads".to_owned(), n.to_string()));
+        }
+        options
+    }
+
     /// The device library: the one asked for, else the first that describes the SoC asked for, else
     /// the first.
     pub fn device(&self) -> Result<&DeviceHandle> {
@@ -103,12 +114,8 @@ impl Session {
             .help("run the model on another device (`--device NAME`); the maker of the device: map its memory into the process and say `unified_address: true`")
             .raise(ge_codes::OWN_ADDRESSES));
         }
-        let mut options = self.options.device_options.clone();
-        if let Some(n) = ge_plugin::services::jobs().filter(|_| known().any(|o| o == "threads"))
-            && options.iter().all(|(k, _)| k != "threads")
-        {
-            options.push(("threads".to_owned(), n.to_string()));
-        }
+        let mut options = self.device_options();
+        options.retain(|(name, _)| known().any(|o| o == name.as_str()));
         let on = on.filter(|name| known().any(|o| o == *name));
         options.extend(on.map(|name| (name.to_owned(), "true".to_owned())));
         Ok((on.is_some(), device.open(id, soc, &options)?))

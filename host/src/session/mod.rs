@@ -417,7 +417,7 @@ impl Session {
     ) -> Result<Model> {
         fits_group(&compiled, options.rank_size.max(1))?;
         fresh::check(&compiled, &self.registry)?;
-        let device = self.options.device_options.as_slice().into();
+        let device = self.device_options().as_slice().into();
         let (streams, variables) = (self.streams.clone(), self.variables.clone());
         let cores = if options.cores > 0 { options.cores } else { crate::options::runtime_cores()? };
         let options = LoadOptions { streams, variables, device, cores, ..options.clone() };

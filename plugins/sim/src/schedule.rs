@@ -8,6 +8,7 @@ use crate::counters::RunCounters;
 use crate::event::Flag;
 use crate::launch::bound::Bound;
 use crate::launch::crew::Seat;
+use crate::launch::spin::Spin;
 use crate::launch::team::End;
 use crate::order::Order;
 use crate::plan::{MAX_BLOCKS, Op, Plan, Task};
@@ -478,7 +479,7 @@ impl<'a> Machine<'a> {
             // Once they were called, helpers are also offered what would not be worth calling them.
             if let Some(seat) = self.seat
                 && (large || (self.called && !alone))
-                && let Some(slot) = seat.team().publish(kernel, call, dim, key)
+                && let Some(slot) = seat.publish(kernel, call, dim, key)
             {
                 if large {
                     seat.call();
@@ -508,6 +509,7 @@ impl<'a> Machine<'a> {
     /// Helps until a launch under way is done, and moves its stream on.
     fn land(&mut self) -> Result<()> {
         let Some(team) = self.seat.map(Seat::team) else { return Ok(()) };
+        let mut wait = Spin::default();
         loop {
             if let Some(k) = self.flying.iter().position(|f| team.done(f.slot)) {
                 let f = self.flying.swap_remove(k);
@@ -520,7 +522,7 @@ impl<'a> Machine<'a> {
                 return Ok(());
             }
             if !team.help(End::Front) {
-                std::hint::spin_loop();
+                wait.turn();
             }
         }
     }

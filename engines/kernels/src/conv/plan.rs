@@ -425,6 +425,12 @@ impl Conv {
         }
     }
 
+    /// Units one behind the other that share the copy of a strip of the input.
+    pub fn shared(&self) -> usize {
+        let copies = self.kind != Kind::Depthwise && self.phases.is_none() && self.lanes.is_none();
+        if copies { (self.spec.channels_out / self.spec.groups).div_ceil(self.block) } else { 1 }
+    }
+
     /// Number of units of work.
     pub fn units(&self) -> usize {
         if self.out.contains(&0) || self.spec.channels_out == 0 {

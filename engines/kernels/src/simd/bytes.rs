@@ -49,9 +49,10 @@ pub trait Bytes: Isa {
     fn of_words(self, p: &[i32; 16], more: i32) -> Self::V;
     /// Whether a lane is not a number.
     fn has_nan(self, v: Self::V) -> bool;
-    /// The bytes of 64 numbers, none of them NaN, that are given times 2^14. Gives the places, a
-    /// bit each, that are near the middle between two.
-    fn to_bytes(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
+    /// The bytes of 64 numbers, none of them NaN, that are given times 2^14; `WOVEN`: as sixteen
+    /// groups of four, one of each vector ([`woven`]). Gives the numbers, a bit each in the order
+    /// of the vectors, that are near the middle between two.
+    fn to_bytes<const WOVEN: bool>(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
 }
 
 /// Where numbers come from.
@@ -92,14 +93,14 @@ impl<S: Source> Work for Fill<'_, S> {
                 at = at.min(last);
                 let places = [at, at + 16, at + 32, at + 48];
                 if let Some(to) = y[at..].first_chunk_mut() {
-                    some(isa, from, ends, places, to);
+                    some::<I, S, false>(isa, from, ends, places, to);
                 }
                 at += 64;
             }
         } else {
             let (last, mut to) = (end - 16, [0; 64]);
             let places = [0, last.min(16), last.min(32), last];
-            some(isa, from, ends, places, &mut to);
+            some::<I, S, false>(isa, from, ends, places, &mut to);
             for (at, to) in places.into_iter().zip(to.as_chunks::<16>().0) {
                 y[at..at + 16].copy_from_slice(to);
             }
@@ -107,24 +108,66 @@ impl<S: Source> Work for Fill<'_, S> {
     }
 }
 
+/// The bytes of numbers that stand in groups of 64, each of them a row of four columns of sixteen
+/// tiles, column by column: the bytes of a tile's row come side by side. Group `g` goes to `64 * (g /
+/// rows)` of row `g % rows`; rows of bytes are `wide` apart, and there are so many of them.
+pub(crate) fn woven<S: Source>(from: S, ends: Option<Ends>, [rows, wide]: [usize; 2], y: &mut [u8]) {
+    match ends {
+        Some(ends) => dispatch(Weave { from, ends, rows, wide, y }),
+        _ => {
+            (0..rows * wide).for_each(|i| y[i / 64 % rows * wide + i / 64 / rows * 64 + beside(i % 64)] = from.exact(i))
+        }
+    }
+}
+
+/// Where number `i` of a group of 64 goes.
+#[inline(always)]
+fn beside(i: usize) -> usize {
+    i % 16 * 4 + i / 16
+}
+
+struct Weave<'a, S> {
+    from: S,
+    ends: Ends,
+    rows: usize,
+    wide: usize,
+    y: &'a mut [u8],
+}
+
+impl<S: Source> Work for Weave<'_, S> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Weave { from, ends, rows, wide, y } = self;
+        for r in 0..rows {
+            let row = y[r * wide..][..wide].as_chunks_mut::<64>().0;
+            for (g, to) in row.iter_mut().enumerate() {
+                let at = (g * rows + r) * 64;
+                some::<I, S, true>(isa, from, ends, [at, at + 16, at + 32, at + 48], to);
+            }
+        }
+    }
+}
+
 /// The bytes of the numbers at four places.
 #[inline(always)]
-fn some<I: Bytes, S: Source>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
+fn some<I: Bytes, S: Source, const WOVEN: bool>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
     let [a, b] = [from.sixteen(isa, at[0]), from.sixteen(isa, at[1])];
     let [c, d] = [from.sixteen(isa, at[2]), from.sixteen(isa, at[3])];
-    let near = isa.to_bytes([a, b, c, d], ends, to);
+    let near = isa.to_bytes::<WOVEN>([a, b, c, d], ends, to);
     let nan = S::NAN && (isa.has_nan(a) || isa.has_nan(b) || isa.has_nan(c) || isa.has_nan(d));
     if near != 0 || nan {
-        again(from, at, if nan { u64::MAX } else { near }, to);
+        again::<S, WOVEN>(from, at, if nan { u64::MAX } else { near }, to);
     }
 }
 
 /// Computes bytes at the places among `near` exactly.
 #[cold]
 #[inline(never)]
-fn again<S: Source>(from: S, at: [usize; 4], near: u64, to: &mut [u8; 64]) {
-    for (i, to) in to.iter_mut().enumerate().filter(|(i, _)| near >> i & 1 != 0) {
-        *to = from.exact(at[i / 16] + i % 16);
+fn again<S: Source, const WOVEN: bool>(from: S, at: [usize; 4], near: u64, to: &mut [u8; 64]) {
+    for i in (0..64).filter(|i| near >> i & 1 != 0) {
+        to[if WOVEN { beside(i) } else { i }] = from.exact(at[i / 16] + i % 16);
     }
 }
 
@@ -148,12 +191,12 @@ impl Bytes for Scalar {
         v.iter().any(|v| v.is_nan())
     }
     #[inline(always)]
-    fn to_bytes(self, v: [[f32; 16]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+    fn to_bytes<const WOVEN: bool>(self, v: [[f32; 16]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
         let mut near = 0;
-        for (i, (to, v)) in to.iter_mut().zip(v.as_flattened()).enumerate() {
+        for (i, v) in v.as_flattened().iter().enumerate() {
             let w = (v.min(ends.most()).round_ties_even() as i32).saturating_add(MORE);
             near |= u64::from(w & BEHIND == 0) << i;
-            *to = ((w >> SHIFT) + ends.zero).max(ends.low) as u8;
+            to[if WOVEN { beside(i) } else { i }] = ((w >> SHIFT) + ends.zero).max(ends.low) as u8;
         }
         near
     }
@@ -201,7 +244,7 @@ mod x86 {
             unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(v[0], v[1])) != 0 }
         }
         #[inline(always)]
-        fn to_bytes(self, v: [[__m256; 2]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+        fn to_bytes<const WOVEN: bool>(self, v: [[__m256; 2]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
             let [a, b, c, d] = [words(v[0][0], ends), words(v[0][1], ends), words(v[1][0], ends), words(v[1][1], ends)];
             let [e, f, g, h] = [words(v[2][0], ends), words(v[2][1], ends), words(v[3][0], ends), words(v[3][1], ends)];
             // SAFETY: as in `of_bytes`; 64 bytes can be written.
@@ -210,8 +253,19 @@ mod x86 {
                 let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
                 let first = _mm256_packus_epi16(halves(a, b, ends), halves(c, d, ends));
                 let last = _mm256_packus_epi16(halves(e, f, ends), halves(g, h, ends));
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_permutevar8x32_epi32(first, order));
-                _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), _mm256_permutevar8x32_epi32(last, order));
+                let (low, high) = if WOVEN {
+                    // Halves of a register have four numbers each of a vector's two halves, and those
+                    // of the next vector: first two vectors are woven, then all four.
+                    let pairs = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                        0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15,
+                    ));
+                    let (ab, cd) = (_mm256_shuffle_epi8(first, pairs), _mm256_shuffle_epi8(last, pairs));
+                    (_mm256_unpacklo_epi16(ab, cd), _mm256_unpackhi_epi16(ab, cd))
+                } else {
+                    (_mm256_permutevar8x32_epi32(first, order), _mm256_permutevar8x32_epi32(last, order))
+                };
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), low);
+                _mm256_storeu_si256(to.as_mut_ptr().add(32).cast(), high);
                 let [first, last] = [near(a, b, c, d), near(e, f, g, h)];
                 if _mm256_testz_si256(_mm256_or_si256(first, last), _mm256_set1_epi8(-1)) != 0 {
                     return 0;
@@ -288,15 +342,21 @@ mod x86 {
             unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v) != 0 }
         }
         #[inline(always)]
-        fn to_bytes(self, v: [__m512; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
+        fn to_bytes<const WOVEN: bool>(self, v: [__m512; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
             let [a, b] = [wide_words(v[0], ends), wide_words(v[1], ends)];
             let [c, d] = [wide_words(v[2], ends), wide_words(v[3], ends)];
             // SAFETY: as in `of_bytes`; 64 bytes can be written.
             unsafe {
                 // Packed are the quarters of all four, one behind the other.
-                let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
                 let bytes = _mm512_packus_epi16(wide_halves(a, b, ends), wide_halves(c, d, ends));
-                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_permutexvar_epi32(order, bytes));
+                let bytes = if WOVEN {
+                    let turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                    _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(turned))
+                } else {
+                    let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                    _mm512_permutexvar_epi32(order, bytes)
+                };
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes);
                 let behind = _mm512_set1_epi32(BEHIND);
                 u64::from(_mm512_testn_epi32_mask(a, behind))
                     | u64::from(_mm512_testn_epi32_mask(b, behind)) << 16

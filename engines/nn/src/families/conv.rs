@@ -257,6 +257,10 @@ impl Kernel for Convolution {
         self.conv.units()
     }
 
+    fn shared(&self) -> usize {
+        self.conv.shared()
+    }
+
     fn work(&self) -> u64 {
         self.conv.effort()
     }

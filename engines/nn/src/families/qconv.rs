@@ -283,6 +283,10 @@ impl Kernel for QConv {
         self.plan.units()
     }
 
+    fn shared(&self) -> usize {
+        self.plan.shared()
+    }
+
     fn work(&self) -> u64 {
         self.products() / 64
     }

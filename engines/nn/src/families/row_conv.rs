@@ -65,6 +65,10 @@ impl Kernel for Rows {
         self.plan.units()
     }
 
+    fn shared(&self) -> usize {
+        self.plan.shared()
+    }
+
     fn work(&self) -> u64 {
         self.products() / 16
     }

@@ -3,15 +3,18 @@
 //! them, then asleep until they are called.
 //!
 //! No run waits for a thread that has not come yet: what no helper claims the run's own thread does.
+use super::kernel::{Call, Kernel};
+use super::processor::{self, Given};
+use super::spin::Spin;
 use super::team::{End, Team};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs that can be helped at a time; others do their blocks alone.
 const TEAMS: usize = 8;
-/// How long a helper without work stays awake.
+/// How long a helper without work stays awake, of the time that it has a processor.
 const AWAKE: Duration = Duration::from_micros(200);
 
 /// A device's helpers.
@@ -23,9 +26,10 @@ pub struct Crew {
     threads: OnceLock<Vec<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
 struct Shared {
     seats: [Place; TEAMS],
+    /// Where the helpers run.
+    helpers: Vec<Spot>,
     asleep: AtomicUsize,
     stop: AtomicBool,
     gate: Mutex<()>,
@@ -37,6 +41,24 @@ struct Shared {
 struct Place {
     taken: AtomicBool,
     team: Team,
+    /// Where the run's own thread runs.
+    spot: Spot,
+}
+
+/// The processor of a thread as it was told last: its number and one, 0 where it is not known.
+#[derive(Default)]
+struct Spot(AtomicU32);
+
+impl Spot {
+    /// Tells that this thread is it; its processor.
+    fn tell(&self) -> Option<u32> {
+        let here = processor::here();
+        self.0.store(here.map_or(0, |p| p + 1), Ordering::Relaxed);
+        here
+    }
+    fn get(&self) -> Option<u32> {
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
 }
 
 impl Shared {
@@ -47,20 +69,33 @@ impl Shared {
     fn has_work(&self) -> bool {
         self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.has_work())
     }
-    /// What a helper does until the crew is dismissed.
-    fn member(&self) {
-        let (mut idle, mut since) = (0u32, None::<Instant>);
+    /// What helper `i` does until the crew is dismissed.
+    fn member(&self, i: usize) {
+        let (mut idle, given) = (Spin::default(), Given::to_this_thread());
         while !self.stop.load(Ordering::Acquire) {
             if self.help() {
-                (idle, since) = (0, None);
+                idle = Spin::default();
                 continue;
             }
-            std::hint::spin_loop();
-            idle = idle.wrapping_add(1);
-            if idle.is_multiple_of(64) && since.get_or_insert_with(Instant::now).elapsed() > AWAKE {
+            let mut moves = idle.turn();
+            if idle.waited() > AWAKE {
                 self.sleep();
-                (idle, since) = (0, None);
+                (idle, moves) = (Spin::default(), true);
             }
+            if moves && let Some(given) = &given {
+                self.move_apart(i, given);
+            }
+        }
+    }
+    /// Moves helper `i`, which this thread is, away from a processor that the thread of a run or a
+    /// helper before it has.
+    fn move_apart(&self, i: usize, given: &Given) {
+        let here = self.helpers[i].tell();
+        let runs = self.seats.iter().filter(|p| p.taken.load(Ordering::Relaxed)).map(|p| &p.spot);
+        let before = runs.chain(&self.helpers[..i]).filter_map(Spot::get);
+        if before.clone().any(|p| Some(p) == here) {
+            given.avoid(before);
+            self.helpers[i].tell();
         }
     }
     /// Sleeps until called. What was offered before `asleep` counts this thread is seen here; who
@@ -86,7 +121,16 @@ impl Shared {
 impl Crew {
     /// A crew for runs of so many threads, their own included.
     pub fn new(threads: usize) -> Crew {
-        Crew { shared: Arc::default(), helpers: threads.saturating_sub(1), threads: OnceLock::new() }
+        let helpers = threads.saturating_sub(1);
+        let shared = Shared {
+            seats: Default::default(),
+            helpers: (0..helpers).map(|_| Spot::default()).collect(),
+            asleep: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            gate: Mutex::new(()),
+            wake: Condvar::new(),
+        };
+        Crew { shared: Arc::new(shared), helpers, threads: OnceLock::new() }
     }
     /// A team for one run; None where nobody would help it.
     pub fn seat(&self) -> Option<Seat<'_>> {
@@ -102,10 +146,10 @@ impl Crew {
     fn start(&self) -> Vec<JoinHandle<()>> {
         let one = |i: usize| {
             let shared = self.shared.clone();
-            std::thread::Builder::new().name(format!("ge-sim-{i}")).spawn(move || shared.member())
+            std::thread::Builder::new().name(format!("ge-sim-{}", i + 1)).spawn(move || shared.member(i))
         };
         // Where the system has no thread to give, the run does without.
-        (1..=self.helpers).filter_map(|i| one(i).ok()).collect()
+        (0..self.helpers).filter_map(|i| one(i).ok()).collect()
     }
 }
 
@@ -132,6 +176,11 @@ impl Seat<'_> {
     pub fn team(&self) -> &Team {
         &self.place.team
     }
+    /// Offers a launch to the team ([`Team::publish`]).
+    pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
+        self.place.spot.tell();
+        self.place.team.publish(kernel, call, blocks, key)
+    }
     /// Tells helpers that something worth sharing was offered.
     pub fn call(&self) {
         self.crew.threads.get_or_init(|| self.crew.start());
@@ -148,7 +197,6 @@ impl Drop for Seat<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel::Call;
     use super::super::team::tests::{CALL, Slow, count};
     use super::*;
 
@@ -157,7 +205,7 @@ mod tests {
         for round in 0..rounds {
             let seat = crew.seat().expect("room for as many runs as there are threads here");
             for _ in 0..3 {
-                let slot = seat.team().publish(&kernel, call, 1 + round % 64, 0).expect("room for one launch");
+                let slot = seat.publish(&kernel, call, 1 + round % 64, 0).expect("room for one launch");
                 seat.call();
                 while !seat.team().done(slot) {
                     seat.team().help(End::Front);
@@ -188,7 +236,7 @@ mod tests {
         let (kernel, at_work) = Slow::kernel();
         for _ in 0..3 {
             let seat = crew.seat().expect("one run");
-            let slot = seat.team().publish(&kernel, &CALL, 1, 0).expect("room");
+            let slot = seat.publish(&kernel, &CALL, 1, 0).expect("room");
             seat.call();
             // Nobody but the helper takes the block.
             while !seat.team().done(slot) {
@@ -208,7 +256,7 @@ mod tests {
         let (kernel, at_work) = Slow::kernel();
         for _ in 0..20 {
             let seat = crew.seat().expect("one run");
-            seat.team().publish(&kernel, &CALL, 64, 0).expect("room");
+            seat.publish(&kernel, &CALL, 64, 0).expect("room");
             seat.call();
             seat.team().help(End::Front);
             drop(seat);

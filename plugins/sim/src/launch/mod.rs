@@ -5,4 +5,6 @@ pub mod kernel;
 pub mod guarded;
 pub mod team;
 pub mod crew;
+pub mod spin;
+mod processor;
 pub mod full;

@@ -31,13 +31,14 @@ pub mod winograd;
 
 use crate::conv::image::Image;
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::requantise::{Requantise, requantise_row};
+use crate::conv::winograd::STEP;
+use crate::requantise::{Requantise, requantise_row, requantise_tiles};
 use crate::scratch::with_scratch;
 use crate::view::{Out, as_bytes, as_bytes_mut, cast_slice_mut};
 use std::ops::Range;
 use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
 use winograd::filters::{Changed, changed_filters_len};
-use winograd::{Tiles, weave, weave_bytes};
+use winograd::{Tiles, weave};
 
 /// Output channels are filled up to a multiple of this.
 const WIDE: usize = 16;
@@ -310,6 +311,15 @@ impl ByteConv {
         (self.spec.channels_out / groups).div_ceil(self.block)
     }
 
+    /// Units one behind the other that share what is made of a strip of the input.
+    pub fn shared(&self) -> usize {
+        match &self.tiles {
+            Some(tiles) => tiles.blocks(),
+            None if self.depthwise => 1,
+            None => self.blocks(),
+        }
+    }
+
     /// Number of units of work.
     pub fn units(&self) -> usize {
         if self.out.contains(&0) || self.spec.channels_out == 0 {
@@ -360,10 +370,9 @@ impl ByteConv {
     ) -> Result<(), ConvError> {
         self.check(&x, &w, out.len(), &[("bias", bias.len()), ("scales", to.scale.len())])?;
         if let Some(tiles) = &self.tiles {
-            tiles.each(units, x, self.changed(&w)?, bias, |at, add, sums, bytes| {
-                let (bytes, rows) = bytes.split_at_mut(sums.len());
-                requantise_row(sums, add, to, at.channel, bytes);
-                at.put(bytes, rows, weave_bytes, |to, from| out.part(to, from.len()).copy_from_slice(from));
+            tiles.each(units, x, self.changed(&w)?, bias, |at, add, sums, rows| {
+                requantise_tiles(sums, add, to, at.channel, STEP, rows);
+                at.put(rows, out);
             });
             return Ok(());
         }
@@ -395,9 +404,9 @@ impl ByteConv {
         if let Some(tiles) = &self.tiles {
             let mut rows = Vec::new();
             tiles.each(units, x, self.changed(&w)?, &[], |at, add, sums, _| {
-                sums.iter_mut().for_each(|s| *s = s.wrapping_add(add));
                 rows.resize(sums.len(), 0);
-                at.put(sums, &mut rows, weave, |to, from| out.part(to, from.len()).copy_from_slice(from));
+                weave(sums, add, &mut rows);
+                at.put(&rows, out);
             });
             return Ok(());
         }

@@ -149,6 +149,11 @@ impl RowConv {
         (self.spec.channels_out / self.spec.groups).div_ceil(self.block)
     }
 
+    /// Units one behind the other that share the copy of the images.
+    pub fn shared(&self) -> usize {
+        self.blocks()
+    }
+
     /// Number of units of work.
     pub fn units(&self) -> usize {
         self.spec.batch.div_ceil(self.images) * self.spec.groups * self.blocks()

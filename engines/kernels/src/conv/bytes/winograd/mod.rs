@@ -15,8 +15,9 @@
 use super::{ByteImages, Costs};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::{self, PLACES, SIDE, STEP};
+use crate::layout::copy_run;
 use crate::scratch::with_scratch;
-use crate::view::{as_bytes_mut, cast_slice_mut};
+use crate::view::{Elem, Out, as_bytes_mut, cast_slice_mut};
 use filters::Changed;
 use std::ops::Range;
 
@@ -85,33 +86,30 @@ pub(super) struct Place<'t> {
 }
 
 impl Place<'_> {
-    /// Puts `v`, by vectors, rows, columns and tiles, into the rows of the output; `f` puts a run of
-    /// outputs that lie one behind the other, which begins where it is told. `rows` is working memory of
-    /// the same size.
-    pub(super) fn put<T: Copy>(
-        &self,
-        v: &[T],
-        rows: &mut [T],
-        weave: impl Fn(&[T; ROW], &mut [T; ROW]),
-        mut f: impl FnMut(usize, &[T]),
-    ) {
-        let wide = v.len() / STEP;
-        for (vector, v) in v.chunks_exact(SUMS).enumerate() {
-            for (i, v) in v.as_chunks::<ROW>().0.iter().enumerate() {
-                if let Some(to) = rows[i * wide + vector * ROW..].first_chunk_mut() {
-                    weave(v, to);
-                }
-            }
-        }
-        let t = self.tiles;
+    /// Puts the four rows of the tiles, which `rows` has one behind the other, into the output.
+    pub(super) fn put<T: Elem>(&self, rows: &[T], out: &mut Out<'_, T>) {
+        let (t, wide) = (self.tiles, rows.len() / STEP);
+        let [height, width] = t.out;
         let mut at = self.first;
         while at < self.end {
             let (row, column) = (at / t.across, at % t.across);
+            let (first, from) = (row * STEP, (at - self.first) * STEP);
+            let to = self.plane + first * width + column * STEP;
+            let whole = if column == 0 { (self.end - at) / t.across } else { 0 };
+            if whole > 0 {
+                // Whole rows of tiles are one run of the output.
+                let high = (whole * STEP).min(height - first);
+                for (y, to) in out.part(to, high * width).chunks_exact_mut(width).enumerate() {
+                    let from = y % STEP * wide + from + y / STEP * t.across * STEP;
+                    copy_run(&rows[from..][..width], to);
+                }
+                at += whole * t.across;
+                continue;
+            }
             let here = (t.across - column).min(self.end - at);
-            let len = (here * STEP).min(t.out[1] - column * STEP);
-            let (to, from) = (self.plane + row * STEP * t.out[1] + column * STEP, (at - self.first) * STEP);
-            for i in 0..STEP.min(t.out[0] - row * STEP) {
-                f(to + i * t.out[1], &rows[i * wide + from..][..len]);
+            let len = (here * STEP).min(width - column * STEP);
+            for i in 0..STEP.min(height - first) {
+                copy_run(&rows[i * wide + from..][..len], out.part(to + i * width, len));
             }
             at += here;
         }
@@ -179,7 +177,8 @@ impl Tiles {
         self.all().div_ceil(self.vectors)
     }
 
-    fn blocks(&self) -> usize {
+    /// Blocks of output channels.
+    pub(super) fn blocks(&self) -> usize {
         self.own().div_ceil(self.block)
     }
 
@@ -192,7 +191,7 @@ impl Tiles {
     }
 
     /// Does the units; `done` gets, for each output channel of each unit, what is to be added to its sums,
-    /// the sums, and working memory of two bytes a sum.
+    /// the sums ([`output::sums`]), and working memory of a byte a sum.
     pub(super) fn each(
         &self,
         units: Range<usize>,
@@ -207,7 +206,7 @@ impl Tiles {
         let wide = self.vectors * LANES;
         let room = self.vectors * SUMS;
         let parts = [PLACES * self.pitch(), ROWS * PLACES * wide, room];
-        with_scratch(parts.iter().sum::<usize>() + room / 2, |all| {
+        with_scratch(parts.iter().sum::<usize>() + room / 4, |all| {
             let (seen, rest) = all.split_at_mut(parts[0]);
             let (products, rest) = rest.split_at_mut(parts[1]);
             let (sums, bytes) = rest.split_at_mut(parts[2]);
@@ -246,7 +245,12 @@ impl Tiles {
                         let add = bias.get(channel).copied().unwrap_or(0).wrapping_sub(less);
                         let plane = (n * s.channels_out + channel) * size_out;
                         output::sums(products, sums);
-                        done(&Place { tiles: self, channel, plane, first: from, end }, add, sums, bytes);
+                        done(
+                            &Place { tiles: self, channel, plane, first: from, end },
+                            add,
+                            sums,
+                            &mut bytes[..vectors * SUMS],
+                        );
                     }
                 }
             }
@@ -254,34 +258,16 @@ impl Tiles {
     }
 }
 
-/// `v`, by columns and then tiles, with the columns of a tile side by side.
-pub(super) fn weave<T: Copy>(v: &[T; ROW], to: &mut [T; ROW]) {
-    for (lane, to) in to.as_chunks_mut::<STEP>().0.iter_mut().enumerate() {
-        *to = std::array::from_fn(|j| v[j * LANES + lane]);
-    }
-}
-
-/// The same of bytes, as the baseline of the machine does it.
-pub(super) fn weave_bytes(v: &[u8; ROW], to: &mut [u8; ROW]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::*;
-        // SAFETY: sixteen bytes each of the 64; x86-64 has these instructions always.
-        unsafe {
-            let [a, b, c, d] = [0, 1, 2, 3].map(|j| _mm_loadu_si128(v.as_ptr().add(j * LANES).cast()));
-            let (ab, cd) = (
-                [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)],
-                [_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d)],
-            );
-            for (i, (ab, cd)) in ab.into_iter().zip(cd).enumerate() {
-                let to = to.as_mut_ptr().add(i * 2 * LANES);
-                _mm_storeu_si128(to.cast(), _mm_unpacklo_epi16(ab, cd));
-                _mm_storeu_si128(to.add(LANES).cast(), _mm_unpackhi_epi16(ab, cd));
-            }
+/// Sums by vectors, rows, columns and tiles, with those of a row side by side: `rows` has one row of all
+/// vectors behind the other.
+pub(super) fn weave(sums: &[i32], add: i32, rows: &mut [i32]) {
+    let wide = sums.len() / STEP;
+    for (at, row) in sums.as_chunks::<ROW>().0.iter().enumerate() {
+        let to = rows[at % STEP * wide + at / STEP * ROW..][..ROW].as_chunks_mut::<STEP>().0;
+        for (lane, to) in to.iter_mut().enumerate() {
+            *to = std::array::from_fn(|j| row[j * LANES + lane].wrapping_add(add));
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    weave(v, to);
 }
 
 #[cfg(test)]
@@ -290,11 +276,35 @@ mod tests {
 
     #[test]
     fn the_columns_of_a_tile_come_side_by_side() {
-        let v: [u8; ROW] = std::array::from_fn(|i| i as u8);
-        let (mut a, mut b) = ([0; ROW], [0; ROW]);
-        weave(&v, &mut a);
-        weave_bytes(&v, &mut b);
-        assert_eq!(a[..8], [0, 16, 32, 48, 1, 17, 33, 49]);
-        assert_eq!(a, b);
+        use crate::requantise::{Requantise, requantise_tiles};
+        // Two vectors; the sums say where they are to come.
+        let wide = 2 * ROW;
+        let place = |at: usize| {
+            let (vector, row, column, tile) = (at / SUMS, at / ROW % STEP, at / LANES % STEP, at % LANES);
+            row * wide + vector * ROW + tile * STEP + column
+        };
+        let sums: Vec<i32> = (0..2 * SUMS).map(|at| place(at) as i32 - 7).collect();
+        let mut rows = vec![0; sums.len()];
+        weave(&sums, 7, &mut rows);
+        assert!(rows.iter().enumerate().all(|(i, v)| *v == i as i32));
+        for level in crate::simd::Level::available() {
+            // Halves are near the middle of two bytes, and computed again; so is all for a large scale.
+            for (scale, bytes) in [(0.25, 4), (0.5, 2), (1e35, 0)] {
+                let to = Requantise { scale: &[scale], zero: 3, range: [0, 255] };
+                let mut y = vec![0; sums.len()];
+                crate::simd::with_level(level, || requantise_tiles(&sums, 7, &to, 0, STEP, &mut y));
+                let want = |i: usize| match bytes {
+                    0 => {
+                        if i == 0 {
+                            3
+                        } else {
+                            255
+                        }
+                    }
+                    n => ((i as f64 / f64::from(n)).round_ties_even() as i32 + 3).min(255) as u8,
+                };
+                assert!((0..y.len()).all(|i| y[i] == want(i)), "{level:?} {scale}");
+            }
+        }
     }
 }

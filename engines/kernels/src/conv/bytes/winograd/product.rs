@@ -40,42 +40,64 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn vnni_few(filter: &[u32], seen: &[u32], [wide, vectors, few]: [usize; 3], place: usize, products: &mut [i32]) {
+    let first = (vectors.max(1) - 1) * LANES;
+    let (mut tile, end) = (first, first + few);
+    while tile < end {
+        // SAFETY: the caller's word; the tiles exist.
+        unsafe {
+            tile += match end - tile {
+                1 => few_tiles::<1, 8>(filter, seen, [wide, vectors], [place, tile], products),
+                2 => few_tiles::<2, 4>(filter, seen, [wide, vectors], [place, tile], products),
+                _ => few_tiles::<3, 4>(filter, seen, [wide, vectors], [place, tile], products),
+            };
+        }
+    }
+}
+
+/// `T` tiles from `tile` on, by `CHAINS` pairs of channels at a time: sums that do not wait for each
+/// other. Gives `T`.
+///
+/// # Safety
+/// The machine has the features, the lengths are those that [`rows`] asks for, and the tiles exist.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn few_tiles<const T: usize, const CHAINS: usize>(
+    filter: &[u32],
+    seen: &[u32],
+    [wide, vectors]: [usize; 2],
+    [place, tile]: [usize; 2],
+    products: &mut [i32],
+) -> usize {
     use std::arch::x86_64::*;
-    let last = (vectors.max(1) - 1) * LANES;
-    let mut tile = 0;
-    while tile < few {
-        // Two tiles at a time, even and odd pairs of each: sums that do not wait for each other.
-        let two = (few - tile).min(2);
-        let mut acc = [_mm256_setzero_si256(); 4];
-        let (filters, rest) = filter.as_chunks::<{ 2 * ROWS }>();
-        let x = seen.as_ptr().wrapping_add(last + tile);
-        let step = |acc: &mut [__m256i], w: *const u32, pair: usize| {
+    let mut acc = [[_mm256_setzero_si256(); T]; CHAINS];
+    let mut x = seen.as_ptr().wrapping_add(tile);
+    for filters in filter.chunks(CHAINS * ROWS) {
+        for (w, acc) in filters.as_chunks::<ROWS>().0.iter().zip(&mut acc) {
             for (t, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: filter and input have that many pairs; a second tile is one of the vector's lanes.
+                // SAFETY: the input has a row for each pair of the filter, and such tiles in it.
                 unsafe {
-                    let x = _mm256_set1_epi32(x.add(pair * wide + t).read() as i32);
-                    *acc = _mm256_dpwssd_epi32(*acc, x, _mm256_loadu_si256(w.cast()));
+                    let x = _mm256_set1_epi32(x.add(t).read() as i32);
+                    *acc = _mm256_dpwssd_epi32(*acc, x, _mm256_loadu_si256(w.as_ptr().cast()));
                 }
             }
-        };
-        for (i, w) in filters.iter().enumerate() {
-            let (even, odd) = acc.split_at_mut(2);
-            step(even, w.as_ptr(), 2 * i);
-            step(odd, w.as_ptr().wrapping_add(ROWS), 2 * i + 1);
+            x = x.wrapping_add(wide);
         }
-        if !rest.is_empty() {
-            step(&mut acc[..2], rest.as_ptr(), 2 * filters.len());
-        }
-        for t in 0..two {
-            let mut sums = [0i32; ROWS];
-            // SAFETY: eight numbers.
-            unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), _mm256_add_epi32(acc[t], acc[2 + t])) };
-            for (r, sum) in sums.into_iter().enumerate() {
-                products[(r * PLACES + place) * vectors * LANES + last + tile + t] = sum;
-            }
-        }
-        tile += two;
     }
+    let (sum, more) = acc.split_at_mut(1);
+    for more in more {
+        for (sum, more) in sum[0].iter_mut().zip(more) {
+            *sum = _mm256_add_epi32(*sum, *more);
+        }
+    }
+    for (t, sum) in acc[0].iter().enumerate() {
+        let mut sums = [0i32; ROWS];
+        // SAFETY: eight numbers.
+        unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), *sum) };
+        for (r, sum) in sums.into_iter().enumerate() {
+            products[(r * PLACES + place) * vectors * LANES + tile + t] = sum;
+        }
+    }
+    T
 }
 
 crate::multiversion! {
