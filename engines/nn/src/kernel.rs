@@ -252,7 +252,7 @@ pub fn blocks_on(kernel: &dyn Kernel, planned: u32, threads: u32) -> u32 {
     if u64::from(planned) <= most {
         return planned;
     }
-    u32::try_from(alike(units, most)).unwrap_or(planned).min(planned)
+    u32::try_from(most).unwrap_or(planned) / threads * threads
 }
 
 /// An even number of blocks, not far below `most`, that have as many units each; `most` where there
@@ -380,6 +380,7 @@ mod tests {
             [8, 8, 5, 24]
         );
         // Two strips of two units each are two blocks; one of four is cut, so that both have a part.
-        assert_eq!([blocks(4, 2, 4, 2), blocks(4, 4, 4, 2), blocks(6, 6, 6, 3)], [2, 2, 3]);
+        assert_eq!([blocks(4, 2, 4, 2), blocks(4, 4, 4, 2), blocks(6, 6, 6, 3), blocks(7, 1, 7, 3)], [2, 2, 3, 7]);
+        assert_eq!(blocks(11, 1, 24, 4), 8);
     }
 }
