@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times many more single operators beside onnxruntime than `single_operators.py` does, whose options and table these are: other types, axes,
-shapes and windows, for outliers to be seen.
+shapes and windows, and those of `model_operators.py`, for outliers to be seen.
 
     more_operators.py GE PLUGINS [--seconds 0.15] [NAME...]
 """
 import numpy as np
 from onnx import TensorProto as T
 
+import model_operators
 from single_operators import RNG, conv, floats, main, one
 
 TYPES = {"bool": T.BOOL, "i32": T.INT32, "i64": T.INT64, "u8": T.UINT8, "f16": T.FLOAT16, "f64": T.DOUBLE, "f32": T.FLOAT}
@@ -208,7 +209,7 @@ def products():
 
 
 def cases():
-    for part in (maps, folds, windows, moves, products):
+    for part in (maps, folds, windows, moves, products, model_operators.cases):
         yield from part()
 
 

@@ -118,6 +118,33 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
+    /// As [`dequantise`] with a scale and a zero point for each element.
+    pub fn dequantise_each<T: Elem>(x: &[T], scale: &[f32], zero: &[i32], y: &mut [f32]) {
+        let of = y.iter_mut().zip(x).zip(scale).zip(zero);
+        if T::KIND == Kind::I32 {
+            for (((y, x), scale), zero) in of {
+                *y = (x.to_i64() - i64::from(*zero)) as f32 * scale;
+            }
+        } else {
+            for (((y, x), scale), zero) in of {
+                *y = (x.to_f32() - *zero as f32) * scale;
+            }
+        }
+    }
+}
+
+crate::multiversion! {
+    /// As [`quantise`] with a scale and a zero point for each element.
+    pub fn quantise_each<T: Elem>(x: &[f32], scale: &[f32], zero: &[i32], y: &mut [T]) {
+        let [low, high] = range::<T>();
+        for (((y, x), scale), zero) in y.iter_mut().zip(x).zip(scale).zip(zero) {
+            let v = at_most(at_least((x / scale).round_ties_even() + *zero as f32, low), high);
+            *y = T::from_f32(if v.is_nan() { *zero as f32 } else { v });
+        }
+    }
+}
+
+crate::multiversion! {
     /// `y[j] = sums[j] * scale[j] + bias[j]`; no bias where that is empty.
     pub fn scale_columns(sums: &[i32], scale: &[f32], bias: &[f32], y: &mut [f32]) {
         for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
@@ -201,6 +228,32 @@ mod tests {
                 assert_eq!(y, [-510.0; 40]);
                 dequantise(&[i32::MIN; 40], 1.0, i32::MAX, &mut y);
                 assert_eq!(y, [-4_294_967_295.0f64 as f32; 40]);
+            });
+        }
+    }
+
+    #[test]
+    fn each_element_with_its_scale_is_as_all_with_one() {
+        let x: Vec<f32> = [0.25, 0.75, 1.25, -1.25, 1e9, -1e9, f32::NAN, f32::INFINITY, -0.0].repeat(9);
+        let scale: Vec<f32> = (0..x.len()).map(|i| [0.5, 0.013, 3.0, 0.0, 1e-30][i % 5]).collect();
+        let zero: Vec<i32> = (0..x.len()).map(|i| (i * 37 % 128) as i32).collect();
+        for level in Level::available() {
+            with_level(level, || {
+                let (mut q, mut back) = (vec![0u8; x.len()], vec![0.0; x.len()]);
+                quantise_each(&x, &scale, &zero, &mut q);
+                dequantise_each(&q, &scale, &zero, &mut back);
+                for i in 0..x.len() {
+                    let (mut one, mut real) = ([0u8], [0.0]);
+                    quantise(&x[i..=i], scale[i], zero[i] as f32, &mut one);
+                    dequantise(&one, scale[i], zero[i], &mut real);
+                    assert_eq!(
+                        (q[i], back[i].to_bits()),
+                        (one[0], real[0].to_bits()),
+                        "{level:?} {} {}",
+                        x[i],
+                        scale[i]
+                    );
+                }
             });
         }
     }

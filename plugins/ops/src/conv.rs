@@ -74,7 +74,8 @@ pub fn axis_out(mode: &str, n: Dim, k: i64, s: i64, d: i64, pad: (i64, i64), cei
 }
 
 /// The shape of the filter. Laid out for a kernel it has one of those numbers of axes, and its sizes as
-/// original shape: one axis, three where it is packed, or two in both forms.
+/// original shape: one axis, three where it is packed, or two in both forms; of a transposed convolution
+/// one by phases, two by phases in panels.
 fn filter<'c>(c: &'c InferCtx<'_>, rank: usize, laid: std::ops::RangeInclusive<usize>) -> Result<&'c Shape> {
     let w = c.input(1)?;
     if w.shape.rank().is_some_and(|r| laid.contains(&r)) && w.origin_shape().rank() == Some(rank) {
@@ -145,7 +146,7 @@ fn conv_out(c: &InferCtx<'_>, s: Shape) -> Result<Vec<TensorDesc>> {
 }
 fn transpose_shape(c: &InferCtx<'_>, rank: usize) -> Result<Vec<TensorDesc>> {
     read::rank_in(c, 0, "x", rank, rank)?;
-    let (x, w) = (&c.input(0)?.shape, filter(c, rank, 1..=1)?);
+    let (x, w) = (&c.input(0)?.shape, filter(c, rank, 1..=2)?);
     if let Some(v) = read::ints(c, "input_size").filter(|v| !v.is_empty()) {
         if v.len() != rank {
             return Err(read::bad("attribute `input_size`", format!("{} numbers", v.len()), format!("{rank} numbers")));

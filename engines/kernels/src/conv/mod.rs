@@ -43,7 +43,7 @@ pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len
 pub use cube::{CubeConv, CubeDepthwise};
 pub use filter::{FilterForms, FilterPlan};
 pub use pair::{ConvPair, Half};
-pub use phases::filter_by_phases;
+pub use phases::{filter_by_phase_panels, filter_by_phases};
 pub use plan::Conv;
 pub use rows::{RowConv, pack_row_filter, packed_row_filter_len};
 pub use spec::{ConvError, ConvSpec};

@@ -11,8 +11,9 @@
 //! in row-major order of their places, taps turned round: as many numbers as the filter has.
 use crate::conv::finish::{Runs, finish};
 use crate::conv::plan::Conv;
+use crate::conv::rows::{PANEL, RowConv};
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::gemm::Epilogue;
+use crate::gemm::{Epilogue, pack_columns, packed_len};
 use crate::view::Out;
 
 /// Input channels of a group from which products are worth their while.
@@ -39,8 +40,18 @@ pub(crate) struct Phases {
     stride: [usize; 3],
     /// In row-major order of their places in a step.
     list: Vec<Phase>,
-    /// Whether the filter comes by phases.
-    ahead: bool,
+    form: Form,
+}
+
+/// How the filter of a transposed convolution comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As it is.
+    Given,
+    /// By phases.
+    Phases,
+    /// By phases, in panels.
+    Panels,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +60,8 @@ struct Phase {
     /// The convolution of a whole block of output channels, and of the last one where that is
     /// smaller; none where no tap reaches the phase, or none of its places is in the result.
     convs: Vec<Conv>,
+    /// The same with places as rows, where the filter comes in panels.
+    rows: Vec<RowConv>,
     /// Places of the phase that the convolution gives.
     places: [usize; 3],
 }
@@ -75,8 +88,8 @@ pub(crate) fn takes(s: &ConvSpec) -> bool {
 
 /// Phase `p` along an axis whose result has `out` places.
 fn axis(s: &ConvSpec, a: usize, p: usize, out: usize) -> Axis {
-    let (kernel, stride, pad) = (s.kernel[a], s.stride[a], s.pad_before[a]);
-    let taps = kernel.saturating_sub(p).div_ceil(stride);
+    let (stride, pad) = (s.stride[a], s.pad_before[a]);
+    let taps = taps(s, a, p);
     let q = pad.saturating_sub(p).div_ceil(stride);
     let first = q * stride + p - pad;
     let count = out.saturating_sub(first).div_ceil(stride);
@@ -109,6 +122,35 @@ pub fn filter_by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     Some(to)
 }
 
+/// The same in panels.
+pub fn filter_by_phase_panels(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
+    let (own, cin) = (s.channels_out / s.groups.max(1), s.channels_in / s.groups.max(1));
+    let plain = filter_by_phases(s, w)?;
+    let (mut to, mut rest) = (Vec::with_capacity(panels_len(s)?), &plain[..]);
+    for _ in 0..s.groups {
+        for p in all(s.stride) {
+            let each = cin * (0..3).map(|a| taps(s, a, p[a])).product::<usize>();
+            let (phase, behind) = rest.split_at(own * each);
+            rest = behind;
+            let at = to.len();
+            to.resize(at + packed_len(each, own), 0.0);
+            pack_columns(phase, each, own, 1, each, &mut to[at..]);
+        }
+    }
+    Some(to)
+}
+
+/// Numbers of the filter in panels; none where there are too many to count.
+pub(crate) fn panels_len(s: &ConvSpec) -> Option<usize> {
+    let own = (s.channels_out / s.groups.max(1)).checked_next_multiple_of(PANEL)?;
+    s.channels_in.checked_mul(own)?.checked_mul(s.taps())
+}
+
+/// Taps along an axis that reach phase `p`.
+fn taps(s: &ConvSpec, a: usize, p: usize) -> usize {
+    s.kernel[a].saturating_sub(p).div_ceil(s.stride[a])
+}
+
 /// Adds the filter of one phase, for some output channels of a group.
 fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, std::ops::Range<usize>), p: [usize; 3], to: &mut Vec<f32>) {
     let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
@@ -130,7 +172,7 @@ impl Phases {
     ///
     /// # Errors
     /// `Copy` where a unit would take too much memory; what is wrong with a phase.
-    pub(crate) fn new(s: &ConvSpec, block: usize, ahead: bool) -> Result<Phases, ConvError> {
+    pub(crate) fn new(s: &ConvSpec, block: usize, form: Form) -> Result<Phases, ConvError> {
         let out = s.output()?;
         let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
         let rest = (own.max(1) - 1) % block + 1;
@@ -139,42 +181,59 @@ impl Phases {
         for p in all(s.stride) {
             let axes: [Axis; 3] = std::array::from_fn(|a| axis(s, a, p[a], out[a]));
             if axes.iter().any(|a| a.taps == 0 || a.count == 0) {
-                list.push(Phase { axes, convs: Vec::new(), places: [0; 3] });
+                list.push(Phase { axes, convs: Vec::new(), rows: Vec::new(), places: [0; 3] });
                 continue;
             }
-            let conv = |channels_out: usize| {
-                let spec = ConvSpec {
-                    batch: 1,
-                    groups: 1,
-                    channels_in: cin,
-                    channels_out,
-                    input: s.input,
-                    kernel: axes.map(|a| a.taps),
-                    stride: [1; 3],
-                    dilation: [1; 3],
-                    pad_before: axes.map(|a| a.pads[0]),
-                    pad_after: axes.map(|a| a.pads[1]),
-                    transposed: None,
-                };
-                Ok(Conv::new(&spec)?.in_singles())
+            let spec = |channels_out: usize| ConvSpec {
+                batch: 1,
+                groups: 1,
+                channels_in: cin,
+                channels_out,
+                input: s.input,
+                kernel: axes.map(|a| a.taps),
+                stride: [1; 3],
+                dilation: [1; 3],
+                pad_before: axes.map(|a| a.pads[0]),
+                pad_after: axes.map(|a| a.pads[1]),
+                transposed: None,
             };
-            let mut convs = vec![conv(block.min(own))?];
-            if rest < block.min(own) {
-                convs.push(conv(rest)?);
+            let (mut convs, mut rows) = (Vec::new(), Vec::new());
+            for channels in [Some(block.min(own)), Some(rest).filter(|r| *r < block.min(own))].into_iter().flatten() {
+                let spec = spec(channels);
+                convs.push(Conv::new(&spec)?.in_singles());
+                if form == Form::Panels {
+                    rows.extend(RowConv::new(&spec)?);
+                }
             }
             let places = convs[0].output();
             floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(block));
-            list.push(Phase { axes, convs, places });
+            list.push(Phase { axes, convs, rows, places });
         }
         match floats <= MOST {
-            true => Ok(Phases { out, stride: s.stride, list, ahead }),
+            true => Ok(Phases { out, stride: s.stride, list, form }),
             false => Err(ConvError::Copy { floats, most: MOST }),
         }
     }
 
-    /// The same for a filter that comes by phases.
-    pub(crate) fn ahead(self) -> Phases {
-        Phases { ahead: true, ..self }
+    /// Whether the filter comes in panels.
+    pub(crate) fn in_panels(&self) -> bool {
+        self.form == Form::Panels
+    }
+
+    /// Whether every phase has the plans that its filter's form takes: one of many places is not rows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.form != Form::Panels || self.list.iter().all(|p| p.rows.len() == p.convs.len())
+    }
+
+    /// Whether places as rows cost less than the same convolutions of images.
+    pub(crate) fn rows_pay(&self) -> bool {
+        let (mut rows, mut plain) = (0usize, 0usize);
+        for phase in &self.list {
+            phase.rows.iter().for_each(|r| rows = rows.saturating_add(r.cost()));
+            phase.convs.iter().for_each(|c| plain = plain.saturating_add(c.cycles()));
+        }
+        // Another layout has to be worth its while.
+        rows.saturating_add(rows / 16) < plain
     }
 
     /// Computes a unit: whole blocks of channels but for the last.
@@ -191,15 +250,21 @@ impl Phases {
         let mut sums = vec![0.0f32; lengths.clone().sum()];
         let mut rest = &mut sums[..];
         let mut filter = Vec::new();
-        let mut at = unit.group * own * cin * s.taps();
+        let each_group = if self.form == Form::Panels { own.next_multiple_of(PANEL) } else { own };
+        let mut at = unit.group * each_group * cin * s.taps();
         for ((phase, len), p) in self.list.iter().zip(lengths).zip(all(self.stride)) {
             let (to, behind) = rest.split_at_mut(len);
             rest = behind;
             let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
             let from = at + unit.channels.start * each;
-            at += own * each;
+            at += if self.form == Form::Panels { packed_len(each, own) } else { own * each };
+            if let Some(rows) = phase.rows.iter().find(|r| r.channels_out() == channels) {
+                let w = &unit.w[from..from + packed_len(each, channels)];
+                rows.run(0..rows.units(), x, w, &Epilogue::default(), &mut Out::new(to))?;
+                continue;
+            }
             let Some(conv) = phase.convs.iter().find(|c| c.channels_out() == channels) else { continue };
-            let w = if self.ahead {
+            let w = if self.form == Form::Phases {
                 &unit.w[from..from + channels * each]
             } else {
                 filter.clear();
@@ -229,7 +294,7 @@ impl Phases {
                 let list = (at[0] % sz * sy + at[1] % sy) * sx;
                 let line = |x: usize| -> &[f32] {
                     let p = list + (x + unit.spec.pad_before[2]) % sx;
-                    let Phase { axes: [z, y, own], places, convs } = &self.list[p];
+                    let Phase { axes: [z, y, own], places, convs, .. } = &self.list[p];
                     if convs.is_empty() {
                         return &[];
                     }

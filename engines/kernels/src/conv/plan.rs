@@ -3,9 +3,10 @@ mod run;
 
 use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};
-use crate::conv::phases::{self, Phases};
+use crate::conv::phases::{self, Form, Phases};
 use crate::conv::planes;
 use crate::conv::points;
+use crate::conv::rows::PANEL;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
@@ -200,7 +201,7 @@ impl Conv {
             return self.by_lanes();
         }
         if phases::takes(&self.spec) {
-            return self.by_phases();
+            return self.clone().by_phases(Form::Given).unwrap_or(self);
         }
         if self.kind == Kind::Dense && winograd::takes(&self.spec) {
             return self.by_tiles(false).filter(|(_, less)| *less).map_or(self, |(plan, _)| plan);
@@ -209,23 +210,35 @@ impl Conv {
     }
 
     /// A plan by phases, where they take no more memory than there is for them.
-    fn by_phases(self) -> Conv {
+    fn by_phases(self, form: Form) -> Option<Conv> {
         // Two threads at least have some to do.
         let own = self.spec.channels_out / self.spec.groups;
         let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
-        let block = if images > 1 { self.block } else { self.block.min(own.div_ceil(2).next_multiple_of(4)) };
-        match Phases::new(&self.spec, block, false) {
-            Ok(phases) => Conv { phases: Some(phases), block, ..self },
-            Err(_) => self,
-        }
+        let whole = if form == Form::Panels { PANEL } else { 4 };
+        let half = own.div_ceil(2).next_multiple_of(whole);
+        let block = if images > 1 { self.block } else { self.block.min(half) }.next_multiple_of(whole);
+        let phases = Phases::new(&self.spec, block, form).ok().filter(Phases::is_whole)?;
+        Some(Conv { phases: Some(phases), block, ..self })
     }
 
     /// The plan of single precision whose filter comes by phases
     /// ([`filter_by_phases`](crate::conv::filter_by_phases)); None where there is none.
     pub fn with_filter_by_phases(self) -> Option<Conv> {
-        let plan = if phases::takes(&self.spec) { self.by_phases() } else { return None };
-        let phases = plan.phases?.ahead();
-        Some(Conv { phases: Some(phases), ..plan })
+        if phases::takes(&self.spec) { self.by_phases(Form::Phases) } else { None }
+    }
+
+    /// The plan of single precision whose filter comes by phases in panels
+    /// ([`filter_by_phase_panels`](crate::conv::filter_by_phase_panels)); None where that costs no less
+    /// than by phases alone.
+    pub fn with_filter_by_phase_panels(self) -> Option<Conv> {
+        let plan = if phases::takes(&self.spec) { self.by_phases(Form::Panels)? } else { return None };
+        plan.phases.as_ref().is_some_and(Phases::rows_pay).then_some(plan)
+    }
+
+    /// The same, whatever it costs.
+    #[cfg(test)]
+    pub(crate) fn in_phase_panels(self) -> Option<Conv> {
+        if phases::takes(&self.spec) { self.by_phases(Form::Panels) } else { None }
     }
 
     /// Output channels.
@@ -442,6 +455,9 @@ impl Conv {
     /// Numbers of the weights, those of filters that come changed among them.
     pub fn weights(&self) -> usize {
         let s = &self.spec;
+        if self.phases.as_ref().is_some_and(Phases::in_panels) {
+            return phases::panels_len(s).unwrap_or(usize::MAX);
+        }
         let given = s.channels_in / s.groups * s.channels_out * s.taps();
         let ahead = self.tiles.as_ref().filter(|t| t.is_ahead());
         given.saturating_add(ahead.and_then(|_| changed_filters_len(s)).unwrap_or(0))

@@ -82,6 +82,25 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
         let mut y = vec![f32::NAN; want.len()];
         ahead.run(0..ahead.units(), &x, &by_phases, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
         assert_eq!(y, by_single, "it does not matter who laid out the filter: {s:?}");
+        let panels = filter_by_phase_panels(s, &w).unwrap();
+        for plan in [c.clone().in_phase_panels(), c.clone().with_filter_by_phase_panels()].into_iter().flatten() {
+            assert_eq!(panels.len(), plan.weights(), "{s:?}");
+            let mut y = vec![f32::NAN; want.len()];
+            plan.run(0..plan.units(), &x, &panels, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+            for (i, (g, w)) in y.iter().zip(&want).enumerate() {
+                assert!((f64::from(*g) - w).abs() < 2e-5, "element {i}: {g} for {w} in {s:?}, by panels");
+            }
+            for level in Level::available() {
+                let mut again = vec![f32::NAN; want.len()];
+                with_level(level, || {
+                    for b in 0..3 {
+                        let units = block_range(plan.units(), b, 3);
+                        plan.run(units, &x, &panels, &Epilogue::default(), &mut Out::new(&mut again)).unwrap();
+                    }
+                });
+                assert_eq!(again, y, "{level:?} {s:?}, by panels");
+            }
+        }
     }
     for (c, first) in [(single, by_single), (c.with_units(units.0, units.1).unwrap(), first)] {
         for level in Level::available() {

@@ -1,4 +1,5 @@
 //! Maps of two tensors with broadcasting, and comparisons.
+use super::short;
 use crate::simd::isa::PanelElem;
 use crate::simd::power::pow;
 use crate::view::{Bool, Elem, Kind, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
@@ -124,6 +125,29 @@ float_arith! {
     bf16: |v: bf16| v.wide(), bf16::narrow;
 }
 
+/// Quotients of whole numbers.
+trait Quotient {
+    /// The quotient without its fraction; zero by zero.
+    fn quotient(self, by: Self) -> Self;
+}
+
+impl Quotient for i32 {
+    /// In double precision: the whole part of a quotient rounded there is that of the exact one, for a
+    /// fraction is at least 2^-31 away from the next whole number, and the error at most 2^-22 of that.
+    #[inline(always)]
+    fn quotient(self, by: i32) -> i32 {
+        let whole = (f64::from(self) / f64::from(if by == 0 { 1 } else { by })) as i64 as i32;
+        if by == 0 { 0 } else { whole }
+    }
+}
+
+impl Quotient for i64 {
+    #[inline(always)]
+    fn quotient(self, by: i64) -> i64 {
+        if by == 0 { 0 } else { self.wrapping_div(by) }
+    }
+}
+
 macro_rules! int_arith {
     ($($t:ty),*) => {$(
         impl Arith for $t {
@@ -133,7 +157,7 @@ macro_rules! int_arith {
                     Binary::Add => a.wrapping_add(b),
                     Binary::Sub => a.wrapping_sub(b),
                     Binary::Mul => a.wrapping_mul(b),
-                    Binary::Div => if b == 0 { 0 } else { a.wrapping_div(b) },
+                    Binary::Div => a.quotient(b),
                     Binary::Max => a.max(b),
                     Binary::Min => a.min(b),
                     Binary::Pow => (a as f64).powf(b as f64) as $t,
@@ -224,6 +248,9 @@ fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
 /// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output,
 /// with strides of zero and above.
 pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
+    if short::takes(nest) {
+        return short::lines(nest, range, a, b, |part, a, b| run(op, a, 1, b, 1, out.part(part.start, part.len())));
+    }
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
         if (op, sa, sb) == (Binary::Pow, 1, 0) && raise(&a[pa as usize..][..len], &b[pb as usize], out.part(at, len)) {
@@ -237,6 +264,11 @@ pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T]
 
 /// `out = a op b` as truth values, as [`binary`].
 pub fn compare<T: Elem>(op: Compare, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, Bool>) {
+    if short::takes(nest) {
+        return short::lines(nest, range, a, b, |part, a, b| {
+            run_compare(op, a, 1, b, 1, out.part(part.start, part.len()));
+        });
+    }
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
         run_compare(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));

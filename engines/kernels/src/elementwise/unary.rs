@@ -4,6 +4,7 @@ use crate::simd::act::{self, Map};
 use crate::simd::angle::{self, FarMap, REACH};
 use crate::simd::hyperbolic;
 use crate::simd::isa::PanelElem;
+use crate::simd::lines::{round_to, widen};
 use crate::simd::math;
 use crate::view::Out;
 use std::ops::Range;
@@ -127,31 +128,51 @@ plain_maps! {
 }
 
 crate::multiversion! {
-    fn map_any<T: PanelElem, M: Map>(map: M, src: &[T], dst: &mut [T]) {
+    fn map_any<M: Map>(map: M, src: &[f32], dst: &mut [f32]) {
         for (d, s) in dst.iter_mut().zip(src) {
-            *d = T::narrow(map.at(s.wide()));
+            *d = map.at(*s);
         }
     }
 }
 
 crate::multiversion! {
     /// As many numbers at a time as are asked whether one is out of the map's reach.
-    fn map_far<T: PanelElem, M: Map>(map: FarMap<M>, src: &[T], dst: &mut [T]) {
+    fn map_far<M: Map>(map: FarMap<M>, src: &[f32], dst: &mut [f32]) {
         for (dst, src) in dst.chunks_mut(64).zip(src.chunks(64)) {
-            let far = src.iter().fold(false, |far, s| far | (s.wide().abs() > REACH));
+            let far = src.iter().fold(false, |far, s| far | (s.abs() > REACH));
             for (d, s) in dst.iter_mut().zip(src) {
-                *d = T::narrow(if far { map.at(s.wide()) } else { map.near.at(s.wide()) });
+                *d = if far { map.at(*s) } else { map.near.at(*s) };
             }
         }
     }
 }
 
+/// Halves that are widened at a time.
+const BLOCK: usize = 512;
+
 /// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory when no
 /// other block reads it.
 pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
-    use crate::simd::Act;
     let src = &x[range.clone()];
     let dst = out.part(range.start, range.len());
+    if let (Some(src), Some(dst)) = (T::singles(src), T::singles_mut(dst)) {
+        return singles(op, src, dst);
+    }
+    if op == Unary::Act(act::Act::None) {
+        return dst.copy_from_slice(src);
+    }
+    let (mut from, mut to) = ([0.0; BLOCK], [0.0; BLOCK]);
+    for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+        let (from, to) = (&mut from[..src.len()], &mut to[..src.len()]);
+        widen(src, from);
+        singles(op, from, to);
+        round_to(to, dst);
+    }
+}
+
+/// `dst[i] = op(src[i])`.
+fn singles(op: Unary, src: &[f32], dst: &mut [f32]) {
+    use crate::simd::Act;
     match op {
         Unary::Act(Act::None) => dst.copy_from_slice(src),
         Unary::Act(Act::Relu) => map_any(act::Relu, src, dst),
@@ -276,6 +297,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// More halves than are widened at a time.
+    #[test]
+    fn halves_are_what_their_numbers_give_rounded() {
+        let x: Vec<f16> = (0..1300u16).map(|i| f16::from_bits(i.wrapping_mul(197))).collect();
+        let wide: Vec<f32> = x.iter().map(|v| v.to_f32()).collect();
+        for op in [Unary::Exp, Unary::Sin, Unary::Neg, Unary::Act(crate::simd::Act::Tanh)] {
+            let (mut y, mut want) = (vec![f16::ZERO; x.len()], vec![0.0; x.len()]);
+            unary(op, 0..7, &x, &mut Out::new(&mut y));
+            unary(op, 7..x.len(), &x, &mut Out::new(&mut y));
+            unary(op, 0..x.len(), &wide, &mut Out::new(&mut want));
+            for (y, w) in y.iter().zip(want) {
+                assert!(*y == f16::narrow(w) || y.is_nan() && w.is_nan(), "{op:?}: {y} for {w}");
+            }
+        }
+        let mut same = [f16::ZERO];
+        unary(Unary::Act(crate::simd::Act::None), 0..1, &[f16::from_bits(0x7c01)], &mut Out::new(&mut same));
+        assert_eq!(same[0].to_bits(), 0x7c01);
     }
 
     #[test]

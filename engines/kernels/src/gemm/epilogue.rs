@@ -81,7 +81,77 @@ impl<'a, T: PanelElem> Epilogue<'a, T> {
     }
 }
 
+crate::multiversion! {
+    /// Rows of `width` numbers, which fill vectors, to rows of the first `n` of each.
+    fn narrower(sums: &[f32], width: usize, n: usize, to: &mut [f32]) {
+        for (r, row) in sums.chunks_exact(width).enumerate() {
+            let Some(to) = to.get_mut(r * n..) else { return };
+            match to.get_mut(..width) {
+                // Whole vectors: what is written behind a row is written again with the next one.
+                Some(to) => {
+                    for (to, from) in to.as_chunks_mut::<16>().0.iter_mut().zip(row.as_chunks::<16>().0) {
+                        *to = *from;
+                    }
+                }
+                None => to[..n].copy_from_slice(&row[..n]),
+            }
+        }
+    }
+}
+crate::multiversion! {
+    fn add_to_rows<T: PanelElem>(rows: &mut [f32], bias: &[T]) {
+        for row in rows.chunks_exact_mut(bias.len()) {
+            for (v, b) in row.iter_mut().zip(bias) {
+                *v += b.wide();
+            }
+        }
+    }
+}
+
 impl<T: PanelElem> Epilogue<'_, T> {
+    /// Finishes whole rows of `n` numbers from row `i` on, as [`Epilogue::finish`] does each: `sums`
+    /// holds them `width` apart, which is a multiple of sixteen.
+    pub(crate) fn finish_rows(
+        &self,
+        sums: &mut [f32],
+        (width, n): (usize, usize),
+        i: usize,
+        out: &mut Out<'_, T>,
+        at: usize,
+    ) {
+        let count = sums.len() / width * n;
+        let to = out.part(at, count);
+        if let Some(rows) = T::singles_mut(to) {
+            narrower(sums, width, n, rows);
+            return self.follow_rows(rows, n, i, at);
+        }
+        for r in 1..count / n {
+            sums.copy_within(r * width..r * width + n, r * n);
+        }
+        self.follow_rows(&mut sums[..count], n, i, at);
+        round_to(&sums[..count], to);
+    }
+
+    /// Scale, bias, residual and activation of whole rows of `n` numbers.
+    fn follow_rows(&self, rows: &mut [f32], n: usize, i: usize, at: usize) {
+        if self.alpha != 1.0 {
+            times(rows, self.alpha);
+        }
+        match self.bias {
+            Bias::None => {}
+            Bias::PerColumn(b) => add_to_rows(rows, &b[..n]),
+            Bias::PerRow(b) => {
+                for (row, b) in rows.chunks_exact_mut(n).zip(&b[i..]) {
+                    shift(row, b.wide());
+                }
+            }
+        }
+        if let Some((r, factor)) = self.residual {
+            add_scaled(rows, &r[at..at + rows.len()], factor);
+        }
+        self.act.apply(rows);
+    }
+
     /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from
     /// `j`; it goes to `out[at..]`, where `residual[at..]` is added.
     #[inline]

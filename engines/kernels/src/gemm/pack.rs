@@ -3,7 +3,8 @@
 //! **The packed format** of a K x N matrix, the same on every machine and the one that weights have
 //! in a model file: `ceil(N / 16)` panels one after the other, a panel being K rows of sixteen
 //! numbers, columns beyond N zero. Element (k, n) stands at `((n / 16) * K + k) * 16 + n % 16`.
-use crate::simd::isa::PanelElem;
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
+use crate::simd::turn::{turn, vector};
 
 /// K is taken in blocks of this many.
 pub const KC: usize = 256;
@@ -59,19 +60,18 @@ crate::multiversion! {
             let panel = &mut out[p * 16 * k..(p + 1) * 16 * k];
             let width = (n - p * 16).min(16);
             let first = cols.0 + p * 16;
+            if strides.0 == 1 {
+                let from = &b[rows.0 + first * strides.1..];
+                dispatch(Turned { from, pitch: strides.1, lines: width, len: k, to: panel, to_pitch: 16 });
+                continue;
+            }
             if width < 16 {
                 panel.fill(0.0);
             }
             for j in 0..width {
                 let from = rows.0 * strides.0 + (first + j) * strides.1;
-                if strides.0 == 1 {
-                    for (kk, v) in b[from..from + k].iter().enumerate() {
-                        panel[kk * 16 + j] = v.wide();
-                    }
-                } else {
-                    for kk in 0..k {
-                        panel[kk * 16 + j] = b[from + kk * strides.0].wide();
-                    }
+                for kk in 0..k {
+                    panel[kk * 16 + j] = b[from + kk * strides.0].wide();
                 }
             }
         }
@@ -90,11 +90,49 @@ crate::multiversion! {
                     *d = s.wide();
                 }
             }
+        } else if strides.0 == 1 {
+            let (from, len) = (&a[rows.0 + cols.0 * strides.1..], rows.1 - rows.0);
+            dispatch(Turned { from, pitch: strides.1, lines: k, len, to: out, to_pitch: A_STRIDE });
         } else {
             for kk in 0..k {
                 let from = (cols.0 + kk) * strides.1;
                 for i in rows.0..rows.1 {
                     out[(i - rows.0) * A_STRIDE + kk] = a[from + i * strides.0].wide();
+                }
+            }
+        }
+    }
+}
+
+/// `to[j][i] = from[i][j]`, for `lines` lines `i` of `len` elements, widened; rows of `to` stand
+/// `to_pitch` apart and have zeros up to a multiple of sixteen.
+struct Turned<'a, T> {
+    from: &'a [T],
+    pitch: usize,
+    lines: usize,
+    len: usize,
+    to: &'a mut [f32],
+    to_pitch: usize,
+}
+
+impl<T: PanelElem> Work for Turned<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Turned { from, pitch, lines, len, to, to_pitch } = self;
+        for first in (0..lines).step_by(16) {
+            for at in (0..len).step_by(16) {
+                let mut v = [isa.splat(0.0); 16];
+                for (i, v) in (first..lines).zip(&mut v) {
+                    // What stands behind a line is not stored.
+                    *v = vector(isa, &from[i * pitch + at..]);
+                }
+                turn(isa, &mut v);
+                for (j, v) in (at..len).zip(v) {
+                    if let Some(to) = to[j * to_pitch + first..].first_chunk_mut() {
+                        isa.store(v, to);
+                    }
                 }
             }
         }

@@ -473,6 +473,10 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
 
     /// From the sums of some rows and columns to their places.
     fn finish(&mut self, batch: usize, rows: (usize, usize), (j, n): (usize, usize), width: usize) {
+        if n == self.plan.n {
+            let (sums, first) = (&mut self.sc[..(rows.1 - rows.0) * width], batch * self.plan.m + rows.0);
+            return self.epilogue.finish_rows(sums, (width, n), rows.0, self.out, first * n);
+        }
         for (i, row) in (rows.0..rows.1).zip(self.sc.chunks_exact_mut(width)) {
             let at = (batch * self.plan.m + i) * self.plan.n + j;
             self.epilogue.finish(&mut row[..n], i, j, self.out, at);

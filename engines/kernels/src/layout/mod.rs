@@ -5,6 +5,8 @@ pub mod blocked;
 pub mod pad;
 /// Elements that indices name.
 pub mod places;
+/// Updates of elements that indices name.
+pub mod scatter;
 /// Few columns or rows.
 pub mod few;
 /// Runs of elements.
@@ -50,20 +52,27 @@ pub fn gather<T: Elem>(
         let wrapped = if at < 0 { at.saturating_add(size as i64) } else { at };
         usize::try_from(wrapped).ok().filter(|&k| k < size).ok_or(at)
     };
+    let mut to = out.part(units.start * inner, units.len() * inner);
+    if count == 1 && inner == 1 && !units.is_empty() {
+        take_run(&x[units.start * size + place(index(0))?..], size, to);
+        return Ok(());
+    }
     let mut u = units.start;
     while u < units.end {
         // The indices of one outer element.
         let (o, first) = (u / count, u % count);
         let n = (count - first).min(units.end - u);
-        let (from, to) = (&x[o * size * inner..(o + 1) * size * inner], out.part(u * inner, n * inner));
+        let (now, more) = std::mem::take(&mut to).split_at_mut(n * inner);
+        to = more;
+        let from = &x[o * size * inner..(o + 1) * size * inner];
         if inner == 1 {
-            for (i, to) in to.iter_mut().enumerate() {
+            for (i, to) in now.iter_mut().enumerate() {
                 *to = from[place(index(first + i))?];
             }
         } else {
-            for i in 0..n {
+            for (i, to) in now.chunks_exact_mut(inner.max(1)).enumerate() {
                 let k = place(index(first + i))?;
-                copy_run(&from[k * inner..(k + 1) * inner], &mut to[i * inner..(i + 1) * inner]);
+                copy_run(&from[k * inner..(k + 1) * inner], to);
             }
         }
         u += n;
@@ -104,6 +113,9 @@ mod tests {
         gather(2, 1, 0..4, &[1, 2, 3, 4], |i| [1, -2][i], 2, &mut Out::new(&mut g)).unwrap();
         assert_eq!(g, [2, 1, 4, 3]);
         assert_eq!(gather(2, 1, 0..1, &[1u16, 2], |_| 2, 1, &mut Out::new(&mut g)), Err(2));
+        gather(3, 1, 1..4, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], |_| -1, 1, &mut Out::new(&mut g)).unwrap();
+        assert_eq!(g, [2, 6, 9, 12]);
+        assert_eq!(gather(3, 1, 0..4, &[0u16; 12], |_| 3, 1, &mut Out::new(&mut g)), Err(3));
         let l = Layout::contiguous(&[4]).unwrap().slice(0, 3, -1, 4).unwrap();
         let mut r = [0u8; 4];
         copy(&Nest::new(&[4], [&l]), 0..4, &[1, 2, 3, 4], &mut Out::new(&mut r));

@@ -1,5 +1,6 @@
 //! Padding and cropping: what lies around a tensor is a number, its border, its mirror image or its
 //! other end.
+use super::copy_run;
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
@@ -102,10 +103,11 @@ impl Padding {
         self.last.to * self.inner
     }
 
-    /// The input row of an output row.
-    fn source(&self, row: usize) -> Option<usize> {
-        let (mut rest, mut at, mut step) = (row, 0, 1);
-        for axis in self.lead.iter().rev() {
+    /// The first input row of an output entry of all axes before the last one of those of the rows.
+    fn outer(&self, entry: usize) -> Option<usize> {
+        let (last, lead) = self.lead.split_last()?;
+        let (mut rest, mut at, mut step) = (entry, 0, last.from);
+        for axis in lead.iter().rev() {
             let place = self.border.place((rest % axis.to) as isize - axis.before, axis)?;
             rest /= axis.to;
             at += place * step;
@@ -116,41 +118,76 @@ impl Padding {
 
     /// Does the rows of `units`.
     pub fn run<T: Elem>(&self, units: Range<usize>, x: &[T], fill: T, out: &mut Out<'_, T>) {
-        let (width, inner, Axis { from, before, to }) = (self.width(), self.inner, self.last);
+        let (width, one) = (self.width(), Axis { from: 1, before: 0, to: 1 });
         if width == 0 {
             return;
         }
-        // The places of the output that are places of the input.
+        let lead = self.lead.last().unwrap_or(&one);
+        let row = Row::new(self);
+        let mut rest = out.part(units.start * width, units.len() * width);
+        let mut next = units.start;
+        while next < units.end {
+            let (entry, first) = (next / lead.to, next % lead.to);
+            let count = (lead.to - first).min(units.end - next);
+            let outer = if self.lead.is_empty() { Some(0) } else { self.outer(entry) };
+            let (now, more) = std::mem::take(&mut rest).split_at_mut(count * width);
+            rest = more;
+            for (o, out) in (first..).zip(now.chunks_exact_mut(width)) {
+                let place = outer.zip(self.border.place(o as isize - lead.before, lead));
+                match place {
+                    None => out.fill(fill),
+                    Some((outer, place)) => row.run(&x[(outer + place) * row.from..][..row.from], fill, out),
+                }
+            }
+            next += count;
+        }
+    }
+}
+
+/// What a row of the output has of a row of the input.
+struct Row {
+    /// Elements of the input row, and of a place.
+    from: usize,
+    inner: usize,
+    /// The elements of the output that are elements of the input, and the first of those.
+    own: Range<usize>,
+    start: usize,
+    /// All other places, and which place of the input each is.
+    beyond: Vec<(usize, Option<usize>)>,
+}
+
+impl Row {
+    fn new(plan: &Padding) -> Row {
+        let (inner, Axis { from, before, to }) = (plan.inner, plan.last);
         let first = before.max(0).min(to as isize) as usize;
         let end = (before + from as isize).clamp(first as isize, to as isize) as usize;
-        let place = |o: usize| self.border.place(o as isize - before, &self.last);
-        let beyond: Vec<(usize, Option<usize>)> = (0..first).chain(end..to).map(|o| (o, place(o))).collect();
-        let part = out.part(units.start * width, units.len() * width);
-        for (row, out) in units.zip(part.chunks_exact_mut(width)) {
-            let Some(source) = self.source(row) else {
-                out.fill(fill);
-                continue;
-            };
-            let line = &x[source * from * inner..][..from * inner];
-            if inner == 1 {
-                for &(o, place) in &beyond {
-                    out[o] = place.map_or(fill, |p| line[p]);
-                }
-            } else {
-                for &(o, place) in &beyond {
-                    let out = &mut out[o * inner..(o + 1) * inner];
-                    match place {
-                        None => out.fill(fill),
-                        Some(p) => out.copy_from_slice(&line[p * inner..(p + 1) * inner]),
-                    }
-                }
+        let place = |o: usize| plan.border.place(o as isize - before, &plan.last);
+        Row {
+            from: from * inner,
+            inner,
+            own: first * inner..end * inner,
+            start: if first < end { (first as isize - before) as usize * inner } else { 0 },
+            beyond: (0..first).chain(end..to).map(|o| (o, place(o))).collect(),
+        }
+    }
+
+    fn run<T: Elem>(&self, line: &[T], fill: T, out: &mut [T]) {
+        let inner = self.inner;
+        if inner == 1 {
+            for &(o, place) in &self.beyond {
+                out[o] = place.map_or(fill, |p| line[p]);
             }
-            if first < end {
-                let start = (first as isize - before) as usize * inner;
-                let own = &mut out[first * inner..end * inner];
-                own.copy_from_slice(&line[start..start + own.len()]);
+        } else {
+            for &(o, place) in &self.beyond {
+                let out = &mut out[o * inner..(o + 1) * inner];
+                match place {
+                    None => out.fill(fill),
+                    Some(p) => copy_run(&line[p * inner..(p + 1) * inner], out),
+                }
             }
         }
+        let own = &mut out[self.own.clone()];
+        copy_run(&line[self.start..][..own.len()], own);
     }
 }
 

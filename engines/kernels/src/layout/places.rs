@@ -1,6 +1,6 @@
 //! Elements that indices name: tuples of indices over the leading axes of a tensor, or one index of
 //! an axis for each element. An index below zero counts from the end.
-use crate::view::{Elem, Out};
+use crate::view::Elem;
 use std::ops::Range;
 
 /// An index that is out of range, and the size of its axis.
@@ -11,6 +11,21 @@ pub type Beyond = (i64, usize);
 fn within(index: i64, n: usize) -> Result<usize, Beyond> {
     let at = if index < 0 { index.wrapping_add(n as i64) } else { index };
     if (at as u64) < n as u64 { Ok(at as usize) } else { Err((index, n)) }
+}
+
+/// What updates are applied to: blocks of elements that indices name.
+pub trait Places {
+    /// Elements of an update.
+    fn inner(&self) -> usize;
+
+    /// Updates of which some may name elements of `part`, of `count`; no other does.
+    fn near(&self, part: &Range<usize>, count: usize) -> Range<usize>;
+
+    /// The first element that each update of `range` names, in turn.
+    ///
+    /// # Errors
+    /// The first index that is out of range.
+    fn find<I: Elem>(&self, index: &[I], range: Range<usize>, to: &mut [usize]) -> Result<(), Beyond>;
 }
 
 /// Tuples of indices.
@@ -37,11 +52,6 @@ impl Tuples {
             whole: shape[shared..].iter().product(),
             shared: shared > 0,
         }
-    }
-
-    /// Elements that a tuple names.
-    pub fn inner(&self) -> usize {
-        self.inner
     }
 
     /// Calls `f` with the number of each tuple of `range` and the first element that it names.
@@ -91,59 +101,97 @@ impl Tuples {
     }
 }
 
+impl Places for Tuples {
+    fn inner(&self) -> usize {
+        self.inner
+    }
+
+    fn near(&self, part: &Range<usize>, count: usize) -> Range<usize> {
+        if self.shared { entries(part, self.whole, self.per, count) } else { 0..count }
+    }
+
+    #[inline(always)]
+    fn find<I: Elem>(&self, index: &[I], range: Range<usize>, to: &mut [usize]) -> Result<(), Beyond> {
+        let first = range.start;
+        self.each(index, range, |t, at| to[t - first] = at)
+    }
+}
+
 /// One index along an axis for each element of a tensor of indices, whose other axes are no longer
 /// than those of the data.
 #[derive(Clone, Debug)]
 pub struct Elements {
+    /// Axes of the indices; neighbours that are walked like one are one.
     shape: Vec<usize>,
     /// Elements between two places of each axis of the data; that of the indexed axis is zero.
     strides: Vec<usize>,
     /// The same of the indexed axis, and its size.
     stride: usize,
     size: usize,
+    /// Indices, and elements of the data, of each entry of the axes before the indexed one, where
+    /// entries of both follow each other alike; otherwise all are one entry.
+    per: usize,
+    whole: usize,
 }
 
 impl Elements {
     /// Indices of this shape along an axis of data of that shape.
     pub fn new(shape: &[usize], data: &[usize], axis: usize) -> Elements {
-        let mut strides: Vec<usize> = (0..data.len()).map(|d| data[d + 1..].iter().product()).collect();
-        let stride = std::mem::take(&mut strides[axis]);
-        Elements { shape: shape.to_vec(), strides, stride, size: data[axis] }
+        let stride_of = |d: usize| data[d + 1..].iter().product();
+        let mut own = Elements {
+            shape: Vec::new(),
+            strides: Vec::new(),
+            stride: stride_of(axis),
+            size: data[axis],
+            per: shape.iter().product(),
+            whole: data.iter().product(),
+        };
+        for (d, &n) in shape.iter().enumerate() {
+            let step = if d == axis { 0 } else { stride_of(d) };
+            let before = own.shape.last_mut().zip(own.strides.last_mut());
+            match before.filter(|(_, stride)| d != axis && **stride == n * step) {
+                // The data has the axis whole: one place before it follows the last place of another.
+                Some((last, stride)) => (*last, *stride) = (*last * n, step),
+                None if d != axis && n == 1 => {}
+                None => {
+                    own.shape.push(n);
+                    own.strides.push(step);
+                }
+            }
+        }
+        // The first axis may be shorter than that of the data: what is missing is at the end.
+        let alike = (1..axis).take_while(|&d| shape[d] == data[d]).count() + usize::from(axis > 0);
+        for d in 0..alike {
+            own.per = own.per.checked_div(shape[d]).unwrap_or(0);
+            own.whole = own.whole.checked_div(data[d]).unwrap_or(0);
+        }
+        own
     }
 
-    /// Rows of the indices.
-    pub fn rows(&self) -> usize {
-        self.shape.iter().rev().skip(1).product()
+    /// Number of indices.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
     }
 
-    /// Elements of a row.
-    pub fn width(&self) -> usize {
+    /// Elements of a row: of the last axis.
+    fn width(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// Calls `f` with the number of each element of the rows of `range` and the element of the data
-    /// that it names.
-    ///
-    /// # Errors
-    /// The first index that is out of range.
-    #[inline(always)]
-    pub fn each<I: Elem>(
-        &self,
-        index: &[I],
-        range: Range<usize>,
-        mut f: impl FnMut(usize, usize),
-    ) -> Result<(), Beyond> {
-        let (width, step) = (self.width(), self.step());
-        for row in range {
-            let base = self.base(row);
-            for (j, i) in index[row * width..(row + 1) * width].iter().enumerate() {
-                f(row * width + j, base + j * step + within(i.to_i64(), self.size)? * self.stride);
-            }
-        }
-        Ok(())
+    /// The pieces of rows that the indices of `range` are made of: how many, the element of the
+    /// data that index 0 of the first one names.
+    fn rows(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let (width, step) = (self.width().max(1), self.step());
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let (row, column) = (at / width, at % width);
+            let n = (width - column).min(range.end - at);
+            at += n;
+            (n > 0).then(|| (n, self.base(row) + column * step))
+        })
     }
 
-    /// The elements that the rows of `range` name, in turn.
+    /// The elements that the indices of `range` name, in turn.
     ///
     /// # Errors
     /// The first index that is out of range.
@@ -155,23 +203,23 @@ impl Elements {
         range: Range<usize>,
         to: &mut [T],
     ) -> Result<(), Beyond> {
-        let (width, step) = (self.width(), self.step());
-        if width == 0 {
-            return Ok(());
-        }
-        let index = &index[range.start * width..range.end * width];
-        for ((row, index), to) in range.zip(index.chunks_exact(width)).zip(to.chunks_exact_mut(width)) {
-            let line = &x[self.base(row)..];
+        let (mut index, mut to) = (&index[range.clone()], to);
+        let step = self.step();
+        for (n, base) in self.rows(range) {
+            let (now, more) = std::mem::take(&mut to).split_at_mut(n);
+            to = more;
+            let line = &x[base..];
             if (self.stride, step) == (1, 0) {
                 let line = &line[..self.size];
-                for (to, i) in to.iter_mut().zip(index) {
+                for (to, i) in now.iter_mut().zip(index) {
                     *to = line[within(i.to_i64(), line.len())?];
                 }
             } else {
-                for ((j, to), i) in to.iter_mut().enumerate().zip(index) {
+                for ((j, to), i) in now.iter_mut().enumerate().zip(index) {
                     *to = line[j * step + within(i.to_i64(), self.size)? * self.stride];
                 }
             }
+            index = &index[n..];
         }
         Ok(())
     }
@@ -179,9 +227,12 @@ impl Elements {
     /// The element of the data that index 0 of the first element of a row names.
     fn base(&self, row: usize) -> usize {
         let (mut rest, mut base) = (row, 0);
-        for (n, stride) in self.shape.iter().zip(&self.strides).rev().skip(1) {
-            base += rest % n * stride;
-            rest /= n;
+        let before = self.shape.len().saturating_sub(1);
+        for (d, (n, stride)) in self.shape.iter().zip(&self.strides).take(before).enumerate().rev() {
+            // All that is left is the place on the first axis.
+            let place = if d == 0 { rest } else { rest % n };
+            base += place * stride;
+            rest = if d == 0 { 0 } else { rest / n };
         }
         base
     }
@@ -192,36 +243,37 @@ impl Elements {
     }
 }
 
-/// Some elements of a tensor after updates of `inner` elements: `x` (None: what `out` holds), and
-/// in the places that `each` names to its function, by number of the update and first element,
-/// what `join` makes of what is there and the update, in turn.
-///
-/// # Errors
-/// As `each`.
-pub fn scatter<T: Elem>(
-    (part, inner): (Range<usize>, usize),
-    (x, updates): (Option<&[T]>, &[T]),
-    each: impl FnOnce(&mut dyn FnMut(usize, usize)) -> Result<(), Beyond>,
-    join: Option<&dyn Fn(T, T) -> T>,
-    out: &mut Out<'_, T>,
-) -> Result<(), Beyond> {
-    let to = out.part(part.start, part.len());
-    if let Some(x) = x {
-        to.copy_from_slice(&x[part.clone()]);
+impl Places for Elements {
+    fn inner(&self) -> usize {
+        1
     }
-    each(&mut |update, at| {
-        let (from, end) = (at.max(part.start), (at + inner).min(part.end));
-        if from >= end {
-            return;
+
+    fn near(&self, part: &Range<usize>, count: usize) -> Range<usize> {
+        entries(part, self.whole, self.per, count)
+    }
+
+    #[inline(always)]
+    fn find<I: Elem>(&self, index: &[I], range: Range<usize>, to: &mut [usize]) -> Result<(), Beyond> {
+        let (mut index, mut to) = (&index[range.clone()], to);
+        let step = self.step();
+        for (n, base) in self.rows(range) {
+            let (now, more) = std::mem::take(&mut to).split_at_mut(n);
+            to = more;
+            for ((j, to), i) in now.iter_mut().enumerate().zip(index) {
+                *to = base + j * step + within(i.to_i64(), self.size)? * self.stride;
+            }
+            index = &index[n..];
         }
-        let new = &updates[update * inner + (from - at)..update * inner + (end - at)];
-        let to = &mut to[from - part.start..end - part.start];
-        match join {
-            None if inner == 1 => to[0] = new[0],
-            None => to.copy_from_slice(new),
-            Some(join) => to.iter_mut().zip(new).for_each(|(to, v)| *to = join(*to, *v)),
-        }
-    })
+        Ok(())
+    }
+}
+
+/// Of `count` updates, `per` for each `whole` elements, those of the entries that have elements of
+/// `part`.
+fn entries(part: &Range<usize>, whole: usize, per: usize, count: usize) -> Range<usize> {
+    let whole = whole.max(1);
+    let (first, end) = (part.start / whole * per, part.end.div_ceil(whole) * per);
+    first.min(count)..end.min(count)
 }
 
 #[cfg(test)]
@@ -248,54 +300,54 @@ mod tests {
             let e = Elements::new(&[2, 2], &[3, 3], axis);
             let index = if axis == 0 { [0i64, 1, 0, 1] } else { [0, 1, 2, 0] };
             let want = if axis == 0 { [0, 4, 0, 4] } else { want };
-            let mut seen = vec![];
-            e.each(&index, 0..e.rows(), |_, at| seen.push(at)).unwrap();
+            let mut seen = [0; 4];
+            e.find(&index, 0..4, &mut seen).unwrap();
             assert_eq!(seen, want, "axis {axis}");
             let (x, mut y) = (std::array::from_fn::<i64, 9, _>(|i| i as i64), [0; 4]);
-            e.gather(&x, &index, 1..2, &mut y[2..]).unwrap();
-            e.gather(&x, &index, 0..1, &mut y[..2]).unwrap();
-            assert_eq!(y.map(|v| v as usize)[..], seen, "axis {axis}");
-            assert_eq!(e.gather(&x, &[0i64, 0, -4, 0], 0..2, &mut y), Err((-4, 3)));
-            assert_eq!(e.each(&[3i64, 0, 0, 0], 0..2, |_, _| ()), Err((3, 3)));
+            e.gather(&x, &index, 1..4, &mut y[1..]).unwrap();
+            e.gather(&x, &index, 0..1, &mut y[..1]).unwrap();
+            assert_eq!(y.map(|v| v as usize), seen, "axis {axis}");
+            assert_eq!(e.gather(&x, &[0i64, 0, -4, 0], 0..4, &mut y), Err((-4, 3)));
+            assert_eq!(e.find(&[3i64, 0, 0, 0], 0..4, &mut seen), Err((3, 3)));
         }
     }
 
+    /// Every index names what its own coordinates do, and is near to it.
     #[test]
-    fn each_part_takes_the_updates_that_meet_it_in_turn() {
-        let x: Vec<i32> = (0..10).collect();
-        let updates = [100, 101, 102, 200, 201, 202];
-        for cut in 0..=10 {
-            let mut y = vec![0; 10];
-            for part in [0..cut, cut..10] {
-                let each = |f: &mut dyn FnMut(usize, usize)| {
-                    f(0, 2);
-                    f(1, 4);
-                    Ok(())
-                };
-                scatter((part.clone(), 3), (Some(&x), &updates), each, None, &mut Out::new(&mut y)).unwrap();
+    fn axes_that_are_joined_name_the_same_elements() {
+        let data = [3usize, 4, 2, 5];
+        let shapes = [[3, 4, 2, 5], [2, 4, 2, 5], [3, 2, 2, 5], [3, 4, 1, 5], [3, 4, 2, 3], [2, 3, 1, 2], [3, 0, 2, 5]];
+        for (axis, shape) in (0..4).flat_map(|a| shapes.map(|s| (a, s))) {
+            let count: usize = shape.iter().product();
+            let index: Vec<i64> =
+                (0..count).map(|i| (i * 7 % data[axis]) as i64 - (i % 2 * data[axis]) as i64).collect();
+            let want: Vec<usize> = (0..count)
+                .map(|i| {
+                    let (mut rest, mut at, mut step) = (i, 0, 1);
+                    for d in (0..4).rev() {
+                        let place =
+                            if d == axis { index[i].rem_euclid(data[d] as i64) as usize } else { rest % shape[d] };
+                        at += place * step;
+                        (rest, step) = (rest / shape[d], step * data[d]);
+                    }
+                    at
+                })
+                .collect();
+            let e = Elements::new(&shape, &data, axis);
+            assert_eq!(e.count(), count);
+            for cut in [0, 1, count / 3, count] {
+                let mut seen = vec![0; count];
+                let (a, b) = seen.split_at_mut(cut.min(count));
+                e.find(&index, 0..a.len(), a).unwrap();
+                e.find(&index, a.len()..count, b).unwrap();
+                assert_eq!(seen, want, "{shape:?} along {axis}");
             }
-            assert_eq!(y, [0, 1, 100, 101, 200, 201, 202, 7, 8, 9]);
-            let mut held = x.clone();
-            for part in [0..cut, cut..10] {
-                let each = |f: &mut dyn FnMut(usize, usize)| {
-                    f(0, 2);
-                    f(1, 4);
-                    Ok(())
-                };
-                scatter((part, 3), (None, &updates), each, None, &mut Out::new(&mut held)).unwrap();
+            for (u, at) in want.into_iter().enumerate() {
+                assert!(e.near(&(at..at + 1), count).contains(&u), "{shape:?} along {axis}");
             }
-            assert_eq!(held, y);
-            let mut z = vec![0; 10];
-            for part in [0..cut, cut..10] {
-                let each = |f: &mut dyn FnMut(usize, usize)| {
-                    f(0, 2);
-                    f(1, 4);
-                    Ok(())
-                };
-                let add = |a: i32, b: i32| a + b;
-                scatter((part, 3), (Some(&x), &updates), each, Some(&add), &mut Out::new(&mut z)).unwrap();
+            if axis > 0 && shape == data {
+                assert_eq!(e.near(&(0..1), count).len(), data[axis..].iter().product(), "along {axis}");
             }
-            assert_eq!(z, [0, 1, 102, 104, 306, 206, 208, 7, 8, 9]);
         }
     }
 }

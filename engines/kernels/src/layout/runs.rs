@@ -9,8 +9,11 @@ pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
         4..=7 => ends::<4>(as_bytes(from), as_bytes_mut(to)),
         8..=15 => ends::<8>(as_bytes(from), as_bytes_mut(to)),
         16..=31 => ends::<16>(as_bytes(from), as_bytes_mut(to)),
-        32..=63 => ends::<32>(as_bytes(from), as_bytes_mut(to)),
-        64..=128 => ends::<64>(as_bytes(from), as_bytes_mut(to)),
+        // Of these lengths the first piece and the last are one.
+        32 => whole::<32>(as_bytes(from), as_bytes_mut(to)),
+        33..=63 => ends::<32>(as_bytes(from), as_bytes_mut(to)),
+        64 => whole::<64>(as_bytes(from), as_bytes_mut(to)),
+        65..=128 => ends::<64>(as_bytes(from), as_bytes_mut(to)),
         _ => to.copy_from_slice(from),
     }
 }
@@ -21,11 +24,49 @@ pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
     match step {
         0 => to.fill(from[0]),
         1 => copy_run(&from[..to.len()], to),
-        _ => {
-            for (to, v) in to.iter_mut().zip(from.iter().step_by(step)) {
-                *to = *v;
+        2 if to.len() >= LONG => by_step2(from, to),
+        3 if to.len() >= LONG => by_step3(from, to),
+        4 if to.len() >= LONG => by_step4(from, to),
+        _ => take_each(from, step, to),
+    }
+}
+
+/// Elements that stand apart from which a loop for their step is worth its call.
+const LONG: usize = 16;
+
+#[inline(always)]
+fn take_each<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
+    for (to, v) in to.iter_mut().zip(from.iter().step_by(step)) {
+        *to = *v;
+    }
+}
+
+macro_rules! by_step {
+    ($name:ident, $n:literal) => {
+        crate::multiversion! {
+            /// Elements that stand so far apart.
+            fn $name<T: Elem>(from: &[T], to: &mut [T]) {
+                let (groups, _) = from.as_chunks::<$n>();
+                let whole = groups.len().min(to.len());
+                let (first, rest) = to.split_at_mut(whole);
+                for (to, v) in first.iter_mut().zip(groups) {
+                    *to = v[0];
+                }
+                // The last element may have none of its group behind it.
+                take_each(&from[whole * $n..], $n, rest);
             }
         }
+    };
+}
+by_step!(by_step2, 2);
+by_step!(by_step3, 3);
+by_step!(by_step4, 4);
+
+/// All of a run of `N` bytes.
+#[inline(always)]
+fn whole<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = *from;
     }
 }
 
@@ -75,6 +116,18 @@ mod tests {
             let mut y = vec![0; n + 2];
             copy_run(&x, &mut y[1..=n]);
             assert_eq!((y[0], &y[1..=n], y[n + 1]), (0, &x[..], 0));
+        }
+    }
+
+    #[test]
+    fn elements_that_stand_apart_are_taken_to_the_last() {
+        for (step, n) in (0..7).flat_map(|s| [0, 1, 15, 16, 17, 40, 100].map(|n| (s, n))) {
+            let x: Vec<u32> = (0..n * step + 1).map(|i| i as u32).collect();
+            // Nothing stands behind the last element that is taken.
+            let x = &x[..if n == 0 { 1 } else { (n - 1) * step + 1 }];
+            let mut y = vec![u32::MAX; n];
+            take_run(x, step, &mut y);
+            assert!(y.iter().enumerate().all(|(i, v)| *v == (i * step) as u32), "{step} {n}");
         }
     }
 

@@ -183,7 +183,7 @@ mod tests {
             prop_assume!(plan.output[1] > 0 && plan.output[2] > 0);
             let x: Vec<f16> = (0..plan.planes * a.0 * b.0).map(|i| f16::from_f32((i as f32 * 1.3).sin())).collect();
             let mut want = vec![f16::NAN; plan.planes * plan.output[1] * plan.output[2]];
-            plan.run(0..plan.planes, &x, &mut Out::new(&mut want));
+            plan.run(0..plan.units(), &x, &mut Out::new(&mut want));
             let want = grouped(&want, [batch, channels, plan.output[1], plan.output[2]]);
             let x = grouped(&x, [batch, channels, a.0, b.0]);
             let planes = batch * channels.div_ceil(LANES);

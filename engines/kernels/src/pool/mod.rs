@@ -1,8 +1,10 @@
 //! Pooling of one to three spatial dimensions, channels first. A unit of work is one plane (image
-//! and channel).
+//! and channel), or sixteen small ones.
 
 /// Channels in groups of sixteen, innermost.
 pub mod cube;
+/// Small planes side by side.
+mod lanes;
 /// Windows by rows.
 mod rows;
 /// The largest elements of large windows.
@@ -28,7 +30,7 @@ pub enum Pool {
 pub struct Pooling {
     /// What a window gives.
     pub op: Pool,
-    /// Images times channels, the units of work.
+    /// Images times channels.
     pub planes: usize,
     /// Spatial sizes of the input.
     pub input: [usize; 3],
@@ -112,8 +114,16 @@ impl Pooling {
         taps.max(1)
     }
 
+    /// Number of units of work.
+    pub fn units(&self) -> usize {
+        if self.by_lanes() { self.planes.div_ceil(lanes::LANES) } else { self.planes }
+    }
+
     /// Does the planes of `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
+        if self.by_lanes() {
+            return self.run_lanes(units, x, out);
+        }
         if let Some(size) = self.slides() {
             return self.run_slides(units, size, x, out);
         }
@@ -148,12 +158,12 @@ mod tests {
         fn windows_agree_with_the_definition(
             a in (1usize..9, 1usize..7, 1usize..4, 1usize..3, 0usize..4, 0usize..4), b in (1usize..40, 1usize..10, 1usize..10, 1usize..3, 0usize..5, 0usize..5),
             c in (1usize..6, 1usize..4, 1usize..3, 1usize..3, 0usize..3, 0usize..3), flat in any::<bool>(),
-            ceil in any::<bool>(), kind in 0usize..3, by_one in any::<bool>(),
+            ceil in any::<bool>(), kind in 0usize..3, by_one in any::<bool>(), planes in prop::sample::select(&[3usize, 19][..]),
         ) {
             let (a, b) = if by_one { ((a.0, a.1, 1, 1, a.4, a.5), (b.0, b.1, 1, 1, b.4, b.5)) } else { (a, b) };
             let c = if flat { (1, 1, 1, 1, 0, 0) } else { c };
             let mut p = Pooling {
-                op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes: 3, input: [c.0, a.0, b.0], output: [1; 3],
+                op: [Pool::Max, Pool::Average, Pool::AverageWithPads][kind], planes, input: [c.0, a.0, b.0], output: [1; 3],
                 kernel: [c.1, a.1, b.1], stride: [c.2, a.2, b.2], dilation: [c.3, a.3, b.3],
                 pad_before: [c.4, a.4, b.4], pad_after: [c.5, a.5, b.5],
             };
@@ -162,11 +172,11 @@ mod tests {
                 prop_assume!(p.output[d] > 0);
             }
             let size: usize = p.input.iter().product();
-            let x: Vec<f32> = (0..3 * size).map(|i| (i as f32 * 1.3).sin()).collect();
+            let x: Vec<f32> = (0..planes * size).map(|i| (i as f32 * 1.3).sin()).collect();
             let out: usize = p.output.iter().product();
-            let mut y = vec![f32::NAN; 3 * out];
+            let mut y = vec![f32::NAN; planes * out];
             for blk in 0..2 {
-                p.run(block_range(3, blk, 2), &x, &mut Out::new(&mut y));
+                p.run(block_range(p.units(), blk, 2), &x, &mut Out::new(&mut y));
             }
             for (i, got) in y.into_iter().enumerate() {
                 let (plane, o) = (i / out, i % out);
@@ -197,31 +207,40 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_the_largest_of_its_windows() {
-        for (half, level) in [1, 2].into_iter().flat_map(|h| Level::available().into_iter().map(move |l| (h, l))) {
-            let k = 2 * half + 1;
-            let size = |n: usize, k: usize| Pooling::output_size(n, k, 1, 1, [half; 2], false);
-            let p = Pooling {
-                op: Pool::Max,
-                planes: 2,
-                input: [1, 6, 40],
-                output: [1, size(6, k), size(40, k)],
-                kernel: [1, k, k],
-                stride: [1; 3],
-                dilation: [1; 3],
-                pad_before: [0, half, half],
-                pad_after: [0, half, half],
-            };
-            let mut x = vec![f32::NEG_INFINITY; 480];
-            (x[240 + 3 * 40 + 20], x[5], x[7]) = (f32::NAN, f32::INFINITY, -1.0);
-            let mut y = vec![0.0; 480];
-            with_level(level, || p.run(0..2, &x, &mut Out::new(&mut y)));
-            for (i, v) in y.iter().enumerate() {
-                let (plane, row, column) = (i / 240, i / 40 % 6, i % 40);
-                let near = |r: usize, c: usize| row.abs_diff(r) <= half && column.abs_diff(c) <= half;
-                assert_eq!(v.is_nan(), plane == 1 && near(3, 20), "{i} {level:?}");
-                assert_eq!(*v == f32::INFINITY, plane == 0 && near(0, 5), "{i} {level:?}");
-                assert_eq!(*v == -1.0, plane == 0 && near(0, 7) && !near(0, 5), "{i} {level:?}");
+        // Planes by themselves, and sixteen small ones side by side.
+        for (planes, columns) in [(2, 40), (18, 24)] {
+            for (half, level) in [1, 2].into_iter().flat_map(|h| Level::available().into_iter().map(move |l| (h, l))) {
+                largest(planes, columns, half, level);
             }
+        }
+    }
+
+    fn largest(planes: usize, columns: usize, half: usize, level: Level) {
+        let k = 2 * half + 1;
+        let size = |n: usize, k: usize| Pooling::output_size(n, k, 1, 1, [half; 2], false);
+        let p = Pooling {
+            op: Pool::Max,
+            planes,
+            input: [1, 6, columns],
+            output: [1, size(6, k), size(columns, k)],
+            kernel: [1, k, k],
+            stride: [1; 3],
+            dilation: [1; 3],
+            pad_before: [0, half, half],
+            pad_after: [0, half, half],
+        };
+        assert_eq!(p.by_lanes(), planes > 2);
+        let each = 6 * columns;
+        let mut x = vec![f32::NEG_INFINITY; planes * each];
+        (x[each + 3 * columns + 20], x[5], x[7]) = (f32::NAN, f32::INFINITY, -1.0);
+        let mut y = vec![0.0; planes * each];
+        with_level(level, || p.run(0..p.units(), &x, &mut Out::new(&mut y)));
+        for (i, v) in y.iter().enumerate() {
+            let (plane, row, column) = (i / each, i / columns % 6, i % columns);
+            let near = |r: usize, c: usize| row.abs_diff(r) <= half && column.abs_diff(c) <= half;
+            assert_eq!(v.is_nan(), plane == 1 && near(3, 20), "{i} {level:?}");
+            assert_eq!(*v == f32::INFINITY, plane == 0 && near(0, 5), "{i} {level:?}");
+            assert_eq!(*v == -1.0, plane == 0 && near(0, 7) && !near(0, 5), "{i} {level:?}");
         }
     }
 

@@ -7,6 +7,7 @@ use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::simd::lines::round_to;
+use crate::simd::turn::{put, vector};
 use crate::view::Out;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -345,30 +346,4 @@ impl Apart {
 #[inline(always)]
 fn last(n: usize) -> Option<usize> {
     (!n.is_multiple_of(LANES)).then(|| n.saturating_sub(LANES))
-}
-
-/// Sixteen elements, zeros behind the last one.
-#[inline(always)]
-fn vector<I: Isa, T: PanelElem>(isa: I, from: &[T]) -> I::V {
-    match from.first_chunk::<LANES>() {
-        Some(all) => T::lanes(isa, all),
-        None => {
-            let mut some = [T::default(); LANES];
-            some[..from.len()].copy_from_slice(from);
-            T::lanes(isa, &some)
-        }
-    }
-}
-
-/// The numbers of a vector for which there is room.
-#[inline(always)]
-fn put<I: Isa>(isa: I, v: I::V, to: &mut [f32]) {
-    match to.first_chunk_mut::<LANES>() {
-        Some(to) => isa.store(v, to),
-        None => {
-            let mut all = [0.0; LANES];
-            isa.store(v, &mut all);
-            to.copy_from_slice(&all[..to.len()]);
-        }
-    }
 }

@@ -3,7 +3,8 @@
 //! [`sum_by`](crate::simd::fold::sum_by), in the same order.
 use super::{Reduce, Reduction, fold};
 use crate::simd::fold::larger;
-use crate::simd::isa::{Isa, dispatch};
+use crate::simd::isa::{Isa, PanelElem, dispatch};
+use crate::simd::lines::round_to;
 use crate::simd::math;
 use crate::view::Out;
 use std::marker::PhantomData;
@@ -22,8 +23,10 @@ pub(crate) use rows::sum_lanes;
 
 /// Lanes of a vector.
 const WIDE: usize = 16;
-/// Numbers of a row from which its sum has vectors enough by itself.
+/// Numbers of a row whose powers are kept at most.
 const LONG: usize = 1024;
+/// Results of half types that are rounded at a time.
+const ROUNDED: usize = 512;
 /// Elements of a column whose places are listed at most, where they are not equally far apart.
 const LISTED: usize = 1 << 16;
 
@@ -63,12 +66,15 @@ impl Reduce {
 
     /// Does many rows at a time; whether these are such.
     fn run_rows(self, count: usize, x: &[f32], to: &mut [f32]) -> bool {
-        if count == 0 || count > LONG && !self.in_line() {
+        if count == 0 {
             return false;
         }
         if self == Reduce::LogSumExp {
-            log_sum_exp::rows(count, x, to);
-            return true;
+            // The powers of a long row would leave the cache before they are added.
+            if count <= LONG {
+                log_sum_exp::rows(count, x, to);
+            }
+            return count <= LONG;
         }
         if few::takes(count) && self != Reduce::Prod {
             by_join!(self, J => dispatch(few::Few { how: PhantomData::<J>, x, count, to: &mut *to }));
@@ -83,33 +89,45 @@ impl Reduce {
 }
 
 impl Reduction {
-    /// Does the units where they are of rows or of columns; whether they are.
-    pub(super) fn run_many(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+    /// Does the units where they are of rows of single precision or of columns; whether they are.
+    pub(super) fn run_many<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) -> bool {
         let count = self.count;
         if units.is_empty() || count == 0 {
             return false;
         }
         if self.rows {
-            let x = &x[units.start * count..units.end * count];
-            if self.op.run_rows(count, x, out.part(units.start, units.len())) {
-                return true;
-            }
+            let x = T::singles(&x[units.start * count..units.end * count]);
+            let to = T::singles_mut(out.part(units.start, units.len()));
+            return x.zip(to).map(|(x, to)| self.op.rows(count, x, to)).is_some();
         }
         if self.op == Reduce::LogSumExp {
             return false;
         }
-        by_join!(self.op, J => self.run_columns::<J>(units, x, out))
+        by_join!(self.op, J => self.run_columns::<J, T>(units, x, out))
     }
 
-    fn run_columns<J: Join>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, f32>) -> bool {
+    fn run_columns<J: Join, T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) -> bool {
         let (count, in_line) = (self.count, self.op.in_line());
         let Some(places) = self.columns.then(|| self.places()).flatten() else { return false };
         let mut at = units.start;
         self.kept.each_run_in(units, |[from], len, _| {
-            let to = out.part(at, len);
-            let x = &x[from as usize..];
-            dispatch(columns::Columns { how: PhantomData::<J>, in_line, x, places: &places, count, to: &mut *to });
-            self.op.end(count, to);
+            let (x, to) = (&x[from as usize..], out.part(at, len));
+            let fold = |x: &[T], to: &mut [f32]| {
+                let how = PhantomData::<J>;
+                dispatch(columns::Columns { how, in_line, x, places: &places, count, to: &mut *to });
+                self.op.end(count, to);
+            };
+            match T::singles_mut(to) {
+                Some(to) => fold(x, to),
+                None => {
+                    let mut results = [0.0; ROUNDED];
+                    for (k, to) in to.chunks_mut(ROUNDED).enumerate() {
+                        let results = &mut results[..to.len()];
+                        fold(&x[k * ROUNDED..], results);
+                        round_to(results, to);
+                    }
+                }
+            }
             at += len;
         });
         true

@@ -3,7 +3,6 @@ use crate::simd::fold::{max_of, min_of, sum_by};
 use crate::simd::isa::PanelElem;
 use crate::simd::lines::{round_to, widen};
 use crate::simd::math;
-use crate::simd::singles::Singles;
 use crate::view::{Layout, Nest, Out, ViewError};
 use std::ops::Range;
 
@@ -96,11 +95,8 @@ impl Reduction {
     /// Does the output elements of `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let units = units.start..units.end.min(self.units());
-        if let Some(x) = T::singles(x) {
-            let (len, mut parts) = (out.len(), Singles(&mut *out));
-            if self.run_many(units.clone(), x, &mut Out::by_parts(len, &mut parts)) {
-                return;
-            }
+        if self.run_many(units.clone(), x, out) {
+            return;
         }
         // Rows that lie apart are gathered first, so that the order of additions is that of the
         // reduced elements.

@@ -1,58 +1,70 @@
 //! The k greatest or least elements of a line, the best first, equal ones by lower index, NaN above
 //! all.
 //!
-//! An element and its index become one whole number (`Rank`), the less the better, so that an order
-//! of numbers is the order wanted. The line is read once: what is worse than the worst of the k best
-//! so far is passed over a block at a time, the rest is collected, and when a few times k are there
-//! the k best of them are kept. The time is linear in the line, whatever its order.
+//! What ranks an element is a whole number, its order, the less the better; with the index it is a
+//! word, so that an order of words is the order wanted. The line is read once: what is no better than
+//! the worst of the k best so far is passed over a block at a time by its order alone, of the rest
+//! the words are collected, and when a few times k are there the k best of them are kept. The time is
+//! linear in the line, whatever its order. Where few are wanted of many, the best elements of parts of
+//! the line say first what the k best are no worse than.
 use crate::simd::isa::PanelElem;
 use crate::view::Elem;
 use half::{bf16, f16};
 
-/// Elements that are looked at together.
+/// Elements that are looked at together, and parts of them in which single ones are looked for.
 const BLOCK: usize = 64;
+const PART: usize = 8;
+/// Elements that are few of those of a line.
+const FEW: usize = BLOCK / 4;
 
 /// A type of which the best elements can be found.
 pub trait Rank: Elem {
-    /// An element and its index.
+    /// What ranks an element.
+    type Order: Copy + Ord + Default + Send + Sync;
+    /// An order and an index.
     type Word: Copy + Ord + Default + Send + Sync;
-    /// What no element of a line comes after.
-    const LAST: Self::Word;
-    /// The word of an element: less for a better one, and for a lower index of equal ones.
-    fn rank(self, largest: bool, at: u32) -> Self::Word;
-    /// The index in a word.
-    fn index(word: Self::Word) -> usize;
-}
-
-/// A word of an order of 32 bits.
-#[inline(always)]
-fn word(order: u32, largest: bool, at: u32) -> u64 {
-    let better = if largest { !order } else { order };
-    u64::from(better) << 32 | u64::from(at)
+    /// The order of an element: less for a better one.
+    fn order(self, largest: bool) -> Self::Order;
+    /// The word of an order: less for a lower index of equal ones.
+    fn word(order: Self::Order, at: u32) -> Self::Word;
+    /// The next worse order.
+    fn worse(order: Self::Order) -> Option<Self::Order>;
+    /// The order and the index in a word.
+    fn parts(word: Self::Word) -> (Self::Order, usize);
 }
 
 macro_rules! ranks {
-    ($($t:ty: |$v:ident| $order:expr;)+) => {$(
+    ($($t:ty: $order:ty, $word:ty, |$v:ident| $rising:expr;)+) => {$(
         impl Rank for $t {
-            type Word = u64;
-            const LAST: u64 = u64::MAX;
+            type Order = $order;
+            type Word = $word;
             #[inline(always)]
-            fn rank(self, largest: bool, at: u32) -> u64 {
+            fn order(self, largest: bool) -> $order {
                 let $v = self;
-                word($order, largest, at)
+                let rising: $order = $rising;
+                if largest { !rising } else { rising }
             }
             #[inline(always)]
-            fn index(word: u64) -> usize {
-                word as u32 as usize
+            fn word(order: $order, at: u32) -> $word {
+                <$word>::from(order) << 32 | <$word>::from(at)
+            }
+            #[inline(always)]
+            fn worse(order: $order) -> Option<$order> {
+                order.checked_add(1)
+            }
+            #[inline(always)]
+            fn parts(word: $word) -> ($order, usize) {
+                ((word >> 32) as $order, word as u32 as usize)
             }
         }
     )+};
 }
 ranks! {
-    f32: |v| ordered(v);
-    f16: |v| ordered(v.wide());
-    bf16: |v| ordered(v.wide());
-    i32: |v| v as u32 ^ 1 << 31;
+    f32: u32, u64, |v| ordered(v);
+    f16: u32, u64, |v| ordered(v.wide());
+    bf16: u32, u64, |v| ordered(v.wide());
+    i32: u32, u64, |v| v as u32 ^ 1 << 31;
+    i64: u64, u128, |v| v as u64 ^ 1 << 63;
 }
 
 /// Bits in the order of the numbers: both zeros one, all that is not a number one above all.
@@ -63,20 +75,6 @@ fn ordered(v: f32) -> u32 {
     if v.is_nan() { u32::MAX } else { order }
 }
 
-impl Rank for i64 {
-    type Word = u128;
-    const LAST: u128 = u128::MAX;
-    #[inline(always)]
-    fn rank(self, largest: bool, at: u32) -> u128 {
-        let order = self as u64 ^ 1 << 63;
-        u128::from(if largest { !order } else { order }) << 32 | u128::from(at)
-    }
-    #[inline(always)]
-    fn index(word: u128) -> usize {
-        word as u32 as usize
-    }
-}
-
 /// Finds the best of lines; keeps its memory from one to the next.
 #[derive(Debug)]
 pub struct Top<T: Rank> {
@@ -84,28 +82,18 @@ pub struct Top<T: Rank> {
     largest: bool,
     /// The best so far, in no order, and behind them what may be among them.
     kept: Vec<T::Word>,
-    /// A line whose elements are apart.
-    line: Vec<T>,
 }
 
 impl<T: Rank> Top<T> {
     /// Of each line the `k` best.
     pub fn new(k: usize, largest: bool) -> Top<T> {
-        Top { k, largest, kept: Vec::new(), line: Vec::new() }
+        Top { k, largest, kept: Vec::new() }
     }
 
-    /// The indices of the best of the `len` elements of `x` that are `step` apart, the best first:
-    /// `k`, or all of a shorter line.
-    pub fn of(&mut self, x: &[T], len: usize, step: usize) -> impl ExactSizeIterator<Item = usize> {
-        let Top { k, largest, kept, line } = self;
-        let line = if step == 1 {
-            &x[..len]
-        } else {
-            line.clear();
-            line.extend(x.iter().step_by(step).take(len));
-            line
-        };
-        best(line, (*k).min(len), *largest, kept).iter().map(|w| T::index(*w))
+    /// The indices of the best elements of a line, the best first: `k`, or all of a shorter line.
+    pub fn of(&mut self, line: &[T]) -> impl ExactSizeIterator<Item = usize> {
+        let Top { k, largest, kept } = self;
+        best(line, (*k).min(line.len()), *largest, kept).iter().map(|w| T::parts(*w).1)
     }
 }
 
@@ -115,13 +103,14 @@ fn best<'k, T: Rank>(line: &[T], k: usize, largest: bool, kept: &'k mut Vec<T::W
         return &[];
     }
     // At least as many as are kept are collected until those that stay are chosen again.
-    let full = (k + k.max(4 * BLOCK)).min(line.len());
+    let full = (k + k.max(BLOCK)).min(line.len());
     kept.resize(full + BLOCK, T::Word::default());
-    let (mut n, mut limit) = (0, T::LAST);
+    let few = k <= FEW && line.len() >= 4 * BLOCK;
+    let (mut n, mut limit) = (0, if few { bound(line, k, largest) } else { None });
     for (b, block) in line.chunks(BLOCK).enumerate() {
-        n += collect(block, b * BLOCK, largest, limit, &mut kept[n..]);
-        if n >= full {
-            limit = *kept[..n].select_nth_unstable(k - 1).1;
+        n += collect(block, (b * BLOCK) as u32, largest, limit, &mut kept[n..]);
+        if n >= full || (limit.is_none() && n > k) {
+            limit = Some(T::parts(*kept[..n].select_nth_unstable(k - 1).1).0);
             n = k;
         }
     }
@@ -132,21 +121,60 @@ fn best<'k, T: Rank>(line: &[T], k: usize, largest: bool, kept: &'k mut Vec<T::W
     &kept[..k]
 }
 
+/// A limit that the `k` best elements are below: as many parts of the line have one that is.
+fn bound<T: Rank>(line: &[T], k: usize, largest: bool) -> Option<T::Order> {
+    let mut best = best_of_parts(line, largest);
+    T::worse(*best.select_nth_unstable(k - 1).1)
+}
+
 crate::multiversion! {
-    /// Writes the words below `limit` of a block to the start of `to`, and says how many.
-    fn collect<T: Rank>(block: &[T], start: usize, largest: bool, limit: T::Word, to: &mut [T::Word]) -> usize {
-        let mut words = [T::LAST; BLOCK];
-        let mut any = false;
-        for (i, (w, v)) in words.iter_mut().zip(block).enumerate() {
-            *w = v.rank(largest, (start + i) as u32);
-            any |= *w < limit;
+    /// The orders of the best of every so many elements.
+    fn best_of_parts<T: Rank>(line: &[T], largest: bool) -> [T::Order; BLOCK] {
+        let (blocks, _) = line.as_chunks::<BLOCK>();
+        let mut best = [T::Order::default(); BLOCK];
+        for (b, v) in best.iter_mut().zip(&blocks[0]) {
+            *b = v.order(largest);
         }
-        let mut n = 0;
-        if any {
-            let to = &mut to[..BLOCK];
-            for w in &words[..block.len()] {
-                to[n & (BLOCK - 1)] = *w;
-                n += usize::from(*w < limit);
+        for block in &blocks[1..] {
+            for (b, v) in best.iter_mut().zip(block) {
+                let order = v.order(largest);
+                *b = if order < *b { order } else { *b };
+            }
+        }
+        best
+    }
+}
+
+crate::multiversion! {
+    /// Writes the words of the elements of a block whose order is below `limit`, or of all, to the
+    /// start of `to`, and says how many. One that equals the limit has a higher index.
+    fn collect<T: Rank>(block: &[T], start: u32, largest: bool, limit: Option<T::Order>, to: &mut [T::Word]) -> usize {
+        let Some(limit) = limit else {
+            for (i, (to, v)) in to.iter_mut().zip(block).enumerate() {
+                *to = T::word(v.order(largest), start + i as u32);
+            }
+            return block.len();
+        };
+        let mut orders = [limit; BLOCK];
+        let mut any = false;
+        for (o, v) in orders.iter_mut().zip(block) {
+            *o = v.order(largest);
+            any |= *o < limit;
+        }
+        if !any {
+            return 0;
+        }
+        let (to, mut n) = (&mut to[..BLOCK], 0);
+        for (p, part) in orders.as_chunks::<PART>().0.iter().enumerate() {
+            let mut any = false;
+            for o in part {
+                any |= *o < limit;
+            }
+            if any {
+                for (i, o) in part.iter().enumerate() {
+                    to[n & (BLOCK - 1)] = T::word(*o, start + (p * PART + i) as u32);
+                    n += usize::from(*o < limit);
+                }
             }
         }
         n
@@ -190,11 +218,9 @@ mod tests {
                 for largest in [true, false] {
                     let want = plain(x, k, largest);
                     for level in Level::available() {
-                        let got: Vec<usize> = with_level(level, || Top::new(k, largest).of(x, len, 1).collect());
+                        let got: Vec<usize> = with_level(level, || Top::new(k, largest).of(x).collect());
                         assert_eq!(got, want, "{len} {k} {largest} {level:?}");
                     }
-                    let apart: Vec<T> = x.iter().flat_map(|v| [*v, T::default(), T::default()]).collect();
-                    assert_eq!(Top::new(k, largest).of(&apart, len, 3).collect::<Vec<_>>(), want);
                 }
             }
         }
@@ -213,11 +239,11 @@ mod tests {
     fn zeros_are_equal_and_what_is_no_number_is_above_all() {
         let x = [0.0, -0.0, f32::NAN, f32::INFINITY, -f32::NAN, f32::NEG_INFINITY, 1.0];
         for largest in [true, false] {
-            let got: Vec<usize> = Top::new(7, largest).of(&x, 7, 1).collect();
+            let got: Vec<usize> = Top::new(7, largest).of(&x).collect();
             assert_eq!(got, plain(&x, 7, largest));
         }
         let ends = [i64::MIN, i64::MAX, -1, 0];
-        assert_eq!(Top::new(4, true).of(&ends, 4, 1).collect::<Vec<_>>(), [1, 3, 2, 0]);
-        assert_eq!(Top::new(2, false).of(&[i32::MIN, i32::MAX, -1], 3, 1).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(Top::new(4, true).of(&ends).collect::<Vec<_>>(), [1, 3, 2, 0]);
+        assert_eq!(Top::new(2, false).of(&[i32::MIN, i32::MAX, -1]).collect::<Vec<_>>(), [0, 2]);
     }
 }

@@ -2,7 +2,9 @@
 //! as the one before them are copies of it.
 use super::{Axis, Method, Resizing, Rounding, WIDE};
 use crate::layout::copy_run;
-use crate::view::{Elem, Out};
+use crate::simd::isa::{Isa, Work, dispatch};
+use crate::simd::turn::{put, vector};
+use crate::view::{Elem, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
 use std::ops::Range;
 
 /// A place outside the input.
@@ -70,6 +72,14 @@ impl Table {
         Some(at)
     }
 
+    /// How many rows in turn come of each input row, if as many do of all.
+    fn times(&self, plan: &Resizing) -> Option<usize> {
+        let (last, places) = plan.lead.last().zip(self.lead.last())?;
+        let times = last.to.checked_div(last.from).filter(|t| *t > 0 && last.from * t == last.to)?;
+        let alike = places.is_empty() || places.iter().enumerate().all(|(o, p)| *p as usize == o / times);
+        alike.then_some(times)
+    }
+
     pub(super) fn run<T: Elem>(&self, plan: &Resizing, units: Range<usize>, x: &[T], beyond: T, out: &mut Out<'_, T>) {
         let (width, input_width) = (plan.width(), plan.input_width());
         let rows = plan.lead.last().map_or(1, |l| l.to);
@@ -80,6 +90,16 @@ impl Table {
             let (entry, first) = (next / rows, next % rows);
             let base = self.outer(plan, entry);
             let end = units.end.min((entry + 1) * rows);
+            if let (Along::Repeat(k), Some(base), Some(times)) = (&self.along, base, self.times(plan))
+                && first.is_multiple_of(times)
+                && (end - next).is_multiple_of(times)
+            {
+                let (at, count) = (base + first / times * input_width, (end - next) / times);
+                let to = &mut all[(next - units.start) * width..(end - units.start) * width];
+                repeat_rows(*k, (input_width, times), &x[at..at + count * input_width], to);
+                (before, next) = (None, end);
+                continue;
+            }
             for (row, o) in (next..end).zip(first..) {
                 let place = places.get(o).map_or(o, |p| *p as usize);
                 let source = base.filter(|_| place != OUTSIDE as usize).map(|base| base + place * input_width);
@@ -105,9 +125,7 @@ impl Along {
     fn run<T: Elem>(&self, inner: usize, from: &[T], beyond: T, to: &mut [T]) {
         match self {
             Along::Whole => copy_run(from, to),
-            Along::Repeat(2) => repeat2(from, to),
-            Along::Repeat(3) => repeat3(from, to),
-            Along::Repeat(_) => repeat4(from, to),
+            Along::Repeat(k) => repeat_rows(*k, (from.len(), 1), from, to),
             Along::Elements(list) => pick(list, from, beyond, to),
             Along::Places(list) => {
                 for (to, p) in to.chunks_exact_mut(inner).zip(list) {
@@ -128,13 +146,71 @@ fn pick<T: Elem>(list: &[u32], from: &[T], beyond: T, to: &mut [T]) {
     }
 }
 
+/// Rows of `width` elements, each element `k` times and each row `times` times.
+fn repeat_rows<T: Elem>(k: usize, (width, times): (usize, usize), from: &[T], to: &mut [T]) {
+    if width == 0 {
+        return;
+    }
+    if k == 2
+        && size_of::<T>() == size_of::<f32>()
+        && let (Ok(from), Ok(to)) = (cast_slice(as_bytes(from)), cast_slice_mut(as_bytes_mut(to)))
+    {
+        return dispatch(Twice { width, times, from, to });
+    }
+    match k {
+        2 => repeat2(width, times, from, to),
+        3 => repeat3(width, times, from, to),
+        _ => repeat4(width, times, from, to),
+    }
+}
+
+/// Elements of four bytes twice in turn, rows of `width` so many times.
+struct Twice<'a> {
+    width: usize,
+    times: usize,
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl Work for Twice<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Twice { width, times, from, to } = self;
+        let count = (from.len() / width).min(to.len() / (2 * width * times));
+        for row in 0..count {
+            for again in 0..times {
+                let at = (row * times + again) * 2 * width;
+                for c in (0..width).step_by(16) {
+                    let v = vector(isa, &from[row * width + c..]);
+                    let (low, high) = isa.woven(v, v);
+                    // What is written behind a row is written again with the next one.
+                    let to = &mut to[at + 2 * c..];
+                    put(isa, low, to);
+                    if to.len() > 16 {
+                        put(isa, high, &mut to[16..]);
+                    }
+                }
+            }
+        }
+    }
+}
+
 macro_rules! repeat {
     ($name:ident, $k:literal) => {
         crate::multiversion! {
-            /// Each element so many times.
-            fn $name<T: Elem>(from: &[T], to: &mut [T]) {
-                for (to, v) in to.as_chunks_mut::<$k>().0.iter_mut().zip(from) {
-                    *to = [*v; $k];
+            /// Each element so many times, each row `times` times.
+            fn $name<T: Elem>(width: usize, times: usize, from: &[T], to: &mut [T]) {
+                let wide = width * $k;
+                for (from, to) in from.chunks_exact(width).zip(to.chunks_exact_mut(wide * times)) {
+                    let (first, more) = to.split_at_mut(wide);
+                    for (to, v) in first.as_chunks_mut::<$k>().0.iter_mut().zip(from) {
+                        *to = [*v; $k];
+                    }
+                    for to in more.chunks_exact_mut(wide) {
+                        copy_run(first, to);
+                    }
                 }
             }
         }

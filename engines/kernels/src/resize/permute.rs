@@ -1,19 +1,22 @@
-//! Blocks of output elements whose input elements lie in one, two or four registers of AVX-512.
+//! Blocks of output elements whose input elements lie in one, two or four registers, of AVX-512 or of
+//! AVX2.
 use super::along::{Blocks, LANES};
 use crate::simd::{Level, level};
 use std::arch::x86_64::*;
 
 /// Makes the output row; false where the machine has no such registers or blocks span too much.
 pub(super) fn run(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) -> bool {
-    if level() < Level::Avx512 {
-        return false;
-    }
     // SAFETY: the level is only reported when the machine has its features.
     unsafe {
-        match blocks.span() {
-            0..=16 => rows::<1>(taps, blocks, from, to),
-            17..=32 => rows::<2>(taps, blocks, from, to),
-            33..=64 => rows::<4>(taps, blocks, from, to),
+        match (level(), blocks.span()) {
+            (Level::Scalar, _) => return false,
+            (Level::Avx2, 0..=8) => halves::<1>(taps, blocks, from, to),
+            (Level::Avx2, 9..=16) => halves::<2>(taps, blocks, from, to),
+            (Level::Avx2, 17..=32) => halves::<4>(taps, blocks, from, to),
+            (Level::Avx2, _) => return false,
+            (_, 0..=16) => rows::<1>(taps, blocks, from, to),
+            (_, 17..=32) => rows::<2>(taps, blocks, from, to),
+            (_, 33..=64) => rows::<4>(taps, blocks, from, to),
             _ => return false,
         }
     }
@@ -48,4 +51,46 @@ fn rows<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f3
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), sum) };
     }
     rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// With `N` registers of eight a block, whose elements are made eight at a time.
+#[target_feature(enable = "avx2,fma")]
+fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) {
+    let mut last = [0.0; LANES];
+    let (whole, rest) = to.as_chunks_mut::<LANES>();
+    for ((start, list), to) in blocks.each(taps).zip(whole.iter_mut().chain([&mut last])) {
+        let window = from[start..start + N * 8].as_chunks::<8>().0;
+        // SAFETY: eight numbers can be read from each chunk.
+        let held: [__m256; N] = std::array::from_fn(|i| unsafe { _mm256_loadu_ps(window[i].as_ptr()) });
+        let mut sums = [_mm256_setzero_ps(); 2];
+        for (tap, (places, weights)) in list.enumerate() {
+            let halves = places.as_chunks::<8>().0.iter().zip(weights.as_chunks::<8>().0);
+            for ((places, weights), sum) in halves.zip(&mut sums) {
+                // SAFETY: eight numbers can be read from both.
+                let (at, w) =
+                    unsafe { (_mm256_loadu_si256(places.as_ptr().cast()), _mm256_loadu_ps(weights.as_ptr())) };
+                let v = seen(held, at);
+                *sum = if tap == 0 { _mm256_mul_ps(v, w) } else { _mm256_fmadd_ps(v, w, *sum) };
+            }
+        }
+        for (to, sum) in to.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+            // SAFETY: eight numbers can be written.
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), sum) };
+        }
+    }
+    rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// The numbers at eight places of `N` registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn seen<const N: usize>(held: [__m256; N], at: __m256i) -> __m256 {
+    let one = |i: usize| _mm256_permutevar8x32_ps(held[i], at);
+    // The bit that says which of two registers becomes the sign, by which a blend chooses.
+    let pair = |i: usize| _mm256_blendv_ps(one(i), one(i + 1), _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at)));
+    match N {
+        1 => one(0),
+        2 => pair(0),
+        _ => _mm256_blendv_ps(pair(0), pair(2), _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at))),
+    }
 }

@@ -11,6 +11,15 @@ use half::{bf16, f16};
 pub trait PanelElem: crate::view::Elem {
     /// Sixteen elements widened to lanes.
     fn lanes<I: Isa>(isa: I, p: &[Self; 16]) -> I::V;
+    /// Lanes rounded to sixteen elements.
+    #[inline(always)]
+    fn put<I: Isa>(isa: I, v: I::V, p: &mut [Self; 16]) {
+        let mut wide = [0.0; 16];
+        isa.store(v, &mut wide);
+        for (p, v) in p.iter_mut().zip(wide) {
+            *p = Self::narrow(v);
+        }
+    }
     /// One element widened.
     fn wide(self) -> f32;
     /// One value rounded to the type.
@@ -35,6 +44,10 @@ impl PanelElem for f32 {
         isa.load(p)
     }
     #[inline(always)]
+    fn put<I: Isa>(isa: I, v: I::V, p: &mut [f32; 16]) {
+        isa.store(v, p);
+    }
+    #[inline(always)]
     fn wide(self) -> f32 {
         self
     }
@@ -56,6 +69,10 @@ impl PanelElem for f16 {
     #[inline(always)]
     fn lanes<I: Isa>(isa: I, p: &[f16; 16]) -> I::V {
         isa.load_f16(p)
+    }
+    #[inline(always)]
+    fn put<I: Isa>(isa: I, v: I::V, p: &mut [f16; 16]) {
+        isa.store_f16(v, p);
     }
     #[inline(always)]
     fn wide(self) -> f32 {
@@ -100,6 +117,8 @@ pub trait Isa: Copy {
     fn load_f16(self, p: &[f16; 16]) -> Self::V;
     /// To memory.
     fn store(self, v: Self::V, p: &mut [f32; 16]);
+    /// To halves, each rounded to the nearest.
+    fn store_f16(self, v: Self::V, p: &mut [f16; 16]);
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a + b`.
@@ -174,6 +193,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn store(self, v: [f32; 16], p: &mut [f32; 16]) {
         *p = v;
+    }
+    #[inline(always)]
+    fn store_f16(self, v: [f32; 16], p: &mut [f16; 16]) {
+        *p = v.map(f16::narrow);
     }
     #[inline(always)]
     fn fma(self, a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
@@ -277,6 +300,15 @@ mod x86 {
             unsafe {
                 _mm256_storeu_ps(p.as_mut_ptr(), v[0]);
                 _mm256_storeu_ps(p.as_mut_ptr().add(8), v[1]);
+            }
+        }
+        #[inline(always)]
+        fn store_f16(self, v: [__m256; 2], p: &mut [f16; 16]) {
+            // SAFETY: as in `splat`; sixteen halves can be written to `p`.
+            unsafe {
+                let q = p.as_mut_ptr().cast::<__m128i>();
+                _mm_storeu_si128(q, _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[0]));
+                _mm_storeu_si128(q.add(1), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v[1]));
             }
         }
         #[inline(always)]
@@ -517,6 +549,14 @@ mod x86 {
         fn store(self, v: __m512, p: &mut [f32; 16]) {
             // SAFETY: as in `splat`; sixteen floats can be written to `p`.
             unsafe { _mm512_storeu_ps(p.as_mut_ptr(), v) }
+        }
+        #[inline(always)]
+        fn store_f16(self, v: __m512, p: &mut [f16; 16]) {
+            // SAFETY: as in `splat`; sixteen halves can be written to `p`.
+            unsafe {
+                let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v);
+                _mm256_storeu_si256(p.as_mut_ptr().cast(), halves);
+            }
         }
         #[inline(always)]
         fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {

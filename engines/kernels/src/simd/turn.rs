@@ -1,5 +1,5 @@
 //! Sixteen vectors turned, and numbers that fill no whole one.
-use crate::simd::isa::Isa;
+use crate::simd::isa::{Isa, PanelElem};
 
 /// Lanes become vectors, vectors lanes.
 #[inline(always)]
@@ -38,5 +38,32 @@ pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {
         Some(whole) => isa.load(whole),
         // SAFETY: the lanes are as many as there are numbers.
         None => unsafe { isa.load_some(x.as_ptr(), isa.lanes(0, x.len())) },
+    }
+}
+
+/// The first sixteen elements widened, zero behind the last.
+#[inline(always)]
+pub(crate) fn vector<I: Isa, T: PanelElem>(isa: I, from: &[T]) -> I::V {
+    match from.first_chunk() {
+        Some(all) => T::lanes(isa, all),
+        None if let Some(x) = T::singles(from) => load(isa, x, 0),
+        None => {
+            let mut some = [T::default(); 16];
+            some[..from.len()].copy_from_slice(from);
+            T::lanes(isa, &some)
+        }
+    }
+}
+
+/// As many lanes as there is room for, sixteen at most, rounded.
+#[inline(always)]
+pub(crate) fn put<I: Isa, T: PanelElem>(isa: I, v: I::V, to: &mut [T]) {
+    match to.first_chunk_mut() {
+        Some(to) => T::put(isa, v, to),
+        None => {
+            let mut all = [T::default(); 16];
+            T::put(isa, v, &mut all);
+            to.copy_from_slice(&all[..to.len()]);
+        }
     }
 }

@@ -71,6 +71,22 @@ impl<const N: usize> Nest<N> {
         if self.len == 0 { 0 } else { self.len / self.run }
     }
 
+    /// Where operand `i` begins, if its elements stand in the order of the walk.
+    pub fn in_order(&self, i: usize) -> Option<usize> {
+        let mut step = self.run as isize;
+        let outer = self.dims.iter().zip(&self.strides).rev().all(|(n, strides)| {
+            let is = strides[i] == step;
+            step *= *n as isize;
+            is
+        });
+        (outer && (self.run_strides[i] == 1 || self.run == 1)).then_some(self.base[i] as usize)
+    }
+
+    /// Whether every inner run of operand `i` is the same.
+    pub fn repeats(&self, i: usize) -> bool {
+        self.strides.iter().all(|strides| strides[i] == 0)
+    }
+
     /// Calls `f(positions, len, strides)` for each inner run.
     pub fn each_run(&self, f: impl FnMut([isize; N], usize, [isize; N])) {
         self.each_run_in(0..self.len, f);
@@ -135,9 +151,12 @@ mod tests {
         let l = Layout::contiguous(&[2, 1, 3, 5]).unwrap();
         let n = Nest::new(&[2, 1, 3, 5], [&l, &l]);
         assert_eq!((n.runs(), n.run(), n.run_strides()), (1, 30, [1, 1]));
+        assert_eq!((n.in_order(0), n.repeats(0)), (Some(0), true));
         let b = Layout::contiguous(&[5]).unwrap().broadcast_to(&[2, 1, 3, 5]).unwrap();
         let n = Nest::new(&[2, 1, 3, 5], [&l, &b]);
         assert_eq!((n.runs(), n.run()), (6, 5));
+        assert_eq!([n.in_order(0), n.in_order(1)], [Some(0), None]);
+        assert_eq!([n.repeats(0), n.repeats(1)], [false, true]);
     }
 
     #[test]

@@ -6,13 +6,15 @@
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
 //! numbers changed for minimal filtering, or, of a transposed convolution, it stands by phases; or with
 //! three, packed for places as rows (`row_conv.rs`; both `passes/filters.rs`); or with two, the first
-//! of them one: as it is, and behind that changed, packed or both, for images of any size
+//! of them one: of a transposed convolution by phases in panels, of others as it is, and behind that changed, packed or both, for images of any size
 //! (`passes/open_weights.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::conv::{Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phases, pack_row_filter};
+use ge_kernels::conv::{
+    Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phase_panels, filter_by_phases, pack_row_filter,
+};
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
@@ -23,6 +25,8 @@ use std::ops::Range;
 
 /// Axes of a filter that comes in several forms.
 const AT_HAND: usize = 2;
+/// Axes of a filter of a transposed convolution that comes by phases in panels.
+const PANELS: usize = 2;
 
 #[derive(Clone)]
 struct Convolution {
@@ -57,11 +61,13 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         if sig.input(1)?.rank() == row_conv::RANK {
             return row_conv::build(sig, &spec, follows);
         }
-        if sig.input(1)?.rank() == AT_HAND {
+        let rank = sig.input(1)?.rank();
+        if rank == AT_HAND && spec.transposed.is_none() {
             return in_some_form(sig, &spec, follows, [kind, gives]);
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?;
         let plan = match spec.transposed {
+            Some(_) if rank == PANELS => plan.with_filter_by_phase_panels(),
             Some(_) => plan.with_filter_by_phases(),
             None => plan.with_changed_filters().map(|(plan, _)| plan),
         };
@@ -117,7 +123,7 @@ fn in_some_form(
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
     let w = sig.input(1)?;
-    let ranks: &[usize] = if sig.op.contains("Transpose") { &[1] } else { &[1, AT_HAND, row_conv::RANK] };
+    let ranks: &[usize] = if sig.op.contains("Transpose") { &[1, PANELS] } else { &[1, AT_HAND, row_conv::RANK] };
     if !ranks.contains(&w.rank()) || whole.len() == w.rank() {
         return Ok(None);
     }
@@ -131,6 +137,11 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
 /// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
+    if Conv::new(&spec).ok()?.with_filter_by_phase_panels().is_some() {
+        let all = filter_by_phase_panels(&spec, w)?;
+        let dims = vec![1, all.len() as u64];
+        return Some((all, dims));
+    }
     if let Some(laid) = by_phases(&spec, w) {
         return Some(laid);
     }

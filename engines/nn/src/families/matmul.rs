@@ -25,6 +25,8 @@ struct MatMul {
     /// Of all others.
     gives: Kind,
     gemm: Gemm,
+    /// The factors change places: a column is computed as the row that it is turned.
+    turned: bool,
     bias: bool,
     /// Factor of the product, whether input 3 is added, and what follows.
     alpha: f32,
@@ -90,10 +92,19 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         (None, true) => BMatrix::Plain(Matrix::transposed(cb)),
         (None, false) => BMatrix::Plain(Matrix::rows(cb)),
     };
-    let gemm = Gemm::new([m, n, k], a, b, batch).map_err(|e| e.to_string())?;
+    // The rows of a matrix by a column are read from front to back as those of the second factor are.
+    let (turned, gemm) = match b {
+        BMatrix::Plain(b) if n == 1 && kind == Kind::F32 && a.col == 1 => {
+            let swapped = batch.into_iter().map(|[a, b]| [b, a]).collect();
+            let (x2, x1) = (Matrix { row: k, col: b.row }, Matrix::transposed(a.row));
+            (true, Gemm::new([1, m, k], x2, BMatrix::Plain(x1), swapped))
+        }
+        _ => (false, Gemm::new([m, n, k], a, b, batch)),
+    };
+    let gemm = gemm.map_err(|e| e.to_string())?;
     let alpha = if sig.op == "FusedMatMul" { sig.float("alpha", 1.0) } else { 1.0 };
     let packed = takes_panels(sig).map_or(0, |x2| packed(sig, x2));
-    fused::followed(sig, Box::new(MatMul { kind, gives, gemm, bias, alpha, residual, act, packed }))
+    fused::followed(sig, Box::new(MatMul { kind, gives, gemm, turned, bias, alpha, residual, act, packed }))
 }
 
 /// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.
@@ -232,8 +243,13 @@ impl Kernel for MatMul {
 
 impl MatMul {
     fn run_in<T: PanelElem, U: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let (a, b) = (io.input::<T>(0)?, io.input::<T>(1)?);
-        let bias = if self.bias { Bias::PerColumn(io.input::<U>(2)?) } else { Bias::None };
+        let (first, second) = if self.turned { (1, 0) } else { (0, 1) };
+        let (a, b) = (io.input::<T>(first)?, io.input::<T>(second)?);
+        let bias = match (self.bias, self.turned) {
+            (false, _) => Bias::None,
+            (true, false) => Bias::PerColumn(io.input::<U>(2)?),
+            (true, true) => Bias::PerRow(io.input::<U>(2)?),
+        };
         let residual = if self.residual { Some((io.input::<U>(3)?, 1.0)) } else { None };
         let e = Epilogue { alpha: self.alpha, bias, residual, act: self.act };
         io.output::<U, ()>(0, |out| self.gemm.run(units, a, b, &e, out).map_err(|e| Error::failed(e.to_string())))

@@ -61,7 +61,8 @@ impl Kernel for Soft {
     }
 
     fn work(&self) -> u64 {
-        (self.plan.units() as u64).saturating_mul(self.plan.len as u64).saturating_mul(4)
+        let Softmax { outer, len, inner, .. } = self.plan;
+        [len, inner, 4].into_iter().fold(outer as u64, |n, by| n.saturating_mul(by as u64))
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {

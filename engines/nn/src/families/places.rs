@@ -7,7 +7,9 @@ use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::elementwise::Binary;
 use ge_kernels::elementwise::binary::Arith;
-use ge_kernels::layout::places::{Beyond, Elements, Tuples, scatter};
+use ge_kernels::layout::copy_run;
+use ge_kernels::layout::places::{Beyond, Elements, Places, Tuples};
+use ge_kernels::layout::scatter::{By, Join, Replace, scatter};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
@@ -19,32 +21,13 @@ const INDEX: &[Kind] = &[Kind::I32, Kind::I64];
 /// Types of updates that are joined with what is there.
 const JOINED: &[Kind] = &[Kind::F32, Kind::I32, Kind::I64];
 
+/// Elements that are copied while the place of one update is found.
+const FINDING: u64 = 8;
+
 /// What the indices name.
 enum Named {
     Tuples(Tuples),
     Elements(Elements),
-}
-
-impl Named {
-    /// Updates or results, in pieces that are looked through one by one: tuples, or rows of elements.
-    fn each<I: Elem>(
-        &self,
-        index: &[I],
-        range: Range<usize>,
-        f: impl FnMut(usize, usize),
-    ) -> std::result::Result<(), Beyond> {
-        match self {
-            Named::Tuples(t) => t.each(index, range, f),
-            Named::Elements(e) => e.each(index, range, f),
-        }
-    }
-
-    fn inner(&self) -> usize {
-        match self {
-            Named::Tuples(t) => t.inner(),
-            Named::Elements(_) => 1,
-        }
-    }
 }
 
 fn beyond((index, size): Beyond) -> Error {
@@ -52,7 +35,7 @@ fn beyond((index, size): Beyond) -> Error {
 }
 
 /// Tuples that name places of `x` behind the first `shared` axes, and how many there are.
-fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Named, usize)> {
+fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Tuples, usize)> {
     let wrong = || format!("indices are {:?}, for {:?} with {shared} shared axes", index.shape, x.shape);
     let (len, lead) = index.shape.split_last().ok_or_else(wrong)?;
     if shared > lead.len() || shared + len > x.rank() || lead[..shared] != x.shape[..shared] {
@@ -60,7 +43,7 @@ fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Named, usize)> {
     }
     let count = lead.iter().product();
     let per = lead[shared..].iter().product();
-    Ok((Named::Tuples(Tuples::new(&x.shape, shared, *len, per)), count))
+    Ok((Tuples::new(&x.shape, shared, *len, per), count))
 }
 
 /// Elements of `x` along an axis.
@@ -77,17 +60,18 @@ struct Gather {
     width: usize,
     index: Kind,
     named: Named,
-    pieces: usize,
-    /// Elements of a piece of the output.
-    each: usize,
+    /// Blocks that are gathered: of tuples, or elements.
+    blocks: usize,
+    /// Elements of a block.
+    inner: usize,
 }
 
-fn gather(sig: &Sig, named: Named, pieces: usize, each: usize) -> Answer<Box<dyn Kernel>> {
+fn gather(sig: &Sig, named: Named, blocks: usize, inner: usize) -> Answer<Box<dyn Kernel>> {
     let y = sig.output(0)?;
-    if pieces * each != y.count() {
-        return Err(format!("output 0 is {:?}, {pieces} x {each} elements are gathered", y.shape));
+    if blocks * inner != y.count() {
+        return Err(format!("output 0 is {:?}, {blocks} x {inner} elements are gathered", y.shape));
     }
-    Ok(Box::new(Gather { width: width(sig)?, index: sig.kind_in(1, INDEX)?, named, pieces, each }))
+    Ok(Box::new(Gather { width: width(sig)?, index: sig.kind_in(1, INDEX)?, named, blocks, inner }))
 }
 
 /// The kernel of `GatherNd`.
@@ -96,9 +80,9 @@ fn gather(sig: &Sig, named: Named, pieces: usize, each: usize) -> Answer<Box<dyn
 /// Types or shapes that it does not take, in words.
 pub fn gather_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let shared = usize::try_from(sig.int("batch_dims", 0)).map_err(|_| "attribute `batch_dims` is below zero")?;
-    let (named, count) = tuples(sig.input(0)?, sig.input(1)?, shared)?;
-    let each = named.inner();
-    gather(sig, named, count, each)
+    let (tuples, count) = tuples(sig.input(0)?, sig.input(1)?, shared)?;
+    let inner = tuples.inner();
+    gather(sig, Named::Tuples(tuples), count, inner)
 }
 
 /// The kernel of `GatherElements`.
@@ -107,23 +91,28 @@ pub fn gather_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// Types, shapes or an axis that it does not take, in words.
 pub fn gather_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let e = elements(sig.input(0)?, sig.input(1)?, sig.int("dim", 0))?;
-    let (rows, width) = (e.rows(), e.width());
-    gather(sig, Named::Elements(e), rows, width)
+    let count = e.count();
+    gather(sig, Named::Elements(e), count, 1)
 }
 
 impl Gather {
-    fn gathered<T: Elem, I: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let (x, index) = (io.input::<T>(0)?, io.input::<I>(1)?);
-        let (start, inner) = (units.start * self.each, self.named.inner());
+    /// Blocks of a unit.
+    fn grain(&self) -> usize {
+        (CHUNK / self.inner.max(1)).max(1)
+    }
+
+    fn gathered<T: Elem, I: Elem>(&self, units: &Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (x, index, inner) = (io.input::<T>(0)?, io.input::<I>(1)?, self.inner);
+        let [start, end] = [units.start, units.end].map(|u| (u * self.grain()).min(self.blocks));
         io.output::<T, ()>(0, |out| {
-            let to = out.part(start, units.len() * self.each);
+            let to = out.part(start * inner, (end - start) * inner);
             let found = match &self.named {
-                Named::Elements(e) => e.gather(x, index, units, to),
-                Named::Tuples(t) => t.each(index, units, |i, at| {
-                    let to = &mut to[i * inner - start..];
+                Named::Elements(e) => e.gather(x, index, start..end, to),
+                Named::Tuples(t) => t.each(index, start..end, |i, at| {
+                    let to = &mut to[(i - start) * inner..];
                     match inner {
                         1 => to[0] = x[at],
-                        _ => to[..inner].copy_from_slice(&x[at..at + inner]),
+                        _ => copy_run(&x[at..at + inner], &mut to[..inner]),
                     }
                 }),
             };
@@ -134,7 +123,7 @@ impl Gather {
 
 impl Kernel for Gather {
     fn units(&self) -> usize {
-        if self.each == 0 { 0 } else { self.pieces }
+        if self.inner == 0 { 0 } else { self.blocks.div_ceil(self.grain()) }
     }
 
     fn operations(&self) -> u64 {
@@ -142,13 +131,13 @@ impl Kernel for Gather {
     }
 
     fn work(&self) -> u64 {
-        (self.pieces as u64).saturating_mul(self.each as u64)
+        (self.blocks as u64).saturating_mul(self.inner as u64)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         by_width!(self.width, T => match self.index {
-            Kind::I64 => self.gathered::<T, i64>(units, io),
-            _ => self.gathered::<T, i32>(units, io),
+            Kind::I64 => self.gathered::<T, i64>(&units, io),
+            _ => self.gathered::<T, i32>(&units, io),
         })
     }
 }
@@ -157,7 +146,6 @@ struct Scatter {
     kind: Kind,
     index: Kind,
     named: Named,
-    pieces: usize,
     /// Elements of the data.
     count: usize,
     join: Option<Binary>,
@@ -167,7 +155,7 @@ struct Scatter {
     updates: usize,
 }
 
-fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<Box<dyn Kernel>> {
+fn scattered(sig: &Sig, named: Named, updates: usize) -> Answer<Box<dyn Kernel>> {
     width(sig)?;
     let join = match sig.text("reduction", "none") {
         "none" => None,
@@ -186,7 +174,7 @@ fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<B
         ));
     }
     let (index, count, in_place) = (sig.kind_in(1, INDEX)?, x.count(), sig.attrs.flag(IN_PLACE));
-    Ok(Box::new(Scatter { kind, index, named, pieces, count, join, in_place, updates }))
+    Ok(Box::new(Scatter { kind, index, named, count, join, in_place, updates }))
 }
 
 /// The kernel of `TensorScatterUpdate`.
@@ -194,9 +182,9 @@ fn scattered(sig: &Sig, named: Named, pieces: usize, updates: usize) -> Answer<B
 /// # Errors
 /// Types, shapes or a reduction that it does not take, in words.
 pub fn scatter_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
-    let (named, count) = tuples(sig.input(0)?, sig.input(1)?, 0)?;
-    let updates = count * named.inner();
-    scattered(sig, named, count, updates)
+    let (tuples, count) = tuples(sig.input(0)?, sig.input(1)?, 0)?;
+    let updates = count * tuples.inner();
+    scattered(sig, Named::Tuples(tuples), updates)
 }
 
 /// The kernel of `ScatterElements`.
@@ -205,28 +193,38 @@ pub fn scatter_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// Types, shapes, an axis or a reduction that it does not take, in words.
 pub fn scatter_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let e = elements(sig.input(0)?, sig.input(1)?, sig.int("axis", 0))?;
-    let (rows, updates) = (e.rows(), e.rows() * e.width());
-    scattered(sig, Named::Elements(e), rows, updates)
+    let updates = e.count();
+    scattered(sig, Named::Elements(e), updates)
 }
 
 impl Scatter {
+    fn by_index<T: Elem>(&self, units: &Range<usize>, join: impl Join<T>, io: &Io<'_, '_>) -> Result<()> {
+        match (&self.named, self.index) {
+            (Named::Tuples(t), Kind::I64) => self.scattered::<T, i64>(units, t, join, io),
+            (Named::Tuples(t), _) => self.scattered::<T, i32>(units, t, join, io),
+            (Named::Elements(e), Kind::I64) => self.scattered::<T, i64>(units, e, join, io),
+            (Named::Elements(e), _) => self.scattered::<T, i32>(units, e, join, io),
+        }
+    }
+
     fn scattered<T: Elem, I: Elem>(
         &self,
         units: &Range<usize>,
-        join: Option<&dyn Fn(T, T) -> T>,
+        places: &impl Places,
+        join: impl Join<T>,
         io: &Io<'_, '_>,
     ) -> Result<()> {
         let x = if self.in_place { None } else { Some(io.input::<T>(0)?) };
-        let (index, updates) = (io.input::<I>(1)?, io.input::<T>(2)?);
-        let part = (chunk(units, self.count), self.named.inner());
-        let each = |f: &mut dyn FnMut(usize, usize)| self.named.each(index, 0..self.pieces, f);
-        io.output::<T, ()>(0, |out| scatter(part, (x, updates), each, join, out).map_err(beyond))
+        let given = (x, io.input::<I>(1)?, io.input::<T>(2)?);
+        io.output::<T, ()>(0, |out| scatter(chunk(units, self.count), given, places, join, out).map_err(beyond))
     }
 
-    fn by_index<T: Elem>(&self, units: &Range<usize>, join: Option<&dyn Fn(T, T) -> T>, io: &Io<'_, '_>) -> Result<()> {
-        match self.index {
-            Kind::I64 => self.scattered::<T, i64>(units, join, io),
-            _ => self.scattered::<T, i32>(units, join, io),
+    /// Updates that are looked at for a unit.
+    fn near(&self) -> usize {
+        let part = 0..CHUNK.min(self.count);
+        match &self.named {
+            Named::Tuples(t) => t.near(&part, self.updates.checked_div(t.inner()).unwrap_or(0)).len(),
+            Named::Elements(e) => e.near(&part, self.updates).len(),
         }
     }
 }
@@ -249,15 +247,18 @@ impl Kernel for Scatter {
     }
 
     fn scanned(&self) -> u64 {
-        self.pieces as u64
+        (self.near() as u64).saturating_mul(FINDING)
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let Some(op) = self.join else {
-            return by_width!(self.kind.size(), T => self.by_index::<T>(&units, None, io));
+            return by_width!(self.kind.size(), T => self.by_index::<T>(&units, Replace, io));
         };
-        with_kind!(self.kind, [F32, I32, I64], T => {
-            self.by_index::<T>(&units, Some(&|a, b| T::map(op, a, b)), io)
+        with_kind!(self.kind, [F32, I32, I64], T => match op {
+            Binary::Add => self.by_index::<T>(&units, By(|a, b| T::map(Binary::Add, a, b)), io),
+            Binary::Mul => self.by_index::<T>(&units, By(|a, b| T::map(Binary::Mul, a, b)), io),
+            Binary::Max => self.by_index::<T>(&units, By(|a, b| T::map(Binary::Max, a, b)), io),
+            _ => self.by_index::<T>(&units, By(|a, b| T::map(Binary::Min, a, b)), io),
         }, else Err(Error::internal("type of updates")))
     }
 }

@@ -76,7 +76,7 @@ fn sizes(sig: &Sig) -> Answer<Pooling> {
 
 impl Kernel for Pooled {
     fn units(&self) -> usize {
-        self.plan.planes
+        self.plan.units()
     }
 
     fn work(&self) -> u64 {

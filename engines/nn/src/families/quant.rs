@@ -4,7 +4,7 @@
 //! and the greatest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
-use ge_kernels::quant::{dequantise, extremes, quantise};
+use ge_kernels::quant::{dequantise, dequantise_each, extremes, quantise, quantise_each};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
@@ -72,15 +72,53 @@ pub fn dequantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     build(sig, false)
 }
 
+/// Elements of a run of one scale from which that is worth a call.
+const LONG: usize = 64;
+/// Elements whose scales are listed at a time.
+const LISTED: usize = 512;
+
+/// Scales and zero points of neighbouring elements.
+enum Run<'a> {
+    /// The same for all.
+    One(f32, i32),
+    /// One of each for every element.
+    Each(&'a [f32], &'a [i32]),
+}
+
 impl Scaled {
-    /// Calls `f(elements, scale, zero)` for the runs of one scale in a range.
-    fn runs(&self, range: Range<usize>, scale: &[f32], zero: &[i32], mut f: impl FnMut(Range<usize>, f32, i32)) {
-        let mut at = range.start;
-        while at < range.end {
-            let place = at / self.inner % self.scales;
-            let next = if self.scales == 1 { range.end } else { ((at / self.inner + 1) * self.inner).min(range.end) };
-            f(at..next, scale[place], zero.get(place).copied().unwrap_or(0));
-            at = next;
+    /// Calls `f(elements, run)` for the elements of a range: by runs of one scale, or with lists where
+    /// those are short.
+    fn runs(&self, range: Range<usize>, scale: &[f32], zero: &[i32], mut f: impl FnMut(Range<usize>, Run<'_>)) {
+        let zero = |place: usize| zero.get(place).copied().unwrap_or(0);
+        if self.scales == 1 || self.inner >= LONG {
+            let mut at = range.start;
+            while at < range.end {
+                let place = at / self.inner % self.scales;
+                let next = if self.scales == 1 { range.end } else { (at / self.inner + 1) * self.inner };
+                let end = next.min(range.end);
+                f(at..end, Run::One(scale[place], zero(place)));
+                at = end;
+            }
+            return;
+        }
+        // Lists of whole periods, where some fit, serve one part after the other.
+        let period = self.scales * self.inner;
+        let most = if period <= LISTED { LISTED / period * period } else { LISTED };
+        let (mut scales, mut zeros) = ([0.0; LISTED], [0; LISTED]);
+        for (k, at) in range.clone().step_by(most).enumerate() {
+            let part = at..(at + most).min(range.end);
+            if k == 0 || period > LISTED {
+                let (mut place, mut left) = (at / self.inner % self.scales, self.inner - at % self.inner);
+                for (s, z) in scales.iter_mut().zip(&mut zeros).take(part.len()) {
+                    (*s, *z) = (scale[place], zero(place));
+                    left -= 1;
+                    if left == 0 {
+                        (place, left) = ((place + 1) % self.scales, self.inner);
+                    }
+                }
+            }
+            let n = part.len();
+            f(part, Run::Each(&scales[..n], &zeros[..n]));
         }
     }
 
@@ -92,16 +130,24 @@ impl Scaled {
         if self.quantise {
             let x = io.input::<f32>(0)?;
             return io.output::<T, ()>(0, |out| {
-                self.runs(range, scale, &zero, |r, s, z| {
-                    quantise(&x[r.clone()], s, z as f32, out.part(r.start, r.len()));
+                self.runs(range, scale, &zero, |r, run| {
+                    let (x, y) = (&x[r.clone()], out.part(r.start, r.len()));
+                    match run {
+                        Run::One(scale, zero) => quantise(x, scale, zero as f32, y),
+                        Run::Each(scale, zero) => quantise_each(x, scale, zero, y),
+                    }
                 });
                 Ok(())
             });
         }
         let x = io.input::<T>(0)?;
         io.output::<f32, ()>(0, |out| {
-            self.runs(range, scale, &zero, |r, s, z| {
-                dequantise(&x[r.clone()], s, z, out.part(r.start, r.len()));
+            self.runs(range, scale, &zero, |r, run| {
+                let (x, y) = (&x[r.clone()], out.part(r.start, r.len()));
+                match run {
+                    Run::One(scale, zero) => dequantise(x, scale, zero, y),
+                    Run::Each(scale, zero) => dequantise_each(x, scale, zero, y),
+                }
             });
             Ok(())
         })

@@ -67,40 +67,65 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }))
 }
 
+/// Lines that stand side by side and are laid out together at most, and elements of them.
+const LINES: usize = 16;
+const MOST: usize = 1 << 16;
+
 impl TopK {
     fn lines<T: Rank>(&self, units: Range<usize>, k: usize, io: &Io<'_, '_>) -> Result<()> {
-        let x = io.input::<T>(0)?;
-        let (mut top, mut found) = (Top::new(k, self.largest), Vec::with_capacity(k));
-        for unit in units {
-            let (o, i) = (unit / self.inner, unit % self.inner);
-            let line = &x[o * self.len * self.inner + i..];
+        let (x, inner) = (io.input::<T>(0)?, self.inner);
+        let (mut top, mut found) = (Top::new(k, self.largest), Vec::new());
+        let group = (MOST / self.len).clamp(1, LINES);
+        let mut room = vec![T::default(); if inner > 1 { group * self.len } else { 0 }];
+        let mut unit = units.start;
+        while unit < units.end {
+            let (o, i) = (unit / inner, unit % inner);
+            let count = group.min(inner - i).min(units.end - unit);
+            let x = &x[o * self.len * inner + i..];
+            let lines = if inner == 1 {
+                &x[..self.len]
+            } else {
+                for (p, row) in x.chunks(inner).take(self.len).enumerate() {
+                    for (c, v) in row[..count].iter().enumerate() {
+                        room[c * self.len + p] = *v;
+                    }
+                }
+                &room[..count * self.len]
+            };
             found.clear();
-            found.extend(top.of(line, self.len, self.inner));
-            let to = o * self.most * self.inner + i;
-            self.write::<T>(0, to, found.iter().map(|p| line[p * self.inner]), T::default(), io)?;
+            for line in lines.chunks_exact(self.len) {
+                found.extend(top.of(line));
+            }
+            let each = found.len() / count;
+            let place = |r: usize, c: usize| (r < each).then(|| found[c * each + r]);
+            let to = (o * self.most * inner + i, count);
+            self.write::<T>(0, to, |r, c| place(r, c).map_or(T::default(), |p| lines[c * self.len + p]), io)?;
             match (self.indices, self.wide) {
                 (false, _) => {}
-                (_, true) => self.write(1, to, found.iter().map(|p| *p as i64), -1, io)?,
-                (_, false) => self.write(1, to, found.iter().map(|p| *p as i32), -1, io)?,
+                (_, true) => self.write(1, to, |r, c| place(r, c).map_or(-1, |p| p as i64), io)?,
+                (_, false) => self.write(1, to, |r, c| place(r, c).map_or(-1, |p| p as i32), io)?,
             }
+            unit += count;
         }
         Ok(())
     }
-    /// Writes a line of output `o` from element `to` on, and `rest` behind what there is.
+    /// Writes `count` neighbouring lines of output `k` from an element on: `of(r, c)` is element `r`
+    /// of line `c`.
     fn write<T: Elem>(
         &self,
-        o: usize,
-        to: usize,
-        line: impl Iterator<Item = T>,
-        rest: T,
+        k: usize,
+        (at, count): (usize, usize),
+        of: impl Fn(usize, usize) -> T,
         io: &Io<'_, '_>,
     ) -> Result<()> {
-        let line = line.chain(std::iter::repeat(rest)).take(self.most);
-        io.output::<T, ()>(o, |out| {
+        io.output::<T, ()>(k, |out| {
             if self.inner == 1 {
-                out.part(to, self.most).iter_mut().zip(line).for_each(|(to, v)| *to = v);
-            } else {
-                line.enumerate().for_each(|(r, v)| out.part(to + r * self.inner, 1)[0] = v);
+                out.part(at, self.most).iter_mut().enumerate().for_each(|(r, to)| *to = of(r, 0));
+                return Ok(());
+            }
+            for r in 0..self.most {
+                let to = out.part(at + r * self.inner, count);
+                to.iter_mut().enumerate().for_each(|(c, to)| *to = of(r, c));
             }
             Ok(())
         })

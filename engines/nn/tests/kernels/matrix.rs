@@ -1,6 +1,8 @@
 //! Products, convolutions, pooling.
 use crate::harness::*;
-use ge_kernels::conv::{ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phases, pack_row_filter};
+use ge_kernels::conv::{
+    Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phase_panels, filter_by_phases, pack_row_filter,
+};
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
@@ -138,13 +140,20 @@ fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
 }
 
-/// Filters of transposed convolutions as `ConvFiltersPass` lays them out, by phases: the bits of the
-/// filters as they were.
+/// Filters of transposed convolutions as `ConvFiltersPass` lays them out, by phases and, for few places,
+/// by phases in panels: the bits of the filters as they were.
 #[test]
 fn filters_by_phases_give_the_bits_of_the_filters() {
-    for (c, o, size, kernel, stride, groups) in
-        [(8, 6, 7, 4, 2, 1), (12, 4, 5, 3, 1, 1), (8, 12, 4, 3, 3, 2), (4, 5, 6, 2, 4, 1)]
-    {
+    let mut in_panels = 0;
+    for (c, o, size, kernel, stride, groups) in [
+        (8, 6, 7, 4, 2, 1),
+        (12, 4, 5, 3, 1, 1),
+        (8, 12, 4, 3, 3, 2),
+        (4, 5, 6, 2, 4, 1),
+        (64, 40, 4, 4, 2, 1),
+        (32, 64, 3, 2, 2, 2),
+        (48, 32, 1, 4, 1, 1),
+    ] {
         let full = (size - 1) * stride + kernel - 2;
         let (x, w) = (noise(F, &[2, c, size, size], 1), noise(F, &[c, o / groups, kernel, kernel], 2));
         let b = noise(F, &[o], 3);
@@ -161,12 +170,20 @@ fn filters_by_phases_give_the_bits_of_the_filters() {
             ..ConvSpec::square(2, [c as usize, o as usize], size as usize, kernel as usize)
         };
         let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
-        let laid: Vec<f64> = filter_by_phases(&spec, &plain).unwrap().into_iter().map(f64::from).collect();
-        let mut ahead = given.clone().laid_from(1, Format::NCHW, &w.dims);
-        ahead.inputs[1] = Some(t(F, &[laid.len() as u64], laid));
-        let want = given.launch(&Nn::ai_core(), 0).unwrap().remove(0);
-        assert_eq!(ahead.launch(&Nn::ai_core(), 0).unwrap().remove(0), want, "{spec:?}");
+        let want = given.clone().launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        let laid = |filter: Vec<f32>, lead: &[u64]| {
+            let mut ahead = given.clone().laid_from(1, Format::NCHW, &w.dims);
+            let dims: Vec<u64> = lead.iter().copied().chain([filter.len() as u64]).collect();
+            ahead.inputs[1] = Some(t(F, &dims, filter.into_iter().map(f64::from)));
+            ahead.launch(&Nn::ai_core(), 0).unwrap().remove(0)
+        };
+        assert_eq!(laid(filter_by_phases(&spec, &plain).unwrap(), &[]), want, "{spec:?}");
+        if Conv::new(&spec).unwrap().with_filter_by_phase_panels().is_some() {
+            in_panels += 1;
+            assert_eq!(laid(filter_by_phase_panels(&spec, &plain).unwrap(), &[1]), want, "{spec:?} in panels");
+        }
     }
+    assert!(in_panels > 1);
 }
 
 /// Filters as `ConvFiltersPass` packs them for few places, and as `OpenWeightsPass` puts these behind

@@ -8,7 +8,8 @@
 //! summed, letters of one are rows or columns. Several letters of one kind are one axis, for which
 //! their sizes must be known unless they are rows of one matrix. Where no letter is summed, sizes of
 //! one stand for letters that a tensor lacks, behind its first one with known sizes alone.
-//! Refuses: `...`, a letter twice in a term, letters summed that one tensor alone has, sizes of 1
+//! Axes that `...` stands for have letters of their own, the last axes the same ones in every term.
+//! Refuses: a letter twice in a term, letters summed that one tensor alone has, sizes of 1
 //! that stretch, more than two tensors, whole numbers.
 //! Keeps: the node's name and value; the order of additions is the product's.
 use crate::edit::{becomes, fresh_name, is_free};
@@ -125,25 +126,34 @@ impl Steps {
             None => (equation.as_str(), None),
         };
         let terms: Vec<&str> = left.split(',').collect();
+        // How many axes the dots of each term stand for.
+        let dots = |(i, term): (usize, &&str)| match term.contains("...") {
+            false => Some(0),
+            true => n.input_desc(i)?.shape.rank()?.checked_sub(term.chars().filter(|c| *c != '.').count()),
+        };
+        let dots = terms.iter().enumerate().map(dots).collect::<Option<Vec<usize>>>()?;
+        let free: Vec<char> = ('a'..='z').chain('A'..='Z').filter(|l| !equation.contains(*l)).collect();
+        let spelled = |term: &str, dots: usize| {
+            let axes: String = free.get(..dots)?.iter().rev().collect();
+            Some(term.replacen("...", &axes, 1))
+        };
+        let most = dots.iter().copied().max().unwrap_or(0);
+        let terms = terms.iter().zip(&dots).map(|(t, d)| spelled(t, *d)).collect::<Option<Vec<String>>>()?;
         let y = n.outputs().first().filter(|d| d.origin.is_none() && d.shape.rank().is_some())?;
         let floats = matches!(y.dtype, DType::F32 | DType::F16 | DType::BF16);
         if !floats || !is_free(n) || n.inputs().len() != terms.len() {
             return None;
         }
         let out = match right {
-            Some(right) => letters(right)?,
-            // Without an arrow: the letters that are there once, in their order.
+            Some(right) => letters(&spelled(right, most)?)?,
+            // Without an arrow: what dots stand for, and the letters that are there once, in their order.
             None => {
-                let once = |l: &char| left.matches(*l).count() == 1;
-                left.chars()
-                    .filter(|c| c.is_ascii_alphabetic())
-                    .filter(once)
-                    .collect::<BTreeSet<_>>()
-                    .into_iter()
-                    .collect()
+                let once = |l: &char| l.is_ascii_alphabetic() && left.matches(*l).count() == 1;
+                let letters: BTreeSet<char> = left.chars().filter(once).collect();
+                free.get(..most)?.iter().rev().copied().chain(letters).collect()
             }
         };
-        match terms[..] {
+        match terms.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [x] => Steps::of_one(Tensor::of(n, 0, x)?, &out),
             [a, b] => Steps::of_two(Tensor::of(n, 0, a)?, Tensor::of(n, 1, b)?, &out),
             _ => None,

@@ -2,7 +2,7 @@
 //! wrapping 64-bit integers for whole numbers. Sums run over the inner index in order.
 use crate::args::{Arg, filled};
 use crate::par;
-use ge_kernels::view::{Elem, lines};
+use ge_kernels::view::Elem;
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 
@@ -72,8 +72,9 @@ pub struct Mat<'a, W> {
     pub col: usize,
 }
 
-/// Columns of one block.
-const BLOCK: usize = 512;
+/// Rows and columns whose sums grow side by side.
+const ROWS: usize = 4;
+const COLUMNS: usize = 16;
 
 /// `out[m][n] = sum over k of a[m][k] * b[k][n]`, plus `bias[n]`. `out` is row-major with `n`
 /// columns.
@@ -116,21 +117,66 @@ pub fn add_product<W: Wide>(
         copy = t;
         Mat { data: &copy, row: n, col: 1 }
     };
-    par::rows(out, n, n.saturating_mul(k), |i, row| {
-        for (c, o) in row.chunks_mut(BLOCK).enumerate() {
-            let len = o.len();
-            let factor = |j: usize| a.data[i * a.row + j * a.col];
-            let line = |j: usize| &b.data[j * b.row + c * BLOCK..][..len];
-            // Two rows of b at a time, added one behind the other.
-            for j in (0..k / 2 * 2).step_by(2) {
-                let (f, g) = (factor(j), factor(j + 1));
-                lines::update_by(o, line(j), line(j + 1), |o: W, v, w| o.mul_add(f, v).mul_add(g, w));
-            }
-            if k % 2 == 1 {
-                let f = factor(k - 1);
-                lines::update(o, line(k - 1), |o: W, v| o.mul_add(f, v));
-            }
-        }
+    par::rows(out, n * ROWS, (n * ROWS).saturating_mul(k), |group, rows| {
+        let a = Mat { data: &a.data[group * ROWS * a.row..], ..a };
+        add_rows(a, b, n, k, rows);
         Ok(())
     })
+}
+
+ge_kernels::multiversion! {
+    /// Some rows of the result, [`ROWS`] at most.
+    fn add_rows<W: Wide>(a: Mat<'_, W>, b: Mat<'_, W>, n: usize, k: usize, out: &mut [W]) {
+        let rows = out.len() / n;
+        for first in (0..n).step_by(COLUMNS) {
+            let columns = COLUMNS.min(n - first);
+            if rows == ROWS {
+                tile::<W, ROWS>(a, b, (first, columns), (n, k), out);
+            } else {
+                for i in 0..rows {
+                    let a = Mat { data: &a.data[i * a.row..], ..a };
+                    tile::<W, 1>(a, b, (first, columns), (n, k), &mut out[i * n..]);
+                }
+            }
+        }
+    }
+}
+
+/// `R` rows by some columns; each sum in the order of the inner index.
+#[inline(always)]
+fn tile<W: Wide, const R: usize>(
+    a: Mat<'_, W>,
+    b: Mat<'_, W>,
+    (first, columns): (usize, usize),
+    (n, k): (usize, usize),
+    out: &mut [W],
+) {
+    let mut held = [[W::default(); COLUMNS]; R];
+    for (i, held) in held.iter_mut().enumerate() {
+        held[..columns].copy_from_slice(&out[i * n + first..][..columns]);
+    }
+    // Apart from what is cut to the columns, so that the sums stay in registers.
+    let mut sums = held;
+    for j in 0..k {
+        let line = &b.data[j * b.row + first..];
+        let own = match line.first_chunk::<COLUMNS>() {
+            // What stands behind the columns comes to sums that nobody reads.
+            Some(line) => *line,
+            None => {
+                let mut own = [W::default(); COLUMNS];
+                own[..columns].copy_from_slice(&line[..columns]);
+                own
+            }
+        };
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let factor = a.data[i * a.row + j * a.col];
+            for (sum, v) in sums.iter_mut().zip(own) {
+                *sum = sum.mul_add(factor, v);
+            }
+        }
+    }
+    held = sums;
+    for (i, held) in held.iter().enumerate() {
+        out[i * n + first..][..columns].copy_from_slice(&held[..columns]);
+    }
 }

@@ -19,7 +19,7 @@ use seen::Seen;
 use std::ops::Range;
 
 /// Columns of a panel of the packed filter.
-const PANEL: usize = 16;
+pub(super) const PANEL: usize = 16;
 /// Places of an image at most.
 const PLACES: usize = 128;
 /// Numbers of the rows of an image at most.
@@ -131,6 +131,11 @@ impl RowConv {
         let all = strips.saturating_mul(unit.saturating_mul(blocks).saturating_add(copied));
         let half = strips.saturating_mul(blocks).div_ceil(2).saturating_mul(unit.saturating_add(copied)).min(all);
         all.saturating_add(half.saturating_mul(2))
+    }
+
+    /// Output channels.
+    pub(super) fn channels_out(&self) -> usize {
+        self.spec.channels_out
     }
 
     /// Length of a sum.

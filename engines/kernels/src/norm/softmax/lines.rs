@@ -1,4 +1,4 @@
-//! Lines of sixteen lanes, each of which is a row or a column of its own.
+//! Lines of sixteen lanes, each of which is a row or a column of its own, and vectors of a row.
 use crate::simd::exp::exp_below;
 use crate::simd::isa::Isa;
 use crate::simd::math;
@@ -45,4 +45,13 @@ pub(super) fn end<I: Isa>(isa: I, line: &[f32; WIDE], ends: &Ends<I::V>) -> I::V
     let v = isa.load(line);
     // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
     if ends.log { isa.add(isa.add(v, ends.less), ends.by) } else { isa.mul(v, ends.by) }
+}
+
+/// The numbers behind the last sixteen of a row, minus infinity in lanes that have none.
+#[inline(always)]
+pub(super) fn last<I: Isa>(isa: I, rest: &[f32]) -> (I::V, I::M) {
+    let m = isa.lanes(0, rest.len());
+    // SAFETY: the lanes are as many as there are numbers.
+    let v = unsafe { isa.load_some(rest.as_ptr(), m) };
+    (isa.pick(m, v, isa.splat(f32::NEG_INFINITY)), m)
 }

@@ -13,6 +13,8 @@ mod lines;
 mod masked;
 /// Lanes are numbers of a row.
 mod rows;
+/// Lanes are what stands in memory, of rows that are short.
+mod slabs;
 /// Lanes are rows.
 mod turned;
 
@@ -32,9 +34,13 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// Units of work: rows.
+    /// Units of work: rows, or all rows of an outer index.
     pub fn units(&self) -> usize {
-        if self.len == 0 { 0 } else { self.outer * self.inner }
+        match self.len {
+            0 => 0,
+            _ if slabs::takes(self) => self.outer,
+            _ => self.outer * self.inner,
+        }
     }
 }
 
@@ -44,11 +50,14 @@ fn lines_of(len: usize, rows: usize) -> usize {
 }
 
 /// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index
-/// `u % inner`.
+/// `u % inner`, or all rows of outer index `u` where the units are those.
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let units = units.start..units.end.min(s.units());
     if units.is_empty() {
         return;
+    }
+    if slabs::takes(s) {
+        return slabs::run(s, units, x, out);
     }
     if s.inner > 1 {
         return columns::run(s, units, x, out);
@@ -88,6 +97,11 @@ mod tests {
             (1, 100, 2),
             (2, 3, 45),
             (1, 70_000, 2),
+            (3, 128, 17),
+            (2, 5, 90),
+            (4, 1, 3),
+            (1, 1_100_000, 2),
+            (1, 33, 32),
         ];
         for (outer, len, inner) in shapes {
             let n = outer * len * inner;
@@ -106,7 +120,7 @@ mod tests {
                 for level in Level::available() {
                     assert_eq!(run(7, level), y);
                 }
-                for u in 0..s.units() {
+                for u in 0..outer * inner {
                     let base = u / inner * len * inner + u % inner;
                     let e: Vec<f64> = (0..len).map(|i| f64::from(x[base + i * inner]).exp()).collect();
                     let sum: f64 = e.iter().sum();

@@ -1,13 +1,13 @@
 //! Rows that stand one behind the other, up to sixteen at a time: maxima and sums of a group are
 //! folded together, as lanes of one vector. The sum of a row runs in sixty-four lanes, in the order
 //! of [`sum_by`](crate::simd::fold::sum_by).
+use super::lines::{WIDE, last};
 use super::turned;
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
 use crate::simd::turn::fold_rows;
 
-const WIDE: usize = 16;
 /// Vectors that maxima and sums run in.
 const SUMS: usize = 4;
 /// Numbers of a group, unless a row has more: they stay in the nearest cache.
@@ -41,15 +41,6 @@ struct Logarithms<'a> {
     x: &'a [f32],
     y: &'a mut [f32],
     len: usize,
-}
-
-/// The numbers behind the last sixteen of a row, minus infinity in lanes that have none.
-#[inline(always)]
-fn last<I: Isa>(isa: I, rest: &[f32]) -> (I::V, I::M) {
-    let m = isa.lanes(0, rest.len());
-    // SAFETY: the lanes are as many as there are numbers.
-    let v = unsafe { isa.load_some(rest.as_ptr(), m) };
-    (isa.pick(m, v, isa.splat(f32::NEG_INFINITY)), m)
 }
 
 /// Sixteen maxima of a row. They may pass over what is not a number: its sum finds that.

@@ -3,7 +3,8 @@
 //! one sum of each height is kept.
 use super::{Join, WIDE};
 use crate::simd::fold::LANES;
-use crate::simd::isa::{Isa, Work};
+use crate::simd::isa::{Isa, PanelElem, Work};
+use crate::simd::turn::vector;
 use std::marker::PhantomData;
 
 /// Vectors of columns that are folded together where there are as many.
@@ -28,17 +29,17 @@ impl Places {
 }
 
 /// As many columns as there are results, `x` beginning with the first number of the first.
-pub(super) struct Columns<'a, J> {
+pub(super) struct Columns<'a, J, T> {
     pub(super) how: PhantomData<J>,
     /// Elements are joined one after the other, not as a tree.
     pub(super) in_line: bool,
-    pub(super) x: &'a [f32],
+    pub(super) x: &'a [T],
     pub(super) places: &'a Places,
     pub(super) count: usize,
     pub(super) to: &'a mut [f32],
 }
 
-impl<J: Join> Work for Columns<'_, J> {
+impl<J: Join, T: PanelElem> Work for Columns<'_, J, T> {
     type Out = ();
 
     #[inline(always)]
@@ -57,7 +58,7 @@ impl<J: Join> Work for Columns<'_, J> {
     }
 }
 
-impl<J: Join> Columns<'_, J> {
+impl<J: Join, T: PanelElem> Columns<'_, J, T> {
     /// `N` vectors of columns from column `first` on, of which there are `columns`.
     #[inline(always)]
     fn vectors<I: Isa, const N: usize>(&mut self, isa: I, first: usize, columns: usize) {
@@ -75,12 +76,7 @@ impl<J: Join> Columns<'_, J> {
         let row = &self.x[self.places.at(element) + first..][..columns];
         let mut v = [isa.splat(0.0); N];
         for (v, x) in v.iter_mut().zip(row.chunks(WIDE)) {
-            let some = match x.first_chunk::<WIDE>() {
-                Some(x) => isa.load(x),
-                // SAFETY: the lanes are as many as there are numbers.
-                None => unsafe { isa.load_some(x.as_ptr(), isa.lanes(0, x.len())) },
-            };
-            *v = J::term(isa, some);
+            *v = J::term(isa, vector(isa, x));
         }
         v
     }
