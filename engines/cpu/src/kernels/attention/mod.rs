@@ -166,7 +166,7 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
                     let add = shift.as_ref().map_or(0.0, |m| m.value(b, n, s, t).unwrap_or(f64::NEG_INFINITY));
                     *r =
                         if out { f64::NEG_INFINITY } else { dot(q.row(b, n, s), k.row(b, n / group, t)) * scale + add };
-                    any |= !out && !(empty_is_zero && *r == f64::NEG_INFINITY);
+                    any |= !(out || empty_is_zero && *r == f64::NEG_INFINITY);
                 }
                 if any {
                     softmax(&mut row);

@@ -41,12 +41,11 @@ fn real(v: f64) -> String {
 pub fn number(s: &str, to: DType) -> Option<Num> {
     let s = s.trim();
     let digits = s.strip_prefix('+').unwrap_or(s);
-    if to.is_int() {
-        if let Some(n) = digits.parse().map(Num::I).or_else(|_| digits.parse().map(Num::U)).ok() {
-            return Some(n);
-        }
+    if to.is_int()
+        && let Ok(n) = digits.parse().map(Num::I).or_else(|_| digits.parse().map(Num::U))
+    {
+        return Some(n);
     }
-    // What Rust reads besides has no letters but those of an exponent and of these words.
     let v: f64 = digits.parse().ok()?;
     (!to.is_int() || v.is_finite()).then(|| Num::F(if to.is_int() { v.trunc() } else { v }))
 }

@@ -18,15 +18,15 @@ use ge_plugin_api::kernel::KernelCtx;
 enum Words {
     Characters,
     Between(Vec<(String, Longest)>),
-    Matching(Longest),
+    Matching(Box<Longest>),
 }
 
 impl Words {
     fn of(ctx: &KernelCtx<'_>) -> Result<Words> {
         let separators = ctx.attrs.strs("separators").unwrap_or_default();
         match &*separators {
-            [] => Ok(Words::Matching(Longest::of("tokenexp", text(ctx, "tokenexp", ""))?)),
-            [one] if one.is_empty() => Ok(Words::Characters),
+            [] => Ok(Words::Matching(Box::new(Longest::of("tokenexp", text(ctx, "tokenexp", ""))?))),
+            [""] => Ok(Words::Characters),
             all => {
                 let one = |s: &str| Ok((s.to_owned(), Longest::of("separators", s)?));
                 Ok(Words::Between(all.iter().map(|s| one(s)).collect::<Result<_>>()?))
