@@ -2,7 +2,7 @@
 """Makes tests/models/learned: models of scikit-learn as skl2onnx exports them, inputs and the outputs of onnxruntime.
 
     pip install scikit-learn==1.9.1 skl2onnx==1.20.0 onnxruntime==1.31.1
-    python make_learned.py FOLDER
+    python make_learned.py FOLDER [NAME ...]
 
 One folder a model: model.onnx, s0/input_0.npy and s0/expect/output_<i>.npy.
 """
@@ -28,6 +28,7 @@ X = X.astype(np.float32)
 XD, YD = load_diabetes(return_X_y=True)
 XD = XD.astype(np.float32)
 TWO = (Y == 2).astype(int)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
 TREES = dict(n_estimators=5, max_depth=3, random_state=0)
 
 MODELS = {
@@ -53,13 +54,29 @@ MODELS = {
     "perceptron": (MLPClassifier((8,), max_iter=300, random_state=0), X, Y),
     "pipeline": (make_pipeline(SimpleImputer(), StandardScaler(), Normalizer(), LogisticRegression()), X, Y),
     "binarizer": (make_pipeline(MinMaxScaler(), Binarizer(threshold=0.4)), X, None),
+    # Classes that are words.
+    "named_forest_of_three": (RandomForestClassifier(**TREES), X, NAMES[Y]),
+    "named_boosting_of_two": (GradientBoostingClassifier(**TREES), X, NAMES[TWO]),
+    "named_logistic_of_two": (LogisticRegression(max_iter=500), X, NAMES[TWO]),
+    "named_svc_of_three": (SVC(), X, NAMES[Y]),
+    "named_perceptron": (MLPClassifier((8,), max_iter=300, random_state=0), X, NAMES[Y]),
+    "one_hot_of_words": (OneHotEncoder(), NAMES[Y][:, None], None),
     "one_hot": (OneHotEncoder(handle_unknown="ignore"), (X * 2).astype(np.int64), None),
 }
 
 
-def main(folder):
+def plain(v):
+    """Words as NumPy's own type of text."""
+    return v.astype(str) if v.dtype == object else v
+
+
+def main(folder, names):
     for name, (model, x, y) in MODELS.items():
+        if names and name not in names:
+            continue
         model.fit(x, y) if y is not None else model.fit(x)
+        if x.dtype.kind == "U":
+            x = x.astype(object)
         opsets = {"": 17, "ai.onnx.ml": 3}
         try:
             made = to_onnx(model, x[:1], options={id(model): {"zipmap": False}}, target_opset=opsets)
@@ -71,11 +88,11 @@ def main(folder):
         data = x[::5][:20].copy()
         if name == "pipeline":
             data[3, 1] = np.nan
-        np.save(os.path.join(folder, name, "s0", "input_0.npy"), data)
+        np.save(os.path.join(folder, name, "s0", "input_0.npy"), plain(data))
         session = ort.InferenceSession(made.SerializeToString())
         for i, v in enumerate(session.run(None, {session.get_inputs()[0].name: data})):
-            np.save(os.path.join(expect, f"output_{i}.npy"), v)
+            np.save(os.path.join(expect, f"output_{i}.npy"), plain(v))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2:])

@@ -2,7 +2,7 @@
 """Makes tests/models/operators: operators of ONNX's newest sets with open sizes, inputs of several sizes and the outputs of
 onnx's reference evaluator; those of n-grams by onnxruntime, as the evaluator takes weights by columns, the standard by n-grams.
 
-    python make_operators.py FOLDER          (in the environment of tests/reference/requirements.txt)
+    python make_operators.py FOLDER [NAME ...]          (in the environment of tests/reference/requirements.txt)
 
 One folder a model: model.onnx, and for each run s<k>/input_<i>.npy and s<k>/expect/output_<i>.npy.
 """
@@ -17,7 +17,7 @@ import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 
 vi = h.make_tensor_value_info
-F, D, I = T.FLOAT, T.DOUBLE, T.INT64
+F, D, I, B = T.FLOAT, T.DOUBLE, T.INT64, T.BOOL
 SIZES = [(1, 1), (2, 3), (3, 16), (1, 0)]
 
 
@@ -112,6 +112,36 @@ def words(mode, lengths, skips, rows):
     return make
 
 
+def attention(heads, past, mask, rank, opset=23, **attrs):
+    """Attention of a decoder's step or a prompt: a past, a mask of truth values or of numbers with a row that sees nothing, heads
+    apart or side by side."""
+    def make():
+        r, (hq, hk), size = np.random.RandomState(heads[0] + rank), heads, 4
+        four = rank == 4
+        of = lambda n, length: ["B", n, length, size] if four else ["B", length, n * size]
+        ins = [vi("q", F, of(hq, "S")), vi("k", F, of(hk, "S")), vi("v", F, of(hk, "S"))]
+        names = ["q", "k", "v", "m" if mask else ""] + (["pk", "pv"] if past else [])
+        if mask:
+            ins.append(vi("m", mask, ["S", "T"]))
+        if past:
+            ins += [vi(n, F, ["B", hk, "P", size]) for n in ("pk", "pv")]
+        outs = [vi("y", F, of(hq, "S"))] + ([vi(n, F, ["B", hk, "T", size]) for n in ("k2", "v2")] if past else [])
+        side = {} if four else dict(q_num_heads=hq, kv_num_heads=hk)
+        node = h.make_node("Attention", names, [o.name for o in outs], name="attention", **attrs, **side)
+        g = h.make_graph([node], "attention", ins, outs)
+        def run(b, s, p):
+            shape = lambda n, length: (b, n, length, size) if four else (b, length, n * size)
+            p = p if past else 0
+            given = [rand(r, *shape(hq, s)), rand(r, *shape(hk, s)), rand(r, *shape(hk, s))]
+            if mask:
+                seen = r.rand(s, p + s) > 0.4
+                seen[-1] = s == 1
+                given.append(seen if mask == B else np.where(seen, rand(r, s, p + s), np.float32(-np.inf)).astype(np.float32))
+            return given + ([rand(r, b, hk, p, size), rand(r, b, hk, p, size)] if past else [])
+        return g, opset, [run(*s) for s in [(1, 5, 0), (2, 1, 7), (1, 70, 3), (2, 3, 4)]]
+    return make
+
+
 def update(op, attrs, kept, open_type):
     """One update of two tensors, of open sizes; the count of updates is an input."""
     def make():
@@ -147,6 +177,11 @@ MODELS = {
     "flex_attention_shared": flex((4, 2), False, False, None),
     "flex_attention_scores": flex((4, 2), True, False, None),
     "flex_attention_both": flex((2, 2), True, True, 0.3),
+    "attention_cached": attention((4, 2), True, None, 4, is_causal=1),
+    "attention_cached_rows": attention((4, 2), True, B, 3, opset=24),
+    "attention_causal": attention((2, 2), False, None, 3, is_causal=1, scale=0.3),
+    "attention_masked": attention((4, 1), False, F, 4, opset=24, is_causal=1),
+    "attention_rows": attention((3, 3), False, B, 3),
     "words_tf": words("TF", (1, 3), 0, True),
     "words_idf": words("IDF", (2, 2), 3, True),
     "words_tfidf": words("TFIDF", (1, 2), 5, False),
@@ -154,8 +189,10 @@ MODELS = {
 
 
 def main():
-    out = sys.argv[1]
+    out, names = sys.argv[1], sys.argv[2:]
     for name, make in MODELS.items():
+        if names and name not in names:
+            continue
         graph, opset, runs = make()
         opsets = [h.make_opsetid("", opset)] + [h.make_opsetid("ai.onnx.preview", 1)] * name.startswith("flex")
         opsets += [h.make_opsetid("ai.onnx.preview.training", 1)] * name.startswith("update")

@@ -211,3 +211,43 @@ fn an_attention_reads_caches_that_grow_in_place() {
         assert!(steps.info().iter().all(|t| t.room.is_some()), "{mask:?}");
     }
 }
+
+/// ONNX's own attention with a past: what a decoder computes position by position is what it computes
+/// of all of them at once, and no byte of the past is copied.
+#[test]
+fn a_decoder_by_onnx_attention_grows_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let onnx = ge_tests::root().join("tests/models/operators/attention_cached/model.onnx").display().to_string();
+    expect_code(d, 0, &["compile", &onnx, "-o", "steps.om", "-q", "--state", "k2:pk,v2:pv"]);
+    expect_code(d, 0, &["compile", &onnx, "-o", "whole.om", "-q"]);
+    let s = session(&[("check_races", "true"), ("schedule", "random:5")]);
+    let model = s.load_om(d.join("steps.om")).unwrap();
+    let mut steps = ge::session::steps::Steps::new(&model).unwrap();
+    // Heads of 4 numbers: 4 of queries, 2 of keys and 2 of values, 9 positions of each.
+    let number = |i: usize| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0;
+    let all = [4, 2, 2].map(|n| (0..n * 9 * 4).map(|i| number(i + n)).collect::<Vec<f32>>());
+    let part = |k: usize, from: usize, to: usize| {
+        let heads = all[k].chunks_exact(9 * 4);
+        let rows: Vec<f32> = heads.clone().flat_map(|h| h[from * 4..to * 4].to_vec()).collect();
+        f32s(&[1, heads.len() as u64, (to - from) as u64, 4], &rows)
+    };
+    for input in [3, 4] {
+        assert!(steps.set(input, f32s(&[1, 2, 0, 4], &[])).unwrap());
+    }
+    let (mut at, mut got) = (0, vec![Vec::new(); 4]);
+    for new in [4, 1, 1, 2, 1] {
+        let given = (0..3).map(|k| part(k, at, at + new)).collect();
+        let (out, _) = steps.step(given, RunOptions::default()).unwrap();
+        let y = reals(out[0].as_ref().unwrap());
+        got.iter_mut().zip(y.chunks_exact(new * 4)).for_each(|(rows, y)| rows.extend_from_slice(y));
+        at += new;
+    }
+    assert_eq!((steps.copied_state_bytes(), steps.taken()), (0, 5));
+    let whole = s.load_om(d.join("whole.om")).unwrap();
+    let mut given: Vec<HostTensor> = (0..3).map(|k| part(k, 0, 9)).collect();
+    given.extend([f32s(&[1, 2, 0, 4], &[]), f32s(&[1, 2, 0, 4], &[])]);
+    let want = reals(&whole.run(&given).unwrap()[0]);
+    let worst = got.concat().iter().zip(&want).fold(0f32, |w, (a, b)| w.max((a - b).abs()));
+    assert!(want.len() == 4 * 9 * 4 && worst < 1e-6, "{worst}");
+}

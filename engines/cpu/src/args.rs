@@ -224,7 +224,7 @@ impl<'a> Arg<'a> {
     }
     /// Checks the shape.
     pub fn need_shape(&self, shape: &[usize]) -> Result<()> {
-        if self.shape == shape {
+        if self.shape.iter().eq(shape) {
             Ok(())
         } else {
             Err(bad(format!("input {}", self.index), format!("shape {:?}", self.shape), format!("shape {shape:?}")))

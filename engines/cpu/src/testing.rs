@@ -41,7 +41,7 @@ pub fn call(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: 
 fn once(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: &[DType]) -> Result<Vec<HostTensor>> {
     let views = inputs.iter().map(|i| i.map(|t| t.view())).collect();
     let mut c = KernelCtx::new(op, "n", attrs, views, outputs);
-    (TABLE.get(op).unwrap_or_else(|| panic!("no operator {op}")).run)(&mut c)?;
+    TABLE.get(op).unwrap_or_else(|| panic!("no operator {op}")).run(&mut c)?;
     Ok(c.into_made().into_iter().flatten().collect())
 }
 /// Calls every operator that has defaults with all choices of a few small tensors for the inputs

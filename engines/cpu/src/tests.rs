@@ -361,6 +361,27 @@ fn attention_of_one_head_is_softmax_of_the_products() {
     let o =
         call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v), None, Some(&m)], &list, &[DType::F32]).unwrap();
     near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
+    // The same by the queries' places; then each sees the key before it alone, which the first has not.
+    for (more, want) in [
+        (&[("sparse_mode", 2i64)][..], [1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]),
+        (&[("sparse_mode", 3)], [1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]),
+        (&[("sparse_mode", 4), ("pre_tokens", 1), ("next_tokens", -1)], [0.0, 0.0, 1.0, 2.0]),
+    ] {
+        let mut all = list.clone();
+        more.iter().for_each(|(key, v)| all.set(*key, AttrValue::from(*v)));
+        let o = call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v)], &all, &[DType::F32]).unwrap();
+        near(o[0].view().values::<f32>().unwrap(), &want);
+    }
+    // Scores that are all minus infinity are no numbers, or nothing.
+    let shift = t(&[2, 2], &[f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY]);
+    for (precise, first) in [(0i64, f32::NAN), (2, 0.0)] {
+        let mut all = list.clone();
+        all.set("inner_precise", AttrValue::from(precise));
+        let o =
+            call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v), Some(&shift)], &all, &[DType::F32]).unwrap();
+        let y = o[0].view().values::<f32>().unwrap().to_vec();
+        assert!(y[..2].iter().all(|v| v.is_nan() == first.is_nan()) && y[2..] == [1.0, 2.0], "{y:?}");
+    }
 }
 
 #[test]

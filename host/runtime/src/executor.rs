@@ -277,7 +277,7 @@ impl LoadedModel {
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
         self.check_count(inputs.len())?;
         for (k, (i, w)) in inputs.iter().zip(&self.ports.inputs).enumerate() {
-            if i.dtype != w.dtype || i.dims != w.dims || Some(i.bytes.len() as u64) != w.bytes {
+            if i.dtype != w.dtype || !i.dims.iter().eq(&w.dims) || Some(i.bytes.len() as u64) != w.bytes {
                 return Err(RuntimeError::Input {
                     name: self.compiled.inputs[k].name.clone(),
                     found: format!("{}{:?}", i.dtype, i.dims),

@@ -10,7 +10,7 @@ use crate::ranks;
 use crate::read;
 use crate::schema;
 use crate::scope::{Known, Scope};
-use crate::tensor::Source;
+use crate::tensor::{self, Source};
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef, Provenance};
@@ -446,7 +446,7 @@ impl<'m> Importer<'m> {
         if let Some(d) = standard.and_then(|v| schema::fault(&n.op_type, v, &attrs)) {
             return Err(d.node(&name, n.op_type.as_str()).raise(ge_plugin_api::diagnostic::BROKEN_MODEL));
         }
-        if dom == "ai.onnx" && n.op_type == "Constant" && attrs.iter().all(|(k, _)| !k.starts_with("value_string")) {
+        if dom == "ai.onnx" && n.op_type == "Constant" {
             if let (Some(o), Some(t)) = (n.output.first(), self.constant(&attrs, &name)?) {
                 let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
                 self.define(g, env, o, known)?;
@@ -560,6 +560,8 @@ impl<'m> Importer<'m> {
             ("value_int", Some(AttrValue::Int(i))) => ConstTensor::of(&[], &[i]),
             ("value_floats", _) => ConstTensor::of(&list(a.floats.len()), &a.floats),
             ("value_ints", _) => ConstTensor::of(&list(a.ints.len()), &a.ints),
+            ("value_string", _) => tensor::text(&[], std::slice::from_ref(&a.s)),
+            ("value_strings", _) => tensor::text(&list(a.strings.len()), &a.strings),
             _ => return Err(damaged(format!("Constant `{name}` has no value that can be read"))),
         })
     }

@@ -199,6 +199,10 @@ fn strings(t: &TensorProto, name: &str, dims: &[u64], count: u64) -> Result<Cons
         return Err(damaged(name, "the number of strings does not fit its sizes")
             .with(|d| d.found(t.string_data.len().to_string(), count.to_string())));
     }
-    ConstTensor::new(DType::STRING, dims, Blob::from_owner(bytes_of_strings(&t.string_data)))
-        .ok_or_else(|| damaged(name, "strings do not fit"))
+    text(dims, &t.string_data).ok_or_else(|| damaged(name, "strings do not fit"))
+}
+
+/// Strings as a tensor.
+pub fn text<S: AsRef<[u8]>>(dims: &[u64], all: &[S]) -> Option<ConstTensor> {
+    ConstTensor::new(DType::STRING, dims, Blob::from_owner(bytes_of_strings(all)))
 }

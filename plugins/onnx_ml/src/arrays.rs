@@ -1,11 +1,14 @@
-//! `MlColumns(x, places) -> y`: numbers of the last axis by their places; of a vector, a matrix of
+//! `MlColumns(x, places) -> y`: elements of the last axis by their places; of a vector, a matrix of
 //! one row (`ArrayFeatureExtractor`). `FeatureVectorizer`: features side by side in f32, by Concat.
-use crate::shared::{NUMBERS, Outs};
+use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::kernel::{HostTensor, KernelCtx};
 use ge_plugin_api::ops::{InferCtx, OpDef};
-use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+
+/// What columns hold.
+const ELEMENTS: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::I32, DType::STRING];
 
 fn extractor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![b.node("MlColumns").name(&n.name).input(n.input(0)?).input(n.input(1)?).build()])
@@ -28,9 +31,9 @@ fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(x.dtype, shape)])
 }
 register_op!(|| OpDef::new("MlColumns", infer)
-    .input("x", NUMBERS, "T")
+    .input("x", ELEMENTS, "T")
     .input("places", &[DType::I64], "")
-    .output("y", NUMBERS, "T"));
+    .output("y", ELEMENTS, "T"));
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, places) = (ctx.input(0)?, ctx.input(1)?);
@@ -44,6 +47,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     let mut dims = if before.is_empty() { vec![1] } else { before.to_vec() };
     dims.push(picked.len() as u64);
+    if x.dtype == DType::STRING {
+        let wrong = || Error::failed(format!("text of sizes {:?} has other bytes", x.dims));
+        let all = strings_in(x.bytes, x.count() as u64).ok_or_else(wrong)?;
+        let rows = all.chunks_exact(last.max(1));
+        let y: Vec<&[u8]> = rows.flat_map(|row| picked.iter().map(|p| row[*p])).collect();
+        return ctx.set_output(0, HostTensor::from_bytes(DType::STRING, &dims, &bytes_of_strings(&y))?);
+    }
     let y = ctx.alloc_output(0, &dims)?;
     let rows = x.bytes.chunks_exact((last * unit).max(1));
     for (to, row) in y.bytes.chunks_exact_mut((picked.len() * unit).max(1)).zip(rows) {
@@ -53,7 +63,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlColumns", [DType::F32, DType::F64, DType::I64, DType::I32], run);
+register_kernel!("OnnxMlEngine", "MlColumns", [DType::F32, DType::F64, DType::I64, DType::I32, DType::STRING], run);
 
 fn vectorizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let mut all = Vec::new();

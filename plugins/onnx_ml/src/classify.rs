@@ -6,6 +6,7 @@
 //! rest of one, or the negative, and it. 3 counts above zero as a sign does and gives the rest of
 //! one (one row of a linear model). The logistic transform gives both shares in any case, the
 //! others nothing, as onnxruntime has it. One score for the one label 1 gives 1 above zero and else 0.
+use crate::labels::Labels;
 use crate::post::{Post, logistic};
 use crate::shared::{Rows, columns, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -56,18 +57,17 @@ pub fn build(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
     scores: ValueRef,
-    labels: &[i64],
+    labels: Labels,
     second: Second,
 ) -> Result<Vec<ValueRef>> {
     let post = Post::of(n)?;
     if second != Second::No && post == "PROBIT" {
         return Err(n.refuse("`post_transform` PROBIT of one score for two classes is not computed"));
     }
-    if labels.len() == 1 && labels != [1] {
-        return Err(n.refuse(format!("its one label is {}: there is none for the other class", labels[0])));
-    }
-    let node = b.node("MlClassify").name(&n.name).input(scores).attr("labels", labels.to_vec());
-    Ok(node.attr("second", second.code()).attr("post", post.as_str()).build_n(2))
+    labels.need_another(n)?;
+    let node = b.node("MlClassify").name(&n.name).input(scores).attr("labels", labels.numbers.clone());
+    let outputs = node.attr("second", second.code()).attr("post", post.as_str()).build_n(2);
+    labels.spelled(n, b, outputs)
 }
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

@@ -6,7 +6,7 @@ use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx, TensorView};
 use ge_plugin_api::ops::{InferCtx, OpDef};
-use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc, bytes_of_strings, strings_in};
+use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc, ValueRef, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::collections::HashMap;
 
@@ -50,7 +50,7 @@ fn default(n: &ForeignNode, values: DType) -> Option<ConstTensor> {
 }
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    lookup(n, b, &n.name, side(n, "keys")?, side(n, "values")?)
+    Ok(vec![lookup(n, b, &n.name, n.input(0)?, side(n, "keys")?, side(n, "values")?)?])
 }
 map_op!("onnx", "ai.onnx.ml", "LabelEncoder", 2..=u32::MAX, map);
 
@@ -61,10 +61,11 @@ fn places(n: &ForeignNode, b: &mut GraphBuilder<'_>, words: &str, places: Option
     let places = places.unwrap_or(&counted);
     let sides = text(&words).zip(ConstTensor::of(&[places.len() as u64], places));
     let (words, places) = sides.filter(|_| !words.is_empty()).ok_or_else(|| n.refuse("it has no words"))?;
-    match n.desc(0).map(|d| d.dtype) {
-        Some(DType::STRING) => lookup(n, b, &n.name, words, places),
-        _ => lookup(n, b, &n.name, places, words),
-    }
+    let (keys, values) = match n.desc(0).map(|d| d.dtype) {
+        Some(DType::STRING) => (words, places),
+        _ => (places, words),
+    };
+    Ok(vec![lookup(n, b, &n.name, n.input(0)?, keys, values)?])
 }
 
 fn first(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
@@ -77,11 +78,18 @@ fn mapper(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx.ml", "CategoryMapper", 1..=u32::MAX, mapper);
 
-/// A node of this name that looks keys up.
+/// The value for each key of `x`, by a node of this name.
 ///
 /// # Errors
 /// More keys than values, or fewer; types that are not computed.
-pub fn lookup(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, keys: ConstTensor, values: ConstTensor) -> Outs {
+pub fn lookup(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    name: &str,
+    x: ValueRef,
+    keys: ConstTensor,
+    values: ConstTensor,
+) -> Result<ValueRef> {
     if keys.count() != values.count() {
         return Err(n.refuse(format!("{:?} keys for {:?} values", keys.count(), values.count())));
     }
@@ -91,8 +99,8 @@ pub fn lookup(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, keys: Const
     let keys = b.made_constant("keys", keys);
     let values = b.made_constant("values", values);
     let default = b.made_constant("default", default);
-    let node = b.node("MlLabelEncoder").name(name).input(n.input(0)?).input(keys).input(values);
-    Ok(vec![node.input(default).build()])
+    let node = b.node("MlLabelEncoder").name(name).input(x).input(keys).input(values);
+    Ok(node.input(default).build())
 }
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

@@ -16,6 +16,8 @@ pub mod fill;
 mod forest;
 /// LabelEncoder.
 pub mod label_encoder;
+/// Labels of classifiers.
+pub mod labels;
 /// LinearClassifier, LinearRegressor.
 pub mod linear;
 /// Normalizer.

@@ -1,8 +1,9 @@
 //! `MlLinear(x [rows, features], coefficients [n, features], intercepts [n]) {post} -> y [rows, n]`:
 //! `LinearRegressor`, and the scores of `LinearClassifier`.
 use crate::classify::{self, Second};
+use crate::labels::Labels;
 use crate::post::Post;
-use crate::shared::{Outs, Rows, columns, labels, list, real_input, reals};
+use crate::shared::{Outs, Rows, columns, list, real_input, reals};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -36,9 +37,9 @@ fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx.ml", "LinearRegressor", 1..=u32::MAX, regressor);
 
 fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let labels = labels(n, "classlabels_ints", "classlabels_strings")?;
-    let rows = reals(n, "intercepts").filter(|v| !v.is_empty()).map_or(labels.len(), |v| v.len());
-    let second = match (rows, labels.len()) {
+    let labels = Labels::of(n, "classlabels_ints", "classlabels_strings");
+    let rows = reals(n, "intercepts").filter(|v| !v.is_empty()).map_or(labels.numbers.len(), |v| v.len());
+    let second = match (rows, labels.numbers.len()) {
         (1, 2) => Second::Rest,
         (r, l) if r == l && r > 0 => Second::No,
         (r, l) => return Err(n.refuse(format!("{r} rows of coefficients for {l} labels"))),
@@ -46,7 +47,7 @@ fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let x = real_input(n, b, 0)?;
     let [w, bias] = constants(n, b, rows)?;
     let scores = b.node("MlLinear").input(x).input(w).input(bias).build();
-    classify::build(n, b, scores, &labels, second)
+    classify::build(n, b, scores, labels, second)
 }
 map_op!("onnx", "ai.onnx.ml", "LinearClassifier", 1..=u32::MAX, classifier);
 

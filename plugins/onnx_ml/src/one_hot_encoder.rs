@@ -14,14 +14,11 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (mut cats, zeros) = (ints(n, "cats_int64s"), n.int_or("zeros", 1));
     let mut x = n.input(0)?;
     if let Some(words) = n.attrs.strs("cats_strings").filter(|w| cats.is_empty() && !w.is_empty()) {
-        if zeros == 0 {
-            return Err(n.refuse("its categories are text, and text that is none of them is an error (`zeros` = 0)"));
-        }
         // Text becomes its place among the categories, which no other text has.
         cats = (0..words.len() as i64).collect();
         let places = text(&words).zip(ConstTensor::of(&[words.len() as u64], &cats));
         let (words, places) = places.ok_or_else(|| n.refuse("its categories are too many"))?;
-        x = *lookup(n, b, "", words, places)?.first().ok_or_else(|| n.refuse("its categories have no places"))?;
+        x = lookup(n, b, "", x, words, places)?;
     }
     if cats.is_empty() {
         return Err(n.refuse("it has no categories"));
@@ -68,7 +65,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         match places.get(*v as u64) {
             p if p < width => y[i * width + width - 1 - p] = 1.0,
             _ if zeros => {}
-            _ => return Err(Error::failed(format!("element {i} is {v}, which is none of the {width} categories"))),
+            _ => return Err(Error::failed(format!("element {i} is none of the {width} categories"))),
         }
     }
     Ok(())

@@ -42,17 +42,6 @@ pub fn real_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result
     })
 }
 
-/// The labels of a classifier, which must be whole numbers.
-pub fn labels(n: &ForeignNode, whole: &str, text: &str) -> Result<Vec<i64>> {
-    let labels = ints(n, whole);
-    match n.attrs.strs(text) {
-        Some(s) if !s.is_empty() && labels.is_empty() => Err(n.refuse(format!(
-            "its labels are text (`{text}`): give the classes numbers before training, and keep their names beside the model"
-        ))),
-        _ => Ok(labels),
-    }
-}
-
 /// Rows of a matrix of numbers; a vector is one row.
 pub struct Rows<'a> {
     x: TensorView<'a>,

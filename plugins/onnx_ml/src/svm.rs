@@ -4,9 +4,10 @@
 //! pair; else the decisions of the pairs. Without vectors the model is linear, and the coefficients
 //! are its rows.
 use crate::classify::{Second, greatest};
+use crate::labels::Labels;
 use crate::linear::each_row;
 use crate::post::{Post, logistic};
-use crate::shared::{Outs, Rows, columns, ints, labels, list, real_input, reals, rows};
+use crate::shared::{Outs, Rows, columns, ints, list, real_input, reals, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -41,13 +42,14 @@ fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx.ml", "SVMRegressor", 1..=u32::MAX, regressor);
 
 fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let labels = labels(n, "classlabels_ints", "classlabels_strings")?;
-    let per_class = ints(n, "vectors_per_class");
-    if labels.len() < 2 || !(per_class.is_empty() || per_class.len() == labels.len()) {
-        return Err(n.refuse(format!("{} labels for {} classes", labels.len(), per_class.len())));
+    let labels = Labels::of(n, "classlabels_ints", "classlabels_strings");
+    let (classes, per_class) = (labels.numbers.len(), ints(n, "vectors_per_class"));
+    if classes < 2 || !(per_class.is_empty() || per_class.len() == classes) {
+        return Err(n.refuse(format!("{classes} labels for {} classes", per_class.len())));
     }
     let node = begun(n, b, "MlSvmClassifier", &["prob_a", "prob_b"])?;
-    Ok(node.attr("labels", labels).attr("per_class", per_class).build_n(2))
+    let outputs = node.attr("labels", labels.numbers.clone()).attr("per_class", per_class).build_n(2);
+    labels.spelled(n, b, outputs)
 }
 map_op!("onnx", "ai.onnx.ml", "SVMClassifier", 1..=u32::MAX, classifier);
 

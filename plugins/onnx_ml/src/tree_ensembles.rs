@@ -1,8 +1,9 @@
 //! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes by tree and number) and
 //! `TreeEnsemble` (nodes and leaves by their places): all become one table of [`crate::trees`].
 use crate::classify::{self, Second};
+use crate::labels::Labels;
 use crate::post::Post;
-use crate::shared::{Outs, ints, labels, real_input, reals};
+use crate::shared::{Outs, ints, real_input, reals};
 use crate::trees::{Branch, Trees};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::{Result, map_op};
@@ -102,9 +103,10 @@ map_op!("onnx", "ai.onnx.ml", "TreeEnsembleRegressor", 1..=u32::MAX, regressor);
 
 fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let trees = numbered(n, "class")?;
-    let labels = labels(n, "classlabels_int64s", "classlabels_strings")?;
+    let labels = Labels::of(n, "classlabels_int64s", "classlabels_strings");
     let ids: std::collections::BTreeSet<i32> = trees.weights.iter().map(|w| w.0).collect();
-    let one = labels.len() == 2 && ids.len() <= 1;
+    let classes = labels.numbers.len();
+    let one = classes == 2 && ids.len() <= 1;
     if one && ids.first().is_some_and(|id| *id != 0) {
         return Err(
             n.refuse("its weights are all of the second of two classes, where runtimes differ: give them class id 0")
@@ -119,13 +121,13 @@ fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if one && base.len() == 2 {
         base.remove(0);
     }
-    let targets = if one { 1 } else { labels.len() };
+    let targets = if one { 1 } else { classes };
     if !base.is_empty() && base.len() != targets {
-        return Err(n.refuse(format!("{} base values for {} classes", base.len(), labels.len())));
+        return Err(n.refuse(format!("{} base values for {} classes", base.len(), classes)));
     }
     let x = real_input(n, b, 0)?;
     let scores = trees.build(n, b, x, (targets, "SUM", base), None)?;
-    classify::build(n, b, scores, &labels, second)
+    classify::build(n, b, scores, labels, second)
 }
 map_op!("onnx", "ai.onnx.ml", "TreeEnsembleClassifier", 1..=u32::MAX, classifier);
 

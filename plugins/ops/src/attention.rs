@@ -1,8 +1,12 @@
 //! Attention and its relatives.
 //!
-//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?) {num_heads, scale_value, pre_tokens, next_tokens, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
+//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?) {num_heads, scale_value, sparse_mode = 0, pre_tokens, next_tokens, inner_precise = 0, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
 //!   softmax(q·kᵀ·scale + pse_shift, masked where atten_mask is true or out of lengths)·v, in
-//!   query's layout. Lengths are read by value.
+//!   query's layout. Lengths are read by value. `sparse_mode` says which keys a query sees by its
+//!   place: 0 all, 2 those up to its number, 3 as 2 with the last query and the last key in one
+//!   place, 4 from `pre_tokens` before that place to `next_tokens` behind it. A query all of whose
+//!   keys are masked by truth values or lengths gives zeros; with 2 in `inner_precise` so does one
+//!   all of whose scores are minus infinity.
 //! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap, left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`:
 //!   ONNX's.
 //! * `LinearAttention(query [B,T,q_num_heads*k], key [B,T,kv_num_heads*k], value [B,T,kv_num_heads*v], past_state? [B,kv_num_heads,k,v], decay?, beta?) {q_num_heads, kv_num_heads, update_rule = gated_delta|linear|gated|delta, scale = 0} -> output [B,T,q_num_heads*v], present_state`:
@@ -112,8 +116,10 @@ fn defs() -> Vec<OpDef> {
             .required_attr("num_heads", i)
             .range(1.0, f64::INFINITY)
             .attr("scale_value", f, 1.0)
+            .attr("sparse_mode", i, 0i64)
             .attr("pre_tokens", i, 214_748_647i64)
             .attr("next_tokens", i, 0i64)
+            .attr("inner_precise", i, 0i64)
             .attr("input_layout", AttrKind::STRING, "BSH")
             .choices(&["BSH", "BNSD", "BSND"])
             .attr("num_key_value_heads", i, 0i64)

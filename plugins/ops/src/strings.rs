@@ -7,6 +7,10 @@
 //! * `StringNormalizer(x [c] or [1,c]) {case_change_action = NONE|LOWER|UPPER, is_case_sensitive = false, stopwords} -> y`:
 //!   the words that are no stop words (`is_case_sensitive` is of their comparison) in letters of a
 //!   case; one empty word where none is left.
+//! * `Tokenizer(x [c] or [n,c]) {separators, tokenexp, mincharnum = 1, mark = false, pad_value} -> y [x..., d]`:
+//!   the words of each string: what stands between matches of the separators (of an empty one: its
+//!   characters), else what `tokenexp` matches; those of fewer than `mincharnum` characters are left
+//!   out. `mark` puts them between the characters 2 and 3, rows are filled with `pad_value`.
 //! * `RegexFullMatch(x) {pattern} -> bool`: whether the whole of each string is what an expression in
 //!   RE2's syntax says.
 use crate::read;
@@ -22,6 +26,11 @@ fn split(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let parts =
         if x.is_unranked() { Shape::unranked() } else { Shape::new(x.dims().iter().copied().chain([Dim::UNKNOWN])) };
     Ok(vec![TensorDesc::new(DType::STRING, parts), TensorDesc::new(DType::I64, x.clone())])
+}
+
+fn tokenizer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    read::rank_in(c, 0, "x", 1, 2)?;
+    Ok(split(c)?.into_iter().take(1).collect())
 }
 
 fn normalizer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
@@ -53,6 +62,15 @@ fn defs() -> Vec<OpDef> {
             .choices(&["NONE", "LOWER", "UPPER"])
             .attr("is_case_sensitive", AttrKind::BOOL, false)
             .opt_attr("stopwords", AttrKind::STRINGS)
+            .flags(DATA_DEPENDENT_SHAPE),
+        of("Tokenizer", tokenizer)
+            .output("y", TEXT, "")
+            .opt_attr("separators", AttrKind::STRINGS)
+            .opt_attr("tokenexp", AttrKind::STRING)
+            .attr("mincharnum", AttrKind::INT, 1i64)
+            .range(1.0, f64::INFINITY)
+            .attr("mark", AttrKind::BOOL, false)
+            .attr("pad_value", AttrKind::STRING, "")
             .flags(DATA_DEPENDENT_SHAPE),
         of("RegexFullMatch", full_match).output("y", &[DType::BOOL], "").required_attr("pattern", AttrKind::STRING),
     ]

@@ -1,6 +1,6 @@
-//! Words, given as numbers.
+//! Words, given as numbers or as they are.
 //!
-//! * `TfIdfVectorizer(x [c] or [n,c]) {mode = TF|IDF|TFIDF, min_gram_length, max_gram_length, max_skip_count, ngram_counts, ngram_indexes, pool_int64s, weights} -> f32[columns] or f32[n,columns]`:
+//! * `TfIdfVectorizer(x [c] or [n,c]) {mode = TF|IDF|TFIDF, min_gram_length, max_gram_length, max_skip_count, ngram_counts, ngram_indexes, pool_int64s or pool_strings, weights} -> f32[columns] or f32[n,columns]`:
 //!   ONNX's: how often each n-gram of the pool stands in a row, its words next to each other or up
 //!   to `max_skip_count` words apart (TF); its weight where it stands at all (IDF), or each time
 //!   that it does (TFIDF). There are as many columns as the greatest of `ngram_indexes` and one.
@@ -9,10 +9,15 @@ use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::register_ops;
-use ge_plugin_api::types::dtype::INDEX;
 use ge_plugin_api::types::{DType, Shape, TensorDesc};
 
+const WORDS: &[DType] = &[DType::I32, DType::I64, DType::STRING];
+
 fn tf_idf(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let pool = if c.input(0)?.dtype == DType::STRING { "pool_strings" } else { "pool_int64s" };
+    if c.node.attr(pool).is_none() {
+        return Err(read::bad("attributes", format!("no `{pool}`"), format!("the n-grams of {}", c.input(0)?.dtype)));
+    }
     let rank = read::rank_in(c, 0, "x", 0, 2)?;
     let greatest = read::need_ints(c, "ngram_indexes")?.iter().copied().max();
     let columns = dims::from_i64(greatest.map_or(0, |v| v.saturating_add(1)));
@@ -28,7 +33,7 @@ fn defs() -> Vec<OpDef> {
     let (i, list) = (AttrKind::INT, AttrKind::INTS);
     vec![
         OpDef::new("TfIdfVectorizer", tf_idf)
-            .input("x", INDEX, "")
+            .input("x", WORDS, "")
             .output("y", &[DType::F32], "")
             .required_attr("mode", AttrKind::STRING)
             .choices(&["TF", "IDF", "TFIDF"])
@@ -40,7 +45,8 @@ fn defs() -> Vec<OpDef> {
             .range(0.0, f64::INFINITY)
             .required_attr("ngram_counts", list)
             .required_attr("ngram_indexes", list)
-            .required_attr("pool_int64s", list)
+            .opt_attr("pool_int64s", list)
+            .opt_attr("pool_strings", AttrKind::STRINGS)
             .opt_attr("weights", AttrKind::FLOATS),
     ]
 }

@@ -3,7 +3,10 @@
 //! calls before the new ones.
 //!
 //! `seqlens_k` is the last valid position of each row; the new keys of a row are written behind its
-//! own past, so that rows of different lengths stand in one batch.
+//! own past, so that rows of different lengths stand in one batch. What stands before the products
+//! is [`crate::group_query_state`]'s, the rest is the built-in attention; scores that are capped are
+//! computed here.
+use crate::group_query_state;
 use crate::mat_mul_n_bits::{dot, put, reals};
 use crate::rotary_embedding::{Turn, indices};
 use crate::shared::{Outs, only};
@@ -16,7 +19,7 @@ use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::sync::Mutex;
 
-const REAL: &[DType] = &[DType::F32, DType::F16];
+pub(crate) const REAL: &[DType] = &[DType::F32, DType::F16];
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     only(n, "smooth_softmax", 0)?;
@@ -28,14 +31,35 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         return Err(n.refuse(format!("attribute `{kind}`: quantised keys and values are not computed")));
     }
     let given: Vec<ValueRef> = (0..n.inputs.len()).map(|i| n.opt_input(i).unwrap_or(ValueRef::ABSENT)).collect();
-    let mut d = b.node("GroupQueryAttention").name(&n.name).inputs(&given);
-    for (key, or) in
-        [("num_heads", 0), ("kv_num_heads", 0), ("do_rotary", 0), ("rotary_interleaved", 0), ("local_window_size", -1)]
-    {
-        d = d.attr(key, n.int_or(key, or));
+    let capped = n.float_or("softcap", 0.0) != 0.0;
+    let built = |op: &str, outputs: usize, b: &mut GraphBuilder<'_>| {
+        let mut d = b.node(op).name(if capped { &n.name } else { "" }).inputs(&given);
+        for (key, or) in ATTRIBUTES {
+            d = d.attr(key, n.int_or(key, or));
+        }
+        let d = d.attr("scale", n.float_or("scale", 0.0)).attr("softcap", n.float_or("softcap", 0.0));
+        d.build_n(outputs)
+    };
+    if capped {
+        return Ok(built("GroupQueryAttention", 3, b));
     }
-    Ok(d.attr("scale", n.float_or("scale", 0.0)).attr("softcap", n.float_or("softcap", 0.0)).build_n(3))
+    let [q, keys, values, shift] = built(group_query_state::OP, 4, b)[..] else {
+        return Err(Error::internal("a node of four outputs has others"));
+    };
+    let heads = n.int_or("num_heads", 0);
+    let d = b.node("PromptFlashAttention").input(q).input(keys).input(values).input(shift);
+    let d = d.attr("num_heads", heads).attr("num_key_value_heads", n.int_or("kv_num_heads", 0));
+    // The query is scaled already; one that sees no key gives zeros.
+    let y = d.attr("scale_value", 1.0).attr("input_layout", "BNSD").attr("inner_precise", 2i64).build();
+    let y = b.node("TransposeD").input(y).attr("perm", vec![0i64, 2, 1, 3]).build();
+    let rows = b.ints("rows", &[0, 0, -1]);
+    let y = b.node("Reshape").name(&n.name).input(y).input(rows).build();
+    Ok(vec![y, keys, values])
 }
+
+/// Whole-number attributes and what they are where they are left out.
+const ATTRIBUTES: [(&str, i64); 5] =
+    [("num_heads", 0), ("kv_num_heads", 0), ("do_rotary", 0), ("rotary_interleaved", 0), ("local_window_size", -1)];
 map_op!("onnx", "com.microsoft", "GroupQueryAttention", 1..=u32::MAX, map);
 
 fn attribute(c: &InferCtx<'_>, key: &str) -> Result<u64> {
@@ -46,7 +70,19 @@ fn attribute(c: &InferCtx<'_>, key: &str) -> Result<u64> {
         .ok_or_else(|| Error::failed(format!("attribute `{key}` is {v}, expected 1 or more")))
 }
 
-fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+/// What is known of the query and of keys and values: number of heads, batch, steps, head size, present
+/// length.
+pub(crate) struct Sizes {
+    pub(crate) heads: u64,
+    pub(crate) kv: u64,
+    pub(crate) batch: Dim,
+    pub(crate) steps: Dim,
+    pub(crate) head: Dim,
+    pub(crate) present: Dim,
+}
+
+/// The sizes of a node of these inputs.
+pub(crate) fn sizes(c: &InferCtx<'_>) -> Result<Sizes> {
     let q = c.input(0)?;
     let (heads, kv) = (attribute(c, "num_heads")?, attribute(c, "kv_num_heads")?);
     let at = |i: usize, k: usize| c.opt_input(i).and_then(|d| d.shape.dims().get(k).copied()).unwrap_or(Dim::UNKNOWN);
@@ -57,53 +93,69 @@ fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let parts = if packed { heads + 2 * kv } else { heads };
     let size = at(0, 2).size().filter(|w| w % parts == 0).map(|w| w / parts);
     let head = size.map_or_else(|| at(3, 3), Dim::known);
-    let width = size.map_or(Dim::UNKNOWN, |h| Dim::known(h * heads));
     let past = if c.opt_input(3).is_some() { at(3, 2).size() } else { Some(0) };
     let total = c.const_ints(6).and_then(|v| v.first().copied()).and_then(|v| u64::try_from(v).ok());
     let length = match (past, total) {
         (Some(p), Some(t)) => Dim::known(p.max(t)),
         _ => Dim::UNKNOWN,
     };
-    let present = TensorDesc::new(q.dtype, Shape::new([at(0, 0), Dim::known(kv), length, head]));
-    Ok(vec![TensorDesc::new(q.dtype, Shape::new([at(0, 0), at(0, 1), width])), present.clone(), present])
+    Ok(Sizes { heads, kv, batch: at(0, 0), steps: at(0, 1), head, present: length })
 }
-register_op!(|| OpDef::new("GroupQueryAttention", infer)
-    .input("query", REAL, "T")
-    .opt("key", REAL, "T")
-    .opt("value", REAL, "T")
-    .opt("past_key", REAL, "T")
-    .opt("past_value", REAL, "T")
-    .input("seqlens_k", &[DType::I32], "")
-    .input("total_sequence_length", &[DType::I32], "")
-    .opt("cos_cache", REAL, "T")
-    .opt("sin_cache", REAL, "T")
-    .opt("position_ids", INDEX, "")
-    .opt("attention_bias", REAL, "T")
+
+impl Sizes {
+    /// Present keys, or values.
+    pub(crate) fn state(&self, dtype: DType) -> TensorDesc {
+        TensorDesc::new(dtype, Shape::new([self.batch, Dim::known(self.kv), self.present, self.head]))
+    }
+}
+
+fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (s, dtype) = (sizes(c)?, c.input(0)?.dtype);
+    let width = s.head.size().map_or(Dim::UNKNOWN, |h| Dim::known(h * s.heads));
+    Ok(vec![TensorDesc::new(dtype, Shape::new([s.batch, s.steps, width])), s.state(dtype), s.state(dtype)])
+}
+
+/// The prototype of a node of these inputs and attributes, without outputs.
+pub(crate) fn prototype(name: &str, infer: ge_plugin_api::ops::InferFn) -> OpDef {
+    OpDef::new(name, infer)
+        .input("query", REAL, "T")
+        .opt("key", REAL, "T")
+        .opt("value", REAL, "T")
+        .opt("past_key", REAL, "T")
+        .opt("past_value", REAL, "T")
+        .input("seqlens_k", &[DType::I32], "")
+        .input("total_sequence_length", &[DType::I32], "")
+        .opt("cos_cache", REAL, "T")
+        .opt("sin_cache", REAL, "T")
+        .opt("position_ids", INDEX, "")
+        .opt("attention_bias", REAL, "T")
+        .required_attr("num_heads", AttrKind::INT)
+        .range(1.0, f64::INFINITY)
+        .required_attr("kv_num_heads", AttrKind::INT)
+        .range(1.0, f64::INFINITY)
+        .attr("scale", AttrKind::FLOAT, 0.0)
+        .attr("softcap", AttrKind::FLOAT, 0.0)
+        .attr("do_rotary", AttrKind::INT, 0i64)
+        .attr("rotary_interleaved", AttrKind::INT, 0i64)
+        .attr("local_window_size", AttrKind::INT, -1i64)
+        .value_inputs(&[6])
+        .flags(flags::LOW_PRECISION | flags::DATA_DEPENDENT_SHAPE)
+}
+register_op!(|| prototype("GroupQueryAttention", infer)
     .output("output", REAL, "T")
     .output("present_key", REAL, "T")
-    .output("present_value", REAL, "T")
-    .required_attr("num_heads", AttrKind::INT)
-    .range(1.0, f64::INFINITY)
-    .required_attr("kv_num_heads", AttrKind::INT)
-    .range(1.0, f64::INFINITY)
-    .attr("scale", AttrKind::FLOAT, 0.0)
-    .attr("softcap", AttrKind::FLOAT, 0.0)
-    .attr("do_rotary", AttrKind::INT, 0i64)
-    .attr("rotary_interleaved", AttrKind::INT, 0i64)
-    .attr("local_window_size", AttrKind::INT, -1i64)
-    .value_inputs(&[6])
-    .flags(flags::LOW_PRECISION | flags::DATA_DEPENDENT_SHAPE));
+    .output("present_value", REAL, "T"));
 
 /// Sizes and settings of a call.
-struct Call {
-    batch: usize,
-    steps: usize,
-    heads: usize,
-    kv: usize,
-    size: usize,
-    past: usize,
-    present: usize,
-    scale: f32,
+pub(crate) struct Call {
+    pub(crate) batch: usize,
+    pub(crate) steps: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv: usize,
+    pub(crate) size: usize,
+    pub(crate) past: usize,
+    pub(crate) present: usize,
+    pub(crate) scale: f32,
     softcap: f32,
     window: Option<usize>,
     /// Valid positions of each row, the new ones included.
@@ -113,8 +165,13 @@ struct Call {
 }
 
 impl Call {
+    /// The positions that query `step` of a row sees.
+    pub(crate) fn seen(&self, row: usize, step: usize) -> std::ops::Range<usize> {
+        let end = (self.before(row) + step + 1).min(self.present);
+        self.window.map_or(0, |w| end.saturating_sub(w))..end
+    }
     /// Positions before the new ones of a row.
-    fn before(&self, row: usize) -> usize {
+    pub(crate) fn before(&self, row: usize) -> usize {
         if self.first { 0 } else { self.lengths[row] - self.steps }
     }
 }
@@ -189,12 +246,12 @@ fn weights(scores: &mut [f32], from: usize, softcap: f32) {
 }
 
 /// A bias `[B or 1, N or 1, S, T]` over the scores.
-struct Bias {
+pub(crate) struct Bias {
     values: Vec<f32>,
-    dims: [usize; 4],
+    pub(crate) dims: [usize; 4],
 }
 impl Bias {
-    fn of(x: &TensorView<'_>, c: &Call) -> Result<Bias> {
+    pub(crate) fn of(x: &TensorView<'_>, c: &Call) -> Result<Bias> {
         let [b, n, s, t] = *x.dims else { return Err(wrong("input 10 `attention_bias`", x.dims, "four axes")) };
         let dims = [b as usize, n as usize, s as usize, t as usize];
         let fits = |d: usize, to: usize| d == 1 || d == to;
@@ -204,7 +261,7 @@ impl Bias {
         }
         Ok(Bias { values: reals(x)?, dims })
     }
-    fn row(&self, b: usize, n: usize, s: usize) -> &[f32] {
+    pub(crate) fn row(&self, b: usize, n: usize, s: usize) -> &[f32] {
         let [db, dn, ds, dt] = self.dims;
         let at = ((b % db * dn + n % dn) * ds + s) * dt;
         &self.values[at..at + dt]
@@ -216,8 +273,7 @@ fn head(c: &Call, q: &[f32], k: &[f32], v: &[f32], bias: impl Fn(usize) -> Optio
     let mut y = vec![0f32; c.steps * c.size];
     let mut scores = vec![0f32; c.present];
     for s in 0..c.steps {
-        let seen = (c.before(row) + s + 1).min(c.present);
-        let from = c.window.map_or(0, |w| seen.saturating_sub(w));
+        let std::ops::Range { start: from, end: seen } = c.seen(row, s);
         let query = &q[s * c.size..(s + 1) * c.size];
         let shift = bias(s);
         for t in from..seen {
@@ -273,7 +329,19 @@ fn call(ctx: &KernelCtx<'_>) -> Result<(Call, usize)> {
     Ok((Call { batch, steps, heads, kv, size, past, present, scale, softcap, window, lengths, first }, width))
 }
 
-fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+/// A call with its new heads, turned by their positions: `[B, N, S, H]` and twice `[B, KV, S, H]`.
+pub(crate) struct Prepared {
+    pub(crate) call: Call,
+    pub(crate) q: Vec<f32>,
+    pub(crate) k: Vec<f32>,
+    pub(crate) v: Vec<f32>,
+}
+
+/// Reads a call.
+///
+/// # Errors
+/// Shapes and values that do not fit each other.
+pub(crate) fn prepared(ctx: &KernelCtx<'_>) -> Result<Prepared> {
     let (c, width) = call(ctx)?;
     let x = reals(&ctx.input(0)?)?;
     let mut q = heads_of(&x, &c, width, 0, c.heads);
@@ -308,6 +376,11 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         rotate(&mut q, &c, c.heads, &turn, ids.as_deref())?;
         rotate(&mut k, &c, c.kv, &turn, ids.as_deref())?;
     }
+    Ok(Prepared { call: c, q, k, v })
+}
+
+fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let Prepared { call: c, q, k, v } = prepared(ctx)?;
     let old = |i: usize| ctx.opt_input(i).map(|p| reals(&p)).transpose();
     let (keys, values) = (joined(old(3)?.as_deref(), &k, &c), joined(old(4)?.as_deref(), &v, &c));
     let bias = ctx.opt_input(10).map(|b| Bias::of(&b, &c)).transpose()?;

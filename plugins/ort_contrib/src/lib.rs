@@ -18,6 +18,8 @@ pub mod dynamic_quantize_lstm;
 pub mod fused;
 /// GroupQueryAttention.
 pub mod group_query_attention;
+/// What stands before the products of GroupQueryAttention.
+mod group_query_state;
 /// Inverse.
 pub mod inverse;
 /// MatMulNBits.
@@ -38,6 +40,8 @@ mod refused;
 pub mod rotary_embedding;
 /// What mappings share.
 mod shared;
+/// Tokenizer.
+pub mod tokenizer;
 
 mod plugin;
 

@@ -3,7 +3,7 @@
 use crate::shared::{Outs, apply, cast, named, only, plus, scalar, unsqueezed};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
-use ge_plugin_api::types::{DType, ValueRef};
+use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, ValueRef};
 
 /// The normalisation over the last axis that carries the foreign node's name: result, mean and
 /// inverse deviation.
@@ -107,7 +107,10 @@ fn embed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         let mask = cast(b, mask, DType::I32);
         let kept = apply(b, "Equal", &[mask, one]);
         let (kept, axes) = (cast(b, kept, DType::I32), b.ints("tokens", &[1]));
-        out.push(b.node("ReduceSum").inputs(&[kept, axes]).attr("keep_dims", false).build());
+        // An attention behind it tells lengths of rows by their rank.
+        let lengths = TensorDesc::new(DType::I32, Shape::new([Dim::UNKNOWN]));
+        let counted = b.node("ReduceSum").inputs(&[kept, axes]).attr("keep_dims", false).output(lengths);
+        out.push(counted.build());
         out.push(sum);
     }
     Ok(out)

@@ -74,4 +74,5 @@ pub const FAMILIES: &[&[Op]] = &[
     text::full_match::OPS,
     text::normalizer::OPS,
     text::split::OPS,
+    text::tokenize::OPS,
 ];

@@ -1,7 +1,7 @@
 //! `CpuEngine`: one engine over the table. The three engines differ in name, cost and flags alone
 //! (facts 1.3).
 use super::{TABLE, supports};
-use crate::op::Run;
+use crate::op::Op;
 use ge_plugin_api::abi::RString;
 use ge_plugin_api::author::simple::{host_kernel_on_device, plain_args_format};
 use ge_plugin_api::device::SocSpec;
@@ -15,10 +15,10 @@ use ge_plugin_api::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Kernel(Run);
+struct Kernel(Op);
 impl HostKernel for Kernel {
     fn run(&self, ctx: &mut KernelCtx<'_>) -> Result<()> {
-        (self.0)(ctx)
+        self.0.run(ctx)
     }
 }
 
@@ -39,7 +39,7 @@ impl CpuEngine {
             scheduler_id: RString::from("TS_1"),
             optimizer_priority,
         };
-        CpuEngine { info, kernels: TABLE.iter().map(|(name, op)| (*name, Kernel(op.run))).collect() }
+        CpuEngine { info, kernels: TABLE.iter().map(|(name, op)| (*name, Kernel(*op))).collect() }
     }
     /// `DNN_VM_AICPU_ASCEND`, cost 3: the fallback.
     pub fn aicpu_ascend() -> CpuEngine {
@@ -116,7 +116,7 @@ impl Engine for CpuEngine {
     fn load_kernel(&self, request: &LoadRequest) -> Result<LoadedKernel> {
         let op = TABLE.get(request.op.as_str());
         let op = op.ok_or_else(|| Error::damaged(format!("{} has no kernel for {}", self.info.name, request.op)))?;
-        host_kernel_on_device(Arc::new(Kernel(op.run)), request)
+        host_kernel_on_device(Arc::new(Kernel(*op)), request)
     }
     fn host_kernel(&self, op: &str) -> Option<&dyn HostKernel> {
         self.kernels.get(op).map(|k| k as &dyn HostKernel)

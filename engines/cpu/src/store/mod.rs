@@ -60,7 +60,7 @@ pub fn supports(node: &Node<'_>) -> Support {
         if d.dtype == DType::UNKNOWN {
             continue;
         }
-        let lists: &[&[DType]] = if op.outputs.is_empty() { &[types::BITS] } else { op.outputs };
+        let lists: &[&[DType]] = if op.outputs.is_empty() { &[types::ANY] } else { op.outputs };
         if let Some(why) = misfit("output", lists, i, d.dtype) {
             return Support::no(why);
         }

@@ -42,7 +42,13 @@ pub const FLOAT8: &[D] = &join::<10>(&[FLOAT, SMALL_FLOAT]);
 pub const REAL: &[D] = &join::<23>(&[NUMB, SMALL_FLOAT, SMALL_INT]);
 /// Strings.
 pub const TEXT: &[D] = &[D::STRING];
-/// Every type that has equality.
-pub const EQUAL: &[D] = &join::<26>(&[BITS, TEXT]);
-/// Every type of fixed width: what can be moved.
+/// Words: as numbers, or as they are.
+pub const INDEX_TEXT: &[D] = &join::<3>(&[INDEX, TEXT]);
+/// Real numbers of any width, bool, and strings.
+pub const REAL_TEXT: &[D] = &join::<24>(&[REAL, TEXT]);
+/// Numbers, truth values and strings: what has an order.
+pub const NUMB_TEXT: &[D] = &join::<14>(&[NUMB, TEXT]);
+/// Every type of fixed width: what has its bytes in its place.
 pub const BITS: &[D] = &join::<25>(&[NUMB, COMPLEX, SMALL_FLOAT, SMALL_INT]);
+/// Every type.
+pub const ANY: &[D] = &join::<26>(&[BITS, TEXT]);

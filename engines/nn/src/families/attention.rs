@@ -1,5 +1,9 @@
-//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at a time, without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may have fewer heads; f32, f16, bf16. `pse_shift`
-//! broadcasts to `[B, N, Sq, Skv]`. A mask by truth values and lengths by value are left to others.
+//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at
+//! a time, without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may
+//! have fewer heads; f32, f16, bf16. `pse_shift` broadcasts to `[B, N, Sq, Skv]`. With a `sparse_mode`
+//! each query sees the keys of a band, and no others are read. A mask by truth values and lengths by
+//! value are left to others.
+use super::band::Band;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix};
@@ -50,6 +54,10 @@ struct Attention {
     shift: Option<Nest<1>>,
     /// The shift is f32 beside half types: what it masks keeps to numbers that these hold.
     wide_shift: bool,
+    /// The keys that each query sees.
+    band: Band,
+    /// A query that sees no key gives zeros.
+    empty_is_zero: bool,
 }
 
 /// What a masked score in a half type is at least: a row that is masked as a whole stays a row of
@@ -100,70 +108,134 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
     };
     let scale = sig.float("scale_value", 1.0);
-    Ok(Box::new(Attention { kind, q, k, v, group: heads / kv, scale, shift, wide_shift }))
+    let band = Band::of(sig, q.s, k.s)?;
+    let empty_is_zero = sig.int("inner_precise", 0) & 2 != 0;
+    Ok(Box::new(Attention { kind, q, k, v, group: heads / kv, scale, shift, wide_shift, band, empty_is_zero }))
+}
+
+/// Queries that one unit computes: positions of one head, or where there is one position, the heads
+/// that share a key.
+struct Queries {
+    b: usize,
+    /// The first head, and the first position.
+    at: [usize; 2],
+    count: usize,
+    /// Whether the next one is that of the next head.
+    by_head: bool,
+}
+
+impl Queries {
+    /// Head and position of query `i`.
+    fn of(&self, i: usize) -> [usize; 2] {
+        if self.by_head { [self.at[0] + i, self.at[1]] } else { [self.at[0], self.at[1] + i] }
+    }
 }
 
 impl Attention {
-    fn blocks(&self) -> usize {
-        self.q.s.div_ceil(ROWS)
+    /// Units of each batch: blocks of positions of each head, or the groups of heads.
+    fn units_of_batch(&self) -> usize {
+        if self.by_head() { self.k.n } else { self.q.n * self.q.s.div_ceil(ROWS) }
     }
 
-    fn unit<T: PanelElem>(&self, unit: usize, io: &Io<'_, '_>) -> Result<()> {
-        let (q, k, v) = (self.q, self.k, self.v);
-        let (image, block) = (unit / self.blocks(), unit % self.blocks());
-        let (b, n) = (image / q.n, image % q.n);
-        let (s0, s1) = (block * ROWS, ((block + 1) * ROWS).min(q.s));
-        let (m, keys, d) = (s1 - s0, k.s, q.d);
-        let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
-        let mut scores = vec![T::narrow(0.0); m * keys];
-        let kn = n / self.group;
-        let first = Gemm::new(
-            [m, keys, d],
-            Matrix { row: q.step[2], col: 1 },
-            BMatrix::Plain(Matrix { row: 1, col: k.step[2] }),
-            vec![[q.at(b, n, s0), k.at(b, kn, 0)]],
-        )
-        .map_err(failed)?;
-        let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
-        let all = 0..first.units();
-        first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
-        if let (Some(nest), true) = (&self.shift, self.wide_shift) {
-            let x = io.input::<f32>(3)?;
-            let start = (image * q.s + s0) * keys;
+    fn by_head(&self) -> bool {
+        self.q.s == 1
+    }
+
+    fn queries(&self, unit: usize) -> Queries {
+        let (b, unit) = (unit / self.units_of_batch(), unit % self.units_of_batch());
+        if self.by_head() {
+            return Queries { b, at: [unit * self.group, 0], count: self.group, by_head: true };
+        }
+        let blocks = self.q.s.div_ceil(ROWS);
+        let (n, s) = (unit / blocks, unit % blocks * ROWS);
+        Queries { b, at: [n, s], count: ROWS.min(self.q.s - s), by_head: false }
+    }
+
+    /// Adds the shift to the scores of queries with some of the keys.
+    fn shifted<T: PanelElem>(
+        &self,
+        of: &Queries,
+        keys: &Range<usize>,
+        scores: &mut [T],
+        io: &Io<'_, '_>,
+    ) -> Result<()> {
+        let Some(nest) = &self.shift else { return Ok(()) };
+        let wide = if self.wide_shift { Some(io.input::<f32>(3)?) } else { None };
+        let own = if self.wide_shift { None } else { Some(io.input::<T>(3)?) };
+        for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
+            let [n, s] = of.of(i);
+            let start = ((of.b * self.q.n + n) * self.q.s + s) * self.k.s + keys.start;
             let mut at = 0;
-            nest.each_run_in(start..start + m * keys, |[p], len, [s]| {
-                for (i, o) in scores[at..at + len].iter_mut().enumerate() {
-                    *o = T::narrow((o.wide() + x[(p + i as isize * s) as usize]).max(MASKED));
-                }
-                at += len;
-            });
-        } else if let Some(nest) = &self.shift {
-            let x = io.input::<T>(3)?;
-            let start = (image * q.s + s0) * keys;
-            let mut at = 0;
-            nest.each_run_in(start..start + m * keys, |[p], len, [s]| {
-                for (i, o) in scores[at..at + len].iter_mut().enumerate() {
-                    *o = T::narrow(o.wide() + x[(p + i as isize * s) as usize].wide());
+            nest.each_run_in(start..start + keys.len(), |[p], len, [step]| {
+                let place = |i: usize| (p + i as isize * step) as usize;
+                for (i, o) in row[at..at + len].iter_mut().enumerate() {
+                    let sum = match (wide, own) {
+                        (Some(x), _) => (o.wide() + x[place(i)]).max(MASKED),
+                        (_, Some(x)) => o.wide() + x[place(i)].wide(),
+                        _ => o.wide(),
+                    };
+                    *o = T::narrow(sum);
                 }
                 at += len;
             });
         }
-        let mut weights = vec![T::narrow(0.0); m * keys];
-        let plan = Softmax { outer: m, len: keys, inner: 1, log: false };
-        soft(&plan, 0..plan.units(), &scores, &mut Out::new(&mut weights));
-        let second = Gemm::new(
-            [m, d, keys],
-            Matrix::rows(keys),
-            BMatrix::Plain(Matrix { row: v.step[2], col: 1 }),
-            vec![[0, v.at(b, kn, 0)]],
-        )
-        .map_err(failed)?;
+        Ok(())
+    }
+
+    fn unit<T: PanelElem>(&self, unit: usize, io: &Io<'_, '_>) -> Result<()> {
+        let (q, k, v, d) = (self.q, self.k, self.v, self.q.d);
+        let of = self.queries(unit);
+        let [n, s0] = of.at;
+        let last = of.of(of.count - 1)[1];
+        let keys = self.band.keys_of_all(s0..last + 1);
+        let m = of.count;
+        let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
         let mut y = vec![T::narrow(0.0); m * d];
-        let all = 0..second.units();
-        second.run(all, &weights, io.input::<T>(2)?, &Epilogue::default(), &mut Out::new(&mut y)).map_err(failed)?;
+        if !keys.is_empty() {
+            let mut scores = vec![T::narrow(0.0); m * keys.len()];
+            let kn = n / self.group;
+            let first = Gemm::new(
+                [m, keys.len(), d],
+                Matrix { row: if of.by_head { q.step[1] } else { q.step[2] }, col: 1 },
+                BMatrix::Plain(Matrix { row: 1, col: k.step[2] }),
+                vec![[q.at(of.b, n, s0), k.at(of.b, kn, keys.start)]],
+            )
+            .map_err(failed)?;
+            let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
+            let all = 0..first.units();
+            first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
+            self.shifted(&of, &keys, &mut scores, io)?;
+            let none = T::narrow(f32::NEG_INFINITY);
+            for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
+                let seen = self.band.keys_of(of.of(i)[1]);
+                let (from, to) = (seen.start.max(keys.start) - keys.start, seen.end.max(keys.start) - keys.start);
+                row[..from.min(keys.len())].fill(none);
+                row[to.min(keys.len())..].fill(none);
+            }
+            let mut weights = vec![T::narrow(0.0); m * keys.len()];
+            let plan = Softmax { outer: m, len: keys.len(), inner: 1, log: false };
+            soft(&plan, 0..plan.units(), &scores, &mut Out::new(&mut weights));
+            if self.empty_is_zero {
+                let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
+                let empty = |row: &[T]| row.iter().all(|s| s.wide() == f32::NEG_INFINITY);
+                rows.filter(|(s, _)| empty(s)).for_each(|(_, w)| w.fill(T::narrow(0.0)));
+            }
+            let second = Gemm::new(
+                [m, d, keys.len()],
+                Matrix::rows(keys.len()),
+                BMatrix::Plain(Matrix { row: v.step[2], col: 1 }),
+                vec![[0, v.at(of.b, kn, keys.start)]],
+            )
+            .map_err(failed)?;
+            let all = 0..second.units();
+            second
+                .run(all, &weights, io.input::<T>(2)?, &Epilogue::default(), &mut Out::new(&mut y))
+                .map_err(failed)?;
+        }
         io.output::<T, ()>(0, |out| {
             for (i, row) in y.chunks_exact(d.max(1)).enumerate() {
-                out.part(q.at(b, n, s0 + i), d).copy_from_slice(row);
+                let [n, s] = of.of(i);
+                out.part(q.at(of.b, n, s), d).copy_from_slice(row);
             }
             Ok(())
         })
@@ -172,7 +244,7 @@ impl Attention {
 
 impl Kernel for Attention {
     fn units(&self) -> usize {
-        if self.q.d == 0 || self.k.s == 0 { 0 } else { self.q.b * self.q.n * self.blocks() }
+        if self.q.d == 0 || self.k.s == 0 { 0 } else { self.q.b * self.units_of_batch() }
     }
 
     fn work(&self) -> u64 {
@@ -180,7 +252,7 @@ impl Kernel for Attention {
     }
 
     fn products(&self) -> u64 {
-        let scores = (self.q.b * self.q.n) as u64 * (self.q.s as u64).saturating_mul(self.k.s as u64);
+        let scores = (self.q.b * self.q.n) as u64 * self.band.scores();
         scores.saturating_mul(self.q.d as u64).saturating_mul(2)
     }
 

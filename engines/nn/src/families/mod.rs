@@ -13,6 +13,8 @@ mod meetings;
 pub mod recurrent;
 /// LSTMs of bytes.
 pub mod byte_lstm;
+/// The keys that a query of an attention sees by its place.
+mod band;
 /// Attention with masks and lengths of sequences.
 pub mod sequences;
 /// The k greatest or least.

@@ -89,6 +89,9 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if (4..=6).all(|i| sig.opt_input(i).is_none()) {
         return super::attention::build(sig);
     }
+    if sig.int("sparse_mode", 0) != 0 {
+        return Err("a mask or lengths beside a band of keys".into());
+    }
     let kind = sig.kind_in(0, FLOATS)?;
     let layout = sig.text("input_layout", "BSH");
     let number = |key: &str, v: i64| usize::try_from(v).map_err(|_| format!("`{key}` is {v}"));

@@ -178,6 +178,50 @@ fn attention_by_heads_and_by_positions() {
 }
 
 #[test]
+fn a_query_sees_the_keys_of_its_band() {
+    let inf = f64::INFINITY;
+    // Blocks of positions, and one position by heads that share a key.
+    for (s, t_) in [(70usize, 90usize), (90, 70), (1, 9), (5, 5)] {
+        let (sq, st) = (s as u64, t_ as u64);
+        let q = noise(F, &[2, 4, sq, 3], 1);
+        let (k, v) = (noise(F, &[2, 2, st, 3], 2), noise(F, &[2, 2, st, 3], 3));
+        let shift = noise(F, &[4, 1, st], 4);
+        let last = t_ as i64 - s as i64;
+        for (mode, pre, next) in [(0i64, 5i64, 1i64), (2, 5, 1), (3, 5, 1), (4, 5, 1), (4, 0, 0), (4, 3, -1)] {
+            let seen = |i: usize, j: usize| {
+                let ahead = j as i64 - i as i64;
+                match mode {
+                    2 => ahead <= 0,
+                    3 => ahead <= last,
+                    4 => (-pre..=next).contains(&(ahead - last)),
+                    _ => true,
+                }
+            };
+            let at = |x: &T, n: usize, s: usize, [b, h, i, j]: [usize; 4]| x.data[((b * n + h) * s + i) * 3 + j];
+            let want = attention(
+                |i| at(&q, 4, s, i),
+                |[b, h, i, j]| at(&k, 2, t_, [b, h / 2, i, j]),
+                |[b, h, i, j]| at(&v, 2, t_, [b, h / 2, i, j]),
+                |[_, h, i, j]| if seen(i, j) { shift.data[h * t_ + j] } else { -inf },
+                [2, 4, s, t_, 3],
+            );
+            // Who sees no key gives zeros.
+            let want = want.iter().map(|v| if v[0].is_nan() { 0.0 } else { v[0] });
+            case("PromptFlashAttention", &[&q, &k, &v, &shift], &[(F, &[2, 4, sq, 3])])
+                .with("input_layout", "BNSD")
+                .with("num_heads", 4i64)
+                .with("num_key_value_heads", 2i64)
+                .with("scale_value", 0.5)
+                .with("sparse_mode", mode)
+                .with("pre_tokens", pre)
+                .with("next_tokens", next)
+                .with("inner_precise", 2i64)
+                .gives(want, 1e-5);
+        }
+    }
+}
+
+#[test]
 fn a_convolution_of_bytes_is_the_sum_of_its_numbers() {
     for (xt, wt, yt, zx, zw, zy) in
         [(DType::U8, DType::I8, DType::U8, 128.0, 0.0, 3.0), (DType::I8, DType::U8, DType::I8, -7.0, 120.0, -5.0)]

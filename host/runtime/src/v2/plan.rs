@@ -19,6 +19,7 @@ use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use crate::error::RuntimeError;
 use crate::several::Bound;
+use ge_plugin_api::Error;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::types::{ConstTensor, DType, TensorDesc};
 use std::sync::{Arc, OnceLock};
@@ -328,11 +329,15 @@ pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<Te
     let view = one.graph();
     let mut outs = proto.infer(&one.node(&view))?;
     outs.truncate(n.outputs.len());
-    for (o, d) in outs.iter_mut().zip(&n.descs) {
+    for (i, (o, d)) in outs.iter_mut().zip(&n.descs).enumerate() {
         if o.dtype == DType::UNKNOWN {
             o.dtype = d.dtype;
         }
         o.attrs = Default::default();
+        if o.is_static() && o.dtype.bits().is_some() && o.data_bytes().is_none() {
+            let what = format!("output {i} would be {}{}, which is more than any memory holds", o.dtype, o.shape);
+            return Err(Error::failed(what).at_node(&n.name, n.op.as_str()).into());
+        }
     }
     Ok(outs)
 }

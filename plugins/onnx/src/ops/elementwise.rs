@@ -6,9 +6,6 @@ use ge_plugin_api::types::{ConstTensor, DType};
 
 fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let to = type_attr(n, "to")?.ok_or_else(|| n.refuse("attribute `to` is missing"))?;
-    if n.desc(0).is_some_and(|d| d.dtype == DType::STRING) {
-        return Err(n.refuse("tensors of strings are not taken"));
-    }
     let d = b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", to);
     let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
     let d = match n.attrs.str("round_mode") {

@@ -48,7 +48,6 @@ pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
     match n.attrs.int(key) {
         None => Ok(None),
         Some(v) => match i32::try_from(v).ok().and_then(crate::tensor::dtype) {
-            Some(DType::STRING) => Err(n.refuse("tensors of strings are not taken")),
             Some(t) => Ok(Some(t)),
             None => Err(n.refuse(format!("attribute `{key}` names element type {v}, which is not known"))),
         },

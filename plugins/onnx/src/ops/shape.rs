@@ -145,6 +145,6 @@ map_op!("onnx", "ai.onnx", "OneHot", 9..=u32::MAX, one_hot);
 /// Only reached where the value could not be read while importing.
 fn constant(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
     let _ = const_ints;
-    Err(n.refuse("constants of strings are not taken"))
+    Err(n.refuse("it has no value"))
 }
 map_op!("onnx", "ai.onnx", "Constant", 1..=u32::MAX, constant);

@@ -1,7 +1,8 @@
 //! Fusions as a pass plugin.
 //!
 //! [`conv`]: the batch norm after a convolution goes into its weights and bias; [`gelu`]: GELU from small operators;
-//! [`einsum`]: products of what is written in letters;
+//! [`einsum`]: products of what is written in letters; [`attention`]: ONNX's attention by what engines
+//! compute by blocks;
 //! [`no_effect`], [`mod@slice`] and
 //! [`view`]: what stands between nodes without changing anything goes; [`mod@transpose`]: transposes
 //! that meet their inverse behind element-wise operators go; [`select`]: what large
@@ -9,6 +10,8 @@
 //! at level O3, so that the engines' own fusions meet what they make.
 #![deny(unsafe_code)]
 
+/// ONNX's attention.
+pub mod attention;
 /// Convolution and batch norm.
 pub mod conv;
 /// Sums by letters.

@@ -11,3 +11,4 @@ ge_plugin_api::register_pass!(crate::view::ViewMotion);
 ge_plugin_api::register_pass!(crate::conv::ConvBatchNormActivation);
 ge_plugin_api::register_pass!(crate::gelu::GeluFusion);
 ge_plugin_api::register_pass!(crate::einsum::EinsumFusion);
+ge_plugin_api::register_pass!(ge_plugin_api::fusion::DecomposePass(crate::attention::AttentionDecompose));

@@ -106,6 +106,24 @@ fn check(q: &Heads, k: &Heads, v: &Heads) -> Result<usize> {
     }
     Ok(q.n / k.n)
 }
+/// The keys that each query sees by its place (`sparse_mode`).
+fn seen(ctx: &KernelCtx<'_>, queries: usize, keys: usize) -> Result<impl Fn(usize, usize) -> bool + use<>> {
+    let (mode, last) = (int_attr(ctx, "sparse_mode", 0), keys as i64 - queries as i64);
+    if ![0, 2, 3, 4].contains(&mode) {
+        return Err(bad("attribute `sparse_mode`", mode, "0, 2, 3 or 4"));
+    }
+    let before = int_attr(ctx, "pre_tokens", 214_748_647).saturating_neg();
+    let behind = int_attr(ctx, "next_tokens", 0);
+    Ok(move |s: usize, t: usize| {
+        let ahead = t as i64 - s as i64;
+        match mode {
+            2 => ahead <= 0,
+            3 => ahead <= last,
+            4 => (before..=behind).contains(&(ahead - last)),
+            _ => true,
+        }
+    })
+}
 fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let layout = text(ctx, "input_layout", "BSH");
     let heads = size("attribute `num_heads`", int_attr(ctx, "num_heads", 0))?;
@@ -133,6 +151,7 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
         }
     };
     let (lq, lk) = (lens(5, q.s)?, lens(6, k.s)?);
+    let (seen, empty_is_zero) = (seen(ctx, q.s, k.s)?, int_attr(ctx, "inner_precise", 0) & 2 != 0);
     let scale = float_attr(ctx, "scale_value", 1.0);
     let mut y = filled(q.v.len(), 0f64)?;
     let mut row = filled(k.s, 0f64)?;
@@ -141,11 +160,13 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
             for s in 0..lq[b] {
                 let mut any = false;
                 for (t, r) in row.iter_mut().enumerate() {
-                    let out = t >= lk[b] || mask.as_ref().is_some_and(|m| m.value(b, n, s, t).is_none_or(|v| v != 0.0));
-                    any |= !out;
-                    let add = shift.as_ref().map_or(0.0, |m| m.value(b, n, s, t).unwrap_or(0.0));
+                    let masked = |m: &Over| m.value(b, n, s, t).is_none_or(|v| v != 0.0);
+                    let out = t >= lk[b] || !seen(s, t) || mask.as_ref().is_some_and(masked);
+                    // What the shift does not say is masked out.
+                    let add = shift.as_ref().map_or(0.0, |m| m.value(b, n, s, t).unwrap_or(f64::NEG_INFINITY));
                     *r =
                         if out { f64::NEG_INFINITY } else { dot(q.row(b, n, s), k.row(b, n / group, t)) * scale + add };
+                    any |= !(out || empty_is_zero && *r == f64::NEG_INFINITY);
                 }
                 if any {
                     softmax(&mut row);

@@ -3,8 +3,8 @@
 use crate::args::{Arg, axis, bad, flag, int_attr, out, put_i64};
 use crate::kernels::math::cast::doubles;
 use crate::kernels::shape::moving::{Source, write_moved};
-use crate::op::Op;
-use crate::store::types::{BITS, BOOL, FLOAT, INDEX, NUMB, REAL};
+use crate::op::{Op, Text};
+use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUMB_TEXT, REAL};
 use ge_kernels::view::{Bool, Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -216,7 +216,7 @@ fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
 pub const OPS: &[Op] = &[
     Op::new("MapIndex", run_map_index, &[INDEX, INDEX, INDEX]).gives(&[INDEX]),
     Op::new("NonZero", run_non_zero, &[REAL]).gives(&[INDEX]),
-    Op::new("Compress", run_compress, &[BITS, BOOL]),
-    Op::new("Unique", run_unique, &[NUMB]).gives(&[NUMB, INDEX]),
+    Op::moves("Compress", run_compress, &[ANY, BOOL]),
+    Op::new("Unique", run_unique, &[NUMB_TEXT]).gives(&[NUMB_TEXT, INDEX]).text(Text::Ranks),
     Op::new("NonMaxSuppression", run_nms, &[FLOAT, FLOAT, INDEX, FLOAT, FLOAT]).gives(&[INDEX]),
 ];

@@ -3,7 +3,7 @@
 use crate::args::{Arg, axis, bad, int_attr, size, view_error};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_kernels::view::{Elem, Layout, Nest};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -168,8 +168,8 @@ fn run_gather_nd(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("GatherV2", run_gather, &[BITS, INDEX]),
-    Op::new("Gather", run_gather, &[BITS, INDEX]),
-    Op::new("GatherElements", run_gather_elements, &[BITS, INDEX]),
-    Op::new("GatherNd", run_gather_nd, &[BITS, INDEX]),
+    Op::moves("GatherV2", run_gather, &[ANY, INDEX]),
+    Op::moves("Gather", run_gather, &[ANY, INDEX]),
+    Op::moves("GatherElements", run_gather_elements, &[ANY, INDEX]),
+    Op::moves("GatherNd", run_gather_nd, &[ANY, INDEX]),
 ];

@@ -5,7 +5,7 @@ use crate::args::{Arg, axis, bad, count, int_attr, out, put_f64, put_i64, size, 
 use crate::kernels::math::special::{max, min};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_kernels::view::{Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -204,8 +204,8 @@ fn run_cache(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("ScatterElements", run_elements, &[BITS, INDEX, BITS]),
-    Op::new("TensorScatterUpdate", run_nd, &[BITS, INDEX, BITS]),
+    Op::moves("ScatterElements", run_elements, &[ANY, INDEX, ANY]),
+    Op::moves("TensorScatterUpdate", run_nd, &[ANY, INDEX, ANY]),
     Op::new("ScatterNd", run_scatter_nd, &[INDEX, crate::store::types::NUM, INDEX]),
-    Op::new("TensorScatter", run_cache, &[BITS, BITS, INDEX]),
+    Op::moves("TensorScatter", run_cache, &[ANY, ANY, INDEX]),
 ];

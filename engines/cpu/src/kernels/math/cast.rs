@@ -1,15 +1,17 @@
-//! `Cast` between all types of fixed width but complex ones (strings are refused by the table), and `Bitcast`.
+//! `Cast` between all types but complex ones, and `Bitcast`.
 //!
 //! Between the common types the rules are those of
 //! `ge_kernels::view::cast`. Floats of 8 and 4 bits round to nearest even and saturate by `saturate`;
 //! whole numbers of 4 and 2 bits keep their low bits. Packed types are unpacked, cast and packed
 //! again.
+use super::decimal::{not_a_number, number, written};
 use super::float8::{decode_e8m0, encode_e8m0, form};
 use super::zip::map;
-use crate::args::{Arg, bad, flag, kind_of, out_bytes, room, text};
+use crate::args::{Arg, bad, dims, flag, kind_of, out_bytes, room, size, text};
 use crate::kernels::shape::moving::{pack, unpack};
+use crate::kernels::text::strings;
 use crate::op::Op;
-use crate::store::types::{BITS, REAL};
+use crate::store::types::{BITS, REAL_TEXT};
 use ge_kernels::view::{Elem, Num, cast, cast_slice_mut};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -92,14 +94,25 @@ pub fn put_nums(
 }
 
 fn run_cast(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
     let to = ctx.output_dtype(0).unwrap_or_default();
+    let (saturate, mode) = (flag(ctx, "saturate", true), text(ctx, "round_mode", "up"));
+    if ctx.input(0)?.dtype == DType::STRING {
+        let (dims, all) = strings::read(ctx, 0)?;
+        if to == DType::STRING {
+            return strings::write(ctx, 0, &dims, &all);
+        }
+        let shape = dims.iter().map(|d| size("a size", *d as i64)).collect::<Result<Vec<_>>>()?;
+        let read = all.iter().map(|s| number(s, to).ok_or_else(|| not_a_number(s)));
+        return put_nums(ctx, 0, &shape, &read.collect::<Result<Vec<_>>>()?, saturate, mode);
+    }
+    let x = Arg::of(ctx, 0)?;
+    if to == DType::STRING {
+        let all: Vec<String> = nums(&x)?.into_iter().map(written).collect();
+        return strings::write(ctx, 0, &dims(&x.shape), &all);
+    }
     match (kind_of(x.dtype), kind_of(to)) {
         (Some(a), Some(b)) => with_kind!(a, S => with_kind!(b, D => map::<S, D>(ctx, &x, cast::<S, D>))),
-        _ => {
-            let (saturate, mode) = (flag(ctx, "saturate", true), text(ctx, "round_mode", "up"));
-            put_nums(ctx, 0, &x.shape, &nums(&x)?, saturate, mode)
-        }
+        _ => put_nums(ctx, 0, &x.shape, &nums(&x)?, saturate, mode),
     }
 }
 
@@ -133,8 +146,8 @@ fn run_bitcast(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("Cast", run_cast, &[REAL]).gives(&[REAL]),
+    Op::new("Cast", run_cast, &[REAL_TEXT]).gives(&[REAL_TEXT]),
     // The target gives its type alone, which is the output's.
-    Op::new("CastLike", run_cast, &[REAL, REAL]).gives(&[REAL]),
+    Op::new("CastLike", run_cast, &[REAL_TEXT]).gives(&[REAL_TEXT]),
     Op::new("Bitcast", run_bitcast, &[BITS]).gives(&[BITS]),
 ];

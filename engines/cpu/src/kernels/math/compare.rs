@@ -4,7 +4,7 @@ use super::zip::zip;
 use crate::args::{Arg, out, view_error};
 use crate::kernels::text::strings;
 use crate::op::{Op, Run};
-use crate::store::types::{BOOL, EQUAL, NUM};
+use crate::store::types::{ANY, BOOL, NUM};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -85,6 +85,6 @@ pub const OPS: &[Op] = &[
     c("LessEqual", run_less_equal),
     c("Greater", run_greater),
     c("GreaterEqual", run_greater_equal),
-    Op::new("Equal", run_equal, &[EQUAL]).gives(&[BOOL]),
-    Op::new("NotEqual", run_not_equal, &[EQUAL]).gives(&[BOOL]),
+    Op::new("Equal", run_equal, &[ANY]).gives(&[BOOL]),
+    Op::new("NotEqual", run_not_equal, &[ANY]).gives(&[BOOL]),
 ];

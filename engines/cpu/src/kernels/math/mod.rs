@@ -3,6 +3,7 @@ pub mod arith;
 pub mod bits;
 pub mod cast;
 pub mod compare;
+pub mod decimal;
 pub mod division;
 pub mod float8;
 pub mod power;

@@ -6,7 +6,7 @@ use super::zip::map;
 use crate::args::{Arg, out, out_bytes, view_error};
 use crate::kernels::shape::moving::{Source, pack, with_width};
 use crate::op::Op;
-use crate::store::types::{BITS, BOOL, NUM};
+use crate::store::types::{ANY, BOOL, NUM};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -81,8 +81,8 @@ fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("SelectV2", run_select, &[BOOL, BITS]),
-    Op::new("Select", run_select, &[BOOL, BITS]),
+    Op::moves("SelectV2", run_select, &[BOOL, ANY]),
+    Op::moves("Select", run_select, &[BOOL, ANY]),
     Op::new("ClipByValue", run_clip, &[NUM]).gives(&[NUM]),
     Op::new("DropoutV3", run_dropout, &[crate::store::types::FLOAT, crate::store::types::FLOAT, BOOL]),
 ];

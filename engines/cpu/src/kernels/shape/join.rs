@@ -2,7 +2,7 @@
 use super::moving::{Source, copy_through, write_moved};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, size, view_error};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -202,16 +202,16 @@ fn run_unpack(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("ConcatD", run_concat, &[BITS]),
-    Op::new("ConcatV2D", run_concat, &[BITS]),
-    Op::new("Concat", run_concat, &[INDEX, BITS]),
-    Op::new("ConcatV2", run_concat, &[BITS]),
-    Op::new("PhonyConcat", run_phony_concat, &[BITS]),
-    Op::new("Pack", run_pack, &[BITS]),
-    Op::new("SplitD", run_split, &[BITS]),
-    Op::new("Split", run_split, &[INDEX, BITS]),
-    Op::new("SplitVD", run_split, &[BITS]),
-    Op::new("SplitV", run_split, &[BITS, INDEX, INDEX]),
-    Op::new("PhonySplit", run_phony_split, &[BITS]),
-    Op::new("Unpack", run_unpack, &[BITS]),
+    Op::moves("ConcatD", run_concat, &[ANY]),
+    Op::moves("ConcatV2D", run_concat, &[ANY]),
+    Op::moves("Concat", run_concat, &[INDEX, ANY]),
+    Op::moves("ConcatV2", run_concat, &[ANY]),
+    Op::moves("PhonyConcat", run_phony_concat, &[ANY]),
+    Op::moves("Pack", run_pack, &[ANY]),
+    Op::moves("SplitD", run_split, &[ANY]),
+    Op::moves("Split", run_split, &[INDEX, ANY]),
+    Op::moves("SplitVD", run_split, &[ANY]),
+    Op::moves("SplitV", run_split, &[ANY, INDEX, INDEX]),
+    Op::moves("PhonySplit", run_phony_split, &[ANY]),
+    Op::moves("Unpack", run_unpack, &[ANY]),
 ];

@@ -2,7 +2,7 @@
 use super::moving::{Source, copy_through, with_width, write_moved};
 use crate::args::{Arg, axis, bad, count, flag, int_attr, kind_of, out, put_f64, room, size};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX, NUM, NUMB};
+use crate::store::types::{ANY, BITS, INDEX, NUM, NUMB};
 use ge_kernels::view::{Elem, Layout};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -126,9 +126,9 @@ fn run_one_hot(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("Fill", run_fill, &[INDEX, BITS]),
+    Op::moves("Fill", run_fill, &[INDEX, ANY]),
     Op::new("Range", run_range, &[NUM]).gives(&[NUM]),
     Op::new("EyeLike", run_eye_like, &[BITS]).gives(&[NUMB]),
-    Op::new("Trilu", run_trilu, &[BITS, INDEX]),
-    Op::new("OneHot", run_one_hot, &[NUM, NUM, BITS]),
+    Op::moves("Trilu", run_trilu, &[ANY, INDEX]),
+    Op::moves("OneHot", run_one_hot, &[NUM, NUM, ANY]),
 ];

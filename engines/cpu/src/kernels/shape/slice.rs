@@ -2,7 +2,7 @@
 use super::moving::{Source, copy_input, with_width, write_moved};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, need_ints, view_error};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -140,9 +140,9 @@ fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("StridedSliceV2", run_strided, &[BITS, INDEX]),
-    Op::new("StridedSliceD", run_strided, &[BITS]),
-    Op::new("Slice", run_slice, &[BITS, INDEX]),
-    Op::new("SliceD", run_slice, &[BITS]),
-    Op::new("ReverseSequence", run_reverse_sequence, &[BITS, INDEX]),
+    Op::moves("StridedSliceV2", run_strided, &[ANY, INDEX]),
+    Op::moves("StridedSliceD", run_strided, &[ANY]),
+    Op::moves("Slice", run_slice, &[ANY, INDEX]),
+    Op::moves("SliceD", run_slice, &[ANY]),
+    Op::moves("ReverseSequence", run_reverse_sequence, &[ANY, INDEX]),
 ];

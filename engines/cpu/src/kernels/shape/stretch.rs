@@ -2,7 +2,7 @@
 use super::moving::{Source, copy_input, copy_through, with_width, write_moved};
 use crate::args::{Arg, axis, bad, flag, ints_attr, need_ints, size, text, view_error};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_kernels::view::{Layout, broadcast_shapes};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -216,11 +216,11 @@ fn run_center_crop_pad(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("Expand", run_expand, &[BITS, INDEX]),
-    Op::new("BroadcastTo", run_expand, &[BITS, INDEX]),
-    Op::new("Tile", run_tile, &[BITS, INDEX]),
-    Op::new("TileD", run_tile, &[BITS]),
-    Op::new("PadV3", run_pad, &[BITS, INDEX, BITS, INDEX]),
-    Op::new("PadD", run_pad, &[BITS]),
-    Op::new("CenterCropPad", run_center_crop_pad, &[BITS, INDEX]),
+    Op::moves("Expand", run_expand, &[ANY, INDEX]),
+    Op::moves("BroadcastTo", run_expand, &[ANY, INDEX]),
+    Op::moves("Tile", run_tile, &[ANY, INDEX]),
+    Op::moves("TileD", run_tile, &[ANY]),
+    Op::moves("PadV3", run_pad, &[ANY, INDEX, ANY, INDEX]),
+    Op::moves("PadD", run_pad, &[ANY]),
+    Op::moves("CenterCropPad", run_center_crop_pad, &[ANY, INDEX]),
 ];

@@ -3,7 +3,7 @@
 use super::moving::{Source, copy_input, copy_through};
 use crate::args::{Arg, axis, bad, int_attr, ints_attr, size, text, view_error};
 use crate::op::Op;
-use crate::store::types::{BITS, INDEX};
+use crate::store::types::{ANY, INDEX};
 use ge_kernels::view::Layout;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -59,8 +59,8 @@ fn run_space_to_depth(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("TransposeD", run_transpose, &[BITS]),
-    Op::new("Transpose", run_transpose, &[BITS, INDEX]),
-    Op::new("DepthToSpace", run_depth_to_space, &[BITS]),
-    Op::new("SpaceToDepth", run_space_to_depth, &[BITS]),
+    Op::moves("TransposeD", run_transpose, &[ANY]),
+    Op::moves("Transpose", run_transpose, &[ANY, INDEX]),
+    Op::moves("DepthToSpace", run_depth_to_space, &[ANY]),
+    Op::moves("SpaceToDepth", run_space_to_depth, &[ANY]),
 ];

@@ -2,7 +2,7 @@
 //! none, another engine takes them), and those that read shapes alone.
 use crate::args::{Arg, axes, axis, bad, int_attr, ints_or_input, need_ints, out_bytes, put_i64};
 use crate::op::{Op, Run};
-use crate::store::types::{BITS, INDEX, INT};
+use crate::store::types::{ANY, INDEX, INT};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
@@ -128,17 +128,17 @@ pub fn checked_axis(ctx: &KernelCtx<'_>, key: &str, default: i64, rank: usize) -
 }
 
 const fn v(name: &'static str, run: Run) -> Op {
-    Op::new(name, run, &[BITS, INDEX])
+    Op::moves(name, run, &[ANY, INDEX])
 }
 const fn s(name: &'static str, run: Run) -> Op {
-    Op::new(name, run, &[BITS]).gives(&[INT])
+    Op::new(name, run, &[ANY]).gives(&[INT])
 }
 /// The rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("Identity", run_identity, &[BITS]),
-    Op::new("TensorMove", run_identity, &[BITS]),
-    Op::new("IdentityN", run_identity_n, &[BITS]),
-    Op::new("MemcpyAsync", run_identity, &[BITS]),
+    Op::moves("Identity", run_identity, &[ANY]),
+    Op::moves("TensorMove", run_identity, &[ANY]),
+    Op::moves("IdentityN", run_identity_n, &[ANY]),
+    Op::moves("MemcpyAsync", run_identity, &[ANY]),
     v("Reshape", run_reshape),
     v("Flatten", run_flatten),
     v("Squeeze", run_squeeze),

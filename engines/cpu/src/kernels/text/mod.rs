@@ -2,14 +2,18 @@
 pub mod concat;
 pub mod full_match;
 pub mod normalizer;
+pub mod numbers;
+pub mod regex;
 pub mod split;
 pub mod strings;
+pub mod tokenize;
 
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, size, text};
 use crate::op::Op;
-use crate::store::types::{FLOAT, INDEX};
+use crate::store::types::{FLOAT, INDEX_TEXT};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
 use std::collections::HashMap;
 
 /// The n-grams that are counted, as a tree of their words.
@@ -23,9 +27,9 @@ struct Grams {
 impl Grams {
     /// Of a pool that has all n-grams of one word, then those of two, from the places in `starts`
     /// on; those of another length than wanted are left out.
-    fn of(ctx: &KernelCtx<'_>, lengths: std::ops::RangeInclusive<usize>) -> Result<Grams> {
+    fn of(ctx: &KernelCtx<'_>, pool: &[i64], lengths: std::ops::RangeInclusive<usize>) -> Result<Grams> {
         let list = |key: &str| ints_attr(ctx, key).unwrap_or_default();
-        let (pool, starts, columns) = (list("pool_int64s"), list("ngram_counts"), list("ngram_indexes"));
+        let (starts, columns) = (list("ngram_counts"), list("ngram_indexes"));
         let weights = ctx.attrs.floats("weights").unwrap_or_default();
         if !weights.is_empty() && weights.len() != columns.len() {
             return Err(bad("attribute `weights`", format!("{} numbers", weights.len()), columns.len()));
@@ -91,9 +95,28 @@ impl Grams {
     }
 }
 
+/// The shape of the input, and the words of the pool and of the input as numbers. Words that are
+/// text have the places in the pool where they stand first; below zero: the pool has no such word.
+fn words(ctx: &KernelCtx<'_>) -> Result<(Vec<usize>, Vec<i64>, Vec<i64>)> {
+    if ctx.input(0)?.dtype != DType::STRING {
+        let x = Arg::of(ctx, 0)?;
+        x.need_rank(0, 2)?;
+        let words = x.i64s()?;
+        return Ok((x.shape, ints_attr(ctx, "pool_int64s").unwrap_or_default().to_vec(), words));
+    }
+    let (dims, x) = strings::read(ctx, 0)?;
+    let shape = dims.iter().map(|d| size("input 0", *d as i64)).collect::<Result<Vec<_>>>()?;
+    if shape.len() > 2 {
+        return Err(bad("input 0", format!("shape {shape:?}"), "rank 0 to 2"));
+    }
+    let pool = ctx.attrs.strs("pool_strings").unwrap_or_default();
+    let mut places: HashMap<&str, i64> = HashMap::with_capacity(pool.len());
+    let pool = pool.iter().enumerate().map(|(i, w)| *places.entry(w).or_insert(i as i64)).collect();
+    Ok((shape, pool, x.iter().map(|w| places.get(w).copied().unwrap_or(-1)).collect()))
+}
+
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
-    x.need_rank(0, 2)?;
+    let (shape, pool, words) = words(ctx)?;
     let number = |key: &str, least: i64| -> Result<usize> {
         let v = int_attr(ctx, key, least);
         let fits = v >= least;
@@ -101,11 +124,10 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     };
     let (least, most) = (number("min_gram_length", 1)?, number("max_gram_length", 1)?);
     let skips = number("max_skip_count", 0)?;
-    let grams = Grams::of(ctx, least..=most)?;
+    let grams = Grams::of(ctx, &pool, least..=most)?;
     let greatest = ints_attr(ctx, "ngram_indexes").unwrap_or_default().iter().copied().max();
     let width = size("attribute `ngram_indexes`", greatest.map_or(0, |v| v.saturating_add(1)))?;
-    let (rows, length) = if x.rank() == 2 { (x.shape[0], x.shape[1]) } else { (1, x.len) };
-    let words = x.i64s()?;
+    let (rows, length) = if let [rows, length] = *shape { (rows, length) } else { (1, words.len()) };
     let mut y = filled(count(&[rows, width])?, 0f64)?;
     let mode = text(ctx, "mode", "TF");
     for r in 0..rows {
@@ -116,9 +138,9 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
             _ => found[column] += weight,
         });
     }
-    let shape = if x.rank() == 2 { vec![rows, width] } else { vec![width] };
+    let shape = if shape.len() == 2 { vec![rows, width] } else { vec![width] };
     put_f64(ctx, 0, &shape, &y)
 }
 
 /// The rows of this file.
-pub const OPS: &[Op] = &[Op::new("TfIdfVectorizer", run, &[INDEX]).gives(&[FLOAT])];
+pub const OPS: &[Op] = &[Op::new("TfIdfVectorizer", run, &[INDEX_TEXT]).gives(&[FLOAT])];
