@@ -94,13 +94,15 @@ pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort, watch: &Watc
     let mut pieces = Pieces::new(problem);
     let mut idle_steps = effort.idle_steps;
     let mut lefts: Vec<Vec<u32>> = Vec::new();
+    // What is wrong is found only where pieces are taken apart again.
+    let doubt = if effort.retry_steps > 0 { Doubt::Priced } else { Doubt::Refused };
     for (limit, is_packed) in LIMITS {
         let whole = pieces.whole();
         let (places, taken) = with_idle(&pieces.places(&whole), &pieces.times, limit >= ANY_FROM, idle_steps);
         idle_steps = idle_steps.saturating_sub(taken);
         pieces.grow(&whole, &places);
         let everywhere = (0..narrow(pieces.times.len())).collect();
-        unite(&mut pieces, limit, everywhere, None);
+        unite(&mut pieces, limit, everywhere, doubt, None);
         if is_packed && lefts.last().is_none_or(|left| left.len() > pieces.whole_count()) {
             lefts.push(pieces.whole());
         }
@@ -164,6 +166,15 @@ impl<'a> Rest<'a> {
     }
 }
 
+/// What becomes of unions of which a part is wrong for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// They are not made.
+    Refused,
+    /// They count as if they wasted more.
+    Priced,
+}
+
 /// What one of many ways to put pieces together makes otherwise.
 #[derive(Debug)]
 struct Variation {
@@ -185,7 +196,7 @@ impl Variation {
 /// Puts pieces together that meet at some instants, those with the least waste first, as long as any
 /// has no more than `limit`. A variation leaves some out and changes the order of those that waste
 /// nearly as much. Gives the steps taken: instants and unions looked at.
-fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, variation: Option<&Variation>) -> u64 {
+fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, doubt: Doubt, variation: Option<&Variation>) -> u64 {
     let mut steps = 0;
     while !instants.is_empty() {
         let mut found: Vec<Union> = Vec::new();
@@ -193,7 +204,7 @@ fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, variation: Opt
             unions(pieces, instant, &mut found);
         }
         steps += (instants.len() + found.len()) as u64;
-        found.retain(|union| union.idle <= limit);
+        found.retain(|union| union.idle <= limit && (doubt == Doubt::Priced || !union.is_too_tall));
         if let Some(variation) = variation {
             found.retain_mut(|union| variation.admits(pieces.fingerprint(union.made), &mut union.idle));
         }

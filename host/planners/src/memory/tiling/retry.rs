@@ -9,7 +9,7 @@ use super::super::separate::Dice;
 use super::load::{Load, merge};
 use super::piece::Made;
 use super::pieces::Pieces;
-use super::{Variation, unite};
+use super::{Doubt, Variation, unite};
 
 /// Limits of the unions of one try, as those of all pieces.
 const LIMITS: [u64; 2] = [30_000, 400_000];
@@ -91,7 +91,7 @@ impl Retry {
             let instants = self.loosen(&mut variation);
             self.steps += TRY;
             for limit in LIMITS {
-                self.steps += unite(&mut self.pieces, limit, instants.clone(), Some(&variation));
+                self.steps += unite(&mut self.pieces, limit, instants.clone(), Doubt::Priced, Some(&variation));
             }
             merge(self.pieces.load_changes());
             let above = self.load.above_with(self.pieces.load_changes());
@@ -192,7 +192,7 @@ mod tests {
     use super::super::load::Load;
     use super::super::planted::{HEIGHT, planted};
     use super::super::unite;
-    use super::{Prices, Retry};
+    use super::{Doubt, Prices, Retry};
     use crate::memory::Watch;
     use crate::memory::problem::{Problem, narrow};
     use crate::memory::tiling::pieces::Pieces;
@@ -203,7 +203,7 @@ mod tests {
         let problem = Problem::new(&blocks, true).expect("a problem");
         let mut pieces = Pieces::new(&problem);
         let everywhere = (0..narrow(pieces.times.len())).collect();
-        unite(&mut pieces, 10_000, everywhere, None);
+        unite(&mut pieces, 10_000, everywhere, Doubt::Priced, None);
         let count = pieces.whole().len();
         let prices = Prices { piece: 400, idle: 50, above: 10, heat: 0 };
         let mut retry = Retry::new(pieces, &problem, prices, 200_000, 1);

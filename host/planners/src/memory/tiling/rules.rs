@@ -27,6 +27,8 @@ pub(super) struct Union {
     pub(super) lower: u32,
     pub(super) upper: u32,
     pub(super) size: u64,
+    /// Whether the new piece is taller than its parts allow: one of them is wrong.
+    pub(super) is_too_tall: bool,
 }
 
 fn union(pieces: &Pieces, made: Made, lower: u32, upper: u32, size: u64) -> Union {
@@ -42,14 +44,13 @@ fn union(pieces: &Pieces, made: Made, lower: u32, upper: u32, size: u64) -> Unio
         Made::Block(_) | Made::Row(_) => &[],
     };
     let is_late = |&part: &u32| pieces.of(part).upper != upper && pieces.of(part).ended != pieces.of(part).upper;
-    // Where a place is taller than its parts allow, a part of them is wrong.
-    let is_tall = match made {
+    let is_too_tall = match made {
         Made::Row([first, second]) => pieces.of(first).size != pieces.of(second).size && size > pieces.most(made),
         Made::Wheel(_) => size > pieces.most(made),
         Made::Block(_) | Made::Stack(_) => false,
     };
-    let wrong = u64::from(ends.iter().any(is_late)) + u64::from(is_tall);
-    Union { idle: idle.saturating_add(wrong * DISBELIEF), made, lower, upper, size }
+    let wrong = u64::from(ends.iter().any(is_late)) + u64::from(is_too_tall);
+    Union { idle: idle.saturating_add(wrong * DISBELIEF), made, lower, upper, size, is_too_tall }
 }
 
 /// All unions whose parts meet at an instant.
