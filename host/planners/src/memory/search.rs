@@ -43,6 +43,8 @@ struct Budget {
 
 /// Share of exact hand-overs, in parts of 100, from which that packing is tried.
 pub(super) const WORTH_A_SWEEP: usize = 25;
+/// The same from which pieces are put together at the effort max, behind all others.
+const WORTH_LONG_TRIES: usize = 3;
 /// The part of the steps around the fullest stretches that may be taken before all others.
 const AT_ONCE: u64 = 8;
 /// Steps of the exact search that comes before all others.
@@ -119,8 +121,8 @@ impl Budget {
             }
             MemoryEffort::Max => {
                 let bands = &[(1, 4), (4, 4)];
-                let retry_steps = 6_000_000;
-                Effort { most_blocks: 100_000, idle_steps: 200_000_000, retry_steps, bands, band_steps: 40_000_000 }
+                let retry_steps = 100_000_000;
+                Effort { most_blocks: 100_000, idle_steps: 60_000_000, retry_steps, bands, band_steps: 40_000_000 }
             }
         };
         let exact_steps = match effort {
@@ -205,15 +207,10 @@ pub(super) fn improve(
             return (found, EXACT);
         }
     }
-    if plain && exact_share(problem) >= WORTH_A_SWEEP {
+    let share = if plain { exact_share(problem) } else { 0 };
+    if share >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
-        if problem.arena(&best.0) > target {
-            if let Some((arena, offsets)) = tiled(problem, target, budget.tiling)
-                && arena < problem.arena(&best.0)
-            {
-                best = (offsets, TILING);
-            }
-        }
+        best = put_together(problem, best, target, &budget, watch);
         // What is left to gain behind a good packing is worth a long search only.
         let near = target + target / NEAR;
         if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
@@ -228,6 +225,9 @@ pub(super) fn improve(
         {
             best = (offsets, HOT);
         }
+    }
+    if (WORTH_LONG_TRIES..WORTH_A_SWEEP).contains(&share) && options.effort == MemoryEffort::Max {
+        best = put_together(problem, best, target, &budget, watch);
     }
     // Exact searches begin again behind the separation, with more steps.
     let is_small = plain && problem.len() <= MOST_BLOCKS;
@@ -254,6 +254,24 @@ pub(super) fn improve(
         best = searched(problem, lists, best, &mut target, budget.exact_steps.2, watch);
     }
     best
+}
+
+/// The better one of a plan and one that is put together of pieces.
+fn put_together(
+    problem: &Problem,
+    best: (Vec<u64>, &'static str),
+    target: u64,
+    budget: &Budget,
+    watch: &Watch<'_>,
+) -> (Vec<u64>, &'static str) {
+    let arena = problem.arena(&best.0);
+    if arena <= target || (watch.cancel)() {
+        return best;
+    }
+    match tiled(problem, target, budget.tiling, watch) {
+        Some((found, offsets)) if found < arena => (offsets, TILING),
+        _ => best,
+    }
 }
 
 /// Sweeps with wider and wider beams.

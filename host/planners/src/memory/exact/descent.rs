@@ -31,7 +31,14 @@ pub(super) struct Descent<'a> {
     pub(super) found: HashSet<u64>,
     /// How many fingerprints this one may add.
     pub(super) most_found: usize,
+    /// What tests look at.
+    #[cfg(test)]
+    pub(super) dead_ends: Vec<DeadEnd>,
 }
+
+/// The placed blocks, and their offsets, that keep the others from being placed.
+#[cfg(test)]
+pub(super) type DeadEnd = Vec<(usize, u64)>;
 
 impl Descent<'_> {
     /// Places all blocks, if that is possible.
@@ -84,6 +91,8 @@ impl Descent<'_> {
         let print = self.state.fingerprint(blocks);
         if self.known.contains(&print) || self.found.contains(&print) {
             self.state.blame_bases(blocks);
+            #[cfg(test)]
+            self.note_dead_end();
             return Verdict::Impossible;
         }
         let before = self.state.mark();
@@ -115,7 +124,15 @@ impl Descent<'_> {
         if self.found.len() < self.most_found {
             self.found.insert(print);
         }
+        #[cfg(test)]
+        self.note_dead_end();
         Verdict::Impossible
+    }
+
+    #[cfg(test)]
+    fn note_dead_end(&mut self) {
+        let reason = super::sets::each(&self.state.conflict).map(|block| (block, self.state.low[block]));
+        self.dead_ends.push(reason.collect());
     }
 
     /// The block to be placed next, of those that may lie lowest.

@@ -81,6 +81,8 @@ pub(super) fn exact(
                     known: &known,
                     found: HashSet::new(),
                     most_found: (MOST_KNOWN - known.len()) / RANKS.len(),
+                    #[cfg(test)]
+                    dead_ends: Vec::new(),
                 };
                 let verdict = descent.run();
                 (verdict, descent)
@@ -116,9 +118,12 @@ pub(super) fn exact(
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, exact};
+    use super::descent::DeadEnd;
+    use super::{
+        CHOICES, Choice, Descent, Disputes, HashSet, MOST_KNOWN, Outcome, RANKS, Rank, Setting, State, exact, ranks,
+    };
     use crate::memory::check_offsets::check_offsets;
-    use crate::memory::problem::Problem;
+    use crate::memory::problem::{Problem, narrow};
     use crate::memory::{Block, Buffer};
     use proptest::prelude::*;
 
@@ -155,22 +160,27 @@ mod tests {
         }
     }
 
-    /// Whether some order stacks all blocks within the capacity, each on the highest of those before
-    /// it that live together with it. Every plan that cannot be lowered is stacked by some order.
-    fn is_stacked(problem: &Problem, capacity: u64, offsets: &mut Vec<Option<u64>>) -> bool {
-        (0..problem.len()).all(|at| offsets[at].is_some())
-            || (0..problem.len()).any(|at| {
-                if offsets[at].is_some() {
-                    return false;
-                }
-                let beneath = (0..problem.len()).filter(|&other| problem.meet(at, other));
-                let tops = beneath.filter_map(|other| Some(offsets[other]? + problem.size[other]));
-                let offset = tops.max().unwrap_or(0);
-                offsets[at] = Some(offset);
-                let fits = offset + problem.size[at] <= capacity && is_stacked(problem, capacity, offsets);
-                offsets[at] = None;
-                fits
-            })
+    /// Whether some order stacks the blocks within the capacity on those that have an offset, each on
+    /// the highest of those before it that live together with it. Every plan that cannot be lowered is
+    /// stacked by some order.
+    fn is_stacked(problem: &Problem, capacity: u64, blocks: &[u32], offsets: &mut Vec<Option<u64>>) -> bool {
+        let mut is_done = true;
+        for &block in blocks {
+            let at = block as usize;
+            if offsets[at].is_some() {
+                continue;
+            }
+            is_done = false;
+            let beneath = (0..problem.len()).filter(|&other| problem.meet(at, other));
+            let offset = beneath.filter_map(|other| Some(offsets[other]? + problem.size[other])).max().unwrap_or(0);
+            offsets[at] = Some(offset);
+            let fits = offset + problem.size[at] <= capacity && is_stacked(problem, capacity, blocks, offsets);
+            offsets[at] = None;
+            if fits {
+                return true;
+            }
+        }
+        is_done
     }
 
     proptest! {
@@ -188,11 +198,96 @@ mod tests {
             let blocks: Vec<Block> = lives.iter().enumerate().map(block).collect();
             let problem = Problem::new(&blocks, true).expect("a problem");
             let capacity = problem.bound + above;
-            let is_there = is_stacked(&problem, capacity, &mut vec![None; problem.len()]);
+            let all: Vec<u32> = (0..narrow(problem.len())).collect();
+            let is_there = is_stacked(&problem, capacity, &all, &mut vec![None; problem.len()]);
             match searched(&blocks, capacity * problem.unit, seed) {
                 Outcome::Fits(_) => prop_assert!(is_there),
                 Outcome::Impossible => prop_assert!(!is_there),
                 Outcome::Unknown => prop_assert!(false, "out of steps"),
+            }
+        }
+    }
+
+    /// Blocks that fit in `height`: pieces of a rectangle cut by number, across or along, and where.
+    /// Some are lower by one than their place.
+    fn cut_rectangle(time: u64, height: u64, cuts: Vec<(usize, bool, u64)>, idle: Vec<usize>) -> Vec<Block> {
+        // Begin, end, bottom and top.
+        let mut pieces = vec![[0, time, 0, height]];
+        for (which, is_in_time, at) in cuts {
+            let which = which % pieces.len();
+            let mut other = pieces[which];
+            let (from, to) = if is_in_time { (0, 1) } else { (2, 3) };
+            let length = other[to] - other[from];
+            if length > 1 {
+                let at = other[from] + 1 + at % (length - 1);
+                pieces[which][to] = at;
+                other[from] = at;
+                pieces.push(other);
+            }
+        }
+        for which in idle {
+            let which = which % pieces.len();
+            let [from, to, bottom, top] = pieces[which];
+            pieces[which] = if top - bottom > 1 { [from, to, bottom, top - 1] } else { [from, to, bottom, top] };
+        }
+        let block = |(id, &[lower, upper, bottom, top]): (usize, &[u64; 4])| {
+            Block::from(&Buffer { id: id as u64, lower, upper, size: top - bottom, align: 1 })
+        };
+        pieces.iter().enumerate().map(block).collect()
+    }
+
+    /// Dead ends of which one descent is asked.
+    const MOST_DEAD_ENDS: usize = 2000;
+    /// Blocks that are stacked in all orders.
+    const MOST_STACKED: usize = 10;
+
+    /// All dead ends of one descent, which ends.
+    fn dead_ends(setting: &Setting<'_>, choice: Choice, rank: Rank, seed: u64) -> Vec<DeadEnd> {
+        let problem = setting.problem;
+        let mut descent = Descent {
+            setting,
+            state: State::new(setting),
+            choice,
+            rank: ranks(problem, rank, 3, seed),
+            disputes: Disputes::new(problem.len()),
+            most_steps: 1_000_000,
+            known: &HashSet::new(),
+            found: HashSet::new(),
+            most_found: MOST_KNOWN,
+            dead_ends: Vec::new(),
+        };
+        descent.run();
+        descent.dead_ends
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        // A reason that leaves a block out names too little: some plan has all that it names where it
+        // is. Rectangles cut into pieces are tight, so that dead ends have long reasons.
+        #[test]
+        fn a_dead_end_follows_from_the_placed_blocks_that_it_names(
+            cuts in prop::collection::vec((0_usize..90, prop::bool::ANY, 0_u64..12), 8..24),
+            idle in prop::collection::vec(0_usize..90, 0..4),
+            above in 0_u64..2,
+            choice in prop::sample::select(CHOICES.to_vec()),
+            rank in prop::sample::select(RANKS.to_vec()),
+            seed in 0_u64..100,
+        ) {
+            let blocks = cut_rectangle(12, 12, cuts, idle);
+            let problem = Problem::new(&blocks, true).expect("a problem");
+            let lists = problem.neighbours(&blocks, None).expect("lists");
+            let capacity = (12 / problem.unit).min(problem.bound + above);
+            let setting = Setting::new(&problem, &lists, capacity);
+            for reason in dead_ends(&setting, choice, rank, seed).into_iter().take(MOST_DEAD_ENDS) {
+                let mut offsets = vec![None; problem.len()];
+                reason.iter().for_each(|&(block, offset)| offsets[block] = Some(offset));
+                let rest = |&at: &u32| offsets[at as usize].is_none();
+                let rest: Vec<u32> = (0..narrow(problem.len())).filter(rest).collect();
+                if rest.len() <= MOST_STACKED {
+                    let is_there = is_stacked(&problem, capacity, &rest, &mut offsets);
+                    prop_assert!(!is_there, "all others can be placed on {:?}", reason);
+                }
             }
         }
     }
@@ -207,31 +302,8 @@ mod tests {
             idle in prop::collection::vec(0_usize..90, 0..5),
             seed in 0_u64..3,
         ) {
-            const TIME: u64 = 48;
             const HEIGHT: u64 = 32;
-            // Begin, end, bottom and top.
-            let mut pieces = vec![[0, TIME, 0, HEIGHT]];
-            for (which, is_in_time, at) in cuts {
-                let which = which % pieces.len();
-                let mut other = pieces[which];
-                let (from, to) = if is_in_time { (0, 1) } else { (2, 3) };
-                let length = other[to] - other[from];
-                if length > 1 {
-                    let at = other[from] + 1 + at % (length - 1);
-                    pieces[which][to] = at;
-                    other[from] = at;
-                    pieces.push(other);
-                }
-            }
-            for which in idle {
-                let which = which % pieces.len();
-                let [from, to, bottom, top] = pieces[which];
-                pieces[which] = if top - bottom > 1 { [from, to, bottom, top - 1] } else { [from, to, bottom, top] };
-            }
-            let block = |(id, &[lower, upper, bottom, top]): (usize, &[u64; 4])| {
-                Block::from(&Buffer { id: id as u64, lower, upper, size: top - bottom, align: 1 })
-            };
-            let blocks: Vec<Block> = pieces.iter().enumerate().map(block).collect();
+            let blocks = cut_rectangle(48, HEIGHT, cuts, idle);
             prop_assert_ne!(searched_within(&blocks, HEIGHT, 4_000_000, seed), Outcome::Impossible);
         }
     }

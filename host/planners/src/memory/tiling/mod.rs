@@ -6,9 +6,13 @@
 //!
 //! First, memory that buffers leave idle is found again (`idle`), so that most pieces fit exactly;
 //! then pieces are put together (`pieces`, `rules`), those with the least waste first. Last, some
-//! are taken apart and put together in another way (`retry`), as long as that leaves fewer of them.
+//! are taken apart and put together in another way (`retry`), many times: a try stands if it leaves
+//! fewer pieces, or pieces that together need less memory above the bound (`load`).
 
 mod idle;
+mod latest;
+mod load;
+mod piece;
 mod pieces;
 mod retry;
 mod rules;
@@ -17,14 +21,13 @@ use rayon::prelude::*;
 
 use super::band_choice::PRICES;
 use super::band_order::{Way, band_order};
-use super::block::Block;
+use super::block::{Block, Watch};
 use super::problem::{Problem, narrow};
-use super::separate::Dice;
 use super::skyline::stacked_in_order;
 use idle::with_idle;
 use pieces::Pieces;
-use retry::retry;
-use rules::{Alone, Union, unions};
+use retry::{Prices, Retry};
+use rules::{Union, unions};
 
 /// Idle parts of a million that a union may have, one limit after the other, and whether what is
 /// left is packed then.
@@ -42,8 +45,16 @@ const LIMITS: [(u64, bool); 9] = [
 /// The limit from which on the least waste decides between chains of causes that are as short.
 const ANY_FROM: u64 = 60_000;
 
-/// The limit from whose pieces the second lane of retries starts.
-const EARLY: u64 = 30_000;
+/// Prices of the tries side by side: where little is idle, what is above the limit shows what is
+/// wrong; where much is, few pieces do.
+const LANES: [Prices; 2] =
+    [Prices { piece: 200, idle: 25, above: 20, heat: 100 }, Prices { piece: 300, idle: 50, above: 8, heat: 100 }];
+/// Pieces that begin or end at an instant which are looked at again when something changes there.
+const MOST_TOUCHED: usize = 16;
+/// Where more than this part of the blocks is left as pieces, there is little to put together.
+const LEFT_OF_A_PACKING: usize = 2;
+/// How often what the tries have left is packed.
+const STAGES: u64 = 4;
 
 /// How hard to look for idle memory and to pack what is left.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +63,7 @@ pub(super) struct Effort {
     pub(super) most_blocks: usize,
     /// Steps of all searches for idle memory.
     pub(super) idle_steps: u64,
-    /// Steps of each of two lanes that take pieces apart and put them together in other ways.
+    /// Steps of each of [`LANES`], which take pieces apart and put them together in other ways.
     pub(super) retry_steps: u64,
     /// Trees in the beams of orders of bands, one after the other, and how many sets of prices each
     /// is run with.
@@ -61,121 +72,141 @@ pub(super) struct Effort {
     pub(super) band_steps: u64,
 }
 
-/// What is left once no union has less waste than a limit.
-struct Rest {
-    /// Pieces that are no part of another.
+/// Pieces that are no part of another, as a problem of their own.
+struct Rest<'a> {
+    pieces: &'a Pieces,
     whole: Vec<u32>,
     problem: Problem,
-    /// Which of several lists of pieces they are in.
-    list: usize,
+}
+
+/// A plan and its arena.
+type Found = Option<(u64, Vec<u64>)>;
+
+fn better(one: Found, other: Found) -> Found {
+    one.into_iter().chain(other).min_by_key(|(arena, _)| *arena)
 }
 
 /// The best plan and its arena; none for more blocks than `effort` allows.
-pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort) -> Option<(u64, Vec<u64>)> {
+pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort, watch: &Watch<'_>) -> Found {
     if problem.len() > effort.most_blocks {
         return None;
     }
     let mut pieces = Pieces::new(problem);
     let mut idle_steps = effort.idle_steps;
-    let mut rests: Vec<Rest> = Vec::new();
-    let mut early = None;
+    let mut lefts: Vec<Vec<u32>> = Vec::new();
+    // What is wrong is found only where pieces are taken apart again.
+    let doubt = if effort.retry_steps > 0 { Doubt::Priced } else { Doubt::Refused };
     for (limit, is_packed) in LIMITS {
         let whole = pieces.whole();
         let (places, taken) = with_idle(&pieces.places(&whole), &pieces.times, limit >= ANY_FROM, idle_steps);
         idle_steps = idle_steps.saturating_sub(taken);
         pieces.grow(&whole, &places);
         let everywhere = (0..narrow(pieces.times.len())).collect();
-        unite(&mut pieces, limit, everywhere, None);
-        if limit == EARLY && effort.retry_steps > 0 {
-            early = Some(pieces.clone());
-        }
-        if is_packed && rests.last().is_none_or(|rest| rest.whole.len() > pieces.whole().len()) {
-            rests.extend(left(&pieces, 0));
+        unite(&mut pieces, limit, everywhere, doubt, None);
+        if is_packed && lefts.last().is_none_or(|left| left.len() > pieces.whole_count()) {
+            lefts.push(pieces.whole());
         }
     }
-    let mut all = vec![pieces];
-    let mut best = None;
-    if let Some(&first) = effort.bands.first() {
-        best = banded(problem, (&all, &rests), first, effort.band_steps);
+    let &narrow_beam = effort.bands.first()?;
+    let rests: Vec<Rest<'_>> = lefts.into_iter().filter_map(|whole| Rest::new(&pieces, whole)).collect();
+    let mut best = banded(problem, &rests, narrow_beam, effort.band_steps);
+    let is_over = |best: &Found| (watch.cancel)() || best.as_ref().is_some_and(|(arena, _)| *arena <= target);
+    let mut lanes: Vec<Retry> = Vec::new();
+    let is_packing = pieces.whole_count() <= problem.len() / LEFT_OF_A_PACKING;
+    if effort.retry_steps > 0 && is_packing && !is_over(&best) {
+        let lane = |(&prices, seed)| Retry::new(pieces.clone(), problem, prices, effort.retry_steps, seed);
+        lanes = LANES.iter().zip(1..).map(lane).collect();
     }
-    if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
-        return best;
-    }
-    if let Some(early) = early {
-        let lanes = [(&all[0], 1), (&early, 2)];
-        let again = lanes.into_par_iter().map(|(pieces, seed)| {
-            let mut pieces = pieces.clone();
-            retry(&mut pieces, problem, effort.retry_steps, seed);
-            pieces
-        });
-        let again: Vec<Pieces> = again.collect();
-        let more = again.iter().zip(1..).filter_map(|(pieces, list)| left(pieces, list));
-        let more: Vec<Rest> = more.collect();
-        all.extend(again);
-        if let Some(&first) = effort.bands.first() {
-            let found = banded(problem, (&all, &more), first, effort.band_steps);
-            best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
-        }
-        rests.extend(more);
-    }
-    for &beam in effort.bands.iter().skip(1) {
-        if best.as_ref().is_some_and(|(arena, _)| *arena <= target) {
+    for left in (0..STAGES).rev() {
+        if lanes.is_empty() || is_over(&best) {
             break;
         }
-        let found = banded(problem, (&all, &rests), beam, effort.band_steps);
-        best = best.into_iter().chain(found).min_by_key(|(arena, _)| *arena);
+        lanes.par_iter_mut().for_each(|lane| lane.run(left, STAGES, watch));
+        best = better(best, banded(problem, &lefts_of(&lanes), narrow_beam, effort.band_steps));
+    }
+    let rests = if lanes.is_empty() { rests } else { lefts_of(&lanes) };
+    for &beam in effort.bands.iter().skip(1) {
+        if is_over(&best) {
+            break;
+        }
+        best = better(best, banded(problem, &rests, beam, effort.band_steps));
     }
     best
 }
 
+/// What the lanes have left.
+fn lefts_of(lanes: &[Retry]) -> Vec<Rest<'_>> {
+    lanes.iter().filter_map(|lane| Rest::new(lane.pieces(), lane.pieces().whole())).collect()
+}
+
 /// The best plan by orders of bands of what is left, with a beam and so many sets of prices.
-fn banded(
-    problem: &Problem,
-    (all, rests): (&[Pieces], &[Rest]),
-    (width, sets): (usize, usize),
-    most_steps: u64,
-) -> Option<(u64, Vec<u64>)> {
-    let runs: Vec<(&Rest, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
-    let run = |&(rest, set): &(&Rest, usize)| {
+fn banded(problem: &Problem, rests: &[Rest<'_>], (width, sets): (usize, usize), most_steps: u64) -> Found {
+    let runs: Vec<(&Rest<'_>, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
+    let run = |&(rest, set): &(&Rest<'_>, usize)| {
         let units = band_order(&rest.problem, &PRICES[set], Way { width, backwards: false, most_steps }).0?;
         let bottoms: Vec<u64> = units.into_iter().map(|unit| unit * rest.problem.unit).collect();
-        let nominal = all[rest.list].unfold(&rest.whole, &bottoms, problem.len());
+        let nominal = rest.pieces.unfold(&rest.whole, &bottoms, problem.len());
         let offsets = stacked_in_order(problem, &nominal);
         Some((problem.arena(&offsets), offsets))
     };
-    let found: Vec<Option<(u64, Vec<u64>)>> = runs.par_iter().map(run).collect();
+    let found: Vec<Found> = runs.par_iter().map(run).collect();
     found.into_iter().flatten().min_by_key(|(arena, _)| *arena)
 }
 
-/// The pieces that are no part of another, as a problem of their own.
-fn left(pieces: &Pieces, list: usize) -> Option<Rest> {
-    let whole = pieces.whole();
-    let block = |&piece: &u32| {
-        let piece = pieces.of(piece);
-        let [lower, upper] = [piece.lower, piece.upper].map(|instant| pieces.times[instant as usize]);
-        Block { id: 0, lower, upper, size: piece.size, align: 1, stream: 0, reuse: true, fixed: None }
-    };
-    let blocks: Vec<Block> = whole.iter().map(block).collect();
-    let problem = Problem::new(&blocks, true).ok()?;
-    Some(Rest { whole, problem, list })
+impl<'a> Rest<'a> {
+    fn new(pieces: &'a Pieces, whole: Vec<u32>) -> Option<Self> {
+        let block = |&piece: &u32| {
+            let piece = pieces.of(piece);
+            let [lower, upper] = [piece.lower, piece.upper].map(|instant| pieces.times[instant as usize]);
+            Block { id: 0, lower, upper, size: piece.size, align: 1, stream: 0, reuse: true, fixed: None }
+        };
+        let blocks: Vec<Block> = whole.iter().map(block).collect();
+        let problem = Problem::new(&blocks, true).ok()?;
+        Some(Self { pieces, whole, problem })
+    }
+}
+
+/// What becomes of unions of which a part is wrong for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// They are not made.
+    Refused,
+    /// They count as if they wasted more.
+    Priced,
+}
+
+/// What one of many ways to put pieces together makes otherwise.
+#[derive(Debug)]
+struct Variation {
+    /// Decides which pieces are not made, and which others come before those that waste as much.
+    salt: u64,
+    /// Fingerprints of pieces that are not made again.
+    unwanted: Vec<u64>,
+}
+
+impl Variation {
+    /// Whether a piece of that fingerprint is made; if so, what it wastes is changed a little.
+    fn admits(&self, fingerprint: u64, idle: &mut u64) -> bool {
+        let chance = (fingerprint ^ self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        *idle = *idle * (50 + chance / 16 % 150) / 100;
+        !chance.is_multiple_of(16) && !self.unwanted.contains(&fingerprint)
+    }
 }
 
 /// Puts pieces together that meet at some instants, those with the least waste first, as long as any
-/// has no more than `limit`. With `dice`, it is by chance which of those that waste nearly as much
-/// come first, and some are left out. Gives the steps taken: instants and unions looked at.
-fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, mut dice: Option<&mut Dice>) -> u64 {
+/// has no more than `limit`. A variation leaves some out and changes the order of those that waste
+/// nearly as much. Gives the steps taken: instants and unions looked at.
+fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, doubt: Doubt, variation: Option<&Variation>) -> u64 {
     let mut steps = 0;
     while !instants.is_empty() {
-        let alone = Alone::new(pieces);
         let mut found: Vec<Union> = Vec::new();
         for &instant in &instants {
-            unions(pieces, &alone, instant, &mut found);
+            unions(pieces, instant, &mut found);
         }
         steps += (instants.len() + found.len()) as u64;
-        found.retain(|union| union.idle <= limit);
-        if let Some(dice) = dice.as_deref_mut() {
-            found.retain(|_| dice.below(10) > 0);
-            found.iter_mut().for_each(|union| union.idle = union.idle * (50 + dice.below(150) as u64) / 100);
+        found.retain(|union| union.idle <= limit && (doubt == Doubt::Priced || !union.is_too_tall));
+        if let Some(variation) = variation {
+            found.retain_mut(|union| variation.admits(pieces.fingerprint(union.made), &mut union.idle));
         }
         found.sort_unstable();
         instants.clear();
@@ -184,7 +215,7 @@ fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, mut dice: Opti
             if parts.iter().any(|&part| pieces.of(part).taken) {
                 continue;
             }
-            for part in parts {
+            for &part in parts.iter() {
                 instants.extend([pieces.of(part).lower, pieces.of(part).upper]);
             }
             pieces.add(lower, upper, size, made);
@@ -192,7 +223,7 @@ fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, mut dice: Opti
         // A wheel is looked for where its middle begins, and changes elsewhere may complete it.
         for at in 0..instants.len() {
             let instant = instants[at] as usize;
-            for &piece in pieces.begins[instant].iter().chain(&pieces.ends[instant]) {
+            for &piece in pieces.begins[instant].iter().chain(&pieces.ends[instant]).take(MOST_TOUCHED) {
                 instants.extend([pieces.of(piece).lower, pieces.of(piece).upper]);
             }
         }
@@ -211,7 +242,7 @@ mod tests {
     use super::{Effort, tiled};
     use crate::memory::check_offsets::check_offsets;
     use crate::memory::problem::Problem;
-    use crate::memory::{Block, Buffer};
+    use crate::memory::{Block, Buffer, Watch};
     use proptest::prelude::*;
 
     const EFFORT: Effort = Effort {
@@ -225,7 +256,7 @@ mod tests {
     /// Arena of the plan in parts of a thousand of `height`, after it was checked.
     fn share(blocks: &[Block], height: u64) -> u64 {
         let problem = Problem::new(blocks, true).expect("a problem");
-        let (arena, units) = tiled(&problem, problem.bound, EFFORT).expect("a plan");
+        let (arena, units) = tiled(&problem, problem.bound, EFFORT, &Watch::none()).expect("a plan");
         let offsets: Vec<u64> = units.iter().map(|unit| unit * problem.unit).collect();
         assert_eq!(problem.arena(&units), arena);
         assert_eq!(check_offsets(blocks, &offsets, arena * problem.unit, None), Ok(()));

@@ -1,77 +1,57 @@
-//! Pieces of a packing: blocks, and pieces put together of others whose places relative to each
-//! other are known. They stand in a list by the instants at which they begin and end.
+//! All pieces of a packing, in lists by the instants at which they begin and end. Changes can be taken
+//! back.
 
 use super::super::problem::{Problem, narrow};
+use super::super::separate::signed;
 use super::idle::Places;
+use super::latest::Latest;
+use super::piece::{Made, Piece, Wheel};
 
 /// What a block may leave idle of its place, in parts of 100 of its size, and of its life behind it.
 const MOST_IDLE: u64 = 54;
 
-/// How a piece is made of others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Made {
-    /// A block.
-    Block(u32),
-    /// The second lies on the first.
-    Stack([u32; 2]),
-    /// The second follows the first in time.
-    Row([u32; 2]),
-    /// Five pieces around one of them, as a straight cut cannot part them.
-    Wheel(Wheel),
-}
-
-/// The first part of the time has `early` above and `low` below; then `middle` lies between `low`
-/// and `high`; then `late` lies below `high`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wheel {
-    pub(super) early: u32,
-    pub(super) low: u32,
-    pub(super) middle: u32,
-    pub(super) high: u32,
-    pub(super) late: u32,
-}
-
-/// A rectangle of memory and time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) lower: u32,
-    pub(super) upper: u32,
-    /// The end before the place was taken to be kept for longer.
-    pub(super) ended: u32,
-    /// Units.
-    pub(super) size: u64,
-    pub(super) made: Made,
-    /// Units before the place was taken to be larger.
-    pub(super) least: u64,
-    /// Units that its place may have at most.
-    pub(super) most: u64,
-    /// When its place may end at the latest, in the caller's time.
-    pub(super) latest: u64,
-    /// Units times the caller's time of the blocks in it.
-    pub(super) content: u128,
-    /// Whether it is part of another, or was taken apart.
-    pub(super) taken: bool,
+/// A change of the pieces, with what takes it back.
+#[derive(Debug, Clone)]
+enum Change {
+    /// A whole piece joined the lists.
+    Listed(u32),
+    /// A piece left the lists.
+    Unlisted(u32),
+    /// A piece was another before.
+    Was(u32, Piece),
+    /// A number was taken that no piece had.
+    Numbered,
+    /// A number was taken that a piece had that was taken apart.
+    NumberedAgain(u32),
 }
 
 /// All pieces, and who begins and ends at each instant.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces {
-    pub(super) all: Vec<Piece>,
+    all: Vec<Piece>,
+    /// Whole pieces that begin at each instant.
     pub(super) begins: Vec<Vec<u32>>,
+    /// Whole pieces that end at each instant.
     pub(super) ends: Vec<Vec<u32>>,
     /// The caller's time of each instant.
     pub(super) times: Vec<u64>,
-}
-
-impl Made {
-    /// The pieces it is made of.
-    pub(super) fn parts(&self) -> Vec<u32> {
-        match *self {
-            Self::Block(_) => Vec::new(),
-            Self::Stack(two) | Self::Row(two) => two.to_vec(),
-            Self::Wheel(Wheel { early, low, middle, high, late }) => vec![early, low, middle, high, late],
-        }
-    }
+    /// For each instant at which one piece ends and nothing else happens, when its place may end at
+    /// the latest.
+    alone: Latest,
+    /// Pieces that are no part of another, and the place of each in this list.
+    whole: Vec<u32>,
+    place: Vec<u32>,
+    /// Units times the caller's time in which nothing lives in the places of whole pieces.
+    idle: u128,
+    /// What happened since a state that may be wanted again.
+    changes: Option<Vec<Change>>,
+    /// Units by which whole pieces take more from an instant on, since the state that may be wanted
+    /// again.
+    load_changes: Vec<(u32, i64)>,
+    /// Numbers of pieces that were taken apart.
+    unused: Vec<u32>,
+    /// The same since the state that may be wanted again.
+    apart: Vec<u32>,
 }
 
 impl Pieces {
@@ -79,7 +59,21 @@ impl Pieces {
     pub(super) fn new(problem: &Problem) -> Self {
         let times = problem.times();
         let (begins, ends) = (vec![Vec::new(); times.len()], vec![Vec::new(); times.len()]);
-        let mut pieces = Self { all: Vec::new(), begins, ends, times };
+        let alone = Latest::new(times.len());
+        let mut pieces = Self {
+            all: Vec::new(),
+            begins,
+            ends,
+            times,
+            alone,
+            whole: Vec::new(),
+            place: Vec::new(),
+            idle: 0,
+            changes: None,
+            load_changes: Vec::new(),
+            unused: Vec::new(),
+            apart: Vec::new(),
+        };
         for block in 0..problem.len() {
             let (lower, upper) = (problem.lower[block], problem.upper[block]);
             pieces.add(lower, upper, problem.size[block], Made::Block(narrow(block)));
@@ -104,17 +98,22 @@ impl Pieces {
     /// Gives pieces larger rectangles with the same beginnings.
     pub(super) fn grow(&mut self, which: &[u32], places: &Places) {
         for (&piece, (&upper, &size)) in which.iter().zip(places.upper.iter().zip(&places.size)) {
-            let before = std::mem::replace(&mut self.all[piece as usize].upper, upper);
-            self.all[piece as usize].size = size;
-            if before != upper {
-                self.ends[before as usize].retain(|&other| other != piece);
-                self.ends[upper as usize].push(piece);
+            let before = *self.of(piece);
+            if (before.upper, before.size) != (upper, size) {
+                self.unlist(piece);
+                self.change(piece, Piece { upper, size, ..before });
+                self.list(piece);
             }
         }
     }
 
     pub(super) fn of(&self, piece: u32) -> &Piece {
         &self.all[piece as usize]
+    }
+
+    /// The instants at which a piece begins and ends.
+    pub(super) fn ends_of(&self, piece: u32) -> [u32; 2] {
+        [self.of(piece).lower, self.of(piece).upper]
     }
 
     /// For how long the place of a piece may be kept beyond its end, in the caller's time.
@@ -184,13 +183,29 @@ impl Pieces {
         (ended != upper || self.is_alone(piece)) && instant > ended && self.times[instant as usize] <= latest
     }
 
+    /// Pieces that end where nothing else happens and whose place may have been kept until an instant
+    /// behind that; the last that ended comes first.
+    pub(super) fn ended_before(&self, instant: u32) -> impl Iterator<Item = u32> {
+        let now = self.times[instant as usize];
+        let mut end = instant as usize;
+        std::iter::from_fn(move || {
+            end = self.alone.last_before(end, now)?;
+            self.ends[end].first().copied()
+        })
+    }
+
     /// Adds a piece; those it is made of leave the list.
     pub(super) fn add(&mut self, lower: u32, upper: u32, size: u64, made: Made) {
-        let mut content = 0;
-        for part in made.parts() {
-            content += self.of(part).content;
+        let number = match self.unused.last() {
+            Some(&number) => number,
+            None => narrow(self.all.len()),
+        };
+        let (mut content, fingerprint) = (0, self.fingerprint(made));
+        for &part in made.parts().iter() {
+            let before = *self.of(part);
+            content += before.content;
             self.unlist(part);
-            self.all[part as usize].taken = true;
+            self.change(part, Piece { taken: true, parent: number, ..before });
         }
         let (mut most, mut latest) = (self.most(made).max(size), self.latest(made));
         if matches!(made, Made::Block(_)) {
@@ -199,18 +214,56 @@ impl Pieces {
             most = size.saturating_add(size.saturating_mul(MOST_IDLE) / 100 + 1);
             latest = end.saturating_add(life.saturating_mul(MOST_IDLE) / 100 + 1);
         }
-        let piece = narrow(self.all.len());
         let (ended, least) = (upper, size);
-        self.all.push(Piece { lower, upper, ended, size, made, least, most, latest, content, taken: false });
-        self.list(piece);
+        let piece = Piece {
+            lower,
+            upper,
+            ended,
+            size,
+            made,
+            least,
+            most,
+            latest,
+            content,
+            taken: false,
+            parent: u32::MAX,
+            fingerprint,
+        };
+        if self.unused.pop().is_some() {
+            self.note(Change::NumberedAgain(number));
+            self.change(number, piece);
+        } else {
+            self.note(Change::Numbered);
+            self.all.push(piece);
+            self.place.push(u32::MAX);
+        }
+        self.list(number);
+    }
+
+    /// A number that pieces made of the same blocks in the same way share.
+    pub(super) fn fingerprint(&self, made: Made) -> u64 {
+        let mix = |value: u64| {
+            let value = (value ^ value >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            (value ^ value >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+        };
+        let kind = match made {
+            Made::Block(block) => return mix(u64::from(block) + 4),
+            Made::Stack(_) => 1,
+            Made::Row(_) => 2,
+            Made::Wheel(_) => 3,
+        };
+        mix(made.parts().iter().fold(kind, |sum: u64, &part| sum.wrapping_add(self.of(part).fingerprint)))
     }
 
     /// Takes a whole piece apart; its place is what it was made as from now on.
     pub(super) fn dissolve(&mut self, piece: u32) {
         self.unlist(piece);
-        self.all[piece as usize].taken = true;
-        for part in self.of(piece).made.parts() {
-            self.all[part as usize].taken = false;
+        let before = *self.of(piece);
+        self.change(piece, Piece { taken: true, ..before });
+        self.apart.push(piece);
+        for &part in before.made.parts().iter() {
+            let part_before = *self.of(part);
+            self.change(part, Piece { taken: false, ..part_before });
             self.list(part);
         }
     }
@@ -218,27 +271,114 @@ impl Pieces {
     /// Gives a whole piece the place back that its parts take.
     pub(super) fn shrink(&mut self, piece: u32) {
         self.unlist(piece);
-        let Piece { ended, least, .. } = *self.of(piece);
-        self.all[piece as usize].upper = ended;
-        self.all[piece as usize].size = least;
+        let before = *self.of(piece);
+        self.change(piece, Piece { upper: before.ended, size: before.least, ..before });
         self.list(piece);
+    }
+
+    /// Remembers the state as it is for [`Self::take_back`].
+    pub(super) fn remember(&mut self) {
+        self.changes = Some(Vec::new());
+        self.load_changes.clear();
+        self.unused.append(&mut self.apart);
+    }
+
+    /// Goes back to the state remembered last.
+    pub(super) fn take_back(&mut self) {
+        for change in self.changes.take().into_iter().flatten().rev() {
+            match change {
+                Change::Listed(piece) => self.unlist(piece),
+                Change::Unlisted(piece) => self.list(piece),
+                Change::Was(piece, before) => self.all[piece as usize] = before,
+                Change::NumberedAgain(number) => self.unused.push(number),
+                Change::Numbered => {
+                    self.all.pop();
+                    self.place.pop();
+                }
+            }
+        }
+        self.apart.clear();
+    }
+
+    /// Units by which whole pieces take more from an instant on than in the state remembered last.
+    pub(super) fn load_changes(&mut self) -> &mut Vec<(u32, i64)> {
+        &mut self.load_changes
+    }
+
+    fn note(&mut self, change: Change) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+
+    fn change(&mut self, piece: u32, to: Piece) {
+        let before = std::mem::replace(&mut self.all[piece as usize], to);
+        self.note(Change::Was(piece, before));
     }
 
     fn list(&mut self, piece: u32) {
         let Piece { lower, upper, .. } = *self.of(piece);
         self.begins[lower as usize].push(piece);
         self.ends[upper as usize].push(piece);
+        self.place[piece as usize] = narrow(self.whole.len());
+        self.whole.push(piece);
+        self.idle += self.idle(piece);
+        self.note_load(piece, 1);
+        self.see_who_is_alone(lower, upper);
+        self.note(Change::Listed(piece));
     }
 
     fn unlist(&mut self, piece: u32) {
         let Piece { lower, upper, .. } = *self.of(piece);
         self.begins[lower as usize].retain(|&other| other != piece);
         self.ends[upper as usize].retain(|&other| other != piece);
+        let place = self.place[piece as usize] as usize;
+        self.whole.swap_remove(place);
+        if let Some(&moved) = self.whole.get(place) {
+            self.place[moved as usize] = narrow(place);
+        }
+        self.idle -= self.idle(piece);
+        self.note_load(piece, -1);
+        self.see_who_is_alone(lower, upper);
+        self.note(Change::Unlisted(piece));
     }
 
-    /// Pieces that are no part of another.
+    fn note_load(&mut self, piece: u32, sign: i64) {
+        if self.changes.is_some() {
+            let Piece { lower, upper, size, .. } = *self.of(piece);
+            let units = sign * signed(size);
+            self.load_changes.extend([(lower, units), (upper, -units)]);
+        }
+    }
+
+    fn see_who_is_alone(&mut self, lower: u32, upper: u32) {
+        for instant in [lower, upper] {
+            let end = instant as usize;
+            let one = self.ends[end].first().copied().filter(|&piece| self.is_alone(piece));
+            self.alone.set(end, one.map_or(0, |piece| self.of(piece).latest));
+        }
+    }
+
+    /// Pieces that are no part of another, ascending.
     pub(super) fn whole(&self) -> Vec<u32> {
-        (0..narrow(self.all.len())).filter(|&piece| !self.of(piece).taken).collect()
+        let mut whole = self.whole.clone();
+        whole.sort_unstable();
+        whole
+    }
+
+    /// How many pieces are no part of another.
+    pub(super) fn whole_count(&self) -> usize {
+        self.whole.len()
+    }
+
+    /// One of the pieces that are no part of another.
+    pub(super) fn whole_at(&self, place: usize) -> u32 {
+        self.whole[place]
+    }
+
+    /// Units times the caller's time in which nothing lives in the places of whole pieces.
+    pub(super) fn whole_idle(&self) -> u128 {
+        self.idle
     }
 
     /// Writes the offset of each block, given those of the whole pieces.
@@ -264,5 +404,44 @@ impl Pieces {
             }
         }
         offsets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted::planted;
+    use super::{Made, Pieces};
+    use crate::memory::problem::Problem;
+
+    /// Whole pieces with their rectangles, who begins and ends at each instant, and what is idle.
+    fn state(pieces: &Pieces) -> (Vec<(u32, [u32; 2], u64)>, Vec<Vec<u32>>, u128) {
+        let rectangle = |piece| (piece, pieces.ends_of(piece), pieces.of(piece).size);
+        let sorted = |list: &Vec<u32>| {
+            let mut list = list.clone();
+            list.sort_unstable();
+            list
+        };
+        let touching = pieces.begins.iter().chain(&pieces.ends).map(sorted).collect();
+        (pieces.whole().into_iter().map(rectangle).collect(), touching, pieces.whole_idle())
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing_behind() {
+        let problem = Problem::new(&planted(60, 200, 1), true).expect("a problem");
+        let mut pieces = Pieces::new(&problem);
+        let end = *problem.upper.iter().max().expect("blocks");
+        pieces.add(0, end, 1_000_000, Made::Row([0, 1]));
+        pieces.add(0, end, 2_000_000, Made::Stack([2, 3]));
+        let before = state(&pieces);
+        for _ in 0..2 {
+            pieces.remember();
+            let first = pieces.whole_at(pieces.whole_count() - 1);
+            pieces.dissolve(first);
+            pieces.add(0, end, 3_000_000, Made::Stack([4, 5]));
+            pieces.shrink(6);
+            assert_ne!(state(&pieces), before);
+            pieces.take_back();
+            assert_eq!(state(&pieces), before);
+        }
     }
 }

@@ -1,97 +1,199 @@
-//! Takes some pieces apart and puts them together in another way, by chance, as long as that leaves
-//! fewer pieces or less waste. One wrong union keeps all pieces around it from the right ones: where
-//! pieces are left over, one of those beside them is wrong.
+//! Takes some pieces apart and puts them together in another way, by chance, again and again. One
+//! wrong union keeps all pieces around it from the right ones: where pieces are left over, one of
+//! those beside them is wrong. A try that leaves fewer pieces, or pieces that agree better with the
+//! limit of memory, stands; all others are taken back.
 
-use super::super::problem::Problem;
+use super::super::block::Watch;
+use super::super::problem::{Problem, narrow};
 use super::super::separate::Dice;
-use super::pieces::{Made, Pieces};
-use super::unite;
+use super::load::{Load, merge};
+use super::piece::Made;
+use super::pieces::Pieces;
+use super::{Doubt, Variation, unite};
 
-/// What a piece costs that is left, in parts of a million of all memory and time.
-const PIECE: u64 = 50;
 /// Limits of the unions of one try, as those of all pieces.
-const LIMITS: [u64; 4] = [10_000, 60_000, 200_000, 400_000];
+const LIMITS: [u64; 2] = [30_000, 400_000];
 /// Pieces that begin or end at one instant which one try looks at.
 const MOST_AT_ONCE: usize = 20;
-/// Pieces whose copy counts as one step.
-const COPIED: u64 = 64;
 /// Steps of a try beyond its unions.
 const TRY: u64 = 100;
+/// A try takes up to two to the power of less than this pieces apart.
+const MOST_APART: usize = 5;
 
-/// How bad a list of pieces is: how many are left over, and how much of them is idle.
-fn cost(pieces: &Pieces, problem: &Problem) -> u64 {
-    let all = u128::from(problem.bound) * u128::from(pieces.times.last().copied().unwrap_or(1));
-    let whole = pieces.whole();
-    let idle: u128 = whole.iter().map(|&piece| pieces.idle(piece)).sum();
-    let idle = u64::try_from(idle * 1_000_000 / all.max(1)).unwrap_or(u64::MAX / 2);
-    idle + whole.len() as u64 * PIECE
+/// What makes a list of pieces a bad one, and how bad. All shares are parts of a million of all memory
+/// and time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prices {
+    /// Of each piece that is left over.
+    pub(super) piece: u64,
+    /// Of the share that is idle, in parts of 100 of it.
+    pub(super) idle: u64,
+    /// Of the share that pieces need above the limit of memory, as many times.
+    pub(super) above: u64,
+    /// How much worse a try may be that stands all the same, at first; every doubling of it is half as
+    /// likely.
+    pub(super) heat: u64,
 }
 
-/// Tries until `most_steps` are taken or one piece is left.
-pub(super) fn retry(pieces: &mut Pieces, problem: &Problem, most_steps: u64, seed: u64) {
-    let mut dice = Dice::new(seed);
-    let mut least = cost(pieces, problem);
-    let mut steps = 0;
-    while steps < most_steps {
-        let whole = pieces.whole();
-        if whole.len() < 2 {
-            break;
+/// Tries to put pieces together in other ways.
+pub(super) struct Retry {
+    pieces: Pieces,
+    prices: Prices,
+    /// Blocks that begin or end at each instant.
+    touching: Vec<Vec<u32>>,
+    load: Load,
+    /// A millionth of all memory and time.
+    millionth: u128,
+    cost: u64,
+    dice: Dice,
+    steps: u64,
+    most_steps: u64,
+}
+
+impl Retry {
+    /// From these pieces, for `most_steps` in all.
+    pub(super) fn new(pieces: Pieces, problem: &Problem, prices: Prices, most_steps: u64, seed: u64) -> Self {
+        let mut touching = vec![Vec::new(); pieces.times.len()];
+        for block in 0..problem.len() {
+            for instant in [problem.lower[block], problem.upper[block]] {
+                touching[instant as usize].push(narrow(block));
+            }
         }
-        let mut other = pieces.clone();
-        let instants = loosen(&mut other, whole[dice.below(whole.len())], &mut dice);
-        steps += TRY + pieces.all.len() as u64 / COPIED;
-        for limit in LIMITS {
-            steps += unite(&mut other, limit, instants.clone(), Some(&mut dice));
-        }
-        let now = cost(&other, problem);
-        if now <= least {
-            least = now;
-            *pieces = other;
+        let load = Load::new(&pieces, problem.bound);
+        let all = u128::from(problem.bound) * u128::from(pieces.times.last().copied().unwrap_or(1));
+        let (millionth, dice) = ((all / 1_000_000).max(1), Dice::new(seed));
+        let mut retry = Self { pieces, prices, touching, load, millionth, cost: 0, dice, steps: 0, most_steps };
+        retry.cost = retry.cost_with(retry.load.above());
+        retry
+    }
+
+    pub(super) fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    /// How bad the pieces are, where so much is above the limit.
+    fn cost_with(&self, above: i128) -> u64 {
+        let idle = u64::try_from(self.pieces.whole_idle() / self.millionth).unwrap_or(u64::MAX / 1024);
+        let above = self.load.share(above);
+        let left = self.pieces.whole_count() as u64;
+        (idle.saturating_mul(self.prices.idle) / 100)
+            .saturating_add(above.saturating_mul(self.prices.above))
+            .saturating_add(left * self.prices.piece)
+    }
+
+    /// Tries until all steps are taken but for the part `left` of `of`, one piece is left, or the caller
+    /// wants out.
+    pub(super) fn run(&mut self, left: u64, of: u64, watch: &Watch<'_>) {
+        let end = self.most_steps - self.most_steps / of * left;
+        while self.steps < end && self.pieces.whole_count() > 1 && !(watch.cancel)() {
+            self.pieces.remember();
+            let mut variation = Variation { salt: self.dice.roll(), unwanted: Vec::new() };
+            let instants = self.loosen(&mut variation);
+            self.steps += TRY;
+            for limit in LIMITS {
+                self.steps += unite(&mut self.pieces, limit, instants.clone(), Doubt::Priced, Some(&variation));
+            }
+            merge(self.pieces.load_changes());
+            let above = self.load.above_with(self.pieces.load_changes());
+            let cost = self.cost_with(above);
+            let cold = self.most_steps.saturating_sub(self.steps);
+            let heat = u128::from(self.prices.heat) * u128::from(cold) / u128::from(self.most_steps.max(1));
+            let heat = u64::try_from(heat).unwrap_or(0) * u64::from(self.dice.roll().leading_zeros());
+            if cost <= self.cost.saturating_add(heat) {
+                self.cost = cost;
+                self.load.change(self.pieces.load_changes(), above);
+            } else {
+                self.pieces.take_back();
+            }
         }
     }
-}
 
-/// Takes apart some of the whole pieces around one of them as far as anything in them is idle, and
-/// gives the instants at which that changes something.
-fn loosen(pieces: &mut Pieces, first: u32, dice: &mut Dice) -> Vec<u32> {
-    let mut near = vec![first];
-    for _ in 0..1 + dice.below(2) {
-        for at in 0..near.len() {
-            let piece = *pieces.of(near[at]);
-            for instant in [piece.lower, piece.upper] {
-                let lists = [&pieces.begins[instant as usize], &pieces.ends[instant as usize]];
-                near.extend(lists.into_iter().flatten().take(MOST_AT_ONCE));
-            }
+    /// Takes apart some of the pieces around one of them, or holds that they are part of, and gives
+    /// the instants at which that changes something.
+    fn loosen(&mut self, variation: &mut Variation) -> Vec<u32> {
+        let Self { pieces, dice, touching, .. } = self;
+        let first = pieces.whole_at(dice.below(pieces.whole_count()));
+        let mut near = vec![first];
+        for instant in pieces.ends_of(first) {
+            let lists = [&pieces.begins[instant as usize], &pieces.ends[instant as usize]];
+            near.extend(lists.into_iter().flatten().take(MOST_AT_ONCE));
         }
         near.sort_unstable();
         near.dedup();
-    }
-    let mut instants = Vec::new();
-    let kept = 1 + dice.below(4);
-    while let Some(piece) = near.pop() {
-        let before = *pieces.of(piece);
-        instants.extend([before.lower, before.upper]);
-        if dice.below(4) < kept {
-            continue;
+        let mut instants: Vec<u32> = pieces.ends_of(first).into();
+        instants.extend(near.iter().flat_map(|&piece| pieces.ends_of(piece)));
+        let most = dice.below(MOST_APART);
+        let mut left = 1 + dice.below(1 << most);
+        while left > 0 && !near.is_empty() {
+            if dice.below(4) == 0 {
+                left -= 1;
+                let instant = instants[dice.below(instants.len())];
+                let blocks = &touching[instant as usize];
+                let last = open(pieces, blocks[dice.below(blocks.len())], instant, &mut instants);
+                variation.unwanted.extend(last.filter(|_| dice.below(4) > 0));
+                continue;
+            }
+            let piece = near.swap_remove(dice.below(near.len()));
+            let before = *pieces.of(piece);
+            if before.taken {
+                continue;
+            }
+            instants.extend(pieces.ends_of(piece));
+            if matches!(before.made, Made::Block(_)) {
+                if (before.upper, before.size) != (before.ended, before.least) {
+                    left -= 1;
+                    pieces.shrink(piece);
+                    instants.push(before.ended);
+                }
+            } else if pieces.idle(piece) * 1000 >= before.content || dice.below(8) == 0 {
+                left -= 1;
+                if dice.below(4) > 0 {
+                    variation.unwanted.push(before.fingerprint);
+                }
+                apart(pieces, piece, &mut instants);
+                near.extend(before.made.parts().iter());
+            }
         }
-        if matches!(before.made, Made::Block(_)) {
-            pieces.shrink(piece);
-            instants.push(pieces.of(piece).upper);
-        } else if pieces.idle(piece) * 1000 >= before.content {
-            pieces.dissolve(piece);
-            near.extend(before.made.parts());
-        }
+        instants.sort_unstable();
+        instants.dedup();
+        instants
     }
-    instants.sort_unstable();
-    instants.dedup();
-    instants
+}
+
+/// Takes a whole piece apart and adds the instants that this changes.
+fn apart(pieces: &mut Pieces, piece: u32, instants: &mut Vec<u32>) {
+    pieces.dissolve(piece);
+    instants.extend(pieces.ends_of(piece));
+    instants.extend(pieces.of(piece).made.parts().iter().flat_map(|&part| pieces.ends_of(part)));
+}
+
+/// Takes the pieces around a block apart, from the outermost one on, until the one that is left around
+/// it begins or ends at an instant. Gives the fingerprint of the last piece taken apart.
+fn open(pieces: &mut Pieces, block: u32, instant: u32, instants: &mut Vec<u32>) -> Option<u64> {
+    let mut around = vec![block];
+    let mut outermost = block;
+    while pieces.of(outermost).taken {
+        outermost = pieces.of(outermost).parent;
+        around.push(outermost);
+    }
+    let mut last = None;
+    while let Some(piece) = around.pop() {
+        if pieces.ends_of(piece).contains(&instant) || around.is_empty() {
+            break;
+        }
+        last = Some(pieces.of(piece).fingerprint);
+        apart(pieces, piece, instants);
+    }
+    last
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::load::Load;
     use super::super::planted::{HEIGHT, planted};
     use super::super::unite;
-    use super::{cost, retry};
+    use super::{Doubt, Prices, Retry};
+    use crate::memory::Watch;
     use crate::memory::problem::{Problem, narrow};
     use crate::memory::tiling::pieces::Pieces;
 
@@ -101,10 +203,15 @@ mod tests {
         let problem = Problem::new(&blocks, true).expect("a problem");
         let mut pieces = Pieces::new(&problem);
         let everywhere = (0..narrow(pieces.times.len())).collect();
-        unite(&mut pieces, 10_000, everywhere, None);
-        let (count, before) = (pieces.whole().len(), cost(&pieces, &problem));
-        retry(&mut pieces, &problem, 200_000, 1);
-        assert!(pieces.whole().len() * 3 < count * 2 && cost(&pieces, &problem) < before);
+        unite(&mut pieces, 10_000, everywhere, Doubt::Priced, None);
+        let count = pieces.whole().len();
+        let prices = Prices { piece: 400, idle: 50, above: 10, heat: 0 };
+        let mut retry = Retry::new(pieces, &problem, prices, 200_000, 1);
+        let before = retry.cost;
+        retry.run(0, 1, &Watch::none());
+        let pieces = retry.pieces();
+        assert!(pieces.whole().len() * 3 < count * 2 && retry.cost < before);
+        assert_eq!(retry.load.above(), Load::new(pieces, problem.bound).above());
         let mut blocks_left = vec![0; problem.len()];
         let mut inside = pieces.whole();
         while let Some(piece) = inside.pop() {
@@ -112,7 +219,7 @@ mod tests {
             if parts.is_empty() {
                 blocks_left[piece as usize] += 1;
             }
-            inside.extend(parts);
+            inside.extend(parts.iter());
         }
         assert!(blocks_left.iter().all(|&count| count == 1));
         assert!(pieces.whole().iter().all(|&piece| pieces.of(piece).size <= 2 * HEIGHT));

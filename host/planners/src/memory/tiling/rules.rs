@@ -1,6 +1,7 @@
 //! Which pieces may be put together at an instant, and how much of what they make is idle.
 
-use super::pieces::{Made, Pieces, Wheel};
+use super::piece::{Made, Wheel};
+use super::pieces::Pieces;
 
 /// Pieces that begin or end at one instant up to which those of two cuts are told apart.
 const MOST_AT_ONCE: usize = 4;
@@ -8,10 +9,14 @@ const MOST_AT_ONCE: usize = 4;
 const MOST_FAULTS: usize = 2;
 /// Pieces that ended alone which are looked at from one instant.
 const MOST_BEFORE: usize = 256;
-/// What it costs to let a place end elsewhere than was found, in parts of a million.
+/// Instants behind the end of a piece at which one that follows it may begin.
+const MOST_BEHIND: usize = 64;
+/// Pieces that end with a wheel of which one may be part of it.
+const MOST_ENDING: usize = 16;
+/// What it costs to take a place for another than was found, in parts of a million.
 const DISBELIEF: u64 = 90_000;
 /// Pieces that begin at one instant up to which those of unlike ends are stacked.
-const MOST_STACKED: usize = 12;
+const MOST_STACKED: usize = 24;
 
 /// Pieces that could be put together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,67 +27,44 @@ pub(super) struct Union {
     pub(super) lower: u32,
     pub(super) upper: u32,
     pub(super) size: u64,
-}
-
-/// Pieces that end where nothing else happens, in the order of time.
-pub(super) struct Alone {
-    by_end: Vec<(u32, u32)>,
-    longest: u64,
-}
-
-impl Alone {
-    pub(super) fn new(pieces: &Pieces) -> Self {
-        let mut by_end: Vec<(u32, u32)> = pieces
-            .whole()
-            .into_iter()
-            .filter(|&piece| pieces.is_alone(piece))
-            .map(|piece| (pieces.of(piece).upper, piece))
-            .collect();
-        by_end.sort_unstable();
-        let longest = by_end.iter().map(|&(_, piece)| pieces.kept(piece)).max().unwrap_or(0);
-        Self { by_end, longest }
-    }
-
-    /// Those whose place may have been kept until an instant.
-    fn before(&self, pieces: &Pieces, instant: u32) -> Vec<u32> {
-        let now = pieces.times[instant as usize];
-        let count = self.by_end.partition_point(|&(end, _)| end < instant);
-        let past = |end: u32| now - pieces.times[end as usize];
-        let near =
-            self.by_end[..count].iter().rev().take(MOST_BEFORE).take_while(|&&(end, _)| past(end) <= self.longest);
-        near.filter(|&&(end, piece)| {
-            !pieces.of(piece).taken && pieces.is_alone(piece) && past(end) <= pieces.kept(piece)
-        })
-        .map(|&(_, piece)| piece)
-        .collect()
-    }
+    /// Whether the new piece is taller than its parts allow: one of them is wrong.
+    pub(super) is_too_tall: bool,
 }
 
 fn union(pieces: &Pieces, made: Made, lower: u32, upper: u32, size: u64) -> Union {
     let life = pieces.times[upper as usize] - pieces.times[lower as usize];
     let whole = u128::from(size) * u128::from(life);
-    let used: u128 = made.parts().into_iter().map(|part| pieces.area_until(part, upper)).sum();
+    let used: u128 = made.parts().iter().map(|&part| pieces.area_until(part, upper)).sum();
     let idle = whole.saturating_sub(used).saturating_mul(1_000_000) / whole.max(1);
     let idle = u64::try_from(idle).unwrap_or(u64::MAX / 2);
     // Where the parts that end last do not end together, one of their ends was believed wrongly.
-    let ends = match made {
-        Made::Stack([one, two]) | Made::Wheel(Wheel { high: one, late: two, .. }) => [one, two],
-        Made::Block(_) | Made::Row(_) => return Union { idle, made, lower, upper, size },
+    let ends: &[u32] = match &made {
+        Made::Stack(two) => two,
+        Made::Wheel(wheel) => &[wheel.high, wheel.late],
+        Made::Block(_) | Made::Row(_) => &[],
     };
-    let wrong =
-        ends.iter().any(|&part| pieces.of(part).upper != upper && pieces.of(part).ended != pieces.of(part).upper);
-    Union { idle: if wrong { idle + DISBELIEF } else { idle }, made, lower, upper, size }
+    let is_late = |&part: &u32| pieces.of(part).upper != upper && pieces.of(part).ended != pieces.of(part).upper;
+    let is_too_tall = match made {
+        Made::Row([first, second]) => pieces.of(first).size != pieces.of(second).size && size > pieces.most(made),
+        Made::Wheel(_) => size > pieces.most(made),
+        Made::Block(_) | Made::Stack(_) => false,
+    };
+    let wrong = u64::from(ends.iter().any(is_late)) + u64::from(is_too_tall);
+    Union { idle: idle.saturating_add(wrong * DISBELIEF), made, lower, upper, size, is_too_tall }
 }
 
 /// All unions whose parts meet at an instant.
-pub(super) fn unions(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
+pub(super) fn unions(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     stacks(pieces, instant, into);
-    rows(pieces, alone, instant, into);
-    wheels(pieces, alone, instant, into);
+    rows(pieces, instant, into);
+    wheels(pieces, instant, into);
 }
 
 /// Pieces of one life, or nearly: it is not known when the place of one of them ends.
 fn stacks(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
+    if pieces.begins[instant as usize].len() < 2 {
+        return;
+    }
     let mut begun = pieces.begins[instant as usize].clone();
     begun.sort_unstable_by_key(|&piece| (pieces.of(piece).upper, piece));
     let mut stack = |first: u32, second: u32| {
@@ -107,18 +89,15 @@ fn stacks(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
 }
 
 /// One piece that takes over the place of another.
-fn rows(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
+fn rows(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     let (begun, ended) = (&pieces.begins[instant as usize], &pieces.ends[instant as usize]);
     let mut row = |first: u32, second: u32| {
         let size = pieces.of(first).size.max(pieces.of(second).size);
-        if size > pieces.most(Made::Row([first, second])) && pieces.of(first).size != pieces.of(second).size {
-            return;
-        }
         into.push(union(pieces, Made::Row([first, second]), pieces.of(first).lower, pieces.of(second).upper, size));
     };
     match (ended.as_slice(), begun.as_slice()) {
         (&[first], &[second]) => row(first, second),
-        (&[], &[second]) => alone.before(pieces, instant).into_iter().for_each(|first| row(first, second)),
+        (&[], &[second]) => pieces.ended_before(instant).take(MOST_BEFORE).for_each(|first| row(first, second)),
         _ if ended.len().max(begun.len()) <= MOST_AT_ONCE => {
             let one_of =
                 |list: &[u32], size: u64| list.iter().filter(|&&piece| pieces.of(piece).size == size).count() == 1;
@@ -136,12 +115,13 @@ fn rows(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
 }
 
 /// Five pieces around one that begins at the instant.
-fn wheels(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
+fn wheels(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     let (begun, ended) = (&pieces.begins[instant as usize], &pieces.ends[instant as usize]);
     if begun.len() < 2 || begun.len().max(ended.len()) > MOST_AT_ONCE {
         return;
     }
-    let early: Vec<u32> = if ended.is_empty() { alone.before(pieces, instant) } else { ended.clone() };
+    let early: Vec<u32> =
+        if ended.is_empty() { pieces.ended_before(instant).take(MOST_BEFORE).collect() } else { ended.clone() };
     for &middle in begun {
         for &high in begun.iter().filter(|&&high| high != middle) {
             for late in late_ones(pieces, instant, middle, high) {
@@ -149,19 +129,16 @@ fn wheels(pieces: &Pieces, alone: &Alone, instant: u32, into: &mut Vec<Union>) {
                 let mut low: Vec<u32> =
                     pieces.ends[turn as usize].iter().copied().filter(|&low| low != middle).collect();
                 if low.is_empty() {
-                    low = alone.before(pieces, turn);
+                    low = pieces.ended_before(turn).take(MOST_BEFORE).collect();
                 }
-                for &low in low
-                    .iter()
-                    .filter(|&&low| pieces.of(low).lower < instant && pieces.of(low).upper > instant && low != middle)
-                {
+                for &low in low.iter().filter(|&&low| pieces.of(low).lower < instant && low != middle) {
                     for &early in
                         early.iter().filter(|&&early| early != low && pieces.of(early).lower == pieces.of(low).lower)
                     {
                         let wheel = Wheel { early, low, middle, high, late };
                         let wrong = faults(pieces, &wheel);
                         if is_plain(pieces, instant, &wheel) || wrong <= MOST_FAULTS {
-                            into.extend(turned(pieces, wheel));
+                            into.push(turned(pieces, wheel));
                         }
                     }
                 }
@@ -178,13 +155,19 @@ fn late_ones(pieces: &Pieces, instant: u32, middle: u32, high: u32) -> Vec<u32> 
     if pieces.begins[turn as usize].len() <= MOST_AT_ONCE {
         late.extend(pieces.begins[turn as usize].iter().copied().filter(|&late| ends_with(late)));
     }
-    if pieces.is_alone(middle) && pieces.ends[end as usize].len() <= MOST_AT_ONCE {
-        let kept = |late: u32| {
-            let begin = pieces.of(late).lower;
-            let past = || pieces.times[begin as usize] - pieces.times[turn as usize];
-            begin >= turn && begin > instant && past() <= pieces.kept(middle)
-        };
-        late.extend(pieces.ends[end as usize].iter().copied().filter(|&late| kept(late)));
+    if pieces.is_alone(middle) {
+        let latest = pieces.of(middle).latest;
+        let behind = (turn + 1..end).take(MOST_BEHIND).take_while(|&begin| pieces.times[begin as usize] <= latest);
+        for begin in behind.filter(|&begin| pieces.begins[begin as usize].len() <= MOST_AT_ONCE) {
+            late.extend(pieces.begins[begin as usize].iter().copied().filter(|&late| ends_with(late)));
+        }
+        if pieces.ends[end as usize].len() <= MOST_ENDING {
+            let follows = |late: u32| {
+                let begin = pieces.of(late).lower;
+                begin >= turn && begin > instant && pieces.times[begin as usize] <= latest
+            };
+            late.extend(pieces.ends[end as usize].iter().copied().filter(|&late| follows(late)));
+        }
     }
     late.retain(|&late| late != middle && late != high && pieces.of(late).lower < end);
     late.sort_unstable();
@@ -216,12 +199,12 @@ fn faults(pieces: &Pieces, &Wheel { early, low, middle, high, late }: &Wheel) ->
     agree.into_iter().filter(|agree| !agree).count()
 }
 
-fn turned(pieces: &Pieces, wheel: Wheel) -> Option<Union> {
+fn turned(pieces: &Pieces, wheel: Wheel) -> Union {
     let Wheel { early, low, middle, high, late } = wheel;
     let size = |piece: u32| pieces.of(piece).size;
     let tall = (size(early) + size(low)).max(size(low) + size(middle) + size(high)).max(size(late) + size(high));
     let [high_end, late_end] = [high, late].map(|piece| pieces.of(piece).upper);
     let upper = if pieces.may_end(high, late_end) { late_end } else { high_end };
     let made = Made::Wheel(wheel);
-    (tall <= pieces.most(made)).then(|| union(pieces, made, pieces.of(early).lower, upper, tall))
+    union(pieces, made, pieces.of(early).lower, upper, tall)
 }
