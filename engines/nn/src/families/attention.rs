@@ -244,7 +244,7 @@ impl Attention {
 
 impl Kernel for Attention {
     fn units(&self) -> usize {
-        if self.q.d == 0 || self.k.s == 0 { 0 } else { self.q.b * self.units_of_batch() }
+        if self.q.d == 0 { 0 } else { self.q.b * self.units_of_batch() }
     }
 
     fn work(&self) -> u64 {

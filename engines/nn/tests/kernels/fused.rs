@@ -166,6 +166,13 @@ fn attention_by_heads_and_by_positions() {
         .with("num_key_value_heads", 1i64)
         .with("scale_value", 0.5)
         .gives(want.iter().map(|v| v[0]), 1e-5);
+    // Without keys there is nothing to add up.
+    let none = noise(F, &[2, 1, 0, 3], 2);
+    case("PromptFlashAttention", &[&q, &none, &none], &[(F, &[2, 2, 70, 3])])
+        .with("input_layout", "BNSD")
+        .with("num_heads", 2i64)
+        .with("num_key_value_heads", 1i64)
+        .gives((0..2 * 2 * 70 * 3).map(|_| 0.0), 0.0);
     // Two heads side by side in a row of six.
     let (q, k, v) = (noise(F, &[1, 4, 6], 1), noise(F, &[1, 5, 6], 2), noise(F, &[1, 5, 6], 3));
     let at = |x: &T, [_, h, i, j]: [usize; 4]| x.data[i * 6 + h * 3 + j];
