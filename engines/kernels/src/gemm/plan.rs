@@ -102,6 +102,9 @@ const LEAST_N: usize = 64;
 const PANELS: usize = 64 * 1024;
 /// Numbers of them that are packed at once at most.
 const MOST_PACKED: usize = 1 << 20;
+/// Numbers of a row up to which whole blocks of rows are finished in one go; longer ones stay in the
+/// nearest cache while each is finished by itself.
+const SHORT: usize = 64;
 /// Rows whose sums are computed and finished together; a multiple of every register tile.
 const TOGETHER: usize = 24;
 /// Length of sums from which their steps are taken some at a time, those of all rows of a tile before
@@ -473,7 +476,7 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
 
     /// From the sums of some rows and columns to their places.
     fn finish(&mut self, batch: usize, rows: (usize, usize), (j, n): (usize, usize), width: usize) {
-        if n == self.plan.n {
+        if n == self.plan.n && n <= SHORT {
             let (sums, first) = (&mut self.sc[..(rows.1 - rows.0) * width], batch * self.plan.m + rows.0);
             return self.epilogue.finish_rows(sums, (width, n), rows.0, self.out, first * n);
         }

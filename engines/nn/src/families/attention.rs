@@ -160,24 +160,15 @@ impl Attention {
         io: &Io<'_, '_>,
     ) -> Result<()> {
         let Some(nest) = &self.shift else { return Ok(()) };
-        let wide = if self.wide_shift { Some(io.input::<f32>(3)?) } else { None };
-        let own = if self.wide_shift { None } else { Some(io.input::<T>(3)?) };
         for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
             let [n, s] = of.of(i);
             let start = ((of.b * self.q.n + n) * self.q.s + s) * self.k.s + keys.start;
-            let mut at = 0;
-            nest.each_run_in(start..start + keys.len(), |[p], len, [step]| {
-                let place = |i: usize| (p + i as isize * step) as usize;
-                for (i, o) in row[at..at + len].iter_mut().enumerate() {
-                    let sum = match (wide, own) {
-                        (Some(x), _) => (o.wide() + x[place(i)]).max(MASKED),
-                        (_, Some(x)) => o.wide() + x[place(i)].wide(),
-                        _ => o.wide(),
-                    };
-                    *o = T::narrow(sum);
-                }
-                at += len;
-            });
+            let places = (nest, start..start + keys.len());
+            if self.wide_shift {
+                add(row, places, io.input::<f32>(3)?, |sum| sum.max(MASKED));
+            } else {
+                add(row, places, io.input::<T>(3)?, |sum| sum);
+            }
         }
         Ok(())
     }
@@ -240,6 +231,33 @@ impl Attention {
             Ok(())
         })
     }
+}
+
+/// Adds to a row of scores what a nest takes of `x` in its range; `f` of the sum is the new score.
+fn add<T: PanelElem, X: PanelElem>(
+    row: &mut [T],
+    (nest, range): (&Nest<1>, Range<usize>),
+    x: &[X],
+    f: impl Fn(f32) -> f32,
+) {
+    let mut at = 0;
+    nest.each_run_in(range, |[p], len, [step]| {
+        let row = &mut row[at..at + len];
+        at += len;
+        match step {
+            0 => row.iter_mut().for_each(|o| *o = T::narrow(f(o.wide() + x[p as usize].wide()))),
+            1 => {
+                for (o, x) in row.iter_mut().zip(&x[p as usize..][..len]) {
+                    *o = T::narrow(f(o.wide() + x.wide()));
+                }
+            }
+            _ => {
+                for (i, o) in row.iter_mut().enumerate() {
+                    *o = T::narrow(f(o.wide() + x[(p + i as isize * step) as usize].wide()));
+                }
+            }
+        }
+    });
 }
 
 impl Kernel for Attention {

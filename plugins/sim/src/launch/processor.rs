@@ -67,6 +67,7 @@ mod tests {
     fn a_thread_leaves_a_taken_processor_if_another_is_left() {
         std::thread::spawn(|| {
             let given = Given::to_this_thread().expect("Linux tells");
+            // SAFETY: the set lives.
             let count = |g: &Given| unsafe { libc::CPU_COUNT(&g.set) };
             let (first, n) = (here().expect("Linux tells"), count(&given));
             given.avoid([first].into_iter());
