@@ -9,6 +9,7 @@ use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix};
 use ge_kernels::norm::{Softmax, softmax as soft};
 use ge_kernels::simd::isa::PanelElem;
+use ge_kernels::view::cast::cast_all;
 use ge_kernels::view::{Kind, Layout, Nest, Out};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
@@ -156,7 +157,7 @@ impl Attention {
         &self,
         of: &Queries,
         keys: &Range<usize>,
-        scores: &mut [T],
+        scores: &mut [f32],
         io: &Io<'_, '_>,
     ) -> Result<()> {
         let Some(nest) = &self.shift else { return Ok(()) };
@@ -183,7 +184,8 @@ impl Attention {
         let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
         let mut y = vec![T::narrow(0.0); m * d];
         if !keys.is_empty() {
-            let mut scores = vec![T::narrow(0.0); m * keys.len()];
+            // Scores and weights are in single precision, whatever the operands are.
+            let mut scores = vec![0f32; m * keys.len()];
             let kn = n / self.group;
             let first = Gemm::new(
                 [m, keys.len(), d],
@@ -195,33 +197,38 @@ impl Attention {
             let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
             let all = 0..first.units();
             first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
-            self.shifted(&of, &keys, &mut scores, io)?;
-            let none = T::narrow(f32::NEG_INFINITY);
+            self.shifted::<T>(&of, &keys, &mut scores, io)?;
             for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
                 let seen = self.band.keys_of(of.of(i)[1]);
                 let (from, to) = (seen.start.max(keys.start) - keys.start, seen.end.max(keys.start) - keys.start);
-                row[..from.min(keys.len())].fill(none);
-                row[to.min(keys.len())..].fill(none);
+                row[..from.min(keys.len())].fill(f32::NEG_INFINITY);
+                row[to.min(keys.len())..].fill(f32::NEG_INFINITY);
             }
-            let mut weights = vec![T::narrow(0.0); m * keys.len()];
+            let mut weights = vec![0f32; m * keys.len()];
             let plan = Softmax { outer: m, len: keys.len(), inner: 1, log: false };
             soft(&plan, 0..plan.units(), &scores, &mut Out::new(&mut weights));
             if self.empty_is_zero {
                 let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
-                let empty = |row: &[T]| row.iter().all(|s| s.wide() == f32::NEG_INFINITY);
-                rows.filter(|(s, _)| empty(s)).for_each(|(_, w)| w.fill(T::narrow(0.0)));
+                let empty = |row: &[f32]| row.iter().all(|s| *s == f32::NEG_INFINITY);
+                rows.filter(|(s, _)| empty(s)).for_each(|(_, w)| w.fill(0.0));
             }
-            let second = Gemm::new(
-                [m, d, keys.len()],
-                Matrix::rows(keys.len()),
-                BMatrix::Plain(Matrix { row: v.step[2], col: 1 }),
-                vec![[0, v.at(of.b, kn, keys.start)]],
-            )
-            .map_err(failed)?;
-            let all = 0..second.units();
-            second
-                .run(all, &weights, io.input::<T>(2)?, &Epilogue::default(), &mut Out::new(&mut y))
+            let given = io.input::<T>(2)?;
+            let mut room = Vec::new();
+            let (values, pitch, first) = match T::singles(given) {
+                Some(values) => (values, v.step[2], v.at(of.b, kn, keys.start)),
+                None => {
+                    room.resize(keys.len() * d, 0f32);
+                    for (t, to) in keys.clone().zip(room.chunks_exact_mut(d)) {
+                        cast_all(&given[v.at(of.b, kn, t)..][..d], to);
+                    }
+                    (&room[..], d, 0)
+                }
+            };
+            let values_by_rows = BMatrix::Plain(Matrix { row: pitch, col: 1 });
+            let second = Gemm::new([m, d, keys.len()], Matrix::rows(keys.len()), values_by_rows, vec![[0, first]])
                 .map_err(failed)?;
+            let all = 0..second.units();
+            second.run(all, &weights, values, &Epilogue::default(), &mut Out::new(&mut y)).map_err(failed)?;
         }
         io.output::<T, ()>(0, |out| {
             for (i, row) in y.chunks_exact(d.max(1)).enumerate() {
@@ -234,26 +241,21 @@ impl Attention {
 }
 
 /// Adds to a row of scores what a nest takes of `x` in its range; `f` of the sum is the new score.
-fn add<T: PanelElem, X: PanelElem>(
-    row: &mut [T],
-    (nest, range): (&Nest<1>, Range<usize>),
-    x: &[X],
-    f: impl Fn(f32) -> f32,
-) {
+fn add<X: PanelElem>(row: &mut [f32], (nest, range): (&Nest<1>, Range<usize>), x: &[X], f: impl Fn(f32) -> f32) {
     let mut at = 0;
     nest.each_run_in(range, |[p], len, [step]| {
         let row = &mut row[at..at + len];
         at += len;
         match step {
-            0 => row.iter_mut().for_each(|o| *o = T::narrow(f(o.wide() + x[p as usize].wide()))),
+            0 => row.iter_mut().for_each(|o| *o = f(*o + x[p as usize].wide())),
             1 => {
                 for (o, x) in row.iter_mut().zip(&x[p as usize..][..len]) {
-                    *o = T::narrow(f(o.wide() + x.wide()));
+                    *o = f(*o + x.wide());
                 }
             }
             _ => {
                 for (i, o) in row.iter_mut().enumerate() {
-                    *o = T::narrow(f(o.wide() + x[(p + i as isize * step) as usize].wide()));
+                    *o = f(*o + x[(p + i as isize * step) as usize].wide());
                 }
             }
         }
