@@ -4,7 +4,7 @@
 //!
 //! `seqlens_k` is the last valid position of each row; the new keys of a row are written behind its
 //! own past, so that rows of different lengths stand in one batch. What stands before the products
-//! is [`crate::group_query_state`]'s, the rest is the built-in attention; scores that are capped are
+//! is `group_query_state`'s, the rest is the built-in attention; scores that are capped are
 //! computed here.
 use crate::group_query_state;
 use crate::mat_mul_n_bits::{dot, put, reals};
