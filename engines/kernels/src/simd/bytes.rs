@@ -50,7 +50,7 @@ pub trait Bytes: Isa {
     /// Whether a lane is not a number.
     fn has_nan(self, v: Self::V) -> bool;
     /// The bytes of 64 numbers, none of them NaN, that are given times 2^14; `WOVEN`: as sixteen
-    /// groups of four, one of each vector ([`woven`]). Gives the numbers, a bit each in the order
+    /// groups of four, one of each vector (`woven`). Gives the numbers, a bit each in the order
     /// of the vectors, that are near the middle between two.
     fn to_bytes<const WOVEN: bool>(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
 }
