@@ -2,6 +2,9 @@
 use crate::sig::{Answer, Sig};
 use std::ops::Range;
 
+/// `pre_tokens` where it is left out, as the prototype has it.
+const ANY: i64 = 214_748_647;
+
 /// A band over the matrix of scores: query `s` sees the keys from `s - behind` to `s + ahead`.
 #[derive(Clone, Copy, Debug)]
 pub struct Band {
@@ -20,12 +23,12 @@ impl Band {
     /// Another mode.
     pub fn of(sig: &Sig, queries: usize, keys: usize) -> Answer<Band> {
         let (far, shift) = (i64::MAX / 4, keys as i64 - queries as i64);
-        let near = |key: &str| sig.int(key, 0).clamp(-far, far);
+        let near = |key: &str, or: i64| sig.int(key, or).clamp(-far, far);
         let (from, to) = match sig.int("sparse_mode", 0) {
             0 => (-far, far),
             2 => (-far, 0),
             3 => (-far, shift),
-            4 => (shift - near("pre_tokens"), shift + near("next_tokens")),
+            4 => (shift - near("pre_tokens", ANY), shift + near("next_tokens", 0)),
             other => return Err(format!("sparse_mode {other}, it takes 0, 2, 3 and 4")),
         };
         Ok(Band { queries, keys, from, to })
