@@ -209,8 +209,12 @@ impl Conv {
         self
     }
 
-    /// A plan by phases, where they take no more memory than there is for them.
-    fn by_phases(self, form: Form) -> Option<Conv> {
+    /// A plan by phases, where it is a transposed convolution and they take no more memory than there
+    /// is for them.
+    pub(crate) fn by_phases(self, form: Form) -> Option<Conv> {
+        if !phases::takes(&self.spec) {
+            return None;
+        }
         // Two threads at least have some to do.
         let own = self.spec.channels_out / self.spec.groups;
         let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
@@ -224,21 +228,14 @@ impl Conv {
     /// The plan of single precision whose filter comes by phases
     /// ([`filter_by_phases`](crate::conv::filter_by_phases)); None where there is none.
     pub fn with_filter_by_phases(self) -> Option<Conv> {
-        if phases::takes(&self.spec) { self.by_phases(Form::Phases) } else { None }
+        self.by_phases(Form::Phases)
     }
 
     /// The plan of single precision whose filter comes by phases in panels
     /// ([`filter_by_phase_panels`](crate::conv::filter_by_phase_panels)); None where that costs no less
     /// than by phases alone.
     pub fn with_filter_by_phase_panels(self) -> Option<Conv> {
-        let plan = if phases::takes(&self.spec) { self.by_phases(Form::Panels)? } else { return None };
-        plan.phases.as_ref().is_some_and(Phases::rows_pay).then_some(plan)
-    }
-
-    /// The same, whatever it costs.
-    #[cfg(test)]
-    pub(crate) fn in_phase_panels(self) -> Option<Conv> {
-        if phases::takes(&self.spec) { self.by_phases(Form::Panels) } else { None }
+        self.by_phases(Form::Panels).filter(|plan| plan.phases.as_ref().is_some_and(Phases::rows_pay))
     }
 
     /// Output channels.
@@ -434,14 +431,19 @@ impl Conv {
     fn blocks(&self) -> usize {
         match self.kind {
             Kind::Depthwise => self.spec.channels_out.div_ceil(self.block),
-            _ => self.spec.groups * (self.spec.channels_out / self.spec.groups).div_ceil(self.block),
+            _ => self.spec.groups * self.group_blocks(),
         }
+    }
+
+    /// Blocks of output channels of a group.
+    fn group_blocks(&self) -> usize {
+        (self.spec.channels_out / self.spec.groups).div_ceil(self.block)
     }
 
     /// Units one behind the other that share the copy of a strip of the input.
     pub fn shared(&self) -> usize {
-        let copies = self.kind != Kind::Depthwise && self.phases.is_none() && self.lanes.is_none();
-        if copies { (self.spec.channels_out / self.spec.groups).div_ceil(self.block) } else { 1 }
+        let alone = self.in_place || self.tiles.is_some() || self.phases.is_some() || self.lanes.is_some();
+        if alone || self.kind == Kind::Depthwise { 1 } else { self.group_blocks() }
     }
 
     /// Number of units of work.

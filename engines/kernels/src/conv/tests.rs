@@ -83,7 +83,9 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
         ahead.run(0..ahead.units(), &x, &by_phases, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
         assert_eq!(y, by_single, "it does not matter who laid out the filter: {s:?}");
         let panels = filter_by_phase_panels(s, &w).unwrap();
-        for plan in [c.clone().in_phase_panels(), c.clone().with_filter_by_phase_panels()].into_iter().flatten() {
+        for plan in
+            [c.clone().by_phases(phases::Form::Panels), c.clone().with_filter_by_phase_panels()].into_iter().flatten()
+        {
             assert_eq!(panels.len(), plan.weights(), "{s:?}");
             let mut y = vec![f32::NAN; want.len()];
             plan.run(0..plan.units(), &x, &panels, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();

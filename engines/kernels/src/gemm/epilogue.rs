@@ -36,13 +36,6 @@ impl<T> Default for Epilogue<'_, T> {
 }
 
 crate::multiversion! {
-    fn add_vector<T: PanelElem>(row: &mut [f32], bias: &[T]) {
-        for (v, b) in row.iter_mut().zip(bias) {
-            *v += b.wide();
-        }
-    }
-}
-crate::multiversion! {
     fn add_scaled<T: PanelElem>(row: &mut [f32], other: &[T], factor: f32) {
         for (v, r) in row.iter_mut().zip(other) {
             *v = r.wide().mul_add(factor, *v);
@@ -123,23 +116,23 @@ impl<T: PanelElem> Epilogue<'_, T> {
         let to = out.part(at, count);
         if let Some(rows) = T::singles_mut(to) {
             narrower(sums, width, n, rows);
-            return self.follow_rows(rows, n, i, at);
+            return self.follow_rows(rows, (i, 0), n, at);
         }
         for r in 1..count / n {
             sums.copy_within(r * width..r * width + n, r * n);
         }
-        self.follow_rows(&mut sums[..count], n, i, at);
+        self.follow_rows(&mut sums[..count], (i, 0), n, at);
         round_to(&sums[..count], to);
     }
 
-    /// Scale, bias, residual and activation of whole rows of `n` numbers.
-    fn follow_rows(&self, rows: &mut [f32], n: usize, i: usize, at: usize) {
+    /// Scale, bias, residual and activation of rows of `n` numbers, from row `i` and column `j` on.
+    fn follow_rows(&self, rows: &mut [f32], (i, j): (usize, usize), n: usize, at: usize) {
         if self.alpha != 1.0 {
             times(rows, self.alpha);
         }
         match self.bias {
             Bias::None => {}
-            Bias::PerColumn(b) => add_to_rows(rows, &b[..n]),
+            Bias::PerColumn(b) => add_to_rows(rows, &b[j..j + n]),
             Bias::PerRow(b) => {
                 for (row, b) in rows.chunks_exact_mut(n).zip(&b[i..]) {
                     shift(row, b.wide());
@@ -156,18 +149,7 @@ impl<T: PanelElem> Epilogue<'_, T> {
     /// `j`; it goes to `out[at..]`, where `residual[at..]` is added.
     #[inline]
     pub fn finish(&self, row: &mut [f32], i: usize, j: usize, out: &mut Out<'_, T>, at: usize) {
-        if self.alpha != 1.0 {
-            times(row, self.alpha);
-        }
-        match self.bias {
-            Bias::None => {}
-            Bias::PerColumn(b) => add_vector(row, &b[j..j + row.len()]),
-            Bias::PerRow(b) => shift(row, b[i].wide()),
-        }
-        if let Some((r, factor)) = self.residual {
-            add_scaled(row, &r[at..at + row.len()], factor);
-        }
-        self.act.apply(row);
+        self.follow_rows(row, (i, j), row.len(), at);
         round_to(row, out.part(at, row.len()));
     }
 }

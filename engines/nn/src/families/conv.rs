@@ -6,8 +6,8 @@
 //! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
 //! numbers changed for minimal filtering, or, of a transposed convolution, it stands by phases; or with
 //! three, packed for places as rows (`row_conv.rs`; both `passes/filters.rs`); or with two, the first
-//! of them one: of a transposed convolution by phases in panels, of others as it is, and behind that changed, packed or both, for images of any size
-//! (`passes/open_weights.rs`).
+//! of them one: of a transposed convolution by phases in panels, of others as it is, and behind that
+//! changed, packed or both, for images of any size (`passes/open_weights.rs`).
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};

@@ -110,7 +110,7 @@ impl Conv {
         out: &mut Out<'_, f32>,
     ) -> Result<(), ConvError> {
         let (spec, own) = (&self.spec, self.spec.channels_out / self.spec.groups);
-        let per = own.div_ceil(self.block);
+        let per = self.group_blocks();
         for unit in units {
             let (n, at) = (unit / self.blocks(), unit % self.blocks());
             let (group, block) = (at / per, at % per);
@@ -157,7 +157,7 @@ impl Conv {
 
     /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
     fn place(&self, unit: usize) -> At {
-        let blocks = (self.spec.channels_out / self.spec.groups).div_ceil(self.block);
+        let blocks = self.group_blocks();
         let (rest, block) = (unit / blocks, unit % blocks);
         let (rest, strip) = (rest / self.strips(), rest % self.strips());
         At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
@@ -230,7 +230,7 @@ impl Conv {
         let s = &self.spec;
         let (k, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
         let positions: usize = self.out.iter().product();
-        let blocks = group_out.div_ceil(self.block);
+        let blocks = self.group_blocks();
         with_scratch(k, |column| {
             for unit in units {
                 let (image, block) = (unit / blocks, unit % blocks);

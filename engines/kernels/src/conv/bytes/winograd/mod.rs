@@ -294,13 +294,8 @@ mod tests {
                 let mut y = vec![0; sums.len()];
                 crate::simd::with_level(level, || requantise_tiles(&sums, 7, &to, 0, STEP, &mut y));
                 let want = |i: usize| match bytes {
-                    0 => {
-                        if i == 0 {
-                            3
-                        } else {
-                            255
-                        }
-                    }
+                    0 if i == 0 => 3,
+                    0 => 255,
                     n => ((i as f64 / f64::from(n)).round_ties_even() as i32 + 3).min(255) as u8,
                 };
                 assert!((0..y.len()).all(|i| y[i] == want(i)), "{level:?} {scale}");
