@@ -77,9 +77,11 @@ const MASKED: f32 = -65504.0;
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let wide_shift =
         sig.opt_input(3).is_some_and(|t| t.kind == Some(Kind::F32)) && sig.kind_in(0, FLOATS)? != Kind::F32;
-    let kind = if wide_shift { sig.kind_in(0, FLOATS)? } else { sig.one_kind(FLOATS)? };
-    let others = [sig.input(1)?, sig.input(2)?, sig.output(0)?];
-    if let Some(t) = others.iter().find(|t| t.kind != Some(kind)) {
+    let has_lengths = sig.opt_input(7).is_some();
+    let kind = if wide_shift || has_lengths { sig.kind_in(0, FLOATS)? } else { sig.one_kind(FLOATS)? };
+    let shift = sig.opt_input(3).filter(|_| !wide_shift);
+    let others = [sig.input(1)?, sig.input(2)?, sig.output(0)?].into_iter().chain(shift);
+    if let Some(t) = others.into_iter().find(|t| t.kind != Some(kind)) {
         return Err(format!("{} beside a query of {}", t.dtype, kind.name()));
     }
     for (i, what) in [(4, "atten_mask"), (5, "actual_seq_lengths"), (6, "actual_seq_lengths_kv")] {
