@@ -301,25 +301,108 @@ fn scans_and_scan_outputs_of_loops_are_right_in_every_gear() {
     }
 }
 
-/// A loop that a value may end has as many scan outputs as it makes turns, which no gear knows.
+/// What a gear leaves to the run - texts, sequences, sizes that hang on values, loops of no turn - is
+/// planned by it; the gear is taken all the same, and what is known of it was planned before.
 #[test]
-fn a_loop_that_values_end_has_no_gears() {
-    let dir = tempfile::tempdir().unwrap();
-    let d = dir.path();
-    let model = root().join("tests/models/gear_scans/ended/model.onnx").display().to_string();
-    let said = expect_code(d, 3, &["compile", &model, "-o", "m.om", "-q", "--dim", "b=2,7"]).stderr;
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.contains("GE-E0329") && said.contains("compile without gears"), "{said}");
+fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
+    let all = [
+        ("open/detection", "8,8;16,24;33,47;64,40;97,128"),
+        ("kinds/chosen", "1,5;3,10;2,0;7,60;0,4"),
+        ("kinds/experts", "1;2;0;17;80"),
+        ("kinds/scanned", "1,1;4,3;30,2;5,0;0,2"),
+        ("kinds/ragged", "1,1;5,2;16,4;120,3;12,12"),
+        ("texts/moved", "2,3;1,1;3,2"),
+        ("texts/named", "2;1;3"),
+        ("learned/named_forest_of_three", "20;21"),
+    ];
+    for (name, gears) in all {
+        let dir = tempfile::tempdir().unwrap();
+        let d = dir.path();
+        let of = root().join("tests/models").join(name);
+        let model = of.join("model.onnx").display().to_string();
+        expect_code(d, 0, &["compile", &model, "-o", "m.om", "-q", "--dynamic-dims", gears]);
+        let doc = json(d, &["inspect", "m.om", "--json"]);
+        let of_gear = |g: &Value| {
+            let sizes = g["dims"].as_object().unwrap().values().cloned().collect::<Vec<_>>();
+            (sizes, g["graph"].as_str().unwrap().to_owned())
+        };
+        let listed: Vec<_> = doc["gears"].as_array().unwrap().iter().map(of_gear).collect();
+        assert_eq!((listed.len(), &doc["graphs"][0]["shape"]), (gears.split(';').count(), &"unknown".into()), "{name}");
+        for k in 0..listed.len() {
+            let data = of.join(format!("s{k}"));
+            if !data.exists() {
+                continue;
+            }
+            let (inputs, expect) = (data.display().to_string(), data.join("expect").display().to_string());
+            for schedule in ["schedule=fifo", "schedule=random:3"] {
+                let chance = ["--device-option", schedule, "--device-option", "check_races=true", "--rtol", "1e-4"];
+                let run = ["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--json", "--profile", "p.json"];
+                let ran = json(d, &[&run[..], &chance].concat());
+                assert_eq!(of_gear(&ran["gear"]), listed[k], "{name}");
+                let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
+                assert_eq!(trace["otherData"]["gear"], ran["gear"], "{name}");
+            }
+        }
+    }
 }
 
+/// Sizes of no gear of such a model are refused with the nearest, or run by the model beside it.
 #[test]
-fn what_hangs_on_values_has_no_gears() {
+fn sizes_of_no_gear_of_such_a_model_are_refused_or_run_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
-    std::fs::write(d.join("m.ge"), "graph @main(%x: f32[b]) { %z = NonZero(%x) : i64[1,?] return %z }").unwrap();
-    let said = expect_code(d, 3, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,2"]).stderr;
-    let said = String::from_utf8(said).unwrap();
-    assert!(said.contains("GE-E0329") && said.contains("compile without gears"), "{said}");
+    std::fs::write(
+        d.join("m.ge"),
+        "graph @main(%x: f32[b,3]) {
+  %w = Const() {value = dense<f32[3,64]: splat 0.5>} : f32[3,64]
+  %p = MatMul(%x, %w) : f32[b,64]
+  %q = Exp(%p) : f32[b,64]
+  %r = Sqrt(%q) : f32[b,64]
+  %t = Relu(%x) : f32[b,3]
+  %z = NonZero(%t) : i64[2,?]
+  return %z, %r
+}",
+    )
+    .unwrap();
+    let give = |b: u64| {
+        let x: Vec<f32> = (0..b * 3).map(|i| if i % 2 == 0 { i as f32 + 1.0 } else { -1.0 }).collect();
+        npy(&d.join("in/input_0.npy"), &f32s(&[b, 3], &x));
+        (x.iter().filter(|v| **v > 0.0).count() as u64, b)
+    };
+    let ran = |om: &str| {
+        let run = json(d, &["run", om, "--inputs", "in", "--json"]);
+        let count = run["outputs"][0]["shape"][1].as_u64().unwrap();
+        ((count, run["outputs"][1]["shape"][0].as_u64().unwrap()), run["gear"].clone())
+    };
+    let apart = ["--set", "ge.x.auto_fusion=false", "--set", "ge.exec.static_model_ops_lower_limit=1"];
+    expect_code(d, 0, &[&["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4,8"][..], &apart].concat());
+    for (k, b) in [1, 4, 8].into_iter().enumerate() {
+        let want = give(b);
+        let (found, gear) = ran("m.om");
+        assert_eq!((found, &gear["index"], &gear["dims"]), (want, &k.into(), &serde_json::json!({"b": b})));
+    }
+    give(6);
+    let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
+    assert!(said.contains("GE-E0327") && said.contains("no gear for b=6") && said.contains("nearest is b=8"), "{said}");
+    assert!(said.contains("--dim b=1,4,6,8"), "{said}");
+    npy(&d.join("in/input_0.npy"), &f32s(&[4, 2], &[0.0; 8]));
+    let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
+    assert!(said.contains("GE-E0302") && said.contains("`x`"), "{said}");
+    // What is known of each gear is planned, and the weights of all stand in the file once.
+    let doc = json(d, &["inspect", "m.om", "--json"]);
+    let parts: Vec<&str> = doc["parts"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    for k in 0..3 {
+        let of = format!("main_ascend_mbatch_batch_{k}_");
+        assert_eq!(parts.iter().filter(|p| p.starts_with(&of)).count(), 2, "{parts:?}");
+    }
+    assert!(doc["memory"]["weights"].as_u64().unwrap() < 2 * 768, "{}", doc["memory"]);
+    let hybrid = [&["--dim", "b=1,4,8", "--set", "compileHybridMode=1"][..], &apart].concat();
+    expect_code(d, 0, &[&["compile", "m.ge", "-o", "h.om", "-q"][..], &hybrid].concat());
+    for (b, gear) in [(4, true), (6, false), (1, true), (6, false)] {
+        let want = give(b);
+        let (found, ran) = ran("h.om");
+        assert_eq!((found, ran.get("outside").is_none()), (want, gear), "{ran}");
+    }
 }
 
 #[test]

@@ -61,6 +61,50 @@ fn profiles_dumps_and_comparisons_are_those_of_a_static_model() {
     assert!(said.contains("PromptFlashAttention"), "{said}");
 }
 
+/// Texts have no kernels of a device: the profile and the table of nodes tell what the host did, in
+/// the order in which it did it.
+#[test]
+fn profiles_tell_what_the_host_executes() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let of = root().join("tests/models/texts/split");
+    let (onnx, inputs) = (of.join("model.onnx").display().to_string(), of.join("s0").display().to_string());
+    expect_code(d, 0, &["compile", &onnx, "-o", "m.om", "-q"]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", &inputs, "--profile", "p.json", "--outputs", "out", "-q"]);
+    let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
+    let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").collect();
+    let splits = events.iter().filter(|e| e["args"]["op"] == "StringSplit" && e["cat"] == "host").count();
+    assert_eq!((splits, events.len()), (4, 4), "{trace}");
+    let times: Vec<f64> = events.iter().map(|e| e["ts"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(trace["otherData"]["elapsed_ns"].as_f64().unwrap() >= times[3] * 1e3, "{trace}");
+    let bench = ["bench", "m.om", "--inputs", &inputs, "--iterations", "1", "--per-node", "--json"];
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &bench).stdout).unwrap();
+    let nodes = doc["nodes"].as_array().unwrap();
+    assert!(nodes.len() == 4 && nodes.iter().all(|n| n["engine"] == "host" && n["op"] == "StringSplit"), "{doc}");
+}
+
+/// A parameter of a loop's body that stands twice, and one that no turn gives.
+#[test]
+fn parameters_that_do_not_fit_their_call_are_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let onnx = root().join("tests/models/texts/named/model.onnx").display().to_string();
+    expect_code(d, 0, &["compile", &onnx, "-o", "m.om", "-q"]);
+    let model = ge::session::read_om(&d.join("m.om")).unwrap();
+    for (index, says) in [(0i64, "is the parameter that another node is"), (7, "takes 8 values")] {
+        let mut m = model.clone();
+        let body = m.graphs.iter_mut().find(|g| g.name == "long_body").unwrap();
+        let last = body.nodes.iter_mut().filter(|n| n.op == "Data").next_back().unwrap();
+        last.attrs.set("index", index);
+        ge::session::write_om(&m, &d.join("x.om")).unwrap();
+        let inputs = root().join("tests/models/texts/named/s0").display().to_string();
+        let out = expect_code(d, 4, &["run", "x.om", "--inputs", &inputs, "-q"]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains(says), "{said}");
+    }
+}
+
 #[test]
 fn the_first_node_without_finite_numbers_is_named() {
     let dir = tempfile::tempdir().unwrap();

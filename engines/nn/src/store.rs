@@ -2,7 +2,7 @@
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
     byte_lstm, chain, cluster, conv, conv_pair, elementwise, fill, grouped, layout, logic, matmul, norm, pad, places,
-    pool, qconv, qmatmul, quant, recurrent, reduce, resize, sequences, state, topk, trans_data, weights,
+    pool, qconv, qmatmul, quant, recurrent, reduce, resize, rotary, sequences, state, topk, trans_data, weights,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
@@ -56,6 +56,7 @@ const ROWS: &[Row] = &[
     mixed("CommonLSTM", recurrent::build),
     mixed("DynamicQuantizeLSTM", byte_lstm::build),
     mixed("PromptFlashAttention", sequences::build),
+    row("RotaryEmbedding", rotary::build, false),
     row("ScaledMaskedSoftmax", norm::masked_softmax, false),
     row("FusedElementwise", chain::build, true),
     row("FusedCluster", cluster::build, true),

@@ -183,9 +183,9 @@ codes! {
 
     OPEN_GEAR = "GE-E0329", UNSUPPORTED,
         "a gear cannot be planned",
-        "With the sizes of a gear everything must be known: memory of the caller that the model writes to, or a size that hangs on values stands against it.",
+        "Memory of the caller that the model writes to (a `RefData`, an `AippData`) has one size, which no gear can change.",
         "Compile without gears: one OM then runs any sizes, by plans that are made as it runs.",
-        "ge compile detector.onnx -o d.om --dim b=1,4\n  right: ge compile detector.onnx -o d.om";
+        "ge compile step.ge -o s.om --dim b=1,4\n  right: ge compile step.ge -o s.om";
 
     GRAPH_NUMBER = "GE-E0330", USAGE,
         "no graph, or already one, of that number",

@@ -10,6 +10,7 @@ use ge_om::proto::task::TaskDef;
 use ge_om::{OmFile, OmModel, Origin};
 use ge_plugin_api::device::{MemoryKind, SocSpec};
 use ge_plugin_api::task::TaskType;
+use ge_plugin_api::types::tensor::Container;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,21 +37,24 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     }
     m.parts = parts.iter().map(|p| one(p, Some(&m))).collect::<Result<_, _>>()?;
     let mut names = std::collections::HashSet::new();
+    let (outside, mut whole) = (m.outside_at(), &m);
     for (k, p) in m.parts.iter().enumerate() {
-        // A part is planned as a whole, and is found by its name; what runs sizes of no gear takes
-        // and gives what the gears do.
-        let graph = m.outside().unwrap_or(&m).graphs.iter().any(|g| g.name == p.name);
-        if k == 0 && m.gears.is_some() {
+        // What runs sizes of no gear takes and gives what the gears do.
+        if outside == Some(k) {
             let same = |a: &[IoInfo], b: &[IoInfo]| {
                 let one = |(a, b): (&IoInfo, &IoInfo)| a.name == b.name && a.desc.dtype == b.desc.dtype;
                 a.len() == b.len() && a.iter().zip(b).all(one)
             };
-            if !p.is_dynamic() || p.gears.is_some() || !same(&p.inputs, &m.inputs) || !same(&p.outputs, &m.outputs) {
+            if p.gears.is_some() || !same(&p.inputs, &m.inputs) || !same(&p.outputs, &m.outputs) {
                 return Err(ModelError::field(format!("the model `{}` of sizes of no gear", p.name)));
             }
+            whole = p;
+            names.clear();
             continue;
         }
-        if p.is_dynamic() || p.gears.is_some() || graph || !names.insert(p.name.as_str()) {
+        // A part is planned as a whole, and is found by its name. A model of known shapes has none.
+        let graph = whole.graphs.iter().any(|g| g.name == p.name);
+        if !whole.is_dynamic() || p.is_dynamic() || p.gears.is_some() || graph || !names.insert(p.name.as_str()) {
             return Err(ModelError::field(format!("the part `{}`", p.name)));
         }
     }
@@ -123,15 +127,19 @@ fn gears(m: &CompiledModel) -> Result<(), ModelError> {
         let one = |(sizes, i): (&Vec<u64>, &crate::IoInfo)| {
             let d = &i.desc;
             let same = |(n, d): (&u64, &ge_plugin_api::types::Dim)| d.size().is_none_or(|s| s == *n);
-            d.shape.rank() == Some(sizes.len()) && sizes.iter().zip(d.shape.dims()).all(same)
+            // What a sequence or an optional holds has its sizes from the run.
+            let ranked = d.shape.rank() == Some(sizes.len()) || (m.is_dynamic() && d.shape.is_unranked());
+            d.container != Container::TENSOR || (ranked && sizes.iter().zip(d.shape.dims()).all(same))
         };
         shapes.len() == io.len() && shapes.iter().zip(io).all(one)
     };
-    if m.is_dynamic() || gears.dims.is_empty() || gears.list.is_empty() {
+    if gears.dims.is_empty() || gears.list.is_empty() {
         return Err(bad());
     }
     for g in &gears.list {
-        if g.sizes.len() != gears.dims.len() || !fits(&g.inputs, &m.inputs) || !fits(&g.outputs, &m.outputs) {
+        let settled_by_runs = m.is_dynamic() && g.outputs.is_empty();
+        let outputs = settled_by_runs || fits(&g.outputs, &m.outputs);
+        if g.sizes.len() != gears.dims.len() || !fits(&g.inputs, &m.inputs) || !outputs {
             return Err(bad());
         }
     }

@@ -4,7 +4,7 @@
 //! A front door writes two attributes to the root graph: the names of the open sizes, and a list of
 //! their values for each gear. The compiler makes a branch of a `Case` from each gear; the model
 //! keeps what the inputs and outputs of each are.
-use crate::CompiledModel;
+use crate::{CompiledModel, IoInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, Shape};
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,22 @@ pub struct Gear {
     pub sizes: Vec<u64>,
     /// The shape of each input.
     pub inputs: Vec<Vec<u64>>,
-    /// The shape of each output.
+    /// The shape of each output; none where the run settles one of them.
     pub outputs: Vec<Vec<u64>>,
+}
+
+/// A name that stands for two sizes.
+pub struct TwoSizes<'m> {
+    /// Which.
+    pub name: usize,
+    /// The input that has the second.
+    pub input: &'m IoInfo,
+    /// The second.
+    pub size: u64,
+    /// The first.
+    pub known: u64,
+    /// The input that has it.
+    pub first: &'m IoInfo,
 }
 
 /// The label of a gear's nodes.
@@ -87,24 +101,51 @@ impl CompiledModel {
     /// The model that runs sizes of no gear, of a model with gears that was compiled with one
     /// (`ge.compileHybridMode`). Its parts stand behind it in this model's.
     pub fn outside(&self) -> Option<&CompiledModel> {
-        self.parts.first().filter(|_| self.gears.is_some())
+        self.parts.get(self.outside_at()?)
+    }
+    /// Where that model stands among the parts: gears' own, before it, are planned.
+    pub(crate) fn outside_at(&self) -> Option<usize> {
+        self.gears.as_ref()?;
+        self.parts.iter().position(CompiledModel::is_dynamic)
     }
     /// Takes the model that runs sizes of no gear, with its parts.
     pub fn take_outside(&mut self) -> Option<CompiledModel> {
-        self.outside()?;
-        let mut all = std::mem::take(&mut self.parts).into_iter();
+        let mut all = self.parts.split_off(self.outside_at()?).into_iter();
         let outside = CompiledModel { shares_weights: false, ..all.next()? };
         Some(CompiledModel { parts: all.collect(), ..outside })
     }
     /// Gives a model with gears the one that runs sizes of none.
     pub fn set_outside(&mut self, mut outside: CompiledModel) {
         let parts = std::mem::take(&mut outside.parts);
-        self.share_weights(&mut outside);
-        self.parts = std::iter::once(outside).chain(parts).collect();
+        self.parts.extend(std::iter::once(outside).chain(parts));
+        self.share_with_parts();
     }
 }
 
 impl Gears {
+    /// The sizes that gears set, as inputs of these sizes have them.
+    ///
+    /// # Errors
+    /// A name that stands for two sizes: the input that has the second, which name and size that is,
+    /// the first and whose that is.
+    pub fn sizes_in<'m, 'd>(
+        &self,
+        inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])>,
+    ) -> Result<Vec<u64>, TwoSizes<'m>> {
+        let mut sizes: Vec<Option<(u64, &'m IoInfo)>> = vec![None; self.dims.len()];
+        for (input, dims) in inputs {
+            for (d, n) in input.desc.shape.dims().iter().zip(dims) {
+                let Some(name) = d.symbol_name().and_then(|s| self.dims.iter().position(|x| x == s)) else { continue };
+                match sizes[name] {
+                    Some((known, first)) if known != *n => {
+                        return Err(TwoSizes { name, input, size: *n, known, first });
+                    }
+                    _ => sizes[name] = Some((*n, input)),
+                }
+            }
+        }
+        Ok(sizes.into_iter().map(|s| s.map_or(0, |s| s.0)).collect())
+    }
     /// The sizes of a gear as users write them: `b=4, s=16`.
     pub fn shown(&self, gear: usize) -> String {
         self.sizes_shown(self.list.get(gear).map_or(&[], |g| &g.sizes))

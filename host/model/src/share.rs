@@ -8,9 +8,21 @@ use std::hash::{BuildHasher, RandomState};
 const ALIGN: u64 = 512;
 
 impl CompiledModel {
+    /// Has its parts share its weights: what several of them read stands in their file once.
+    pub fn share_with_parts(&mut self) {
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.iter_mut().filter(|p| !p.shares_weights).for_each(|p| self.share_weights(p));
+        // What later ones have added, those before have, too.
+        for p in &mut parts {
+            p.weights.clone_from(&self.weights);
+            p.memory.weights = self.memory.weights;
+        }
+        self.parts = parts;
+    }
+
     /// Puts weights of another model behind those of this one, all but those that it has. Both have
     /// the same weights then, and the other one says so in a file.
-    pub(crate) fn share_weights(&mut self, other: &mut CompiledModel) {
+    fn share_weights(&mut self, other: &mut CompiledModel) {
         let hasher = RandomState::new();
         let key = |b: &Bytes| (hasher.hash_one(b), b.len());
         let mut known: HashMap<(u64, usize), Vec<(u64, Bytes)>> = HashMap::new();

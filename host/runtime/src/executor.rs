@@ -33,6 +33,22 @@ pub struct RunOutcome {
     pub gear: Option<usize>,
     /// The launches of a model of unknown shapes one by one, if a profile was asked for.
     pub parts: Vec<Part>,
+    /// Nodes that the host executed, if a profile was asked for.
+    pub hosted: Vec<HostStep>,
+}
+
+/// A node of a model of unknown shapes that the host executed, with times since the run began.
+pub struct HostStep {
+    /// The graph that it stands in.
+    pub graph: String,
+    /// Its name.
+    pub node: String,
+    /// Its operator.
+    pub op: String,
+    /// When it began, in nanoseconds.
+    pub start_ns: u64,
+    /// When it was done.
+    pub end_ns: u64,
 }
 
 /// One launch of a model of unknown shapes.
@@ -271,7 +287,15 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome { outputs, report, copied_inputs, captured: captured?, gear: None, parts: Vec::new() })
+        Ok(RunOutcome {
+            outputs,
+            report,
+            copied_inputs,
+            captured: captured?,
+            gear: None,
+            parts: Vec::new(),
+            hosted: Vec::new(),
+        })
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {

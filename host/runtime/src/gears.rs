@@ -1,11 +1,12 @@
-//! Runs of a model with gears: the one whose sizes the inputs have. The plan is made for the
-//! largest: an input of another gear lies in memory of the largest gear's size, and an output is as
-//! much of it as the gear has written.
+//! Runs of a model with gears: the one whose sizes the inputs have. A plan is made for the largest: an
+//! input of another gear lies in memory of the largest gear's size, and an output is as much of it
+//! as the gear has written.
 use crate::error::RuntimeError;
 use crate::executor::{ALIGN, Own, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
-use ge_model::Gears;
+use ge_model::{Gears, IoInfo};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
 
 impl LoadedModel {
     /// Runs the gear of these inputs.
@@ -16,7 +17,6 @@ impl LoadedModel {
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
         let gear = self.gear(gears, inputs)?;
-        let sizes = gears.list.get(gear).map_or(&[][..], |g| &g.sizes);
         let mut addresses = Vec::with_capacity(inputs.len() + 1);
         let mut own: Own = Vec::new();
         for (k, (i, port)) in inputs.iter().zip(&self.ports.inputs).enumerate() {
@@ -31,8 +31,7 @@ impl LoadedModel {
             own.push((k, t));
         }
         let copied_inputs = own.len();
-        let chosen: Vec<u8> = sizes.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect();
-        let mut chosen = HostTensor::from_bytes(ge_plugin_api::types::DType::I32, &[sizes.len() as u64], &chosen)?;
+        let mut chosen = selector(gears, gear)?;
         addresses.push(chosen.bytes_mut().as_mut_ptr() as u64);
         own.push((inputs.len(), chosen));
         let mut out = self.launch(&addresses, (own, copied_inputs), inputs, options)?;
@@ -64,14 +63,8 @@ impl LoadedModel {
     /// The gear whose sizes all inputs have.
     fn gear(&self, gears: &Gears, inputs: &[TensorView<'_>]) -> Result<usize, RuntimeError> {
         self.check_count(inputs.len())?;
-        let mut sizes: Vec<Option<(u64, &str)>> = vec![None; gears.dims.len()];
         for (i, w) in inputs.iter().zip(&self.compiled.inputs) {
             let declared = w.desc.shape.dims();
-            let wrong = || RuntimeError::Input {
-                name: w.name.clone(),
-                found: format!("{}{:?}", i.dtype, i.dims),
-                expected: format!("{}{}", w.desc.dtype, w.desc.shape),
-            };
             let fits = |(d, n): (&ge_plugin_api::types::Dim, &u64)| d.size().is_none_or(|s| s == *n);
             let bytes = i.dims.iter().try_fold(1u64, |a, n| a.checked_mul(*n)).and_then(|c| i.dtype.bytes_of(c));
             if i.dtype != w.desc.dtype
@@ -79,32 +72,43 @@ impl LoadedModel {
                 || !declared.iter().zip(i.dims).all(fits)
                 || bytes != Some(i.bytes.len() as u64)
             {
-                return Err(wrong());
-            }
-            for (d, n) in declared.iter().zip(i.dims) {
-                let Some(k) = gears.dims.iter().position(|s| d.symbol_name() == Some(s.as_str())) else { continue };
-                match sizes[k] {
-                    Some((known, first)) if known != *n => {
-                        return Err(RuntimeError::Input {
-                            name: w.name.clone(),
-                            found: format!("{}={n}", gears.dims[k]),
-                            expected: format!("{}={known}, as in `{first}`", gears.dims[k]),
-                        });
-                    }
-                    _ => sizes[k] = Some((*n, &w.name)),
-                }
+                return Err(RuntimeError::Input {
+                    name: w.name.clone(),
+                    found: format!("{}{:?}", i.dtype, i.dims),
+                    expected: format!("{}{}", w.desc.dtype, w.desc.shape),
+                });
             }
         }
-        let sizes: Vec<u64> = sizes.into_iter().map(|s| s.map_or(0, |s| s.0)).collect();
-        if let Some(k) = gears.find(&sizes) {
-            self.check_fixed(inputs)?;
-            return Ok(k);
-        }
-        Err(RuntimeError::NoGear {
-            found: gears.sizes_shown(&sizes),
-            nearest: gears.nearest(&sizes).map(|k| gears.shown(k)).unwrap_or_default(),
-            all: (0..gears.list.len()).map(|k| gears.shown(k)).collect::<Vec<_>>().join("; "),
-            flag: gears.flag_with(&sizes),
-        })
+        let gear = of_sizes(gears, self.compiled.inputs.iter().zip(inputs.iter().map(|i| i.dims)))?;
+        self.check_fixed(inputs)?;
+        Ok(gear)
     }
+}
+
+/// The gear whose sizes these inputs have.
+///
+/// # Errors
+/// A name that stands for two sizes; sizes of no gear.
+pub(crate) fn of_sizes<'m, 'd>(
+    gears: &Gears,
+    inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])>,
+) -> Result<usize, RuntimeError> {
+    let sizes = gears.sizes_in(inputs).map_err(|two| RuntimeError::Input {
+        name: two.input.name.clone(),
+        found: format!("{}={}", gears.dims[two.name], two.size),
+        expected: format!("{}={}, as in `{}`", gears.dims[two.name], two.known, two.first.name),
+    })?;
+    gears.find(&sizes).ok_or_else(|| RuntimeError::NoGear {
+        found: gears.sizes_shown(&sizes),
+        nearest: gears.nearest(&sizes).map(|k| gears.shown(k)).unwrap_or_default(),
+        all: (0..gears.list.len()).map(|k| gears.shown(k)).collect::<Vec<_>>().join("; "),
+        flag: gears.flag_with(&sizes),
+    })
+}
+
+/// The value of the input behind those of the user: the sizes of a gear.
+pub(crate) fn selector(gears: &Gears, gear: usize) -> Result<HostTensor, RuntimeError> {
+    let sizes = gears.list.get(gear).map_or(&[][..], |g| &g.sizes);
+    let chosen: Vec<u8> = sizes.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect();
+    Ok(HostTensor::from_bytes(DType::I32, &[sizes.len() as u64], &chosen)?)
 }

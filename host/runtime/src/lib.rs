@@ -66,7 +66,7 @@ pub mod work;
 pub mod machine;
 pub use capture::Captured;
 pub use error::RuntimeError;
-pub use executor::{Part, RunOptions, RunOutcome};
+pub use executor::{HostStep, Part, RunOptions, RunOutcome};
 pub use load::LoadedModel;
 pub use request::{Engines, LoadOptions};
 pub use stream_allocator::StreamAllocator;

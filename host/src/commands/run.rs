@@ -160,6 +160,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let mut all = Vec::new();
     let mut reports = Vec::new();
     let mut parts = Vec::new();
+    let mut hosted = Vec::new();
     let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
         let (r, outputs) = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
@@ -173,6 +174,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         all.push(outputs);
         reports.push(r.report);
         parts.extend(r.parts);
+        hosted.extend(r.hosted);
     }
     if let Some(file) = &a.profile {
         let launch = |(k, p): (usize, &'_ ge_runtime::Part)| format!("launch {k} of `{}`", p.graph);
@@ -183,6 +185,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
             timeline::ranks(&compiled, &reports)
         };
         let mut trace = timeline::trace(&lanes);
+        timeline::add_host(&mut trace, &hosted);
         if let Some(ran) = gear_json(&compiled, gear) {
             trace["otherData"]["gear"] = ran;
         }

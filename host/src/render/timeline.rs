@@ -3,6 +3,7 @@
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{MemoryKind, RunReport, TaskProfile};
 use ge_plugin_api::task::TaskType;
+use ge_runtime::HostStep;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -54,6 +55,27 @@ pub fn trace(lanes: &[Lane<'_>]) -> Value {
     other.insert("elapsed_ns".into(), json!(elapsed));
     other.insert("ranks".into(), json!(lanes.len()));
     json!({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
+}
+
+/// Adds what the host executed to a trace, as a process behind those that are there.
+pub fn add_host(trace: &mut Value, steps: &[HostStep]) {
+    if steps.is_empty() {
+        return;
+    }
+    let pid = trace["otherData"]["ranks"].as_u64().unwrap_or(0);
+    if let Value::Array(events) = &mut trace["traceEvents"] {
+        events.push(json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "host"}}));
+        events.extend(steps.iter().map(|s| {
+            json!({
+                "ph": "X", "name": s.node, "cat": "host", "pid": pid, "tid": 0, "ts": us(s.start_ns),
+                "dur": us(s.end_ns.saturating_sub(s.start_ns)),
+                "args": {"type": "HOST", "node": s.node, "op": s.op, "graph": s.graph},
+            })
+        }));
+    }
+    let last = steps.iter().map(|s| s.end_ns).max().unwrap_or(0);
+    let elapsed = trace["otherData"]["elapsed_ns"].as_u64().unwrap_or(0);
+    trace["otherData"]["elapsed_ns"] = json!(elapsed.max(last));
 }
 
 fn us(ns: u64) -> f64 {

@@ -5,6 +5,7 @@ use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_ir::{Dim, Model, ValueRef};
 use ge_model::gears;
+use ge_plugin_api::types::tensor::Container;
 
 /// Most gears of a model (facts 8.7).
 const MOST: usize = 100;
@@ -125,7 +126,8 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
 fn open_dims(model: &Model) -> Result<Vec<Open>> {
     let mut out = Vec::new();
     for n in model.root().data_nodes() {
-        let Some(d) = n.outputs().first() else { continue };
+        // What a sequence or an optional holds has its sizes from the run.
+        let Some(d) = n.outputs().first().filter(|d| d.container == Container::TENSOR) else { continue };
         if d.shape.is_unranked() {
             return Err(Diagnostic::error(format!(
                 "input `{}` is of unknown rank: no gear can set its sizes",

@@ -327,6 +327,7 @@ impl Session {
                     model.parts.push(part.model);
                 }
                 model.parts.iter_mut().for_each(keep);
+                model.share_with_parts();
                 return Ok(Compiled { model: *model, kernels, warnings, ..Compiled::default() });
             }
             Outcome::Stopped(step, graph) => {
@@ -430,12 +431,15 @@ impl Session {
                 weights::in_one(part)?;
             }
         }
-        if compiled.is_dynamic() {
-            let tools = self.tools(&compiled)?;
-            let loaded = DynamicModel::load(compiled, tools, self.engines(), context, &options);
-            return Ok(Model::dynamic(loaded.map_err(|e| e.into_error())?));
-        }
         let outside = compiled.take_outside();
+        if compiled.is_dynamic() {
+            let load = |m| {
+                let tools = self.tools(&m)?;
+                let loaded = DynamicModel::load(m, tools, self.engines(), context.clone(), &options);
+                loaded.map_err(|e| e.into_error())
+            };
+            return Ok(Model::dynamic(load(compiled)?, outside.map(load).transpose()?));
+        }
         let gears = LoadedModel::load(compiled, &self.engines(), context.clone(), &options);
         let gears = gears.map_err(|e| e.into_error())?;
         let Some(outside) = outside else { return Ok(Model::new(gears)) };

@@ -17,8 +17,8 @@ enum Loaded {
     /// All shapes are known: one sealed model of the device. One with gears may have another that
     /// runs sizes of no gear.
     Static(Box<LoadedModel>, Option<Box<DynamicModel>>),
-    /// Shapes are settled by each run.
-    Dynamic(Box<DynamicModel>),
+    /// Shapes are settled by each run. One with gears may have another, too.
+    Dynamic(Box<DynamicModel>, Option<Box<DynamicModel>>),
 }
 
 impl Model {
@@ -29,18 +29,27 @@ impl Model {
     pub(crate) fn hybrid(gears: LoadedModel, outside: DynamicModel) -> Model {
         Model { loaded: Loaded::Static(Box::new(gears), Some(Box::new(outside))) }
     }
-    pub(crate) fn dynamic(loaded: DynamicModel) -> Model {
-        Model { loaded: Loaded::Dynamic(Box::new(loaded)) }
+    /// A model whose shapes are settled by each run; where it has gears, what runs sizes of no gear.
+    pub(crate) fn dynamic(loaded: DynamicModel, outside: Option<DynamicModel>) -> Model {
+        Model { loaded: Loaded::Dynamic(Box::new(loaded), outside.map(Box::new)) }
+    }
+    /// The models that settle shapes by each run.
+    fn open(&self) -> impl Iterator<Item = &DynamicModel> {
+        let (own, outside) = match &self.loaded {
+            Loaded::Static(_, outside) => (None, outside),
+            Loaded::Dynamic(own, outside) => (Some(own), outside),
+        };
+        own.into_iter().chain(outside).map(|m| &**m)
     }
     /// Whether its shapes are settled by each run.
     pub fn is_dynamic(&self) -> bool {
-        matches!(self.loaded, Loaded::Dynamic(_))
+        matches!(self.loaded, Loaded::Dynamic(..))
     }
     /// What it is: inputs, outputs, plans.
     pub fn info(&self) -> &ge_model::CompiledModel {
         match &self.loaded {
             Loaded::Static(m, _) => m.compiled(),
-            Loaded::Dynamic(m) => m.compiled(),
+            Loaded::Dynamic(m, _) => m.compiled(),
         }
     }
     /// Its physical streams as the session's pool has them; none where shapes are settled by each
@@ -48,29 +57,20 @@ impl Model {
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
         match &self.loaded {
             Loaded::Static(m, _) => m.device_streams(),
-            Loaded::Dynamic(_) => &[],
+            Loaded::Dynamic(..) => &[],
         }
     }
     /// How many plans are kept for shapes that were run; 0 where all shapes are known.
     pub fn plans(&self) -> usize {
-        match &self.loaded {
-            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.plans()),
-            Loaded::Dynamic(m) => m.plans(),
-        }
+        self.open().map(DynamicModel::plans).sum()
     }
     /// How many plans were made of the one before, which differed in its sizes alone.
     pub fn plans_amended(&self) -> u64 {
-        match &self.loaded {
-            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.plans_amended()),
-            Loaded::Dynamic(m) => m.plans_amended(),
-        }
+        self.open().map(DynamicModel::plans_amended).sum()
     }
     /// How many sizes that were seen run by launches and choices alone, with nothing looked up in between.
     pub fn ways(&self) -> usize {
-        match &self.loaded {
-            Loaded::Static(_, outside) => outside.as_ref().map_or(0, |m| m.ways()),
-            Loaded::Dynamic(m) => m.ways(),
-        }
+        self.open().map(DynamicModel::ways).sum()
     }
     /// What its streams are (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
@@ -81,7 +81,7 @@ impl Model {
     pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
         match &self.loaded {
             Loaded::Static(m, _) => m.ext_attrs().map_err(|e| e.into_error()),
-            Loaded::Dynamic(_) => Ok(Default::default()),
+            Loaded::Dynamic(..) => Ok(Default::default()),
         }
     }
     /// What the tiling context of a node holds; None where its tiling does not run on the device
@@ -89,7 +89,7 @@ impl Model {
     pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
         match &self.loaded {
             Loaded::Static(m, _) => m.tiling_context(node).map_err(|e| e.into_error()),
-            Loaded::Dynamic(_) => Ok(None),
+            Loaded::Dynamic(..) => Ok(None),
         }
     }
     /// Runs once on inputs in graph order.
@@ -102,7 +102,7 @@ impl Model {
     pub fn give_back(&self, outputs: Vec<HostTensor>) {
         match &self.loaded {
             Loaded::Static(m, _) => m.give_back(outputs),
-            Loaded::Dynamic(m) => m.give_back(outputs),
+            Loaded::Dynamic(m, _) => m.give_back(outputs),
         }
     }
     /// Runs once, with all that a run tells.
@@ -112,14 +112,18 @@ impl Model {
                 Some(outside) => outside.run(inputs, options),
                 None => m.run(inputs, options),
             },
-            Loaded::Dynamic(m) => m.run(inputs, options),
+            Loaded::Dynamic(m, None) => m.run(inputs, options),
+            Loaded::Dynamic(m, Some(outside)) => {
+                let given: Vec<Given<'_>> = inputs.iter().map(|t| Given::Tensor(*t)).collect();
+                (if m.has_gear_of(&given) { m } else { outside }).run(inputs, options)
+            }
         }
         .map_err(|e| e.into_error())
     }
     /// Runs once on inputs that may be sequences, or optionals that hold nothing; what it gives may be
     /// that, too.
     pub fn run_items(&self, inputs: &[Item], options: RunOptions) -> Result<(RunOutcome, Vec<Item>)> {
-        let Loaded::Dynamic(m) = &self.loaded else {
+        if !self.is_dynamic() {
             let mut views = Vec::with_capacity(inputs.len());
             for i in inputs {
                 let Item::Tensor(t) = i else {
@@ -130,7 +134,7 @@ impl Model {
             let mut out = self.run_views(&views, options)?;
             let items = std::mem::take(&mut out.outputs).into_iter().map(Item::Tensor).collect();
             return Ok((out, items));
-        };
+        }
         let given: Vec<Given<'_>> = inputs
             .iter()
             .map(|i| match i {
@@ -139,7 +143,7 @@ impl Model {
                 Item::Nothing => Given::Nothing,
             })
             .collect();
-        let (out, made) = m.step(&given, options).map_err(|e| e.into_error())?;
+        let (out, made) = self.run_step(&given, options)?;
         let items = made.into_iter().map(|m| match m {
             Made::Tensor(t) => Ok(Item::Tensor(t)),
             Made::State(s) => s.to_host().map(Item::Tensor).map_err(|e| e.into_error()),
@@ -152,7 +156,10 @@ impl Model {
     pub(crate) fn run_step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>)> {
         match &self.loaded {
             Loaded::Static(..) => Err(Error::internal("a model of known shapes has no room for state")),
-            Loaded::Dynamic(m) => m.step(given, options).map_err(|e| e.into_error()),
+            Loaded::Dynamic(m, outside) => {
+                let runs = outside.as_ref().filter(|_| !m.has_gear_of(given)).unwrap_or(m);
+                runs.step(given, options).map_err(|e| e.into_error())
+            }
         }
     }
     /// The axis along which an input of these sizes can grow in place where it is an output of the
@@ -160,7 +167,7 @@ impl Model {
     pub(crate) fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
         match &self.loaded {
             Loaded::Static(..) => None,
-            Loaded::Dynamic(m) => m.grows_along(output, input, dims),
+            Loaded::Dynamic(m, _) => m.grows_along(output, input, dims),
         }
     }
     /// Runs once on inputs that are given away: those whose memory the model reuses
@@ -168,7 +175,7 @@ impl Model {
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
             Loaded::Static(m, None) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
-            Loaded::Static(_, Some(_)) | Loaded::Dynamic(_) => {
+            Loaded::Static(_, Some(_)) | Loaded::Dynamic(..) => {
                 let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
                 self.run_views(&views, options)
             }
@@ -186,7 +193,12 @@ impl Model {
                     None => m.run_mut(inputs, options),
                 }
             }
-            Loaded::Dynamic(m) => m.run_mut(inputs, options),
+            Loaded::Dynamic(m, None) => m.run_mut(inputs, options),
+            Loaded::Dynamic(m, Some(outside)) => {
+                let given: Vec<Given<'_>> = inputs.iter().map(|t| Given::Tensor(t.view())).collect();
+                let has = m.has_gear_of(&given);
+                (if has { m } else { outside }).run_mut(inputs, options)
+            }
         }
         .map_err(|e| e.into_error())
     }

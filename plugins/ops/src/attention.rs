@@ -1,12 +1,14 @@
 //! Attention and its relatives.
 //!
-//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?) {num_heads, scale_value, sparse_mode = 0, pre_tokens, next_tokens, inner_precise = 0, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
-//!   softmax(q·kᵀ·scale + pse_shift, masked where atten_mask is true or out of lengths)·v, in
-//!   query's layout. Lengths are read by value. `sparse_mode` says which keys a query sees by its
-//!   place: 0 all, 2 those up to its number, 3 as 2 with the last query and the last key in one
-//!   place, 4 from `pre_tokens` before that place to `next_tokens` behind it. A query all of whose
-//!   keys are masked by truth values or lengths gives zeros; with 2 in `inner_precise` so does one
-//!   all of whose scores are minus infinity.
+//! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?, kv_lengths?) {num_heads, scale_value, softcap = 0, sparse_mode = 0, pre_tokens, next_tokens, inner_precise = 0, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
+//!   softmax(cap(q·kᵀ·scale) + pse_shift, masked where atten_mask is true or out of lengths)·v, in
+//!   query's layout, where cap(x) is softcap·tanh(x / softcap), and x where that is 0. Lengths are
+//!   read by value. `sparse_mode` says which keys a query sees by its place: 0 all, 2 those up to its
+//!   number, 3 as 2 with the last query and the last key in one place, 4 from `pre_tokens` before that
+//!   place to `next_tokens` behind it. `kv_lengths`, of no CANN operator, says how many keys each
+//!   sequence of the batch has; a kernel reads it as it reads numbers, and the last key of modes 3 and
+//!   4 is the last of those. A query all of whose keys are masked by truth values, place or lengths
+//!   gives zeros; with 2 in `inner_precise` so does one all of whose scores are minus infinity.
 //! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap, left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`:
 //!   ONNX's.
 //! * `LinearAttention(query [B,T,q_num_heads*k], key [B,T,kv_num_heads*k], value [B,T,kv_num_heads*v], past_state? [B,kv_num_heads,k,v], decay?, beta?) {q_num_heads, kv_num_heads, update_rule = gated_delta|linear|gated|delta, scale = 0} -> output [B,T,q_num_heads*v], present_state`:
@@ -112,10 +114,12 @@ fn defs() -> Vec<OpDef> {
             .opt("atten_mask", ANY, "")
             .opt("actual_seq_lengths", INDEX, "")
             .opt("actual_seq_lengths_kv", INDEX, "")
+            .opt("kv_lengths", INDEX, "")
             .output("attention_out", FLOATS, "T")
             .required_attr("num_heads", i)
             .range(1.0, f64::INFINITY)
             .attr("scale_value", f, 1.0)
+            .attr("softcap", f, 0.0)
             .attr("sparse_mode", i, 0i64)
             .attr("pre_tokens", i, 214_748_647i64)
             .attr("next_tokens", i, 0i64)

@@ -126,7 +126,7 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
             // Layout 1 has the batch first.
             Some((1, axis(n, 0, int("layout", 0))?))
         }
-        ("PromptFlashAttention", 5 | 6) => {
+        ("PromptFlashAttention", 5..=7) => {
             let of = if u.input == 5 { 0 } else { 1 };
             let along = if n.str("input_layout") == Some("BNSD") { 2 } else { 1 };
             Some((1, axis(n, of, along)?))

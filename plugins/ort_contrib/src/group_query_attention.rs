@@ -4,8 +4,8 @@
 //!
 //! `seqlens_k` is the last valid position of each row; the new keys of a row are written behind its
 //! own past, so that rows of different lengths stand in one batch. What stands before the products
-//! is `group_query_state`'s, the rest is the built-in attention; scores that are capped are
-//! computed here.
+//! is `group_query_state`'s, the rest is the built-in attention; scores that are capped with a bias
+//! are computed here.
 use crate::group_query_state;
 use crate::mat_mul_n_bits::{dot, put, reals};
 use crate::rotary_embedding::{Turn, indices};
@@ -31,23 +31,38 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         return Err(n.refuse(format!("attribute `{kind}`: quantised keys and values are not computed")));
     }
     let given: Vec<ValueRef> = (0..n.inputs.len()).map(|i| n.opt_input(i).unwrap_or(ValueRef::ABSENT)).collect();
-    let capped = n.float_or("softcap", 0.0) != 0.0;
+    let (cap, has_bias) = (n.float_or("softcap", 0.0), n.opt_input(10).is_some());
+    let capped = cap != 0.0 && has_bias;
     let built = |op: &str, outputs: usize, b: &mut GraphBuilder<'_>| {
         let mut d = b.node(op).name(if capped { &n.name } else { "" }).inputs(&given);
         for (key, or) in ATTRIBUTES {
             d = d.attr(key, n.int_or(key, or));
         }
-        let d = d.attr("scale", n.float_or("scale", 0.0)).attr("softcap", n.float_or("softcap", 0.0));
+        let d = d.attr("scale", n.float_or("scale", 0.0)).attr("softcap", cap);
         d.build_n(outputs)
     };
     if capped {
         return Ok(built("GroupQueryAttention", 3, b));
     }
-    let [q, keys, values, shift] = built(group_query_state::OP, 4, b)[..] else {
-        return Err(Error::internal("a node of four outputs has others"));
+    let made = built(group_query_state::OP, if has_bias { 5 } else { 4 }, b);
+    let [q, keys, values, lengths, ref shift @ ..] = made[..] else {
+        return Err(Error::internal("a node of four outputs has fewer"));
     };
     let heads = n.int_or("num_heads", 0);
-    let d = b.node("PromptFlashAttention").input(q).input(keys).input(values).input(shift);
+    let d = b.node("PromptFlashAttention").input(q).input(keys).input(values);
+    let d = match shift.first() {
+        // It masks, too.
+        Some(shift) => d.input(*shift),
+        None => {
+            let window = Some(n.int_or("local_window_size", -1)).filter(|w| *w > 0);
+            let d = (0..4).fold(d, |d, _| d.input(ValueRef::ABSENT)).input(lengths).attr("softcap", cap);
+            let d = d.attr("sparse_mode", if window.is_some() { 4i64 } else { 3 });
+            match window {
+                Some(w) => d.attr("pre_tokens", w - 1).attr("next_tokens", 0i64),
+                None => d,
+            }
+        }
+    };
     let d = d.attr("num_heads", heads).attr("num_key_value_heads", n.int_or("kv_num_heads", 0));
     // The query is scaled already; one that sees no key gives zeros.
     let y = d.attr("scale_value", 1.0).attr("input_layout", "BNSD").attr("inner_precise", 2i64).build();

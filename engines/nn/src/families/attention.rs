@@ -1,13 +1,14 @@
 //! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at
 //! a time, without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may
 //! have fewer heads; f32, f16, bf16. `pse_shift` broadcasts to `[B, N, Sq, Skv]`. With a `sparse_mode`
-//! each query sees the keys of a band, and no others are read. A mask by truth values and lengths by
-//! value are left to others.
+//! each query sees the keys of a band, and no others are read; nor are keys behind `kv_lengths`. A mask
+//! by truth values and lengths by value are left to others.
 use super::band::Band;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix};
 use ge_kernels::norm::{Softmax, softmax as soft};
+use ge_kernels::simd::act::{self, map_in_place};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::cast::cast_all;
 use ge_kernels::view::{Kind, Layout, Nest, Out};
@@ -51,12 +52,16 @@ struct Attention {
     v: Heads,
     group: usize,
     scale: f32,
+    /// Scores are kept between this and its negative; 0: as they are.
+    cap: f32,
     /// Places of the shift for every score.
     shift: Option<Nest<1>>,
     /// The shift is f32 beside half types: what it masks keeps to numbers that these hold.
     wide_shift: bool,
     /// The keys that each query sees.
     band: Band,
+    /// Each sequence of the batch says how many keys it has, in numbers of this type.
+    lengths: Option<Kind>,
     /// A query that sees no key gives zeros.
     empty_is_zero: bool,
 }
@@ -72,9 +77,11 @@ const MASKED: f32 = -65504.0;
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let wide_shift =
         sig.opt_input(3).is_some_and(|t| t.kind == Some(Kind::F32)) && sig.kind_in(0, FLOATS)? != Kind::F32;
-    let kind = if wide_shift { sig.kind_in(0, FLOATS)? } else { sig.one_kind(FLOATS)? };
-    let others = [sig.input(1)?, sig.input(2)?, sig.output(0)?];
-    if let Some(t) = others.iter().find(|t| t.kind != Some(kind)) {
+    let has_lengths = sig.opt_input(7).is_some();
+    let kind = if wide_shift || has_lengths { sig.kind_in(0, FLOATS)? } else { sig.one_kind(FLOATS)? };
+    let shift = sig.opt_input(3).filter(|_| !wide_shift);
+    let others = [sig.input(1)?, sig.input(2)?, sig.output(0)?].into_iter().chain(shift);
+    if let Some(t) = others.into_iter().find(|t| t.kind != Some(kind)) {
         return Err(format!("{} beside a query of {}", t.dtype, kind.name()));
     }
     for (i, what) in [(4, "atten_mask"), (5, "actual_seq_lengths"), (6, "actual_seq_lengths_kv")] {
@@ -110,8 +117,14 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let scale = sig.float("scale_value", 1.0);
     let band = Band::of(sig, q.s, k.s)?;
+    let lengths = match sig.opt_input(7) {
+        None => None,
+        Some(t) if t.shape == [q.b] => Some(sig.kind_in(7, &[Kind::I32, Kind::I64])?),
+        Some(t) => return Err(format!("input 7 `kv_lengths` is {:?}, it takes [{}]", t.shape, q.b)),
+    };
     let empty_is_zero = sig.int("inner_precise", 0) & 2 != 0;
-    Ok(Box::new(Attention { kind, q, k, v, group: heads / kv, scale, shift, wide_shift, band, empty_is_zero }))
+    let (group, cap) = (heads / kv, sig.float("softcap", 0.0));
+    Ok(Box::new(Attention { kind, q, k, v, group, scale, cap, shift, wide_shift, band, lengths, empty_is_zero }))
 }
 
 /// Queries that one unit computes: positions of one head, or where there is one position, the heads
@@ -174,12 +187,23 @@ impl Attention {
         Ok(())
     }
 
+    /// The keys that the queries of a sequence see.
+    fn band_of(&self, batch: usize, io: &Io<'_, '_>) -> Result<Band> {
+        let keys = match self.lengths {
+            None => return Ok(self.band),
+            Some(Kind::I32) => i64::from(io.input::<i32>(7)?[batch]),
+            Some(_) => io.input::<i64>(7)?[batch],
+        };
+        Ok(self.band.of_keys(usize::try_from(keys).unwrap_or(0)))
+    }
+
     fn unit<T: PanelElem>(&self, unit: usize, io: &Io<'_, '_>) -> Result<()> {
         let (q, k, v, d) = (self.q, self.k, self.v, self.q.d);
         let of = self.queries(unit);
         let [n, s0] = of.at;
         let last = of.of(of.count - 1)[1];
-        let keys = self.band.keys_of_all(s0..last + 1);
+        let band = self.band_of(of.b, io)?;
+        let keys = band.keys_of_all(s0..last + 1);
         let m = of.count;
         let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
         let mut y = vec![T::narrow(0.0); m * d];
@@ -197,9 +221,12 @@ impl Attention {
             let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
             let all = 0..first.units();
             first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
+            if self.cap > 0.0 {
+                capped(self.cap, &mut scores);
+            }
             self.shifted::<T>(&of, &keys, &mut scores, io)?;
             for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
-                let seen = self.band.keys_of(of.of(i)[1]);
+                let seen = band.keys_of(of.of(i)[1]);
                 let (from, to) = (seen.start.max(keys.start) - keys.start, seen.end.max(keys.start) - keys.start);
                 row[..from.min(keys.len())].fill(f32::NEG_INFINITY);
                 row[to.min(keys.len())..].fill(f32::NEG_INFINITY);
@@ -207,11 +234,11 @@ impl Attention {
             let mut weights = vec![0f32; m * keys.len()];
             let plan = Softmax { outer: m, len: keys.len(), inner: 1, log: false };
             soft(&plan, 0..plan.units(), &scores, &mut Out::new(&mut weights));
-            if self.empty_is_zero {
-                let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
-                let empty = |row: &[f32]| row.iter().all(|s| *s == f32::NEG_INFINITY);
-                rows.filter(|(s, _)| empty(s)).for_each(|(_, w)| w.fill(0.0));
-            }
+            let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
+            let sees_none = |i: usize| band.keys_of(of.of(i)[1]).is_empty();
+            let empty = |row: &[f32]| self.empty_is_zero && row.iter().all(|s| *s == f32::NEG_INFINITY);
+            let rows = rows.enumerate().filter(|(i, (s, _))| sees_none(*i) || empty(s));
+            rows.for_each(|(_, (_, w))| w.fill(0.0));
             let given = io.input::<T>(2)?;
             let mut room = Vec::new();
             let (values, pitch, first) = match T::singles(given) {
@@ -237,6 +264,18 @@ impl Attention {
             }
             Ok(())
         })
+    }
+}
+
+/// `cap * tanh(score / cap)` of each score.
+fn capped(cap: f32, scores: &mut [f32]) {
+    let down = 1.0 / cap;
+    for s in scores.iter_mut() {
+        *s *= down;
+    }
+    map_in_place(act::Tanh, scores);
+    for s in scores.iter_mut() {
+        *s *= cap;
     }
 }
 

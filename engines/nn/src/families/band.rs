@@ -13,6 +13,8 @@ pub struct Band {
     /// How far the first key and the last one lie from the query's own place.
     from: i64,
     to: i64,
+    /// They are counted from the last key.
+    from_last: bool,
 }
 
 impl Band {
@@ -24,14 +26,22 @@ impl Band {
     pub fn of(sig: &Sig, queries: usize, keys: usize) -> Answer<Band> {
         let (far, shift) = (i64::MAX / 4, keys as i64 - queries as i64);
         let near = |key: &str, or: i64| sig.int(key, or).clamp(-far, far);
-        let (from, to) = match sig.int("sparse_mode", 0) {
+        let mode = sig.int("sparse_mode", 0);
+        let (from, to) = match mode {
             0 => (-far, far),
             2 => (-far, 0),
             3 => (-far, shift),
             4 => (shift - near("pre_tokens", ANY), shift + near("next_tokens", 0)),
             other => return Err(format!("sparse_mode {other}, it takes 0, 2, 3 and 4")),
         };
-        Ok(Band { queries, keys, from, to })
+        Ok(Band { queries, keys, from, to, from_last: mode > 2 })
+    }
+
+    /// The band of a sequence that has as many of the keys, the first ones.
+    pub fn of_keys(&self, keys: usize) -> Band {
+        let keys = keys.min(self.keys);
+        let nearer = if self.from_last { (self.keys - keys) as i64 } else { 0 };
+        Band { keys, from: self.from - nearer, to: self.to - nearer, ..*self }
     }
 
     /// The keys that query `s` sees.

@@ -65,6 +65,8 @@ pub mod fused;
 pub mod chain;
 /// Attention.
 pub mod attention;
+/// Heads turned by their positions.
+pub mod rotary;
 /// Convolutions of bytes.
 pub mod qconv;
 /// Products of bytes.

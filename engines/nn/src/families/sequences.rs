@@ -89,8 +89,11 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if (4..=6).all(|i| sig.opt_input(i).is_none()) {
         return super::attention::build(sig);
     }
-    if sig.int("sparse_mode", 0) != 0 {
+    if sig.int("sparse_mode", 0) != 0 || sig.opt_input(7).is_some() {
         return Err("a mask or lengths beside a band of keys".into());
+    }
+    if sig.float("softcap", 0.0) != 0.0 {
+        return Err("a mask or lengths beside capped scores".into());
     }
     let kind = sig.kind_in(0, FLOATS)?;
     let layout = sig.text("input_layout", "BSH");

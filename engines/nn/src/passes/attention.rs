@@ -87,6 +87,10 @@ pub struct AttentionLayout;
 fn heads_second(n: &Node<'_>) -> bool {
     n.ints("perm") == Some(&[0, 2, 1, 3])
 }
+/// Whether an attention reads no lengths, which the pattern has no place for.
+fn reads_heads_alone(n: &Node<'_>) -> bool {
+    n.inputs().iter().skip(4).all(|v| v.is_absent())
+}
 /// `[B, S, N * D]` by heads: reshaped and transposed.
 fn by_heads<'p>(p: &'p PatternBuilder, name: &str) -> Expr<'p> {
     let split = p.op("Reshape", [p.input(name), p.maybe(&format!("{name}_shape"))]);
@@ -100,7 +104,8 @@ impl PatternFusion for AttentionLayout {
     fn patterns(&self) -> Vec<Pattern> {
         vec![Pattern::new(|p| {
             let inputs = [by_heads(p, "q"), by_heads(p, "k"), by_heads(p, "v"), p.maybe("mask")];
-            let core = p.op("PromptFlashAttention", inputs).attr("input_layout", "BNSD").named("core");
+            let core =
+                p.op("PromptFlashAttention", inputs).attr("input_layout", "BNSD").when(reads_heads_alone).named("core");
             p.op("Reshape", [p.op("TransposeD", [core]).when(heads_second), p.maybe("shape")])
         })]
     }

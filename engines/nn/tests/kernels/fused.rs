@@ -228,6 +228,106 @@ fn a_query_sees_the_keys_of_its_band() {
     }
 }
 
+/// Scores that are capped, and keys behind the length of a sequence: blocks of positions, and one
+/// position by heads that share a key. The band of a sequence ends at its own last key.
+#[test]
+fn an_attention_caps_scores_and_reads_no_keys_behind_a_sequence() {
+    let at = |x: &T, n: usize, s: usize, [b, h, i, j]: [usize; 4]| x.data[((b * n + h) * s + i) * 3 + j];
+    for (s, t_, lengths) in [(70usize, 90usize, [90usize, 71]), (70, 90, [33, 0]), (1, 9, [9, 4]), (5, 5, [5, 3])] {
+        let (sq, st) = (s as u64, t_ as u64);
+        let q = noise(F, &[2, 4, sq, 3], 1);
+        let (k, v) = (noise(F, &[2, 2, st, 3], 2), noise(F, &[2, 2, st, 3], 3));
+        let shift = noise(F, &[4, 1, st], 4);
+        for dtype in [DType::I32, DType::I64] {
+            let list = t(dtype, &[2], lengths.map(|n| n as f64));
+            for (mode, pre, next, cap) in [(0i64, 9i64, 0i64, 0.7), (2, 9, 0, 0.7), (3, 9, 0, 0.0), (4, 2, 1, 0.7)] {
+                let want = (0..2 * 4 * s * 3).map(|at_y| {
+                    let (b, h, i, d) = (at_y / (4 * s * 3), at_y / (s * 3) % 4, at_y / 3 % s, at_y % 3);
+                    let last = lengths[b] as i64 - s as i64;
+                    let seen = |j: &usize| {
+                        let ahead = *j as i64 - i as i64;
+                        *j < lengths[b]
+                            && match mode {
+                                2 => ahead <= 0,
+                                3 => ahead <= last,
+                                4 => (-pre..=next).contains(&(ahead - last)),
+                                _ => true,
+                            }
+                    };
+                    let score = |j: usize| {
+                        let dot: f64 =
+                            (0..3).map(|d| at(&q, 4, s, [b, h, i, d]) * at(&k, 2, t_, [b, h / 2, j, d])).sum();
+                        let x = dot * 4.0;
+                        (if cap > 0.0 { cap * (x / cap).tanh() } else { x }) + shift.data[h * t_ + j]
+                    };
+                    let weights: Vec<(usize, f64)> = (0..t_).filter(seen).map(|j| (j, score(j).exp())).collect();
+                    let sum: f64 = weights.iter().map(|w| w.1).sum();
+                    let y: f64 = weights.iter().map(|(j, w)| w * at(&v, 2, t_, [b, h / 2, *j, d])).sum();
+                    if weights.is_empty() { 0.0 } else { y / sum }
+                });
+                case("PromptFlashAttention", &[&q, &k, &v, &shift, &list], &[(F, &[2, 4, sq, 3])])
+                    .absent(4)
+                    .absent(5)
+                    .absent(6)
+                    .with("input_layout", "BNSD")
+                    .with("num_heads", 4i64)
+                    .with("num_key_value_heads", 2i64)
+                    .with("scale_value", 4.0)
+                    .with("softcap", cap)
+                    .with("sparse_mode", mode)
+                    .with("pre_tokens", pre)
+                    .with("next_tokens", next)
+                    .gives(want, 2e-5);
+            }
+        }
+    }
+    let (q, list) = (noise(F, &[1, 4, 6], 1), t(DType::I64, &[2], [1.0, 2.0]));
+    let heads = case("PromptFlashAttention", &[&q, &q, &q, &list], &[(F, &[1, 4, 6])]).with("num_heads", 2i64);
+    let heads = heads.absent(3).absent(4).absent(5).absent(6);
+    assert_eq!(heads.refusal(&Nn::ai_core()), "input 7 `kv_lengths` is [2], it takes [1]");
+}
+
+/// Heads of a position and positions of a head, pairs side by side and half a head apart, a part of
+/// each head, angles by ids (one from the end) and by place.
+#[test]
+fn heads_are_turned_by_their_positions() {
+    let (b, n, s, d) = (2usize, 3usize, 5usize, 8usize);
+    for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 2e-2)] {
+        for (by_head, interleaved, part, by_ids) in
+            [(true, false, 0, true), (true, true, 4, false), (false, false, 6, false), (false, true, 0, true)]
+        {
+            let half = if part == 0 { d } else { part } / 2;
+            let dims: &[u64] = if by_head { &[2, 3, 5, 8] } else { &[2, 5, 24] };
+            let x = noise(dtype, dims, 1);
+            let tables: &[u64] = &if by_ids { vec![7, half as u64] } else { vec![2, 5, half as u64] };
+            let (cos, sin) = (noise(dtype, tables, 2), noise(dtype, tables, 3));
+            let ids = t(DType::I64, &[2, 5], (0..10).map(|i| if i == 4 { -1.0 } else { f64::from(i * 3 % 7) }));
+            let want = (0..b * n * s * d).map(|at| {
+                let (row, k) = (at / d, at % d);
+                let place = if by_head { row / (n * s) * s + row % s } else { row / n };
+                let id = if by_ids { ids.data[place] as i64 } else { place as i64 };
+                let angle = (if id < 0 { id + 7 } else { id }) as usize * half;
+                let (pair, second, other) = match (k < 2 * half, interleaved) {
+                    (false, _) => return x.data[at],
+                    (_, true) => (k / 2, k % 2 == 1, at ^ 1),
+                    (_, false) => (k % half, k >= half, if k < half { at + half } else { at - half }),
+                };
+                let (c, s) = (cos.data[angle + pair], sin.data[angle + pair]);
+                if second { x.data[other] * s + x.data[at] * c } else { x.data[at] * c - x.data[other] * s }
+            });
+            let inputs: &[&T] = if by_ids { &[&x, &cos, &sin, &ids] } else { &[&x, &cos, &sin] };
+            case("RotaryEmbedding", inputs, &[(dtype, dims)])
+                .with("num_heads", if by_head { 0i64 } else { n as i64 })
+                .with("interleaved", i64::from(interleaved))
+                .with("rotary_embedding_dim", part as i64)
+                .gives(want, tol);
+        }
+    }
+    let (x, table) = (noise(F, &[1, 2, 3, 4], 1), noise(F, &[3, 1], 2));
+    let other = case("RotaryEmbedding", &[&x, &table, &table], &[(F, &[1, 2, 3, 4])]);
+    assert_eq!(other.refusal(&Nn::ai_core()), "tables [3, 1] and [3, 1] for 3 rows of 2 pairs");
+}
+
 #[test]
 fn a_convolution_of_bytes_is_the_sum_of_its_numbers() {
     for (xt, wt, yt, zx, zw, zy) in

@@ -4,6 +4,8 @@
 //! Nothing is planned or tiled: engines are asked by each run, with its sizes. The file keeps the
 //! graphs, the constants, the engine that is asked first for each node, and its logical stream
 //! where the user asks for several (004 §4.2).
+/// Gears that leave something to the run.
+mod gears;
 /// Streams of the graphs.
 mod streams;
 
@@ -11,7 +13,6 @@ use crate::error::{CompileError, Result, VariableFault};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
 use crate::options::Options;
-use crate::partition::dynamic::unknown;
 use crate::pass::Records;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use bytes::Bytes;
@@ -68,6 +69,7 @@ pub fn assemble(
         ..CompiledModel::default()
     };
     io(model.root(), &mut m);
+    gears::describe(&model, &mut m);
     if let Some(AttrValue::Dict(list)) = model.root().attrs().get(RANGES) {
         for e in list {
             if let Some([low, high]) = e.value.as_ints() {
@@ -98,22 +100,12 @@ fn lay_out_variables(m: &mut CompiledModel) -> Result<u64> {
     Ok(end)
 }
 
-/// Refuses gears in which a size hangs on values: a gear is a static plan.
+/// Gives the inputs of a model with gears the sizes that a run has them in.
 ///
 /// # Errors
-/// `unsupported`: the nodes whose sizes are open, by name.
-pub fn gears_are_closed(model: &Model, toolbox: &Toolbox) -> Result<()> {
-    if ge_model::gears::wanted(model.root().attrs()).is_none() {
-        return Ok(());
-    }
-    let refused = unknown::refusal(model, toolbox);
-    let mut d = Diagnostic::error("a gear leaves sizes open: no static plan can hold it");
-    for n in refused.iter().flat_map(|e| e.clone().into_error().diagnostics.into_iter()) {
-        d = d.note(n.message.to_string());
-        d = n.notes.iter().fold(d, |d, note| d.note(note.to_string()));
-    }
-    let help = "compile without gears: one OM then runs any sizes, by plans that are made as it runs";
-    Err(CompileError::model(ge_codes::OPEN_GEAR, d.help(help)))
+/// A branch whose inputs cannot be given so (a bug).
+pub fn open_gears(model: &mut Model) -> Result<()> {
+    gears::open(model)
 }
 
 /// Refuses what only a planned model can hold.

@@ -44,7 +44,7 @@ impl Compilation<'_> {
     pub fn dynamic(&mut self, name: &str) -> Result<Option<(CompiledModel, Vec<GeRootModel>)>> {
         let mut parts = Vec::new();
         if unknown::any(&self.model) {
-            dynamic::gears_are_closed(&self.model, self.toolbox)?;
+            dynamic::open_gears(&mut self.model)?;
             dynamic::check(&self.model, self.toolbox)?;
             self.leave_effects()?;
             parts = self.known_parts()?;

@@ -1,5 +1,5 @@
-//! `MultiBatchClonePass`: a model that is to run at several sizes becomes a `Case` over one static
-//! graph for each (gears).
+//! `MultiBatchClonePass`: a model that is to run at several sizes becomes a `Case` over one graph
+//! for each (gears).
 //!
 //! Before: `graph @main(%x: f32[b,3]) attributes {_gear_dims = ["b"], _gears = [[1], [4]]} { … }`
 //! After: `graph @main(%x: f32[4,3], %ascend_mbatch_shape_data: i32[1]) { %i = MapIndex(%ascend_mbatch_shape_data, %table)
@@ -17,6 +17,7 @@ use ge_model::gears::{self, BATCH_NUM, OPEN, SELECTOR, SUFFIX, VIEW};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
+use ge_plugin_api::types::tensor::Container;
 use std::collections::HashMap;
 
 graph_pass!(
@@ -93,7 +94,8 @@ impl Clone<'_> {
             return Err(refused(n, "its memory is the caller's, of one size".into(), ge_codes::OPEN_GEAR));
         }
         for n in self.root.data_nodes() {
-            let Some(d) = n.outputs().first() else { continue };
+            // What a sequence or an optional holds has its sizes from the run.
+            let Some(d) = n.outputs().first().filter(|d| d.container == Container::TENSOR) else { continue };
             if (0..self.values.len()).any(|i| !self.at(d, i).is_static()) {
                 return Err(refused(
                     n,

@@ -49,7 +49,7 @@ pub(super) fn give(sub: &mut Graph, given: &[Option<TensorDesc>]) {
 }
 
 /// What holds for both: sizes that differ are unknown, ranks that differ too.
-pub(super) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
+pub(crate) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
     let mut out = a.clone();
     if out.dtype == ge_ir::DType::UNKNOWN {
         out.dtype = b.dtype;

@@ -172,7 +172,31 @@ pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result
         }
     }
     acyclic(&graphs)?;
+    calls_fit(&graphs)?;
+    let root = graphs.first().map_or(0, |g| g.inputs.len() - g.variables.len());
+    let given = m.inputs.len() + usize::from(m.gears.is_some());
+    if root > given {
+        return Err(damaged(format!("its graph takes {root} inputs, the model {given}")));
+    }
     Ok(graphs)
+}
+
+/// Graphs take no more values than who calls them gives.
+fn calls_fit(graphs: &[Graph]) -> Result<(), RuntimeError> {
+    for n in graphs.iter().flat_map(|g| &g.nodes) {
+        // A choice keeps its condition, a `For` two of the three numbers that say its turns.
+        let own = match n.kind {
+            Kind::Choice => 1,
+            Kind::For => 2,
+            _ => 0,
+        };
+        let given = n.inputs.len().saturating_sub(own);
+        if let Some(g) = n.graphs.iter().map(|g| &graphs[*g]).find(|g| g.inputs.len() > given) {
+            let takes = g.inputs.len();
+            return Err(damaged(format!("graph `{}` takes {takes} values, `{}` gives {given}", g.name, n.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Which graphs are branches of a choice: how they are told, by graph.
@@ -313,7 +337,9 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
                 if out.inputs.len() <= index {
                     out.inputs.resize(index + 1, None);
                 }
-                out.inputs[index] = outputs.first().copied();
+                if std::mem::replace(&mut out.inputs[index], outputs.first().copied()).is_some() {
+                    return Err(damaged(format!("`{}` is the parameter that another node is", n.name)));
+                }
             }
             Kind::Output if kept => {}
             Kind::Output => out.outputs = inputs.iter().flatten().copied().collect(),

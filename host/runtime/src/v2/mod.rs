@@ -80,6 +80,7 @@ pub use tools::Tools;
 
 use crate::error::RuntimeError;
 use crate::executor::{RunOptions, RunOutcome};
+use crate::gears;
 use crate::load::{LoadedModel, device_number, most_streams};
 use crate::map_pool::MapPool;
 use crate::request::{Engines, LoadOptions};
@@ -88,7 +89,7 @@ use crate::variables::Bound;
 use bytes::Bytes;
 use cache::{Cache, Lasts};
 use executor::Executor;
-use ge_model::CompiledModel;
+use ge_model::{CompiledModel, Gears};
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -279,6 +280,33 @@ impl DynamicModel {
     /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
     /// named.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        let Some(gears) = &self.compiled.gears else { return self.run_sized(given, options) };
+        let gear = self.gear(gears, &given.iter().map(|t| Given::Tensor(*t)).collect::<Vec<_>>())?;
+        let selector = gears::selector(gears, gear)?;
+        let all: Vec<TensorView<'_>> = given.iter().copied().chain([selector.view()]).collect();
+        Ok(RunOutcome { gear: Some(gear), ..self.run_sized(&all, options)? })
+    }
+
+    /// The gear of these inputs.
+    fn gear(&self, gears: &Gears, given: &[Given<'_>]) -> Result<usize, RuntimeError> {
+        self.checks.check(&self.compiled, given)?;
+        let inputs = self.compiled.inputs.iter().zip(given).filter_map(|(i, g)| match g {
+            Given::Tensor(t) => Some((i, t.dims)),
+            Given::State(s) => Some((i, s.dims())),
+            Given::Sequence(_) | Given::Nothing => None,
+        });
+        gears::of_sizes(gears, inputs)
+    }
+
+    /// Whether a gear has the sizes of these inputs; what no gear can have either is left to those
+    /// who name it.
+    pub fn has_gear_of(&self, given: &[Given<'_>]) -> bool {
+        let Some(gears) = &self.compiled.gears else { return true };
+        !matches!(self.gear(gears, given), Err(RuntimeError::NoGear { .. }))
+    }
+
+    /// Runs once on inputs in graph order; with gears, behind them the one that says which.
+    fn run_sized(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if self.graphs.first().is_some_and(|g| !g.variables.is_empty() || !g.keeps.is_empty()) {
             if let Some(outcome) = self.launch_with_variables(given, options)? {
                 return Ok(outcome);
@@ -292,8 +320,11 @@ impl DynamicModel {
                 return Ok(outcome);
             }
         }
-        let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
-        self.checks.check(&self.compiled, &tensors)?;
+        // Inputs that have a gear fit.
+        if self.compiled.gears.is_none() {
+            let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
+            self.checks.check(&self.compiled, &tensors)?;
+        }
         let mut run = run::Run::new(options, self.executor.threads());
         run.trail = self.tells_way(options).then(trail::Trail::default);
         let args = given.iter().map(|t| Value::Tensor(Tensor::lent(t))).collect();
@@ -366,8 +397,12 @@ impl DynamicModel {
     /// # Errors
     /// As [`run`](Self::run); all states are then as they were.
     pub fn step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>), RuntimeError> {
-        self.checks.check(&self.compiled, given)?;
-        let mut args = Vec::with_capacity(given.len());
+        let gear = match &self.compiled.gears {
+            Some(gears) => Some((self.gear(gears, given)?, gears)),
+            None => self.checks.check(&self.compiled, given).map(|()| None)?,
+        };
+        let selector = gear.map(|(gear, gears)| gears::selector(gears, gear)).transpose()?;
+        let mut args = Vec::with_capacity(given.len() + 1);
         for (g, want) in given.iter().zip(&self.compiled.inputs) {
             args.push(match g {
                 Given::Tensor(t) => Value::Tensor(Tensor::lent(t)),
@@ -379,7 +414,9 @@ impl DynamicModel {
                 Given::Nothing => Value::Nothing,
             });
         }
+        args.extend(selector.as_ref().map(|t| Value::Tensor(Tensor::lent(&t.view()))));
         let (values, outcome, _) = self.values(args, &mut run::Run::new(options, self.executor.threads()))?;
+        let outcome = RunOutcome { gear: gear.map(|g| g.0), ..outcome };
         let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         Ok((outcome, made))
     }
@@ -400,7 +437,8 @@ impl DynamicModel {
         let written = held.keep(graph, left)?;
         let report = RunReport { launches: run.launches, ..RunReport::default() };
         let (captured, parts) = (std::mem::take(&mut run.captured), std::mem::take(&mut run.parts));
-        let outcome = RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts };
+        let hosted = std::mem::take(&mut run.hosted);
+        let outcome = RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts, hosted };
         Ok((values, outcome, written))
     }
 }

@@ -8,7 +8,7 @@ use super::state::{Lent, State};
 use super::value::{Store, Tensor, Value};
 use crate::capture::Captured;
 use crate::error::RuntimeError;
-use crate::executor::{Arg, RunOutcome};
+use crate::executor::{Arg, HostStep, RunOutcome};
 use crate::load::LoadedModel;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -74,7 +74,7 @@ impl DynamicModel {
                 (_, at) => {
                     let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
                     let n = &f.graph.nodes[i as usize];
-                    let outs = f.inputs(i, round).and_then(|given| self.host(n, given, run));
+                    let outs = f.inputs(i, round).and_then(|given| self.timed(f.graph, i, given, run));
                     if let (Kind::Choice, Some(trail)) = (n.kind, &mut run.trail) {
                         trail.calls.last_mut().into_iter().for_each(|call| call.node = i);
                     }
@@ -116,9 +116,8 @@ impl DynamicModel {
                 }
                 (_, at) => {
                     let i = at.and_then(|k| round.host.get(k)).copied().unwrap_or_default();
-                    let n = &graph.nodes[i as usize];
                     let given = frame().inputs(i, round)?;
-                    let outs = self.host(n, given, &mut own)?;
+                    let outs = self.timed(graph, i, given, &mut own)?;
                     self.hosted(i, outs, &mut frame(), &mut own)?;
                 }
             }
@@ -167,6 +166,27 @@ impl DynamicModel {
         if run.options.profile {
             run.profiled(device, f.graph.name.clone(), begun, outcome.report);
         }
+    }
+
+    /// Executes node `i` on the host, and keeps when that was where a profile is asked for.
+    fn timed<'a>(
+        &self,
+        graph: &Graph,
+        i: u32,
+        given: Vec<Option<Value<'a>>>,
+        run: &mut Run,
+    ) -> Result<Vec<Value<'a>>, RuntimeError> {
+        let n = &graph.nodes[i as usize];
+        // What a branch or a turn does is told by itself.
+        if !run.options.profile || n.kind != Kind::Operator {
+            return self.host(n, given, run);
+        }
+        let start_ns = run.start.elapsed().as_nanos() as u64;
+        let outs = self.host(n, given, run)?;
+        let end_ns = run.start.elapsed().as_nanos() as u64;
+        let (node, op) = (n.name.clone(), n.op.as_str().to_owned());
+        run.hosted.push(HostStep { graph: graph.name.clone(), node, op, start_ns, end_ns });
+        Ok(outs)
     }
 
     /// Keeps what node `i` gave, which the host executed.

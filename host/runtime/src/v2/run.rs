@@ -13,7 +13,7 @@ use super::view::OneNode;
 use super::way::Way;
 use crate::capture::Captured;
 use crate::error::RuntimeError;
-use crate::executor::{Part, RunOptions};
+use crate::executor::{HostStep, Part, RunOptions};
 use crate::load::LoadedModel;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
@@ -29,6 +29,7 @@ pub(crate) struct Run {
     pub(crate) start: std::time::Instant,
     pub(crate) options: RunOptions,
     pub(crate) parts: Vec<Part>,
+    pub(crate) hosted: Vec<HostStep>,
     pub(crate) captured: Vec<Captured>,
     pub(crate) launches: u64,
     pub(crate) shared: Arc<Shared>,
@@ -55,11 +56,13 @@ impl Run {
     }
     /// What a step of a run gathers.
     pub(crate) fn of(start: std::time::Instant, options: RunOptions, shared: Arc<Shared>) -> Run {
-        Run { start, options, parts: Vec::new(), captured: Vec::new(), launches: 0, shared, trail: None }
+        let (parts, hosted, captured) = (Vec::new(), Vec::new(), Vec::new());
+        Run { start, options, parts, hosted, captured, launches: 0, shared, trail: None }
     }
     /// Adds what a step has gathered that belongs to this run.
     pub(crate) fn join(&mut self, step: Run) {
         self.parts.extend(step.parts);
+        self.hosted.extend(step.hosted);
         self.captured.extend(step.captured);
         self.launches += step.launches;
     }

@@ -169,7 +169,8 @@ impl Way {
             });
         }
         let report = RunReport { launches, ..RunReport::default() };
-        Ok(Some(RunOutcome { outputs, report, copied_inputs: 0, captured: Vec::new(), gear: None, parts: Vec::new() }))
+        let (captured, parts, hosted) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Some(RunOutcome { outputs, report, copied_inputs: 0, captured, gear: None, parts, hosted }))
     }
 }
 

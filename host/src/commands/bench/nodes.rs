@@ -76,11 +76,19 @@ pub fn nodes(s: &Subject, case: usize, peak: Option<&Peak>) -> Result<Vec<Value>
     let mut at: HashMap<(String, String), usize> = HashMap::new();
     for _ in 0..PROFILED {
         let ran = s.run(case, RunOptions { profile: true })?;
-        if ran.parts.is_empty() {
+        if ran.parts.is_empty() && ran.hosted.is_empty() {
             add(s, s.model.info(), &ran.report, &mut lines, &mut at);
         }
         for p in &ran.parts {
             add(s, p.model(), &p.report, &mut lines, &mut at);
+        }
+        for h in &ran.hosted {
+            let line = *at.entry((h.graph.clone(), h.node.clone())).or_insert_with(|| {
+                let (name, op, engine) = (h.node.clone(), h.op.clone(), "host".to_owned());
+                lines.push(Line { name, op, engine, ns: 0, work: NodeWork::default() });
+                lines.len() - 1
+            });
+            lines[line].ns += h.end_ns.saturating_sub(h.start_ns);
         }
     }
     let runs = f64::from(PROFILED);

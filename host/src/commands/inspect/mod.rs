@@ -468,7 +468,7 @@ fn text_of(m: &CompiledModel, part: &str) -> String {
                 let nodes = o.graphs.iter().map(|g| g.nodes.len()).sum::<usize>();
                 out.push_str(&format!("  any    {}: sizes of no gear, {nodes} nodes, planned by each run\n", o.name));
             }
-            for p in m.parts.iter().skip(usize::from(m.outside().is_some())) {
+            for p in m.parts.iter().filter(|p| !p.is_dynamic()) {
                 out.push_str(&format!(
                     "  part   {}: {} nodes of known shape, {} tasks on {} streams, {} bytes of memory\n",
                     p.name,

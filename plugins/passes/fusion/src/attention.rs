@@ -6,8 +6,8 @@
 //! %y = PromptFlashAttention(%q, %k2, %v2, %mask) {sparse_mode = 3}`
 //! When: query, key and value have heads of one known size. `[B, S, N * D]` is brought to heads first
 //! where there is a past, and the result back. A mask of truth values becomes a shift.
-//! Refuses: scores as an output, `softcap`, lengths of keys, values of another size than keys, a band
-//! of keys that begins at neither corner of the scores, sums in double precision.
+//! Refuses: scores as an output, values of another size than keys, a band of keys that begins at
+//! neither corner of the scores, sums in double precision.
 //! Keeps: the node's name and values. A past that the model is given and gives out again may grow in
 //! place.
 use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
@@ -63,6 +63,11 @@ impl Heads {
     }
 }
 
+/// How many keys each sequence has, where that is given.
+fn lengths(n: &Node<'_>) -> Option<ValueRef> {
+    n.input(6).filter(|v| !v.is_absent())
+}
+
 /// Which keys a query sees: mode, and how many before and behind its place.
 fn band(n: &Node<'_>, [q, k]: [&Heads; 2]) -> Verdict<[i64; 3]> {
     let side = |key: &str| n.int(key).filter(|w| *w >= 0);
@@ -72,11 +77,11 @@ fn band(n: &Node<'_>, [q, k]: [&Heads; 2]) -> Verdict<[i64; 3]> {
         return Ok([0, FAR, FAR]);
     }
     let (past, aligned) = (n.input(4).is_some_and(|v| !v.is_absent()), q.positions.same(k.positions));
-    if causal && left.is_none() && !past {
+    if causal && left.is_none() && !past && lengths(n).is_none() {
         return Ok([2, FAR, 0]);
     }
-    // The query's place among the keys is then counted from the last key.
-    if !aligned {
+    // The query's place among the keys is then counted from the last key, or the last that counts.
+    if !aligned && lengths(n).is_none() {
         return Err("there are as many queries as new keys in no case that is known".into());
     }
     if causal && left.is_none() {
@@ -111,12 +116,6 @@ impl Decompose for AttentionDecompose {
     fn meets(&self, n: &Node<'_>) -> Verdict {
         if n.outputs().len() > 3 {
             return Err("its scores are an output".into());
-        }
-        if n.float("softcap").is_some_and(|c| c != 0.0) {
-            return Err("its scores are capped".into());
-        }
-        if n.input(6).is_some_and(|v| !v.is_absent()) {
-            return Err("the lengths of its keys are given".into());
         }
         if n.attr("softmax_precision") == Some(&AttrValue::Type(DType::F64)) {
             return Err("its softmax is in double precision".into());
@@ -153,10 +152,13 @@ impl Decompose for AttentionDecompose {
         let operands = if whole { [q.split(given(0)?, r), keys, values] } else { [given(0)?, given(1)?, given(2)?] };
         let scale = n.float("scale").unwrap_or_else(|| 1.0 / (q.size as f64).sqrt());
         let shift = shift(n, dtype, r)?;
-        let y = r.op("PromptFlashAttention", operands.into_iter().chain([shift]));
+        let lengths = lengths(n).map(|v| [ValueRef::ABSENT, ValueRef::ABSENT, ValueRef::ABSENT, v]);
+        let others = [shift].into_iter().chain(lengths.into_iter().flatten());
+        let y = r.op("PromptFlashAttention", operands.into_iter().chain(others));
         let y = y.attr("num_heads", q.count as i64).attr("num_key_value_heads", k.count as i64);
         let y = y.attr("input_layout", if whole { "BNSD" } else { "BSH" }).attr("scale_value", scale);
-        let y = y.attr("sparse_mode", mode).attr("pre_tokens", before).attr("next_tokens", behind);
+        let y = y.attr("softcap", n.float("softcap").unwrap_or(0.0)).attr("sparse_mode", mode);
+        let y = y.attr("pre_tokens", before).attr("next_tokens", behind);
         let mut y: ValueRef = y.attr("inner_precise", EMPTY_IS_ZERO).into();
         if whole && !q.apart {
             let turned = r.op("TransposeD", [y]).attr("perm", vec![0i64, 2, 1, 3]);

@@ -106,16 +106,16 @@ fn check(q: &Heads, k: &Heads, v: &Heads) -> Result<usize> {
     }
     Ok(q.n / k.n)
 }
-/// The keys that each query sees by its place (`sparse_mode`).
-fn seen(ctx: &KernelCtx<'_>, queries: usize, keys: usize) -> Result<impl Fn(usize, usize) -> bool + use<>> {
-    let (mode, last) = (int_attr(ctx, "sparse_mode", 0), keys as i64 - queries as i64);
+/// The keys that each query sees by its place (`sparse_mode`), of as many queries and keys.
+fn seen(ctx: &KernelCtx<'_>) -> Result<impl Fn([usize; 2], [usize; 2]) -> bool + use<>> {
+    let mode = int_attr(ctx, "sparse_mode", 0);
     if ![0, 2, 3, 4].contains(&mode) {
         return Err(bad("attribute `sparse_mode`", mode, "0, 2, 3 or 4"));
     }
     let before = int_attr(ctx, "pre_tokens", 214_748_647).saturating_neg();
     let behind = int_attr(ctx, "next_tokens", 0);
-    Ok(move |s: usize, t: usize| {
-        let ahead = t as i64 - s as i64;
+    Ok(move |[s, t]: [usize; 2], [queries, keys]: [usize; 2]| {
+        let (ahead, last) = (t as i64 - s as i64, keys as i64 - queries as i64);
         match mode {
             2 => ahead <= 0,
             3 => ahead <= last,
@@ -150,9 +150,10 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
             None => Ok(vec![s; q.b]),
         }
     };
-    let (lq, lk) = (lens(5, q.s)?, lens(6, k.s)?);
-    let (seen, empty_is_zero) = (seen(ctx, q.s, k.s)?, int_attr(ctx, "inner_precise", 0) & 2 != 0);
-    let scale = float_attr(ctx, "scale_value", 1.0);
+    let (lq, lk, own) = (lens(5, q.s)?, lens(6, k.s)?, lens(7, k.s)?);
+    let (seen, empty_is_zero) = (seen(ctx)?, int_attr(ctx, "inner_precise", 0) & 2 != 0);
+    let (scale, cap) = (float_attr(ctx, "scale_value", 1.0), float_attr(ctx, "softcap", 0.0));
+    let score = |x: f64| if cap > 0.0 { cap * (x * scale / cap).tanh() } else { x * scale };
     let mut y = filled(q.v.len(), 0f64)?;
     let mut row = filled(k.s, 0f64)?;
     for b in 0..q.b {
@@ -161,11 +162,12 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
                 let mut any = false;
                 for (t, r) in row.iter_mut().enumerate() {
                     let masked = |m: &Over| m.value(b, n, s, t).is_none_or(|v| v != 0.0);
-                    let out = t >= lk[b] || !seen(s, t) || mask.as_ref().is_some_and(masked);
+                    let out =
+                        t >= lk[b].min(own[b]) || !seen([s, t], [q.s, own[b]]) || mask.as_ref().is_some_and(masked);
                     // What the shift does not say is masked out.
                     let add = shift.as_ref().map_or(0.0, |m| m.value(b, n, s, t).unwrap_or(f64::NEG_INFINITY));
-                    *r =
-                        if out { f64::NEG_INFINITY } else { dot(q.row(b, n, s), k.row(b, n / group, t)) * scale + add };
+                    let dot = || dot(q.row(b, n, s), k.row(b, n / group, t));
+                    *r = if out { f64::NEG_INFINITY } else { score(dot()) + add };
                     any |= !(out || empty_is_zero && *r == f64::NEG_INFINITY);
                 }
                 if any {

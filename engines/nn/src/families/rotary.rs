@@ -1,0 +1,145 @@
+//! `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?)`: each pair of numbers of a head turned by
+//! the angle of its position. `X` is `[B, N, S, D]`, or `[B, S, N * D]` with `num_heads`; the tables
+//! have a row for each position that the ids name, or without ids for each of `[B, S]`. Behind the
+//! first `rotary_embedding_dim` numbers of a head (all where it is 0) they stay as they are. f32,
+//! f16, bf16, in single precision; an id below zero counts from the end, one out of range fails the
+//! run.
+use crate::kernel::{CHUNK, Io, Kernel};
+use crate::sig::{Answer, FLOATS, Sig};
+use ge_kernels::simd::isa::PanelElem;
+use ge_kernels::view::{Elem, Kind};
+use ge_kernels::with_kind;
+use ge_plugin_api::{Error, Result};
+use std::ops::Range;
+
+struct Rotary {
+    kind: Kind,
+    /// Rows, each a head at a position, in the order of memory.
+    rows: usize,
+    size: usize,
+    heads: usize,
+    positions: usize,
+    /// A head's positions lie one behind the other, not a position's heads.
+    by_head: bool,
+    /// Pairs that are turned.
+    half: usize,
+    /// The numbers of a pair lie side by side, not half a head apart.
+    interleaved: bool,
+    /// Rows of the tables.
+    angles: usize,
+    ids: Option<Kind>,
+}
+
+/// The kernel of `RotaryEmbedding`.
+///
+/// # Errors
+/// Types or shapes that it does not take, in words.
+pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let kind = sig.kind_in(0, FLOATS)?;
+    let (x, cos, sin, y) = (sig.input(0)?, sig.input(1)?, sig.input(2)?, sig.output(0)?);
+    if let Some(t) = [cos, sin, y].iter().find(|t| t.kind != Some(kind)) {
+        return Err(format!("{} beside an input of {}", t.dtype, kind.name()));
+    }
+    let number = |key: &str| usize::try_from(sig.int(key, 0)).map_err(|_| format!("attribute `{key}` is negative"));
+    let (batch, heads, positions, size, by_head) = match (x.shape.as_slice(), number("num_heads")?) {
+        (&[b, n, s, d], _) => (b, n, s, d, true),
+        (&[b, s, w], n) if n > 0 && w % n == 0 => (b, n, s, w / n, false),
+        (shape, n) => return Err(format!("shape {shape:?} with {n} heads")),
+    };
+    let turned = match number("rotary_embedding_dim")? {
+        0 => size,
+        n => n,
+    };
+    let half = turned / 2;
+    let ids = match sig.opt_input(3) {
+        None => None,
+        Some(t) if t.shape == [batch, positions] => Some(sig.kind_in(3, &[Kind::I64, Kind::I32])?),
+        Some(t) => return Err(format!("input 3 is {:?}, expected [{batch}, {positions}]", t.shape)),
+    };
+    let angles = if ids.is_some() { cos.shape.first().copied().unwrap_or(0) } else { batch * positions };
+    if turned > size || cos.shape != sin.shape || cos.count() != angles * half || y.shape != x.shape {
+        return Err(format!("tables {:?} and {:?} for {angles} rows of {half} pairs", cos.shape, sin.shape));
+    }
+    let rows = batch * heads * positions;
+    let interleaved = sig.int("interleaved", 0) != 0;
+    Ok(Box::new(Rotary { kind, rows, size, heads, positions, by_head, half, interleaved, angles, ids }))
+}
+
+impl Rotary {
+    /// Rows of a unit.
+    fn grain(&self) -> usize {
+        (CHUNK / self.size.max(1)).max(1)
+    }
+
+    /// The place of a row among `[B, S]`.
+    fn place(&self, row: usize) -> usize {
+        if self.by_head {
+            row / (self.heads * self.positions) * self.positions + row % self.positions
+        } else {
+            row / self.heads
+        }
+    }
+
+    fn turn<T: PanelElem>(&self, x: &[T], (cos, sin): (&[T], &[T]), y: &mut [T]) {
+        let (x, rest) = x.split_at(2 * self.half);
+        let (y, left) = y.split_at_mut(2 * self.half);
+        left.copy_from_slice(rest);
+        if self.interleaved {
+            for (k, (x, y)) in x.chunks_exact(2).zip(y.chunks_exact_mut(2)).enumerate() {
+                let ([a, b], [c, s]) = ([x[0].wide(), x[1].wide()], [cos[k].wide(), sin[k].wide()]);
+                y[0] = T::narrow(a * c - b * s);
+                y[1] = T::narrow(a * s + b * c);
+            }
+            return;
+        }
+        let ((x0, x1), (y0, y1)) = (x.split_at(self.half), y.split_at_mut(self.half));
+        for (k, (y0, y1)) in y0.iter_mut().zip(y1).enumerate() {
+            let ([a, b], [c, s]) = ([x0[k].wide(), x1[k].wide()], [cos[k].wide(), sin[k].wide()]);
+            *y0 = T::narrow(a * c - b * s);
+            *y1 = T::narrow(a * s + b * c);
+        }
+    }
+
+    fn turned<T: PanelElem, I: Elem>(&self, units: &Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let (x, cos, sin) = (io.input::<T>(0)?, io.input::<T>(1)?, io.input::<T>(2)?);
+        let ids = io.opt_input::<I>(3)?;
+        let [start, end] = [units.start, units.end].map(|u| (u * self.grain()).min(self.rows));
+        io.output::<T, ()>(0, |out| {
+            let to = out.part(start * self.size, (end - start) * self.size);
+            for (row, y) in (start..end).zip(to.chunks_exact_mut(self.size)) {
+                let place = self.place(row);
+                let angle = match ids.get(place) {
+                    Some(id) => self.angle(id.to_i64())?,
+                    None => place,
+                };
+                let table = angle * self.half..(angle + 1) * self.half;
+                self.turn(&x[row * self.size..][..self.size], (&cos[table.clone()], &sin[table]), y);
+            }
+            Ok(())
+        })
+    }
+
+    /// The row of the tables that an id names.
+    fn angle(&self, id: i64) -> Result<usize> {
+        let at = if id < 0 { id.saturating_add(self.angles as i64) } else { id };
+        let found = usize::try_from(at).ok().filter(|at| *at < self.angles);
+        found.ok_or_else(|| Error::failed(format!("position {id} is out of range for {} rows", self.angles)))
+    }
+}
+
+impl Kernel for Rotary {
+    fn units(&self) -> usize {
+        if self.size == 0 { 0 } else { self.rows.div_ceil(self.grain()) }
+    }
+
+    fn work(&self) -> u64 {
+        (self.rows as u64).saturating_mul(self.size as u64).saturating_mul(2)
+    }
+
+    fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        with_kind!(self.kind, [F32, F16, Bf16], T => match self.ids {
+            Some(Kind::I32) => self.turned::<T, i32>(&units, io),
+            _ => self.turned::<T, i64>(&units, io),
+        }, else Err(Error::internal("type of a rotary embedding")))
+    }
+}
