@@ -37,6 +37,7 @@ type Readers = SmallVec<[SmallVec<[Use; 2]>; 1]>;
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     graphs: Vec<Graph>,
+    names: names::Kept,
 }
 
 /// One graph.
@@ -47,6 +48,8 @@ pub struct Graph {
     nodes: Vec<Option<Node>>,
     live: usize,
     order: Vec<NodeId>,
+    /// Mark of the names of its nodes; 0 since one of them has changed.
+    names: u64,
 }
 
 /// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
@@ -300,7 +303,10 @@ impl Graph {
 impl Model {
     /// A model with an empty root graph.
     pub fn new(root: &str) -> Model {
-        Model { graphs: vec![Graph::new(root)] }
+        Model::of(vec![Graph::new(root)])
+    }
+    fn of(graphs: Vec<Graph>) -> Model {
+        Model { graphs, names: names::Kept::default() }
     }
     /// The root graph.
     ///
