@@ -13,6 +13,7 @@ mod visit;
 #[cfg(test)]
 mod tests;
 
+pub use attrs::NodeAttrs;
 pub use bulk::Loose;
 pub use edit::{EditError, EditSession};
 pub use equal::{same_attrs, same_value};
@@ -20,7 +21,6 @@ pub use origin::{ORIGIN_TENSORS, give_names, origin_tensors, same_work};
 pub use side::NodeMap;
 pub use visit::NodeSet;
 
-use attrs::NodeAttrs;
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -136,7 +136,7 @@ impl Node {
         &self.outputs
     }
     /// Attributes.
-    pub fn attrs(&self) -> &AttrMap {
+    pub fn attrs(&self) -> &NodeAttrs {
         &self.attrs
     }
     /// One attribute.
