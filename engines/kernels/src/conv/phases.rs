@@ -14,6 +14,7 @@ use crate::conv::plan::Conv;
 use crate::conv::rows::{PANEL, RowConv};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::{Epilogue, pack_columns, packed_len};
+use crate::scratch::with_scratch;
 use crate::view::Out;
 
 /// Input channels of a group from which products are worth their while.
@@ -242,18 +243,37 @@ impl Phases {
     /// None that a planned convolution has.
     pub(crate) fn run(&self, unit: &Unit<'_, '_>, out: &mut Out<'_, f32>) -> Result<(), ConvError> {
         let s = unit.spec;
-        let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
+        let cin = s.channels_in / s.groups;
         let size: usize = s.input.iter().product();
         let x = &unit.x[(unit.n * s.channels_in + unit.group * cin) * size..][..cin * size];
         let channels = unit.channels.len();
         let lengths = self.list.iter().map(|p| p.places.iter().product::<usize>() * channels);
-        let mut sums = vec![0.0f32; lengths.clone().sum()];
-        let mut rest = &mut sums[..];
+        let (total, places) = (lengths.clone().sum::<usize>(), self.out.iter().product::<usize>());
+        with_scratch(total + places, |scratch| {
+            let (sums, plane) = scratch.split_at_mut(total);
+            self.products(unit, x, lengths, sums)?;
+            self.weave(unit, sums, plane, out);
+            Ok(())
+        })
+    }
+
+    /// What the phases give, one behind the other; so long each.
+    fn products(
+        &self,
+        unit: &Unit<'_, '_>,
+        x: &[f32],
+        lengths: impl Iterator<Item = usize>,
+        sums: &mut [f32],
+    ) -> Result<(), ConvError> {
+        let s = unit.spec;
+        let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
+        let channels = unit.channels.len();
+        let mut rest = sums;
         let mut filter = Vec::new();
         let each_group = if self.form == Form::Panels { own.next_multiple_of(PANEL) } else { own };
         let mut at = unit.group * each_group * cin * s.taps();
         for ((phase, len), p) in self.list.iter().zip(lengths).zip(all(self.stride)) {
-            let (to, behind) = rest.split_at_mut(len);
+            let (to, behind) = std::mem::take(&mut rest).split_at_mut(len);
             rest = behind;
             let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
             let from = at + unit.channels.start * each;
@@ -273,15 +293,13 @@ impl Phases {
             };
             conv.run(0..conv.units(), x, w, &Epilogue::default(), &mut Out::new(to))?;
         }
-        self.weave(unit, &sums, out);
         Ok(())
     }
 
-    /// Puts what the phases gave where it belongs, and finishes it.
-    fn weave(&self, unit: &Unit<'_, '_>, sums: &[f32], out: &mut Out<'_, f32>) {
+    /// Puts what the phases gave where it belongs in a plane of the result, and finishes that.
+    fn weave(&self, unit: &Unit<'_, '_>, sums: &[f32], plane: &mut [f32], out: &mut Out<'_, f32>) {
         let ([depth, height, width], [sz, sy, sx]) = (self.out, self.stride);
         let places = depth * height * width;
-        let mut plane = vec![0.0f32; places];
         let (mut first, mut starts) = (0, Vec::with_capacity(self.list.len()));
         for phase in &self.list {
             starts.push(first);
@@ -312,7 +330,7 @@ impl Phases {
             let channel = unit.group * (unit.spec.channels_out / unit.spec.groups) + channel;
             let at = (unit.n * unit.spec.channels_out + channel) * places;
             let runs = Runs { count: depth * height, len: width, pitch: width };
-            finish(unit.epilogue, channel, runs, &mut plane, out, at);
+            finish(unit.epilogue, channel, runs, plane, out, at);
         }
     }
 }

@@ -137,7 +137,7 @@ impl Plane<'_> {
     fn windows<const K: usize, const S: usize>(&self, out: &mut [f32]) {
         // Each is compiled by itself: together they would not have registers enough.
         if out.len() >= ROWS * self.width && self.alpha == 1.0 && self.residual.is_none() {
-            dispatch(window::Columns::<K, S> { of: self, out });
+            dispatch(window::Bands::<K, S> { of: self, out });
         } else {
             dispatch(window::Rows::<K, S> { of: self, out });
         }

@@ -20,6 +20,9 @@ const WEIGHTS: usize = 48 * 1024;
 const SINGLE: usize = 2;
 /// Columns at a time where an activation goes over the stored result.
 const STORED: usize = 256;
+/// Vectors of a single row at a time where registers hold one of each row of a tile: their sums do not
+/// wait for each other.
+const SINGLES: usize = 4;
 
 /// Output channels of a unit; none where the convolution is not for this kernel.
 pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
@@ -94,6 +97,18 @@ pub(crate) struct Points<'p, 'a, 'o> {
     pub(crate) out: &'p mut Out<'o, f32>,
     /// Memory for a column of the input.
     pub(crate) column: &'p mut [f32],
+}
+
+/// Rows that are computed together where so many are left: a tile, four, or one. Two tiles of four
+/// stand for one of six where two rows would be left over.
+#[inline(always)]
+fn group(left: usize, tile: usize) -> usize {
+    match left % tile {
+        2 | 3 if tile == 6 && left >= 8 => 4,
+        _ if left >= tile => tile,
+        _ if left >= 4 => 4,
+        _ => 1,
+    }
 }
 
 /// What all cells of a unit share.
@@ -226,27 +241,26 @@ impl Tile<'_> {
                 }
                 return;
             }
-            let step = if self.later.is_some() { STORED } else { NP * 16 };
+            // Where registers hold one vector of each row, several are done behind each other, so that
+            // what is read and written are runs of more than a line.
+            let wide = if NP == 1 { SINGLES } else { NP };
+            let step = if self.later.is_some() { STORED } else { wide * 16 };
             for j in (0..whole).step_by(step) {
                 let end = (j + step).min(whole);
                 let mut i = 0;
                 while i < m {
-                    i += if i + MR <= m {
-                        self.columns::<I, MR, NP>(isa, i, (j, end), &mut to);
-                        MR
-                    } else if i + 4 <= m {
-                        self.columns::<I, 4, NP>(isa, i, (j, end), &mut to);
-                        4
-                    } else {
-                        self.columns::<I, 1, NP>(isa, i, (j, end), &mut to);
-                        1
+                    i += match group(m - i, MR) {
+                        1 if NP == 1 => self.columns::<I, 1, SINGLES>(isa, i, (j, end), &mut to),
+                        1 => self.columns::<I, 1, NP>(isa, i, (j, end), &mut to),
+                        4 => self.columns::<I, 4, NP>(isa, i, (j, end), &mut to),
+                        _ => self.columns::<I, MR, NP>(isa, i, (j, end), &mut to),
                     };
                 }
             }
         }
     }
 
-    /// `R` rows from `i` on, some columns.
+    /// `R` rows from `i` on, some columns. Gives `R`.
     ///
     /// # Safety
     /// Rows and columns are those of the operands and of the result.
@@ -257,7 +271,7 @@ impl Tile<'_> {
         i: usize,
         j: (usize, usize),
         to: &mut impl FnMut(usize) -> *mut f32,
-    ) {
+    ) -> usize {
         let rows: [*mut f32; R] = std::array::from_fn(|r| to(i + r));
         let mut at = j.0;
         while at < j.1 {
@@ -280,6 +294,7 @@ impl Tile<'_> {
                 act.apply(unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(j.0), j.1 - j.0) });
             }
         }
+        R
     }
 
     /// `R` rows from `i` on and `width` columns from `j` on, in `N` vectors, the last of which may

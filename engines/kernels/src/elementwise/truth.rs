@@ -41,7 +41,8 @@ crate::multiversion! {
         match (sa, sb) {
             (1, 1) => {
                 for (((o, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
-                    *o = if c.get() { *a } else { *b };
+                    let (a, b) = (*a, *b);
+                    *o = if c.get() { a } else { b };
                 }
             }
             (1, 0) => {

@@ -126,6 +126,12 @@ const MOST_STREAM: usize = 4096;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 12;
 
+/// The size of parts of at most `most` that divide `size` about alike, so that threads which take them
+/// by turns end together: a multiple of `step`, as `most` is.
+fn alike(size: usize, most: usize, step: usize) -> usize {
+    size.div_ceil(size.div_ceil(most).max(1)).next_multiple_of(step)
+}
+
 impl Gemm {
     /// A plan.
     /// `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0,
@@ -166,12 +172,16 @@ impl Gemm {
     fn choose_tile(&self) -> [usize; 2] {
         let batch = self.batch.len().max(1);
         let wide = (PANELS / self.k.max(1) / 32 * 32).clamp(LEAST_N, TILE_N);
-        let mut t = [TILE_M.min(self.m.next_multiple_of(12)), wide.min(self.n.next_multiple_of(16))];
+        let within = |[rows, cols]: [usize; 2]| {
+            let whole = [self.m.next_multiple_of(12), self.n.next_multiple_of(16)];
+            [alike(self.m, rows, 12).min(whole[0]), alike(self.n, cols, 32).min(whole[1])]
+        };
+        let mut t = within([TILE_M, wide]);
         if t[0] == 0 || t[1] == 0 {
             return [12, 16];
         }
         if self.by_steps() {
-            t = [LONG_TILE[0].min(self.m.next_multiple_of(12)), LONG_TILE[1].min(self.n.next_multiple_of(16))];
+            t = within(LONG_TILE);
         }
         if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
             // Long parts of the rows of B, which memory gives faster than short ones.

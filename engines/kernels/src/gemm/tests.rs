@@ -65,6 +65,16 @@ proptest! {
     }
 }
 
+/// Threads that take tiles by turns end together only where none is much smaller than the others.
+#[test]
+fn tiles_divide_the_rows_alike() {
+    for (m, k) in (1..3000).step_by(7).flat_map(|m| [64, 1024].map(|k| (m, k))) {
+        let rows = Gemm::plain(m, 512, k).unwrap().tile()[0];
+        let last = m - (m.div_ceil(rows) - 1) * rows;
+        assert!(rows <= last + 12 * m.div_ceil(rows), "{m} rows, tiles of {rows}, the last of {last}");
+    }
+}
+
 /// Sums so long that all rows of a tile take some steps before the next ones: the same bits as of fewer
 /// columns, which go row by row.
 #[test]

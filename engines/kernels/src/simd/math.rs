@@ -170,7 +170,9 @@ pub fn erf(x: f32) -> f32 {
             -1.643_063_7e-6,
         ],
     );
-    let large = 1.0 - exp(-q);
+    // Never so small that its power of two has no number.
+    let (e, t) = reduced(-q);
+    let large = 1.0 - (e + 1.0) * power(t);
     let r = if a < 0.93 { small } else { large };
     r.copysign(x)
 }

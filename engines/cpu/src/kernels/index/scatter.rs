@@ -12,7 +12,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
 /// Begins with the data, which an output in their place holds.
-fn take_over(out: &mut [u8], data: &[u8]) {
+fn take_over<T: Copy>(out: &mut [T], data: &[T]) {
     if out.as_ptr() != data.as_ptr() {
         out.copy_from_slice(data);
     }
@@ -103,9 +103,7 @@ fn combine<T: Elem>(
     f: impl Fn(T, T) -> T,
 ) -> Result<()> {
     let (d, u, o) = (data.values::<T>()?, updates.values::<T>()?, out::<T>(ctx, 0, &data.shape)?);
-    if o.as_ptr() != d.as_ptr() {
-        o.copy_from_slice(d);
-    }
+    take_over(o, d);
     match block {
         0 => {}
         1 => at.iter().zip(u).for_each(|(to, v)| o[*to] = f(o[*to], *v)),

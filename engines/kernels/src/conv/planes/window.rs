@@ -51,88 +51,103 @@ unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     v
 }
 
-/// Rows that are at least [`ROWS`], without residual and factor, by columns of sixteen results.
-pub(super) struct Columns<'p, 'o, const K: usize, const S: usize> {
+/// Rows of the input that the windows of [`ROWS`] results see at most.
+const SEEN: usize = (ROWS - 1) * 2 + 5;
+
+/// Rows that are at least [`ROWS`], without residual and factor, in bands of as many: along a band
+/// what is read and written are a few rows, one behind the other.
+pub(super) struct Bands<'p, 'o, const K: usize, const S: usize> {
     pub(super) of: &'p Plane<'p>,
     pub(super) out: &'o mut [f32],
 }
 
-impl<const K: usize, const S: usize> Work for Columns<'_, '_, K, S> {
+impl<const K: usize, const S: usize> Work for Bands<'_, '_, K, S> {
     type Out = ();
 
     #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
-        let ((_, wide), width) = (self.of.size, self.of.width);
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Plane { x, size: (high, wide), pad, shift, limits, first, width, .. } = *self.of;
+        let rows = self.out.len() / width;
+        assert!(x.len() == high * wide && rows >= ROWS && self.out.len() == rows * width);
+        let taps = taps::<I, K>(isa, self.of.w);
+        let (shift, low, most) = (isa.splat(shift), isa.splat(limits.0), isa.splat(limits.1));
         // Columns of the input that sixteen results see.
         let reach = if S == 1 { 15 + K } else { 31 + K };
-        for j in (0..width).step_by(16) {
-            let first = (j * S) as isize - self.of.pad.1;
-            let masks = masks::<I, K>(isa, first, wide);
-            if first >= 0 && first as usize + reach <= wide && j + 16 <= width {
-                self.column::<I, false>(isa, j, &masks);
-            } else {
-                self.column::<I, true>(isa, j, &masks);
+        // The last columns are computed with some of those before them.
+        let last = width.saturating_sub(16);
+        let (left, right) = (masks::<I, K>(isa, -pad.1, wide), masks::<I, K>(isa, (last * S) as isize - pad.1, wide));
+        let stored = isa.lanes(0, width.min(16));
+        for y in (0..rows).step_by(ROWS) {
+            // The last rows likewise.
+            let y = y.min(rows - ROWS);
+            let top = ((first + y) * S) as isize - pad.0;
+            // Where each row begins that is seen, and how far a column moves it: not at all in zeros.
+            let mut lines = [(ZEROS.as_ptr(), 0); SEEN];
+            for (row, line) in (top..).zip(&mut lines) {
+                if (0..high as isize).contains(&row) {
+                    *line = (x.as_ptr().wrapping_offset(row * wide as isize - pad.1), S);
+                }
+            }
+            let to = self.out[y * width..].as_mut_ptr();
+            for j in (0..width).step_by(16) {
+                let j = j.min(last);
+                let from = (j * S) as isize - pad.1;
+                // SAFETY: rows of the input, of which the columns are there or not among the masks, or
+                // zeros, of which there are as many as are seen.
+                let sums = unsafe {
+                    if from >= 0 && from as usize + reach <= wide && width >= 16 {
+                        sums::<I, K, S, false>(isa, &lines, j, &taps, &left)
+                    } else if j == 0 {
+                        sums::<I, K, S, true>(isa, &lines, j, &taps, &left)
+                    } else if j == last {
+                        sums::<I, K, S, true>(isa, &lines, j, &taps, &right)
+                    } else {
+                        sums::<I, K, S, true>(isa, &lines, j, &taps, &masks::<I, K>(isa, from, wide))
+                    }
+                };
+                for (r, sum) in sums.into_iter().enumerate() {
+                    let v = isa.at_most(isa.at_least(isa.add(sum, shift), low), most);
+                    let to = to.wrapping_add(r * width + j);
+                    // SAFETY: rows and columns of the result: sixteen of them, or all that there are.
+                    unsafe {
+                        if width < 16 {
+                            isa.store_some(v, to, stored);
+                        } else {
+                            isa.store(v, &mut *to.cast());
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-impl<const K: usize, const S: usize> Columns<'_, '_, K, S> {
-    /// The column of results from `j` on.
-    #[inline(always)]
-    fn column<I: Isa, const MASKED: bool>(&mut self, isa: I, j: usize, masks: &[[I::M; 2]; K]) {
-        let Plane { x, size: (high, wide), pad, shift, limits, first, width, .. } = *self.of;
-        let seen = (ROWS - 1) * S + K;
-        let rows = self.out.len() / width;
-        assert!(x.len() == high * wide && rows >= ROWS && j < width);
-        let taps = taps::<I, K>(isa, self.of.w);
-        let (shift, low, most) = (isa.splat(shift), isa.splat(limits.0), isa.splat(limits.1));
-        let stored = isa.lanes(0, (width - j).min(16));
-        let at = x.as_ptr().wrapping_offset((j * S) as isize - pad.1);
-        let to = self.out.as_mut_ptr().wrapping_add(j);
-        for y in (0..rows).step_by(ROWS) {
-            // The last rows are computed with some of those before them.
-            let y = y.min(rows - ROWS);
-            let top = ((first + y) * S) as isize - pad.0;
-            let inside = top >= 0 && top as usize + seen <= high;
-            let row_at = |t: usize| {
-                let row = top + t as isize;
-                if inside || row >= 0 && row < high as isize {
-                    at.wrapping_offset(row * wide as isize)
-                } else {
-                    ZEROS.as_ptr()
-                }
-            };
-            let mut acc = [isa.splat(0.0); ROWS];
-            // SAFETY: a row of the input, of which the columns are there or not among the masks, or
-            // zeros, of which there are as many as are seen.
-            unsafe {
-                // A row of the input at a time, for all results that see it.
-                for t in 0..seen {
-                    let v = row::<I, K, S, MASKED>(isa, row_at(t), masks);
-                    for r in 0..ROWS {
-                        if t >= r * S && t < r * S + K {
-                            for i in 0..K {
-                                acc[r] = isa.fma(taps[t - r * S][i], v[i], acc[r]);
-                            }
-                        }
-                    }
-                }
-            }
-            for (r, acc) in acc.into_iter().enumerate() {
-                let v = isa.at_most(isa.at_least(isa.add(acc, shift), low), most);
-                let to = to.wrapping_add((y + r) * width);
-                // SAFETY: rows and columns of the result: sixteen of them, or those that are stored.
-                unsafe {
-                    if MASKED {
-                        isa.store_some(v, to, stored);
-                    } else {
-                        isa.store(v, &mut *to.cast());
-                    }
+/// The sums of sixteen results of each row of a band, from column `j` on.
+///
+/// # Safety
+/// The columns of the lines that the results see, or those among the masks, can be read.
+#[inline(always)]
+unsafe fn sums<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
+    isa: I,
+    lines: &[(*const f32, usize); SEEN],
+    j: usize,
+    taps: &[[I::V; K]; K],
+    masks: &[[I::M; 2]; K],
+) -> [I::V; ROWS] {
+    let mut sums = [isa.splat(0.0); ROWS];
+    // A row of the input at a time, for all results that see it.
+    for (t, (line, step)) in lines.iter().enumerate().take((ROWS - 1) * S + K) {
+        // SAFETY: by the caller's word.
+        let v = unsafe { row::<I, K, S, MASKED>(isa, line.wrapping_add(j * step), masks) };
+        for r in 0..ROWS {
+            if t >= r * S && t < r * S + K {
+                for i in 0..K {
+                    sums[r] = isa.fma(taps[t - r * S][i], v[i], sums[r]);
                 }
             }
         }
     }
+    sums
 }
 
 /// Any rows, with all that may follow.
