@@ -223,7 +223,8 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
         let all = self.pattern.places.iter().zip(&self.needed).all(is_there);
         let starts = if all { self.graph.among(types) } else { &[] };
         self.types = if all { self.graph.op_types() } else { None };
-        *self.starts.insert(starts)
+        self.starts = Some(starts);
+        starts
     }
 }
 
