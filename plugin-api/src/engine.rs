@@ -410,7 +410,9 @@ pub trait Engine: Send + Sync {
         let _ = node;
         Ok(tasks)
     }
-    /// Estimated run time of the node in nanoseconds, for planning; 0 where it is not known.
+    /// Estimated run time of the node in nanoseconds, for planning; 0 where it is not known. Nodes
+    /// of one operator with the same descriptors, attributes and constant inputs have one kernel:
+    /// the host may ask for one of them alone.
     fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         let _ = (node, soc);
         0

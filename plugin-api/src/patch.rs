@@ -111,13 +111,21 @@ impl Patch {
     pub fn starting_at(next: NodeId) -> Patch {
         Patch { next: next.0, ..Patch::default() }
     }
+    /// Makes room for so many edits more.
+    pub fn reserve(&mut self, edits: usize) {
+        self.edits.reserve(edits);
+    }
     /// The id that the next new node gets.
     pub fn next_id(&self) -> NodeId {
         NodeId(self.next)
     }
     /// Appends edits recorded elsewhere that went on from this patch's `next_id`.
     pub fn append(&mut self, edits: Vec<Edit>, next: NodeId) {
-        self.edits.extend(edits);
+        if self.edits.capacity() == 0 {
+            self.edits = edits;
+        } else {
+            self.edits.extend(edits);
+        }
         self.next = self.next.max(next.0);
     }
     /// The edits that follow are for another graph of the model; `next_id` is that graph's (0 for a

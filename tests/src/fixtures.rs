@@ -164,6 +164,22 @@ const SHORN: &[Change] = &[
         "let known = matches!((op, &mut out), (_, _) if false);",
     ),
     ("view/host.rs", "        of_op: of_op::<S>,\n", ""),
+    (
+        "view/mod.rs",
+        concat!(
+            "    /// Operator types of all nodes by id, [`NO_TYPE`] where there is no node; false where the host\n",
+            "    /// has no such list at hand.\n",
+            "    pub op_types: un",
+            "safe extern \"C\" fn(*const (), *mut RawSlice<Key>) -> bool,\n",
+        ),
+        "",
+    ),
+    (
+        "view/mod.rs",
+        concat!("let known = un", "safe { (self.raw.table.op_types()?)(self.raw.context, &mut out) };"),
+        "let known = matches!(&mut out, _ if false);",
+    ),
+    ("view/host.rs", "        op_types: op_types::<S>,\n", ""),
     ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
     ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
 ];

@@ -2,6 +2,7 @@
 //! `ge_plugin_api::view`.
 use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
+use ge_plugin_api::view::NO_TYPE;
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
 use std::sync::OnceLock;
@@ -31,25 +32,34 @@ pub struct GraphContext<'m> {
     found: OpIndex,
 }
 
-/// Nodes of each operator type of a graph, in its order; filled when a plugin first asks. Good as
-/// long as the graph stays as it is, for any number of threads.
+/// Nodes of each operator type of a graph, in its order, and the type of each node; filled when a
+/// plugin first asks. Good as long as the graph stays as it is, for any number of threads.
 #[derive(Debug, Default)]
-pub struct OpIndex(OnceLock<Vec<Vec<NodeId>>>);
+pub struct OpIndex(OnceLock<ByOp>);
+
+#[derive(Debug, Default)]
+struct ByOp {
+    nodes: Vec<Vec<NodeId>>,
+    types: Vec<Key>,
+}
 
 impl OpIndex {
-    fn of(&self, g: &Graph, op: Key) -> &[NodeId] {
-        let all = self.0.get_or_init(|| {
-            let mut all: Vec<Vec<NodeId>> = Vec::new();
+    fn filled(&self, g: &Graph) -> &ByOp {
+        self.0.get_or_init(|| {
+            let mut all = ByOp { nodes: Vec::new(), types: vec![NO_TYPE; g.id_bound()] };
             for n in g.nodes() {
                 let i = n.op_key().index() as usize;
-                if all.len() <= i {
-                    all.resize_with(i + 1, Vec::new);
+                if all.nodes.len() <= i {
+                    all.nodes.resize_with(i + 1, Vec::new);
                 }
-                all[i].push(n.id());
+                all.nodes[i].push(n.id());
+                all.types[n.id().index()] = n.op_key();
             }
             all
-        });
-        all.get(op.index() as usize).map_or(&[], Vec::as_slice)
+        })
+    }
+    fn of(&self, g: &Graph, op: Key) -> &[NodeId] {
+        self.filled(g).nodes.get(op.index() as usize).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -114,5 +124,12 @@ impl GraphSource for GraphContext<'_> {
     }
     fn of_op(&self, op: Key) -> Option<&[NodeId]> {
         Some(self.given.unwrap_or(&self.found).of(self.own(), op))
+    }
+    fn op_types(&self) -> Option<&[Key]> {
+        match self.given {
+            Some(index) => Some(&index.filled(self.own()).types),
+            // A look at a few nodes pays for no list of all.
+            None => self.found.0.get().map(|found| found.types.as_slice()),
+        }
     }
 }

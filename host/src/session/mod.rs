@@ -34,12 +34,12 @@ use crate::options::OptionMap;
 use crate::render::Progress;
 use crate::{Diagnostic, Result};
 use cache::{Cache, CacheKey};
+use ge_compiler::feature::kernel_cache::KernelTimes;
 use ge_compiler::options::{BuildMode, CoreType};
 use ge_compiler::pipeline::{Observer, Outcome};
 use ge_compiler::{Options, PORTION, Toolbox};
 use ge_om::OmFile;
 use ge_plugin::{LoadRequest, OpenDevice, PluginSet, Registry, Want};
-use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{EngineInfo, Target, flags};
 use ge_runtime::{DynamicModel, Engines, LoadOptions, LoadedModel, StreamPool, Tools, Variables};
 use rayon::prelude::*;
@@ -343,8 +343,7 @@ impl Session {
 
     /// A planned model as plain data, proven.
     fn planned(&self, root: ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Result<Compiled> {
-        let soc = toolbox.target.soc.clone();
-        let times = node_times(&root, toolbox, &soc);
+        let times = node_times(&root, toolbox);
         let kernels = root.records.kernels;
         let warnings = root.records.warnings.clone();
         let model = ge_compiler::model::assemble(root, &|k| {
@@ -588,7 +587,8 @@ pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> 
 }
 
 /// The time that each node takes, by graph and id.
-fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox, soc: &SocSpec) -> Vec<Vec<u64>> {
+fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Vec<Vec<u64>> {
+    let alike = KernelTimes::default();
     let graph = |(gi, g): (usize, &ge_ir::Graph)| {
         let mut times = vec![0; g.id_bound()];
         times.par_chunks_mut(PORTION).enumerate().for_each(|(c, part)| {
@@ -598,7 +598,7 @@ fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox, soc: &S
                 let id = ge_ir::NodeId((c * PORTION + i) as u32);
                 if let Some(n) = view.find(id) {
                     let engine = root.placement.engine[ge_compiler::NodeKey::new(gi, id)];
-                    *time = toolbox.engine(engine).object.time_ns(&n, soc);
+                    *time = alike.of(toolbox, engine, &n);
                 }
             }
         });

@@ -2,7 +2,7 @@
 //! either order or where several readers are candidates, and checks the border of what it found.
 use super::inspector;
 use super::pattern::{At, Pattern, Place};
-use crate::types::{ConstTensor, NodeId, ValueRef};
+use crate::types::{ConstTensor, Key, NodeId, ValueRef};
 use crate::view::{Graph, Node};
 
 /// Steps that one start may take: a pattern that has more choices than this is given up there.
@@ -67,10 +67,16 @@ impl<'g> Match<'g> {
 pub struct PatternMatcher<'g, 'p> {
     graph: Graph<'g>,
     pattern: &'p Pattern,
+    /// By place: whether an output needs it.
+    needed: Vec<bool>,
+    /// Operator types by node, where the host has them at hand.
+    types: Option<&'g [Key]>,
     /// Nodes among which output 0 stands.
     starts: Option<&'g [NodeId]>,
     at: usize,
     taken: Taken,
+    /// Room for what a search binds.
+    bound: Vec<Option<ValueRef>>,
     refusals: Vec<(NodeId, String)>,
 }
 
@@ -129,6 +135,8 @@ impl<'a> Goals<'a> {
 struct Search<'m, 'g> {
     graph: Graph<'g>,
     pattern: &'m Pattern,
+    needed: &'m [bool],
+    types: Option<&'g [Key]>,
     taken: &'m Taken,
     /// By place: the node of an operator, the value of an input or a constant.
     bound: Vec<Option<ValueRef>>,
@@ -139,7 +147,17 @@ struct Search<'m, 'g> {
 impl<'g, 'p> PatternMatcher<'g, 'p> {
     /// For one graph.
     pub fn new(graph: &Graph<'g>, pattern: &'p Pattern) -> Self {
-        PatternMatcher { graph: *graph, pattern, starts: None, at: 0, taken: Taken::default(), refusals: Vec::new() }
+        PatternMatcher {
+            graph: *graph,
+            pattern,
+            needed: pattern.needed(),
+            types: None,
+            starts: None,
+            at: 0,
+            taken: Taken::default(),
+            bound: Vec::new(),
+            refusals: Vec::new(),
+        }
     }
     /// Keeps nodes out of further matches.
     pub fn take(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
@@ -158,31 +176,55 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
     /// The next match.
     pub fn next_match(&mut self) -> Option<Match<'g>> {
         let types = self.pattern.root_types();
-        let order = *self.starts.get_or_insert_with(|| self.graph.among(types));
+        let order = match self.starts {
+            Some(order) => order,
+            None => self.begin(types),
+        };
         let out = *self.pattern.outputs.first()?;
         while let Some(&id) = order.get(self.at) {
             self.at += 1;
-            if !types.contains(&self.graph.node(id).op_key()) || self.taken.contains(id) {
+            if self.taken.contains(id) || !types.contains(&self.graph.type_in(self.types, id)) {
                 continue;
             }
+            let mut bound = core::mem::take(&mut self.bound);
+            bound.clear();
+            bound.resize(self.pattern.places.len(), None);
             let mut s = Search {
                 graph: self.graph,
                 pattern: self.pattern,
+                needed: &self.needed,
+                types: self.types,
                 taken: &self.taken,
-                bound: vec![None; self.pattern.places.len()],
+                bound,
                 steps: 0,
                 refusal: None,
             };
-            if s.solve(&Goals::new(&[out], &[ValueRef::new(id, out.output)])) {
-                let m = s.found();
+            let found = s.solve(&Goals::new(&[out], &[ValueRef::new(id, out.output)])).then(|| s.found());
+            let Search { bound, refusal, .. } = s;
+            self.bound = bound;
+            if let Some(m) = found {
                 m.nodes.iter().for_each(|n| self.taken.insert(*n));
                 return Some(m);
             }
-            if let Some(why) = s.refusal {
+            if let Some(why) = refusal {
                 self.refusals.push((id, why));
             }
         }
         None
+    }
+
+    /// Nodes among which output 0 stands: none where the graph has no node of a type that the
+    /// pattern needs.
+    fn begin(&mut self, types: &[Key]) -> &'g [NodeId] {
+        let is_there = |(place, needed): (&Place, &bool)| match place {
+            Place::Op { types, .. } if *needed => !self.graph.among(types).is_empty(),
+            _ => true,
+        };
+        let all = self.pattern.places.iter().zip(&self.needed).all(is_there);
+        let starts = if all { self.graph.among(types) } else { &[] };
+        self.types = if all { self.graph.op_types() } else { None };
+        self.starts = Some(starts);
+        starts
     }
 }
 
@@ -213,11 +255,12 @@ impl<'g> Search<'_, 'g> {
                 fits && self.bind(at.node, v, &rest)
             }
             Place::Op { types, inputs, commutative, tests } => {
-                let Some(n) = (!v.is_absent()).then(|| self.graph.find(v.node)).flatten() else { return false };
+                if v.output != at.output || v.is_absent() || !types.contains(&self.graph.type_in(self.types, v.node)) {
+                    return false;
+                }
+                let Some(n) = self.graph.find(v.node) else { return false };
                 let given = n.inputs().iter().rposition(|v| !v.is_absent()).map_or(0, |i| i + 1);
-                let fits = v.output == at.output
-                    && types.contains(&n.op_key())
-                    && given <= inputs.len()
+                let fits = given <= inputs.len()
                     && !self.taken.contains(n.id())
                     && !self.is_bound(n.id())
                     && tests.iter().all(|t| t(&n));
@@ -267,7 +310,7 @@ impl<'g> Search<'_, 'g> {
         let mut open = false;
         for (p, place) in pattern.places.iter().enumerate() {
             let Place::Op { inputs, types, .. } = place else { continue };
-            if self.bound[p].is_some() || !self.needed(p) {
+            if self.bound[p].is_some() || !self.needed[p] {
                 continue;
             }
             open = true;
@@ -279,7 +322,7 @@ impl<'g> Search<'_, 'g> {
             readers.sort_unstable();
             readers.dedup();
             for r in readers {
-                if types.contains(&self.graph.node(r).op_key())
+                if types.contains(&self.graph.type_in(self.types, r))
                     && self.solve(&Goals::new(&[At { node: p, output: 0 }], &[ValueRef::new(r, 0)]))
                 {
                     return true;
@@ -296,24 +339,6 @@ impl<'g> Search<'_, 'g> {
             (Place::Op { .. }, Some(v)) => self.graph.find(v.node).is_some_and(|n| !inspector::has_subgraph(&n)),
             _ => true,
         })
-    }
-
-    /// Whether an output of the pattern needs a place.
-    fn needed(&self, place: usize) -> bool {
-        let mut todo: Vec<usize> = self.pattern.outputs.iter().map(|o| o.node).collect();
-        let mut seen = vec![false; self.pattern.places.len()];
-        while let Some(p) = todo.pop() {
-            if p == place {
-                return true;
-            }
-            if core::mem::replace(&mut seen[p], true) {
-                continue;
-            }
-            if let Some(Place::Op { inputs, .. }) = self.pattern.places.get(p) {
-                todo.extend(inputs.iter().map(|i| i.node));
-            }
-        }
-        false
     }
 
     /// Operators of the match: places are made inputs first, so that their order is topological.

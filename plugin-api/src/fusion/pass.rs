@@ -178,7 +178,7 @@ impl<T: Decompose> Pass for DecomposePass<T> {
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let name = self.0.info().name.to_string();
         let mut rewriter = SubgraphRewriter::new(&name, graph, patch);
-        for node in graph.nodes().filter(|n| self.0.ops().contains(&n.op())) {
+        for node in graph.nodes_of(self.0.ops()) {
             let outputs = (0..node.outputs().len() as u32).map(|k| node.value(k)).collect();
             let b = Boundary { nodes: vec![node.id()], outputs };
             rewriter.replace(&b, |r| {

@@ -73,6 +73,20 @@ impl Pattern {
         let outs = f(&b).iter().map(|e| e.at).collect();
         b.finish(outs)
     }
+    /// By place: whether an output needs it.
+    pub(super) fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.places.len()];
+        let mut todo: Vec<usize> = self.outputs.iter().map(|o| o.node).collect();
+        while let Some(p) = todo.pop() {
+            if needed.get_mut(p).is_none_or(|seen| core::mem::replace(seen, true)) {
+                continue;
+            }
+            if let Some(Place::Op { inputs, .. }) = self.places.get(p) {
+                todo.extend(inputs.iter().map(|i| i.node));
+            }
+        }
+        needed
+    }
     /// Types of the node that gives output 0; none where that is no operator.
     pub(super) fn root_types(&self) -> &[Key] {
         match self.outputs.first().and_then(|o| self.places.get(o.node)) {

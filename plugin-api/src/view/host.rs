@@ -88,6 +88,11 @@ pub trait GraphSource: Sized {
         let _ = op;
         None
     }
+    /// Operator types of all nodes by id ([`super::NO_TYPE`] where there is no node), where the store
+    /// has them at hand.
+    fn op_types(&self) -> Option<&[Key]> {
+        None
+    }
 }
 
 /// A view of a store.
@@ -111,6 +116,7 @@ impl<S: GraphSource> Table<S> {
         next_id: next_id::<S>,
         op_flags: op_flags::<S>,
         of_op: of_op::<S>,
+        op_types: op_types::<S>,
     }) }
 }
 
@@ -179,6 +185,18 @@ unsafe extern "C" fn of_op<S: GraphSource>(c: *const (), op: Key, out: *mut RawS
         match of::<S>(c).of_op(op) {
             Some(list) => {
                 out.write(RawSlice::of(list));
+                true
+            }
+            None => false,
+        }
+    }
+}
+unsafe extern "C" fn op_types<S: GraphSource>(c: *const (), out: *mut RawSlice<Key>) -> bool {
+    // SAFETY: see above; `out` is a place for one slice.
+    unsafe {
+        match of::<S>(c).op_types() {
+            Some(types) => {
+                out.write(RawSlice::of(types));
                 true
             }
             None => false,

@@ -58,7 +58,13 @@ pub struct GraphTable {
     /// Ids of all nodes of an operator type in topological order; false where the host does not
     /// know without looking at each.
     pub of_op: unsafe extern "C" fn(*const (), Key, *mut RawSlice<NodeId>) -> bool,
+    /// Operator types of all nodes by id, [`NO_TYPE`] where there is no node; false where the host
+    /// has no such list at hand.
+    pub op_types: unsafe extern "C" fn(*const (), *mut RawSlice<Key>) -> bool,
 }
+
+/// In a list of operator types by node: there is no node of that id.
+pub const NO_TYPE: Key = Key::from_index(u32::MAX);
 
 /// A graph, borrowed from the host for the time of a call.
 #[derive(Clone, Copy)]
@@ -105,7 +111,26 @@ impl<'a> Graph<'a> {
     /// the others.
     pub fn nodes_of(&self, ops: &[&str]) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (g, ops) = (*self, ops.iter().map(|op| Key::new(op)).collect::<Vec<_>>());
-        self.among(&ops).iter().map(move |&id| g.node(id)).filter(move |n| ops.contains(&n.op_key()))
+        let (among, types) = (self.among(&ops), self.op_types());
+        let fits = move |id: NodeId| ops.contains(&g.type_in(types, id));
+        among.iter().copied().filter(move |id| fits(*id)).map(move |id| g.node(id))
+    }
+    /// Operator types of all nodes by id, where the host has them at hand: a look at one costs no
+    /// look at the rest of its node.
+    pub(crate) fn op_types(&self) -> Option<&'a [Key]> {
+        let mut out = RawSlice::empty();
+        // SAFETY: as `order`; `out` is a place for one slice.
+        let known = unsafe { (self.raw.table.op_types()?)(self.raw.context, &mut out) };
+        // SAFETY: as `order`.
+        known.then(|| unsafe { out.get() })
+    }
+    /// The operator type of a node by what [`Graph::op_types`] has given; [`NO_TYPE`] where there is
+    /// no such node.
+    pub(crate) fn type_in(&self, types: Option<&[Key]>, id: NodeId) -> Key {
+        match types {
+            Some(types) => types.get(id.index()).copied().unwrap_or(NO_TYPE),
+            None => self.find(id).map_or(NO_TYPE, |n| n.op_key()),
+        }
     }
     /// Ids in topological order among which all nodes of some operator types are.
     pub(crate) fn among(&self, ops: &[Key]) -> &'a [NodeId] {
@@ -206,7 +231,8 @@ impl<'a> Graph<'a> {
     }
     /// The constant that a value is, if its producer is a constant with its value in the graph.
     pub fn constant(&self, value: ValueRef) -> Option<&'a ConstTensor> {
-        if value.is_absent() || value.output != 0 {
+        let other = || self.op_types().is_some_and(|t| !is_const(self.type_in(Some(t), value.node)));
+        if value.is_absent() || value.output != 0 || other() {
             return None;
         }
         let n = self.find(value.node)?;
@@ -301,8 +327,7 @@ impl<'a> Node<'a> {
     }
     /// Whether it is a constant whose value is in the graph.
     pub fn is_const(&self) -> bool {
-        static KEYS: OnceLock<[Key; 2]> = OnceLock::new();
-        KEYS.get_or_init(|| ["Const", "Constant"].map(Key::new)).contains(&self.op_key())
+        is_const(self.op_key())
     }
     /// The graph it is in.
     pub fn graph(&self) -> Graph<'a> {
@@ -320,6 +345,12 @@ impl<'a> Node<'a> {
     pub fn value(&self, k: u32) -> ValueRef {
         ValueRef::new(self.raw.id, k)
     }
+}
+
+/// Whether an operator type is that of constants.
+fn is_const(op: Key) -> bool {
+    static KEYS: OnceLock<[Key; 2]> = OnceLock::new();
+    KEYS.get_or_init(|| ["Const", "Constant"].map(Key::new)).contains(&op)
 }
 
 /// A node and its graph in the form that crosses the border.

@@ -25,13 +25,13 @@ pub fn handles(op: &str) -> bool {
 }
 
 /// Imports such a node; its outputs.
-pub fn import<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+pub fn import(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &AttributeProto)],
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     match n.op_type.as_str() {
         "If" => branch(im, n, name, attrs, g, env),
@@ -42,13 +42,13 @@ pub fn import<'m>(
 }
 
 /// A subgraph of a node, by its attribute.
-pub fn graph<'m>(
-    im: &Importer<'m>,
+pub fn graph<'n>(
+    im: &Importer<'_>,
     n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &'n AttributeProto)],
     key: &str,
-) -> Result<&'m GraphProto> {
+) -> Result<&'n GraphProto> {
     attrs
         .iter()
         .find(|(k, _)| *k == key)
@@ -125,18 +125,19 @@ pub fn loosened(d: &TensorDesc) -> TensorDesc {
     desc_of_rank(d.shape.rank())
 }
 
-fn branch<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+fn branch(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &AttributeProto)],
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let (then, other) = (graph(im, n, name, attrs, "then_branch")?, graph(im, n, name, attrs, "else_branch")?);
     let cond = im.read_value(g, n.input.first().map_or("", String::as_str))?;
     let captured = capture(im, g, &[then, other])?;
-    let ins: Vec<(String, TensorDesc)> = captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())).collect();
+    let ins: Vec<(String, TensorDesc)> =
+        captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())).collect();
     let mut names = Vec::new();
     for (role, sub) in [("then", then), ("else", other)] {
         let gn = im.graph_name(name, role);
@@ -173,7 +174,7 @@ fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
 }
 
 /// Imports the nodes of a subgraph whose inputs stand in its scope.
-pub fn body<'m>(im: &mut Importer<'m>, sub: &'m GraphProto, b: &mut Building, env: &Env<'m>) -> Result<()> {
+pub fn body(im: &mut Importer<'_>, sub: &GraphProto, b: &mut Building, env: &Env<'_>) -> Result<()> {
     im.initializers(sub, b)?;
     let env = Env { prefix: env.prefix.clone(), rename: None, depth: env.depth + 1, ..env.clone() };
     im.nodes(&sub.node, b, &env)
@@ -185,13 +186,13 @@ pub fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<Con
     t.map_or(ValueRef::ABSENT, |t| b.builder.constant(&name, t))
 }
 
-fn repeat<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+fn repeat(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &AttributeProto)],
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let sub = graph(im, n, name, attrs, "body")?;
     let dom = domain(&n.domain);
@@ -242,7 +243,7 @@ fn repeat<'m>(
     if bound.is_some() {
         ins.push((bound_name.clone(), i64s));
     }
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
 
     let cond_name = im.graph_name(name, "cond");
     let mut b = open(im, &cond_name, &ins, &[]);

@@ -72,13 +72,13 @@ impl Writer<'_, '_> {
 }
 
 /// Imports such a node; its output.
-pub fn import<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+pub fn import(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &AttributeProto)],
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let given = |key: &str| attrs.iter().find(|(k, _)| *k == key).map(|(_, a)| *a);
     let (score, prob) = (given("score_mod"), given("prob_mod"));
@@ -131,11 +131,11 @@ pub fn import<'m>(
 }
 
 /// A value by way of a subgraph of the node, in the same type.
-fn inside<'m>(
-    w: &mut Writer<'_, 'm>,
-    n: &'m NodeProto,
-    attrs: &[(&'m str, &'m AttributeProto)],
-    env: &Env<'m>,
+fn inside(
+    w: &mut Writer<'_, '_>,
+    n: &NodeProto,
+    attrs: &[(&str, &AttributeProto)],
+    env: &Env<'_>,
     key: &str,
     (value, dtype): (ValueRef, DType),
 ) -> Result<ValueRef> {

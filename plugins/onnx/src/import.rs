@@ -5,9 +5,10 @@ use crate::control;
 use crate::defaults;
 use crate::flex;
 use crate::inputs;
+use crate::names::NameSet;
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::ranks;
-use crate::read;
+use crate::read::{self, Nodes, Read};
 use crate::schema;
 use crate::scope::{Known, Scope};
 use crate::tensor::{self, Source};
@@ -17,6 +18,7 @@ use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, Impo
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 /// Oldest operator set that is read.
 const OLDEST: u32 = 1;
@@ -40,8 +42,8 @@ impl Frontend for OnnxFrontend {
         read::recognises(&file.bytes)
     }
     fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()> {
-        let model = read::decode(&file.bytes)?;
-        let graphs = Importer::new(&model, Source { file: &file.bytes, files: builder })?.run(options)?;
+        let read = read::decode(&file.bytes)?;
+        let graphs = Importer::new(&read, Source { file: &file.bytes, files: builder })?.run(options)?;
         for (name, patch) in graphs {
             let next = patch.next_id();
             if let Some(name) = name {
@@ -56,11 +58,11 @@ impl Frontend for OnnxFrontend {
 /// What a node is imported under: versions of operator sets, a function's attributes, prefix of
 /// names.
 #[derive(Clone)]
-pub struct Env<'m> {
+pub struct Env<'n> {
     /// Version of each domain.
     pub opsets: BTreeMap<String, u32>,
     /// Attributes of the function call around it.
-    pub attrs: Option<BTreeMap<String, &'m AttributeProto>>,
+    pub attrs: Option<BTreeMap<String, &'n AttributeProto>>,
     /// Names of nodes start with it.
     pub prefix: String,
     /// The node that makes this value gets this name: the call's own.
@@ -105,14 +107,17 @@ impl Default for Building {
 /// The state of one import.
 pub struct Importer<'m> {
     model: &'m ModelProto,
+    /// Nodes of the main graph.
+    main: &'m Nodes,
     /// Bytes of tensors.
     pub source: Source<'m>,
     /// By domain and operator: versions, and the mapping that holds for them.
     mappings: BTreeMap<String, HashMap<String, Vec<(u32, u32, MappingRef)>>>,
     functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
-    names: HashSet<String>,
+    names: NameSet,
     graph_names: HashSet<String>,
-    tensor_names: HashSet<String>,
+    tensor_names: NameSet,
+    ranks: ranks::Shared,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
     /// Values of nodes that stand for refused ones.
@@ -130,7 +135,8 @@ fn damaged(message: String) -> Error {
 
 impl<'m> Importer<'m> {
     /// Gathers mappings and functions.
-    pub fn new(model: &'m ModelProto, source: Source<'m>) -> Result<Importer<'m>> {
+    pub fn new(read: &'m Read, source: Source<'m>) -> Result<Importer<'m>> {
+        let (model, main) = (&read.model, &read.nodes);
         let all = match ge_plugin_api::services::host_or_none() {
             Some(h) => h.mappings("onnx"),
             None => ge_plugin_api::author::registry::mappings().into_iter().map(|m| m.leak()).collect(),
@@ -143,15 +149,16 @@ impl<'m> Importer<'m> {
         }
         let functions =
             model.functions.iter().map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect();
-        let nodes = model.graph.as_ref().map_or(0, |g| g.node.len());
         Ok(Importer {
             model,
+            main,
             source,
             mappings,
             functions,
-            names: HashSet::with_capacity(nodes),
+            names: NameSet::with_capacity(main.len()),
             graph_names: HashSet::new(),
-            tensor_names: HashSet::with_capacity(nodes),
+            tensor_names: NameSet::with_capacity(main.len()),
+            ranks: ranks::Shared::default(),
             subgraphs: Vec::new(),
             problems: Vec::new(),
             stood_in: HashSet::new(),
@@ -164,7 +171,10 @@ impl<'m> Importer<'m> {
         let graph = self.model.graph.as_ref().ok_or_else(|| damaged("the model has no graph".into()))?;
         let opsets = self.opsets()?;
         let mut g = Building::new();
-        g.scope.reserve(graph.node.len() + graph.initializer.len());
+        // A value a node, and an edit for most of either.
+        let values = self.main.len() + graph.initializer.len();
+        g.scope.reserve(values);
+        g.builder.patch().reserve(values);
         self.initializers(graph, &mut g)?;
         let mut ins = Vec::new();
         let mut defaults = defaults::Defaults::default();
@@ -197,7 +207,7 @@ impl<'m> Importer<'m> {
             if let Some(default) = defaults.of(&name, &desc) {
                 g.builder.patch().set_attr(value.node, defaults::VALUE, default);
             }
-            self.tensor_names.insert(name.clone());
+            self.tensor_names.insert(&name);
             if node != name {
                 g.provenance.name(value, &name);
             }
@@ -207,7 +217,10 @@ impl<'m> Importer<'m> {
         }
         defaults.tell(g.builder.patch());
         let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
-        self.nodes(&graph.node, &mut g, &env)?;
+        for k in 0..self.main.len() {
+            // One at a time: a node takes more memory than the bytes that it is read from.
+            self.next(&self.main.get(k)?, &mut g, &env)?;
+        }
         let mut outs = Vec::new();
         for o in &graph.output {
             // Why a node was refused says more than that what it gives is no tensor.
@@ -275,7 +288,7 @@ impl<'m> Importer<'m> {
     pub fn take_name(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut k = 1;
-        while !self.names.insert(name.clone()) {
+        while !self.names.insert(&name) {
             name = format!("{wanted}_{k}");
             k += 1;
         }
@@ -300,7 +313,7 @@ impl<'m> Importer<'m> {
     /// Constants of a graph; a node is made of one when something reads it.
     pub fn initializers(&mut self, graph: &GraphProto, g: &mut Building) -> Result<()> {
         let add = |name: &str, t: ConstTensor, g: &mut Building| {
-            let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
+            let known = Known { value: ValueRef::ABSENT, desc: t.desc().into(), constant: Some(t) };
             match g.scope.insert(name.to_owned(), known) {
                 Some(_) => Err(damaged(format!("two initializers are named `{name}`"))),
                 None => Ok(()),
@@ -326,15 +339,12 @@ impl<'m> Importer<'m> {
         };
         if k.value.is_absent() {
             if let Some(t) = k.constant.clone() {
-                let node = {
-                    let mut n = name.to_owned();
-                    let mut i = 1;
-                    while !self.names.insert(n.clone()) {
-                        n = format!("{name}_{i}");
-                        i += 1;
-                    }
-                    n
-                };
+                let mut node = name.to_owned();
+                let mut i = 1;
+                while !self.names.insert(&node) {
+                    node = format!("{name}_{i}");
+                    i += 1;
+                }
                 k.value = g.builder.constant(&node, t);
             }
         }
@@ -342,26 +352,25 @@ impl<'m> Importer<'m> {
     }
 
     /// Imports nodes in order.
-    pub fn nodes(&mut self, nodes: &'m [NodeProto], g: &mut Building, env: &Env<'m>) -> Result<()> {
+    pub fn nodes(&mut self, nodes: &[NodeProto], g: &mut Building, env: &Env<'_>) -> Result<()> {
         if env.depth > DEEPEST {
             return Err(damaged(format!(
                 "functions or subgraphs nest deeper than {DEEPEST}: does a function call itself?"
             )));
         }
-        for n in nodes {
-            self.nodes += 1;
-            if self.nodes > MOST_NODES {
-                return Err(damaged(format!("more than {MOST_NODES} nodes with all functions written out")));
-            }
-            if self.nodes.is_multiple_of(256) && ge_plugin_api::services::cancelled() {
-                return Err(Error::cancelled());
-            }
-            match self.node(n, g, env) {
-                Ok(()) => {}
-                Err(e) => self.stand_in(n, g, env, e)?,
-            }
+        nodes.iter().try_for_each(|n| self.next(n, g, env))
+    }
+
+    /// Imports one node.
+    fn next(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>) -> Result<()> {
+        self.nodes += 1;
+        if self.nodes > MOST_NODES {
+            return Err(damaged(format!("more than {MOST_NODES} nodes with all functions written out")));
         }
-        Ok(())
+        if self.nodes.is_multiple_of(256) && ge_plugin_api::services::cancelled() {
+            return Err(Error::cancelled());
+        }
+        self.node(n, g, env).or_else(|e| self.stand_in(n, g, env, e))
     }
 
     /// A node that stands for one that cannot be imported, with the reasons: the host tells them,
@@ -398,7 +407,7 @@ impl<'m> Importer<'m> {
         let output = n.output.iter().find(|o| !o.is_empty()).map_or(n.op_type.as_str(), String::as_str);
         if !n.name.is_empty() {
             let own = env.prefixed(&n.name);
-            if self.names.insert(own.clone()) {
+            if self.names.insert(&own) {
                 return own;
             }
         }
@@ -406,7 +415,7 @@ impl<'m> Importer<'m> {
     }
 
     /// Attributes of a node with references to a function's attributes filled in.
-    fn attributes(&self, n: &'m NodeProto, env: &Env<'m>) -> Vec<(&'m str, &'m AttributeProto)> {
+    fn attributes<'n>(&self, n: &'n NodeProto, env: &Env<'n>) -> Vec<(&'n str, &'n AttributeProto)> {
         n.attribute
             .iter()
             .filter_map(|a| match (a.ref_attr_name.as_str(), &env.attrs) {
@@ -417,7 +426,7 @@ impl<'m> Importer<'m> {
             .collect()
     }
 
-    fn node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
+    fn node(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>) -> Result<()> {
         let (before, mark) = (g.builder.patch().edits().len(), g.provenance.mark());
         self.one_node(n, g, env)?;
         let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
@@ -437,7 +446,7 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    fn one_node(&mut self, n: &'m NodeProto, g: &mut Building, env: &Env<'m>) -> Result<()> {
+    fn one_node(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>) -> Result<()> {
         let name = self.name_of(n, env);
         let dom = domain(&n.domain);
         let version = env.opsets.get(dom).copied();
@@ -448,7 +457,7 @@ impl<'m> Importer<'m> {
         }
         if dom == "ai.onnx" && n.op_type == "Constant" {
             if let (Some(o), Some(t)) = (n.output.first(), self.constant(&attrs, &name)?) {
-                let known = Known { value: ValueRef::ABSENT, desc: t.desc(), constant: Some(t) };
+                let known = Known { value: ValueRef::ABSENT, desc: t.desc().into(), constant: Some(t) };
                 self.define(g, env, o, known)?;
                 return Ok(());
             }
@@ -482,16 +491,16 @@ impl<'m> Importer<'m> {
                     let known = if i.is_empty() { None } else { Some(self.known(g, i, &n.op_type)?) };
                     node.input_names.push(i.as_str().into());
                     node.inputs.push(known.as_ref().map_or(ValueRef::ABSENT, |k| k.value));
-                    node.input_descs.push(known.as_ref().map_or_else(TensorDesc::unknown, |k| k.desc.clone()));
+                    node.input_descs.push(known.as_ref().map_or_else(TensorDesc::unknown, |k| k.desc.as_ref().clone()));
                     node.constants.push(known.and_then(|k| k.constant).map_or(ROption::RNone, ROption::RSome));
                 }
                 self.materialise(g, &mut node)?;
                 g.builder.set_prefix(&format!("{name}/"));
                 let before = g.builder.patch().edits().len();
                 let values = m.map(&node, &mut g.builder).map_err(|e| e.at_node(&name, &n.op_type))?;
-                let rank = ranks::output_rank(&node);
+                let desc = self.ranks.desc(ranks::output_rank(&node));
                 let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
-                values.into_iter().map(|v| learn(added, v, rank)).collect()
+                values.into_iter().map(|v| learn(added, v, &desc)).collect()
             }
         };
         for (i, o) in n.output.iter().enumerate().filter(|(_, o)| !o.is_empty()) {
@@ -509,9 +518,8 @@ impl<'m> Importer<'m> {
             // Functions and turns of loops have the prefix of their call; sibling branches may
             // share a name: the first has it.
             let own = env.prefixed(name);
-            if !self.tensor_names.contains(&own) {
+            if self.tensor_names.insert(&own) {
                 g.provenance.name(known.value, &own);
-                self.tensor_names.insert(own);
             }
         }
         match g.scope.insert(name.to_owned(), known) {
@@ -569,23 +577,23 @@ impl<'m> Importer<'m> {
     /// Inlines a function.
     fn call(
         &mut self,
-        f: &'m FunctionProto,
-        n: &'m NodeProto,
+        f: &FunctionProto,
+        n: &NodeProto,
         name: &str,
-        attrs: &[(&'m str, &'m AttributeProto)],
+        attrs: &[(&str, &AttributeProto)],
         g: &mut Building,
-        env: &Env<'m>,
+        env: &Env<'_>,
     ) -> Result<()> {
         let mut inner =
             Building { builder: std::mem::replace(&mut g.builder, GraphBuilder::new(None)), ..Building::new() };
-        let mut given: BTreeMap<String, &'m AttributeProto> =
+        let mut given: BTreeMap<String, &AttributeProto> =
             f.attribute_proto.iter().map(|a| (a.name.clone(), a)).collect();
         given.extend(attrs.iter().map(|(k, a)| ((*k).to_owned(), *a)));
         let mut opsets = env.opsets.clone();
         for o in &f.opset_import {
             opsets.insert(domain(&o.domain).to_owned(), u32::try_from(o.version).unwrap_or(0));
         }
-        let r: Result<Vec<(&'m String, Known)>> = (|| {
+        let r: Result<Vec<(&String, Known)>> = (|| {
             for (i, formal) in f.input.iter().enumerate() {
                 if let Some(actual) = n.input.get(i).filter(|a| !a.is_empty()) {
                     std::mem::swap(&mut g.builder, &mut inner.builder);
@@ -662,18 +670,18 @@ const SEQUENCES: [&str; 5] =
     ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
 
 /// What the edits of a mapping tell about a value that it gave.
-fn learn(added: &[Edit], value: ValueRef, rank: Option<usize>) -> Known {
+fn learn(added: &[Edit], value: ValueRef, desc: &Rc<TensorDesc>) -> Known {
     let node = added.iter().find_map(|e| match e {
         Edit::AddNode(n) if n.id == value.node => Some(n),
         _ => None,
     });
-    let mut known = Known::new(value, ranks::desc_of_rank(rank));
+    let mut known = Known::new(value, desc.clone());
     if let Some(n) = node {
         if let Some(d) = n.outputs.get(value.output as usize).filter(|d| !d.shape.is_unranked()) {
-            known.desc = d.clone();
+            known.desc = d.clone().into();
         }
         if SEQUENCES.contains(&n.op.as_str()) {
-            known.desc = control::sequence();
+            known.desc = control::sequence().into();
         }
         if n.op == "Const" {
             known.constant = n.attrs.tensor("value").cloned();

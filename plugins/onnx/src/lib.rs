@@ -16,6 +16,7 @@ pub mod flex;
 pub mod free;
 pub mod import;
 pub mod inputs;
+pub mod names;
 pub mod ops;
 #[allow(missing_docs, clippy::all)]
 #[rustfmt::skip]

@@ -4,6 +4,8 @@
 use crate::ops::direct;
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
     n.desc(i)?.shape.rank()
@@ -90,6 +92,17 @@ pub fn output_rank(n: &ForeignNode) -> Option<usize> {
         }
         "LSTM" | "GRU" | "RNN" => None,
         _ => None,
+    }
+}
+
+/// Descriptors that say only the rank, each made once.
+#[derive(Default)]
+pub struct Shared(BTreeMap<Option<usize>, Rc<TensorDesc>>);
+
+impl Shared {
+    /// As [`desc_of_rank`].
+    pub fn desc(&mut self, rank: Option<usize>) -> Rc<TensorDesc> {
+        self.0.entry(rank).or_insert_with(|| desc_of_rank(rank).into()).clone()
     }
 }
 

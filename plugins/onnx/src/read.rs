@@ -1,9 +1,11 @@
 //! From bytes to messages: is it ONNX at all, are its sizes sane, then decoding that shares the
 //! file's bytes.
-use crate::proto::ModelProto;
+use crate::proto::{ModelProto, NodeProto};
+use bytes::Bytes;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::types::Blob;
-use prost::Message;
+use prost::{DecodeError, Message};
+use std::ops::Range;
 
 /// Most nodes of the main graph, and most entries of any other list in it.
 const MOST_ENTRIES: u64 = 4_000_000;
@@ -122,36 +124,104 @@ fn damaged(what: &str, help: &str) -> Error {
         .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
+/// A model as it is read: all of it but the nodes of its main graph, and these.
+pub struct Read {
+    /// The model; its graph has no nodes.
+    pub model: ModelProto,
+    /// Nodes of its graph.
+    pub nodes: Nodes,
+}
+
+/// Nodes of a graph as they lie in the file, each decoded when it is asked for: decoded it takes
+/// several times the memory.
+pub struct Nodes {
+    file: Bytes,
+    places: Vec<Range<usize>>,
+}
+
+impl Nodes {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+    /// Node `k`, one without an operator where there are fewer.
+    ///
+    /// # Errors
+    /// It does not parse.
+    pub fn get(&self, k: usize) -> Result<NodeProto> {
+        let bytes = self.places.get(k).map(|place| self.file.slice(place.clone()));
+        NodeProto::decode(bytes.unwrap_or_default()).map_err(|e| malformed(&e))
+    }
+}
+
+fn malformed(e: &DecodeError) -> Error {
+    damaged(&e.to_string(), "check the file with onnx.checker, or export it again")
+}
+
+/// Parts of a message, by their places in it.
+struct Parts {
+    /// The bodies of one field.
+    of_field: Vec<Range<usize>>,
+    /// All else, in as few runs as there are.
+    others: Vec<Range<usize>>,
+}
+
+impl Parts {
+    /// The bodies of field `number`, and all else; `broken` is what a message is that does not parse.
+    /// Lists are counted before memory is taken for them: an entry of two bytes becomes a few
+    /// hundred.
+    fn of(message: &[u8], number: u64, broken: &str) -> Result<Parts> {
+        let mut parts = Parts { of_field: Vec::new(), others: Vec::new() };
+        let mut fields = Fields { rest: message };
+        let mut counts = [0u64; 16];
+        let (mut run, mut at) = (0, 0);
+        while let Some(f) = fields.next() {
+            let f = f.map_err(|_| damaged(broken, "get the file again; it may be cut off"))?;
+            if let Some(n) = usize::try_from(f.number).ok().and_then(|i| counts.get_mut(i)) {
+                *n += 1;
+                if *n > MOST_ENTRIES {
+                    return Err(damaged(&format!("more than {MOST_ENTRIES} entries of one kind"), "split the model"));
+                }
+            }
+            let end = message.len() - fields.rest.len();
+            if f.number == number && f.kind == 2 {
+                parts.others.extend((run < at).then_some(run..at));
+                parts.of_field.push(end - f.body.len()..end);
+                run = end;
+            }
+            at = end;
+        }
+        parts.others.extend((run < at).then_some(run..at));
+        Ok(parts)
+    }
+}
+
 /// Decodes a model. Tensors' raw bytes are slices of `file`.
-pub fn decode(file: &Blob) -> Result<ModelProto> {
-    let mut graph = None;
-    for f in (Fields { rest: file }) {
-        match f {
-            Ok(f) if f.number == 7 && f.kind == 2 => graph = Some(f.body),
-            Ok(_) => {}
-            Err(_) => {
-                return Err(damaged(
-                    "it ends in the middle of a field, or a length points beyond its end",
-                    "get the file again; it may be cut off",
-                ));
-            }
-        }
+pub fn decode(file: &Blob) -> Result<Read> {
+    const GRAPH: u64 = 7;
+    const NODE: u64 = 1;
+    let bytes = Bytes::from_owner(Owner(file.clone()));
+    let whole = Parts::of(&bytes, GRAPH, "it ends in the middle of a field, or a length points beyond its end")?;
+    let mut model = ModelProto::default();
+    for run in whole.others {
+        model.merge(bytes.slice(run)).map_err(|e| malformed(&e))?;
     }
-    // Lists are counted before memory is taken for them: an entry of two bytes becomes a few
-    // hundred.
-    let mut counts = [0u64; 16];
-    for f in (Fields { rest: graph.unwrap_or_default() }) {
-        let f = f.map_err(|_| damaged("its graph does not parse", "get the file again; it may be cut off"))?;
-        if let Some(n) = usize::try_from(f.number).ok().and_then(|i| counts.get_mut(i)) {
-            *n += 1;
-            if *n > MOST_ENTRIES {
-                return Err(damaged(&format!("more than {MOST_ENTRIES} entries of one kind"), "split the model"));
-            }
+    let mut places = Vec::new();
+    for place in whole.of_field {
+        let start = place.start;
+        let body = bytes.slice(place);
+        let parts = Parts::of(&body, NODE, "its graph does not parse")?;
+        let graph = model.graph.get_or_insert_default();
+        for run in parts.others {
+            graph.merge(body.slice(run)).map_err(|e| malformed(&e))?;
         }
+        places.extend(parts.of_field.into_iter().map(|node| start + node.start..start + node.end));
     }
-    let bytes = bytes::Bytes::from_owner(Owner(file.clone()));
-    ModelProto::decode(bytes)
-        .map_err(|e| damaged(&e.to_string(), "check the file with onnx.checker, or export it again"))
+    Ok(Read { model, nodes: Nodes { file: bytes, places } })
 }
 
 /// The part of the file that decoded bytes are, if they are: shared, not copied.

@@ -8,7 +8,7 @@ use crate::unroll::{UNROLL, turn};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
-type Attrs<'a, 'm> = &'a [(&'m str, &'m AttributeProto)];
+type Attrs<'a, 'n> = &'a [(&'n str, &'n AttributeProto)];
 
 /// Element `k` of a list of numbers, or 0.
 fn number(attrs: Attrs<'_, '_>, key: &str, k: usize) -> i64 {
@@ -17,18 +17,18 @@ fn number(attrs: Attrs<'_, '_>, key: &str, k: usize) -> i64 {
 }
 
 /// Imports such a node; its outputs.
-pub fn import<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+pub fn import(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: Attrs<'_, 'm>,
+    attrs: Attrs<'_, '_>,
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let sub = graph(im, n, name, attrs, "body")?;
     let dom = domain(&n.domain);
     let version = env.opsets.get(dom).copied();
-    let refuse = |im: &Importer<'m>, why: &str, remedy: &str| {
+    let refuse = |im: &Importer<'_>, why: &str, remedy: &str| {
         let mut e = im.refuse(n, name, dom, version, why);
         e.diagnostics.iter_mut().for_each(|d| d.help = remedy.into());
         e
@@ -77,14 +77,14 @@ pub fn import<'m>(
 }
 
 /// A scan of a length that the run tells: a loop whose turn takes slices of the rows by its number.
-fn repeat<'m>(
-    im: &mut Importer<'m>,
+fn repeat(
+    im: &mut Importer<'_>,
     name: &str,
-    attrs: Attrs<'_, 'm>,
-    sub: &'m GraphProto,
+    attrs: Attrs<'_, '_>,
+    sub: &GraphProto,
     (state, rows): (Vec<Known>, Vec<Known>),
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let captured = capture(im, g, &[sub])?;
     let carried = state.len();
@@ -96,8 +96,8 @@ fn repeat<'m>(
         ins.push((i.name.clone(), control::loosened(&k.desc)));
     }
     ins.extend((0..parts).map(|k| (own("part", k), control::sequence())));
-    ins.extend(rows.iter().enumerate().map(|(k, r)| (own("row", k), r.desc.clone())));
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+    ins.extend(rows.iter().enumerate().map(|(k, r)| (own("row", k), r.desc.as_ref().clone())));
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
     let mut b = control::open(im, &body_name, &ins, &captured.constants);

@@ -7,15 +7,16 @@ use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc};
+use std::rc::Rc;
 
 /// Imports such a node; its outputs.
-pub fn import<'m>(
-    im: &mut Importer<'m>,
-    n: &'m NodeProto,
+pub fn import(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
     name: &str,
-    attrs: &[(&'m str, &'m AttributeProto)],
+    attrs: &[(&str, &AttributeProto)],
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let sub = graph(im, n, name, attrs, "body")?;
     if n.input.is_empty() || sub.input.len() != n.input.len() || sub.output.len() < n.output.len() {
@@ -28,15 +29,15 @@ pub fn import<'m>(
         given.push(im.read_value(g, s)?);
     }
     // The first is a sequence always; others are tensors for each turn if they are none.
-    given[0].desc.container = Container::SEQ;
+    Rc::make_mut(&mut given[0].desc).container = Container::SEQ;
     let captured = capture(im, g, &[sub])?;
     let made = n.output.len();
     let i64s = TensorDesc::new(DType::I64, Shape::scalar());
     let own = |what: &str, k: usize| format!("{name}/{what}{k}");
     let mut ins = vec![(own("turn", 0), i64s.clone()), (own("length", 0), i64s)];
     ins.extend((0..made).map(|k| (own("made", k), control::sequence())));
-    ins.extend(given.iter().enumerate().map(|(k, v)| (own("given", k), v.desc.clone())));
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.clone())));
+    ins.extend(given.iter().enumerate().map(|(k, v)| (own("given", k), v.desc.as_ref().clone())));
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
     let mut b = control::open(im, &body_name, &ins, &captured.constants);

@@ -30,13 +30,13 @@ fn stays_true(sub: &GraphProto) -> bool {
 
 /// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives
 /// its outputs.
-pub fn turn<'m>(
-    im: &mut Importer<'m>,
-    sub: &'m GraphProto,
+pub fn turn(
+    im: &mut Importer<'_>,
+    sub: &GraphProto,
     given: Vec<Known>,
     captured: &Captured,
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let mut b = Building {
         builder: std::mem::replace(&mut g.builder, ge_plugin_api::frontend::GraphBuilder::new(None)),
@@ -65,14 +65,14 @@ pub fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> O
 }
 
 /// A loop of so many turns, written out.
-pub fn unroll<'m>(
-    im: &mut Importer<'m>,
+pub fn unroll(
+    im: &mut Importer<'_>,
     name: &str,
-    sub: &'m GraphProto,
+    sub: &GraphProto,
     count: usize,
     mut state: Vec<Known>,
     g: &mut Building,
-    env: &Env<'m>,
+    env: &Env<'_>,
 ) -> Result<Vec<Known>> {
     let carried = state.len();
     let captured = capture(im, g, &[sub])?;
@@ -81,12 +81,12 @@ pub fn unroll<'m>(
         let i = scalar(g, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
         let iter = Known {
             value: i,
-            desc: TensorDesc::new(DType::I64, Shape::scalar()),
+            desc: TensorDesc::new(DType::I64, Shape::scalar()).into(),
             constant: ConstTensor::of(&[], &[k as i64]),
         };
         let always = Known {
             value: ValueRef::ABSENT,
-            desc: TensorDesc::new(DType::BOOL, Shape::scalar()),
+            desc: TensorDesc::new(DType::BOOL, Shape::scalar()).into(),
             constant: ConstTensor::of(&[], &[true]),
         };
         let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();

@@ -196,7 +196,7 @@ fn graph(g: &Graph, gi: usize, weights: &Weights, toolbox: &Toolbox, ranks: &Eng
             controls: n.controls().iter().map(|c| place(*c)).collect(),
             outputs: n.outputs().iter().map(plain).collect(),
             slots: n.outputs().iter().map(slot).collect(),
-            attrs: n.attrs().clone(),
+            attrs: n.attrs().to_map(),
             subgraphs: n.subgraphs().into_iter().map(str::to_owned).collect(),
             ..NodeInfo::default()
         }

@@ -43,7 +43,7 @@ pub enum When {
 }
 
 /// A kernel, once it is there; None within: the node has no kernel.
-type Slot = Arc<Mutex<Option<Option<KernelBinary>>>>;
+type Slot = Arc<Mutex<Option<Option<Arc<KernelBinary>>>>>;
 
 /// What a kernel depends on, and the long constants that it names by their place.
 #[derive(Default)]
@@ -71,9 +71,9 @@ impl KernelCache {
         node: &Node<'_>,
         target: &Target,
         when: When,
-    ) -> Result<Option<KernelBinary>> {
-        let compile = || -> Result<Option<KernelBinary>> {
-            let made = toolbox.engine(engine).object.compile(node, target)?;
+    ) -> Result<Option<Arc<KernelBinary>>> {
+        let compile = || -> Result<Option<Arc<KernelBinary>>> {
+            let made = toolbox.engine(engine).object.compile(node, target)?.map(Arc::new);
             if made.is_some() {
                 self.count(if when == When::FusedGraph { 0 } else { 1 });
             }
@@ -125,6 +125,25 @@ impl KernelCache {
     }
     fn count(&self, k: usize) {
         self.counts[k].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Run times of nodes: those of one kernel take the same time, and their engine is asked once.
+#[derive(Default)]
+pub struct KernelTimes(Mutex<HashMap<Vec<u8>, (u64, Vec<Blob>)>>);
+
+impl KernelTimes {
+    /// The run time that the engine of a node says.
+    pub fn of(&self, toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> u64 {
+        let ask = || toolbox.engine(engine).object.time_ns(node, &toolbox.target.soc);
+        let Some(Inputs { key, held }) = key(toolbox, engine, node) else { return ask() };
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known().get(&key).map(|(time, _)| *time);
+        found.unwrap_or_else(|| {
+            let time = ask();
+            known().insert(key, (time, held));
+            time
+        })
     }
 }
 

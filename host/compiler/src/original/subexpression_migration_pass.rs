@@ -184,7 +184,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     for (i, m) in moved.iter().enumerate() {
         let Some(old) = branches[0].get(m.nodes[0]) else { continue };
         let inputs: Vec<ValueRef> = m.inputs.iter().filter_map(|c| value.get(c).copied()).collect();
-        let made = r.patch.add(old.op(), old.name(), &inputs, old.outputs().to_vec(), old.attrs().clone());
+        let made = r.patch.add(old.op(), old.name(), &inputs, old.outputs().to_vec(), old.attrs().to_map());
         for k in 0..old.outputs().len() {
             value.insert(m.first_output + k, ValueRef::new(made, k as u32));
             let read = |b: usize| {

@@ -89,7 +89,7 @@ pub fn copy(
         if !n.is_const() {
             controls.extend_from_slice(before);
         }
-        let mut attrs = n.attrs().clone();
+        let mut attrs = n.attrs().to_map();
         if let Some(call) = call {
             effects::go_into(&mut attrs, call.attrs());
         }

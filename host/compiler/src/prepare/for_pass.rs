@@ -81,7 +81,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         inputs.iter().map(|v| g.desc(*v).cloned().unwrap_or_else(TensorDesc::unknown)).collect();
     let mut outputs = vec![m.counter.clone(), m.limit.clone()];
     outputs.extend_from_slice(n.outputs());
-    let mut attrs = n.attrs().clone();
+    let mut attrs = n.attrs().to_map();
     attrs.set("cond", AttrValue::Graph(cond_name.as_str().into()));
     r.patch.push(Edit::SetName(n.id(), format!("{name}__for").into()));
     let w = r.patch.add("While", &name, &inputs, outputs, attrs);

@@ -149,7 +149,7 @@ impl Clone<'_> {
     }
 
     fn node(&self, p: &mut Patch, n: &Node, gear: usize, nodes: &mut HashMap<NodeId, NodeId>) {
-        let mut attrs = n.attrs().clone();
+        let mut attrs = n.attrs().to_map();
         for a in n.attrs().iter() {
             if let Some(v) = renamed(&a.value, gear) {
                 attrs.set(a.key, v);

@@ -7,10 +7,12 @@
 //! Source: 003 §2.2, facts 4.4 (1_1, 4). Cost: each node once; attributes compared only where type and inputs agree.
 use crate::error::Result;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
-use ge_ir::{Key, Model, Node, ValueRef};
+use ge_ir::{Graph, Model, Node, NodeId, NodeMap, ValueRef};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
-use std::collections::HashMap;
+use ge_plugin_api::types::NumberMap;
+use ge_plugin_api::types::numbers::NumberHasher;
+use std::hash::{Hash, Hasher};
 
 /// See the module.
 pub struct CommonSubexpressionEliminationPass;
@@ -29,6 +31,48 @@ fn refusal(flags_of: u64, n: &Node) -> Option<&'static str> {
         return Some("it names subgraphs");
     }
     None
+}
+
+/// Nodes that have no twin before them, by a hash of type and inputs: those of one hash in a list,
+/// each with a link to the next.
+struct Known<'g> {
+    graph: &'g Graph,
+    /// The first and the last of each hash.
+    ends: NumberMap<u64, (NodeId, NodeId)>,
+    next: NodeMap<NodeId>,
+}
+
+impl<'g> Known<'g> {
+    fn new(graph: &'g Graph) -> Known<'g> {
+        let mut ends = NumberMap::default();
+        ends.reserve(graph.len());
+        Known { graph, ends, next: NodeMap::new(graph, NodeId::NONE) }
+    }
+    /// The first of one hash that is the same; where there is none, the node becomes the last.
+    fn find_or_add(
+        &mut self,
+        n: &Node,
+        inputs: impl Iterator<Item = ValueRef>,
+        same: impl Fn(&Node) -> bool,
+    ) -> Option<&'g Node> {
+        let mut hasher = NumberHasher::default();
+        n.op_key().hash(&mut hasher);
+        inputs.for_each(|v| v.hash(&mut hasher));
+        let Some((first, last)) = self.ends.get_mut(&hasher.finish()) else {
+            self.ends.insert(hasher.finish(), (n.id(), n.id()));
+            return None;
+        };
+        let mut at = *first;
+        while let Some(m) = self.graph.get(at) {
+            if same(m) {
+                return Some(m);
+            }
+            at = self.next[at];
+        }
+        self.next[*last] = n.id();
+        *last = n.id();
+        None
+    }
 }
 
 impl GraphPass for CommonSubexpressionEliminationPass {
@@ -50,7 +94,7 @@ impl GraphPass for CommonSubexpressionEliminationPass {
     fn run(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
         let g = &model.graphs()[gi];
         let mut r = Rewriter::new(g);
-        let mut known: HashMap<(Key, Vec<ValueRef>), Vec<&Node>> = HashMap::new();
+        let mut known = Known::new(g);
         for n in g.nodes() {
             // Sources are told apart by more than their attributes; nodes without a prototype may
             // do anything.
@@ -61,14 +105,18 @@ impl GraphPass for CommonSubexpressionEliminationPass {
                 continue;
             }
             cx.visits += 1;
-            let key = (n.op_key(), n.inputs().iter().map(|v| r.resolve(*v)).collect::<Vec<_>>());
-            let list = known.entry(key).or_default();
-            let twin =
-                list.iter().find(|m| ge_ir::graph::same_work(m.attrs(), n.attrs()) && m.outputs() == n.outputs());
-            let Some(twin) = twin else {
-                list.push(n);
-                continue;
+            let reads = |n: &Node, m: &Node| {
+                let resolved = |n: &Node| n.inputs().iter().map(|v| r.resolve(*v)).collect::<Vec<_>>();
+                n.inputs() == m.inputs() || resolved(n) == resolved(m)
             };
+            let same = |m: &Node| {
+                m.op_key() == n.op_key()
+                    && m.inputs().len() == n.inputs().len()
+                    && reads(m, n)
+                    && ge_ir::graph::same_work(m.attrs(), n.attrs())
+                    && m.outputs() == n.outputs()
+            };
+            let Some(twin) = known.find_or_add(n, n.inputs().iter().map(|v| r.resolve(*v)), same) else { continue };
             match refusal(cx.op_flags(n), n) {
                 Some(why) => cx.refuse(n.name(), why),
                 None => r.replace_all(n, twin),

@@ -90,7 +90,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     for w in &m.writers {
         let Some(value) = w.input(1) else { continue };
         let name = format!("{}_{}", w.name(), first.op());
-        let t = r.patch.add(first.op(), &name, &[value], first.outputs().to_vec(), first.attrs().clone());
+        let t = r.patch.add(first.op(), &name, &[value], first.outputs().to_vec(), first.attrs().to_map());
         r.patch.set_input(w.id(), 1, ValueRef::new(t, 0));
         r.patch.push(Edit::SetOutputs(w.id(), first.outputs().to_vec().into()));
     }

@@ -23,7 +23,7 @@ use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext};
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The generator of one compilation.
 pub struct TaskGenerator<'t> {
@@ -38,7 +38,7 @@ pub struct TaskGenerator<'t> {
     refused: Mutex<Refused>,
 }
 
-pub(super) type NodeTasks = (Vec<Task>, Option<KernelBinary>);
+pub(super) type NodeTasks = (Vec<Task>, Option<Arc<KernelBinary>>);
 
 impl<'t> TaskGenerator<'t> {
     /// For one compilation.
@@ -86,15 +86,15 @@ impl<'t> TaskGenerator<'t> {
             for i in of(&waits, key) {
                 w.out.tasks.push(sync_task(&sync.pairs[i], false));
             }
-            let (tasks, kernel) = own.remove(&key).unwrap_or_default();
-            w.store(key, kernel)?;
+            let (tasks, kernel) = std::mem::take(&mut own[key]);
+            w.store(key, kernel.as_deref())?;
             if key.get(model).is_some_and(waits_itself) && !has_signal(&tasks) {
                 return Err(self.no_signal(model, key));
             }
             w.node(key, tasks)?;
             if let Some(call) = key.get(model).and_then(|n| self.calls.get(n.name())) {
                 for (engine, kernel) in &call.kernels {
-                    w.store_of(key, engine.clone(), kernel.clone())?;
+                    w.store_of(key, engine, kernel)?;
                 }
                 w.node(key, vec![call.task.clone()])?;
             }
@@ -156,8 +156,8 @@ impl<'t> TaskGenerator<'t> {
     }
 
     /// Compiles and generates, each node once, in parallel.
-    fn own_tasks(&self, model: &Model) -> Result<HashMap<NodeKey, NodeTasks>> {
-        let mut out = HashMap::new();
+    fn own_tasks(&self, model: &Model) -> Result<ModelMap<NodeTasks>> {
+        let mut out = ModelMap::new(model, NodeTasks::default());
         for (gi, g) in model.graphs().iter().enumerate() {
             let made: Vec<Result<Vec<(NodeKey, NodeTasks)>>> = g
                 .order()
@@ -165,11 +165,19 @@ impl<'t> TaskGenerator<'t> {
                 .map(|chunk| {
                     let context = self.toolbox.lend(model, gi);
                     let view = context.graph();
-                    chunk.iter().map(|&id| self.node_tasks(&view.node(id), NodeKey::new(gi, id))).collect()
+                    let mut asked = TaskContext {
+                        target: Target { rank_size: self.rank_size, ..self.toolbox.target.clone() },
+                        kernel: None.into(),
+                        rank_size: self.rank_size,
+                    };
+                    let mut own = |id| self.node_tasks(&view.node(id), NodeKey::new(gi, id), &mut asked);
+                    chunk.iter().map(|&id| own(id)).collect()
                 })
                 .collect();
             for m in made {
-                out.extend(m?);
+                for (key, own) in m? {
+                    out[key] = own;
+                }
             }
         }
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +187,13 @@ impl<'t> TaskGenerator<'t> {
         }
     }
 
-    fn node_tasks(&self, node: &ge_plugin_api::view::Node<'_>, key: NodeKey) -> Result<(NodeKey, NodeTasks)> {
+    /// `asked` is what the engine is asked by; its kernel becomes the node's.
+    fn node_tasks(
+        &self,
+        node: &ge_plugin_api::view::Node<'_>,
+        key: NodeKey,
+        asked: &mut TaskContext,
+    ) -> Result<(NodeKey, NodeTasks)> {
         let no_task = node.flag("_no_task");
         if no_task {
             return Ok((key, (Vec::new(), None)));
@@ -197,13 +211,9 @@ impl<'t> TaskGenerator<'t> {
             }
             Err(e) => return Err(at(e)),
         };
-        let context = TaskContext {
-            target: Target { rank_size: self.rank_size, ..self.toolbox.target.clone() },
-            kernel: kernel.clone().into(),
-            rank_size: self.rank_size,
-        };
+        asked.kernel = kernel.as_deref().cloned().into();
         let late = |e| CompileError::Plugin(refused_late(e, node, self.placement, self.toolbox, key));
-        let tasks = engine.object.generate_task(node, &context).map_err(late)?;
+        let tasks = engine.object.generate_task(node, asked).map_err(late)?;
         Ok((key, (tasks, kernel)))
     }
 }
@@ -222,24 +232,23 @@ type Pairs = HashMap<NodeKey, Vec<usize>>;
 
 impl Writing<'_> {
     /// Keeps a node's kernel, once for each name.
-    fn store(&mut self, key: NodeKey, kernel: Option<KernelBinary>) -> Result<()> {
+    fn store(&mut self, key: NodeKey, kernel: Option<&KernelBinary>) -> Result<()> {
         let Some(k) = kernel else { return Ok(()) };
         let g = self.generator;
-        let engine = g.toolbox.engine(g.placement.engine[key]).info.name.to_string();
-        self.store_of(key, engine, k)
+        self.store_of(key, &g.toolbox.engine(g.placement.engine[key]).info.name, k)
     }
-    fn store_of(&mut self, key: NodeKey, engine: String, k: KernelBinary) -> Result<()> {
-        let name = k.name.to_string();
-        let binary = Vec::from(k.binary);
-        if let Some(old) = self.kernels.get(&name) {
-            if old.binary != binary {
+    fn store_of(&mut self, key: NodeKey, engine: &str, k: &KernelBinary) -> Result<()> {
+        let name = k.name.as_str();
+        if let Some(old) = self.kernels.get(name) {
+            if old.binary != k.binary.as_slice() {
                 let text = format!("engine {engine} gave two different kernels the name {name}");
                 let e = Error::new(ErrorKind::PLUGIN, text);
                 let op = key.get(self.model).map_or("", |n| n.op());
                 return Err(CompileError::Plugin(e.at_node(&key.name(self.model), op)));
             }
         } else {
-            self.kernels.insert(name.clone(), StoredKernel { name, binary, engine });
+            let stored = StoredKernel { name: name.to_owned(), binary: k.binary.to_vec(), engine: engine.to_owned() };
+            self.kernels.insert(name.to_owned(), stored);
         }
         Ok(())
     }
@@ -279,7 +288,7 @@ impl Writing<'_> {
         of: &dyn Fn(&Pairs, NodeKey) -> Vec<usize>,
         waits: &Pairs,
         records: &Pairs,
-        own: &mut HashMap<NodeKey, NodeTasks>,
+        own: &mut ModelMap<NodeTasks>,
     ) -> Result<()> {
         let (Some(&last), streams, sync) = (members.last(), self.streams, self.sync) else { return Ok(()) };
         let main = streams.of[last].unwrap_or(StreamId(0));
@@ -303,8 +312,8 @@ impl Writing<'_> {
         let mut launches = Vec::new();
         let mut numbers: Vec<i64> = Vec::new();
         for key in members {
-            let (tasks, kernel) = own.remove(key).unwrap_or_default();
-            self.store(*key, kernel)?;
+            let (tasks, kernel) = std::mem::take(&mut own[*key]);
+            self.store(*key, kernel.as_deref())?;
             let (beside, mine): (Vec<Task>, Vec<Task>) =
                 tasks.into_iter().partition(|t| t.kind() == TaskType::PREPROCESS_KERNEL);
             let resources = sync.resources.get(key).map_or(&[][..], Vec::as_slice);

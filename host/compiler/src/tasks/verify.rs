@@ -4,14 +4,14 @@
 use super::generator::{NodeTasks, TaskGenerator};
 use crate::error::{CompileError, Result};
 use crate::feature::shared_memory::rules::Rules;
-use crate::ids::{NodeKey, PORTION};
+use crate::ids::{ModelMap, NodeKey, PORTION};
 use crate::streams::StreamPlan;
 use crate::sync::SyncPlan;
 use ge_ir::Model;
 use ge_plugin::tasks::Granted;
 use ge_plugin_api::engine::flags;
 use rayon::prelude::*;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Holds every node's own list against the rules.
 pub(super) fn lists(
@@ -19,9 +19,11 @@ pub(super) fn lists(
     model: &Model,
     streams: &StreamPlan,
     sync: &SyncPlan,
-    own: &HashMap<NodeKey, NodeTasks>,
+    own: &ModelMap<NodeTasks>,
 ) -> Result<()> {
-    let store: HashSet<&str> = own.values().filter_map(|(_, k)| k.as_ref()).map(|k| k.name.as_str()).collect();
+    let keys =
+        model.graphs().iter().enumerate().flat_map(|(gi, g)| g.order().iter().map(move |id| NodeKey::new(gi, *id)));
+    let store: HashSet<&str> = keys.filter_map(|key| own[key].1.as_ref()).map(|k| k.name.as_str()).collect();
     let rules = Rules::new(g.toolbox);
     let stored = |name: &str| store.contains(name);
     for (gi, graph) in model.graphs().iter().enumerate() {
@@ -33,7 +35,7 @@ pub(super) fn lists(
                 let view = context.graph();
                 for &id in chunk {
                     let (key, node) = (NodeKey::new(gi, id), view.node(id));
-                    let Some((tasks, _)) = own.get(&key) else { continue };
+                    let (tasks, _) = &own[key];
                     let engine = g.toolbox.engine(g.placement.engine[key]);
                     // What is computed without a task: where the output lies in what others write,
                     // by a plan of the host's, or by an engine that has none.

@@ -1,37 +1,101 @@
-//! Attributes of a node, and whether one of them names a graph: few do, and every node is asked,
-//! often.
-use ge_plugin_api::types::{AttrMap, AttrValue, Key};
+//! Attributes of a node, with what is known of them without a look at them: every node is asked for
+//! attributes that few have, often.
+use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key};
 
 /// Attributes of a node. Read as an [`AttrMap`], changed here alone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NodeAttrs {
+pub struct NodeAttrs {
     map: AttrMap,
-    /// One may name a graph.
-    graphs: bool,
+    /// A bit for keys that may be there, and one for values that may name a graph.
+    marks: u64,
 }
+
+/// The mark of values that may name a graph.
+const GRAPHS: u64 = 1 << 63;
 
 fn may_name(value: &AttrValue) -> bool {
     matches!(value, AttrValue::Graph(_) | AttrValue::List(_))
 }
 
+/// The marks of an attribute.
+fn marks(key: Key, value: &AttrValue) -> u64 {
+    mark(key) | if may_name(value) { GRAPHS } else { 0 }
+}
+
+/// The mark of a key: several share one.
+fn mark(key: Key) -> u64 {
+    1 << (key.index() % 63)
+}
+
 impl NodeAttrs {
     /// Sets a value, replacing an old one.
-    pub fn set(&mut self, key: impl Into<Key>, value: impl Into<AttrValue>) {
-        let value = value.into();
-        self.graphs |= may_name(&value);
+    pub(crate) fn set(&mut self, key: impl Into<Key>, value: impl Into<AttrValue>) {
+        let (key, value) = (key.into(), value.into());
+        self.marks |= marks(key, &value);
         self.map.set(key, value);
     }
     /// Removes a value and gives it back.
-    pub fn remove(&mut self, key: impl Into<Key>) -> Option<AttrValue> {
+    pub(crate) fn remove(&mut self, key: impl Into<Key>) -> Option<AttrValue> {
         self.map.remove(key)
     }
     /// The map alone.
-    pub fn into_map(self) -> AttrMap {
+    pub(crate) fn into_map(self) -> AttrMap {
         self.map
     }
     /// Names of the graphs that they name, in the order of keys (lists in list order).
-    pub fn subgraphs(&self) -> Vec<&str> {
-        if self.graphs { super::subgraphs(&self.map) } else { Vec::new() }
+    pub(crate) fn subgraphs(&self) -> Vec<&str> {
+        if self.marks & GRAPHS != 0 { super::subgraphs(&self.map) } else { Vec::new() }
+    }
+    /// A copy of the map.
+    pub fn to_map(&self) -> AttrMap {
+        self.map.clone()
+    }
+    /// The value of a key.
+    pub fn get(&self, key: impl Into<Key>) -> Option<&AttrValue> {
+        if self.marks == 0 {
+            return None;
+        }
+        let key = key.into();
+        if self.marks & mark(key) == 0 { None } else { self.map.get(key) }
+    }
+    /// A whole number.
+    pub fn int(&self, key: impl Into<Key>) -> Option<i64> {
+        self.get(key)?.as_int()
+    }
+    /// A real number (a whole one counts).
+    pub fn float(&self, key: impl Into<Key>) -> Option<f64> {
+        self.get(key)?.as_float()
+    }
+    /// A truth value (1 and 0 count).
+    pub fn bool(&self, key: impl Into<Key>) -> Option<bool> {
+        self.get(key)?.as_bool()
+    }
+    /// Whether the value is there and true.
+    pub fn flag(&self, key: impl Into<Key>) -> bool {
+        self.bool(key).unwrap_or(false)
+    }
+    /// Text.
+    pub fn str(&self, key: impl Into<Key>) -> Option<&str> {
+        self.get(key)?.as_str()
+    }
+    /// Whole numbers.
+    pub fn ints(&self, key: impl Into<Key>) -> Option<&[i64]> {
+        self.get(key)?.as_ints()
+    }
+    /// Real numbers.
+    pub fn floats(&self, key: impl Into<Key>) -> Option<&[f64]> {
+        self.get(key)?.as_floats()
+    }
+    /// Texts.
+    pub fn strs(&self, key: impl Into<Key>) -> Option<Vec<&str>> {
+        self.get(key)?.as_strs()
+    }
+    /// A constant tensor.
+    pub fn tensor(&self, key: impl Into<Key>) -> Option<&ConstTensor> {
+        match self.get(key)? {
+            AttrValue::Tensor(t) => Some(t),
+            _ => None,
+        }
     }
 }
 
@@ -44,13 +108,28 @@ impl std::ops::Deref for NodeAttrs {
 
 impl From<AttrMap> for NodeAttrs {
     fn from(map: AttrMap) -> NodeAttrs {
-        NodeAttrs { graphs: map.iter().any(|a| may_name(&a.value)), map }
+        NodeAttrs { marks: map.iter().fold(0, |all, a| all | marks(a.key, &a.value)), map }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_attribute_is_found_and_no_other() {
+        let keys: Vec<Key> = (0..200).map(|k| Key::new(&format!("each_attribute_{k}"))).collect();
+        let mut attrs = NodeAttrs::default();
+        assert!(keys.iter().all(|k| attrs.get(*k).is_none()));
+        keys.iter().step_by(2).for_each(|k| attrs.set(*k, i64::from(k.index())));
+        let found = |attrs: &NodeAttrs, k: &Key| attrs.int(*k) == Some(i64::from(k.index()));
+        assert!(keys.iter().enumerate().all(|(i, k)| found(&attrs, k) == (i % 2 == 0)));
+        assert!(keys.iter().enumerate().all(|(i, k)| found(&attrs.to_map().into(), k) == (i % 2 == 0)));
+        attrs.remove(keys[0]);
+        assert!(attrs.get(keys[0]).is_none());
+        attrs.set(keys[0], 1i64);
+        assert_eq!(attrs.int(keys[0]), Some(1));
+    }
 
     #[test]
     fn names_of_graphs_are_known_however_they_come_in() {

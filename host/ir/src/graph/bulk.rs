@@ -97,6 +97,7 @@ impl Graph {
         }
         self.nodes.push(Some(node));
         self.live += 1;
+        self.names = 0;
         self.order.push(id);
         Some(id)
     }
@@ -113,7 +114,7 @@ impl Model {
     }
     /// A model of whole graphs, the first its root. None without a graph.
     pub fn from_graphs(graphs: Vec<Graph>) -> Option<Model> {
-        if graphs.is_empty() { None } else { Some(Model { graphs }) }
+        if graphs.is_empty() { None } else { Some(Model::of(graphs)) }
     }
 }
 

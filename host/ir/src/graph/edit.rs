@@ -146,11 +146,15 @@ impl Model {
     pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
         let mut j = Journal::new(self.graphs.len());
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
-        let mut open = EditSession::default();
+        let mut open = EditSession { taken: self.names.take(&self.graphs), ..EditSession::default() };
         let ended =
             self.run_edits(graph, edits, &mut j, &mut done, &mut open).and_then(|()| self.reorder_all(&open, &mut j));
         match ended {
             Ok(()) => {
+                // The names of a removed graph have not been taken off.
+                if let Some(names) = open.taken.filter(|_| j.removed_graphs.is_empty()) {
+                    self.names.put(names, &mut self.graphs);
+                }
                 done.touched = std::mem::take(&mut j.touched);
                 Ok(done)
             }
@@ -208,6 +212,10 @@ impl Model {
         open: &mut EditSession,
     ) -> Result<(), EditError> {
         let mut gi = graph;
+        if let Some(g) = self.graphs.get_mut(gi).filter(|g| g.nodes.is_empty()) {
+            // A graph as a front end builds it: nearly each edit is a node.
+            g.nodes.reserve_exact(edits.len());
+        }
         let EditSession { structure, taken } = open;
         let mut removed: Vec<Removed> = Vec::new();
         let mut shrunk: Vec<(usize, NodeId)> = Vec::new();
@@ -278,12 +286,13 @@ impl Model {
                     self.content(gi, id, j)?.op = op;
                 }
                 Edit::SetName(id, name) => {
+                    self.graphs[gi].names = 0;
                     let n = self.content(gi, id, j)?;
                     if let Some(t) = taken.as_mut() {
                         t.remove(&n.name);
                         t.add(&name);
                     }
-                    n.name = name.as_str().into();
+                    n.name = name.into_string().into_boxed_str();
                 }
                 Edit::SetInput(id, i, v) => {
                     moves.remake(&self.graphs[gi], gi, id);
@@ -480,8 +489,7 @@ impl Model {
             return Err(EditError::WrongId { graph: g.name.clone(), id: n.id, next });
         }
         j.keep_len(gi, g.nodes.len(), g.live);
-        let base = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.to_string() };
-        let mut name = base;
+        let mut name = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.into_string() };
         // Variables of one name are one, in whatever graphs they stand.
         let share = |m: &Model, name: &str| {
             n.op.as_str() == VARIABLE && !m.graphs[gi].has_now(name, |_| true) && m.has_variable(name)
@@ -499,6 +507,7 @@ impl Model {
         node.kept = j.of_new_node();
         g.nodes.push(Some(node));
         g.live += 1;
+        g.names = 0;
         self.set_inputs(gi, next, n.inputs.into(), j)?;
         for c in n.controls {
             self.add_control(gi, c, next, j)?;
@@ -522,6 +531,7 @@ impl Model {
             return Err(EditError::NoNode { graph: g.name.clone(), id });
         };
         g.live -= 1;
+        g.names = 0;
         let gone = Removed {
             graph: gi,
             id,

@@ -140,6 +140,7 @@ impl Model {
             self.graphs.insert(at, g);
         }
         self.graphs.truncate(j.graphs);
+        self.graphs.iter_mut().for_each(|g| g.names = 0);
         for (g, id, old) in j.contents {
             let Some(slot) = self.graphs.get_mut(g).and_then(|g| g.nodes.get_mut(id.index())) else { continue };
             let Content { op, name, outputs, attrs } = old;

@@ -13,6 +13,7 @@ mod visit;
 #[cfg(test)]
 mod tests;
 
+pub use attrs::NodeAttrs;
 pub use bulk::Loose;
 pub use edit::{EditError, EditSession};
 pub use equal::{same_attrs, same_value};
@@ -20,7 +21,6 @@ pub use origin::{ORIGIN_TENSORS, give_names, origin_tensors, same_work};
 pub use side::NodeMap;
 pub use visit::NodeSet;
 
-use attrs::NodeAttrs;
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -37,6 +37,7 @@ type Readers = SmallVec<[SmallVec<[Use; 2]>; 1]>;
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     graphs: Vec<Graph>,
+    names: names::Kept,
 }
 
 /// One graph.
@@ -47,6 +48,8 @@ pub struct Graph {
     nodes: Vec<Option<Node>>,
     live: usize,
     order: Vec<NodeId>,
+    /// Mark of the names of its nodes; 0 since one of them has changed.
+    names: u64,
 }
 
 /// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
@@ -133,7 +136,7 @@ impl Node {
         &self.outputs
     }
     /// Attributes.
-    pub fn attrs(&self) -> &AttrMap {
+    pub fn attrs(&self) -> &NodeAttrs {
         &self.attrs
     }
     /// One attribute.
@@ -300,7 +303,10 @@ impl Graph {
 impl Model {
     /// A model with an empty root graph.
     pub fn new(root: &str) -> Model {
-        Model { graphs: vec![Graph::new(root)] }
+        Model::of(vec![Graph::new(root)])
+    }
+    fn of(graphs: Vec<Graph>) -> Model {
+        Model { graphs, names: names::Kept::default() }
     }
     /// The root graph.
     ///

@@ -3,6 +3,44 @@ use super::Graph;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Names of a model from patch to patch: gathered for one, they are good for the next, unless
+/// somebody else has changed them. They belong to one model: a clone begins without.
+#[derive(Default)]
+pub(super) struct Kept {
+    names: Names,
+    /// Marks of the graphs that they were gathered of, in order.
+    of: Vec<u64>,
+}
+
+impl Clone for Kept {
+    fn clone(&self) -> Kept {
+        Kept::default()
+    }
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("of", &self.of).finish()
+    }
+}
+
+impl Kept {
+    /// The names, if they are still those of the graphs.
+    pub(super) fn take(&mut self, graphs: &[Graph]) -> Option<Names> {
+        let Kept { names, of } = std::mem::take(self);
+        let good = !of.is_empty() && graphs.iter().map(|g| g.names).eq(of.iter().copied());
+        good.then_some(names)
+    }
+    /// Keeps the names of the graphs. Each gets a mark like no other, which it loses as soon as a
+    /// name of it changes.
+    pub(super) fn put(&mut self, names: Names, graphs: &mut [Graph]) {
+        static MARK: AtomicU64 = AtomicU64::new(1);
+        graphs.iter_mut().for_each(|g| g.names = MARK.fetch_add(1, Ordering::Relaxed));
+        *self = Kept { names, of: graphs.iter().map(|g| g.names).collect() };
+    }
+}
 
 /// Hashes of the names that are taken, each with the number of nodes that have it: graphs may have
 /// nodes of one name. Two names of one hash count as one: the second gets a number at its end.
@@ -77,6 +115,31 @@ mod tests {
         assert!(names.insert("a") && names.insert("b") && !names.insert("a"));
         names.remove("a");
         assert!(names.insert("a") && !names.insert("b"));
+    }
+
+    #[test]
+    fn names_are_kept_until_somebody_else_changes_them() {
+        let mut kept = Kept::default();
+        let mut graphs = [Graph::new("a"), Graph::new("b")];
+        assert!(kept.take(&graphs).is_none());
+        let put = |kept: &mut Kept, graphs: &mut [Graph]| {
+            let mut names = Names::default();
+            names.add("x");
+            kept.put(names, graphs);
+        };
+        put(&mut kept, &mut graphs);
+        assert!(kept.clone().take(&graphs).is_none());
+        assert!(kept.take(&graphs).is_some_and(|mut names| !names.insert("x")));
+        // They were given away.
+        assert!(kept.take(&graphs).is_none());
+        put(&mut kept, &mut graphs);
+        graphs[1].names = 0;
+        assert!(kept.take(&graphs).is_none());
+        put(&mut kept, &mut graphs);
+        assert!(kept.take(&graphs[..1]).is_none());
+        put(&mut kept, &mut graphs);
+        graphs.swap(0, 1);
+        assert!(kept.take(&graphs).is_none());
     }
 
     #[test]

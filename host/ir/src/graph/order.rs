@@ -6,22 +6,20 @@ impl Graph {
     /// Recomputes the order: nodes stand as before, a node that must come earlier stands just
     /// before its first reader. Iterative, linear. Err: nodes on a cycle, in order.
     pub(super) fn reorder(&mut self) -> Result<(), Vec<NodeId>> {
-        const NEW: u8 = 0;
-        const OPEN: u8 = 1;
-        const DONE: u8 = 2;
-        let mut state = vec![NEW; self.nodes.len()];
+        const GONE: u8 = 0;
+        const NEW: u8 = 1;
+        const OPEN: u8 = 2;
+        const DONE: u8 = 3;
+        let mut state = vec![GONE; self.nodes.len()];
         let mut out: Vec<NodeId> = Vec::with_capacity(self.live);
         // Old order first, then nodes that are new, by id.
-        let known = self.order.iter().copied().filter(|id| self.get(*id).is_some());
-        let mut listed = vec![false; self.nodes.len()];
         let mut seeds: Vec<NodeId> = Vec::with_capacity(self.live);
-        for id in known {
-            if !listed[id.index()] {
-                listed[id.index()] = true;
+        for id in self.order.iter().copied().chain((0..self.nodes.len() as u32).map(NodeId)) {
+            if state[id.index()] == GONE && self.get(id).is_some() {
+                state[id.index()] = NEW;
                 seeds.push(id);
             }
         }
-        seeds.extend(self.nodes.iter().flatten().map(|n| n.id).filter(|id| !listed[id.index()]));
         // NetOutput closes the order whatever else follows from the edges.
         let net_output = Key::new("NetOutput");
         let net = self.nodes.iter().flatten().rev().find(|n| n.op == net_output).map(|n| n.id);
@@ -46,10 +44,7 @@ impl Graph {
                         if let Some(top) = stack.last_mut() {
                             top.1 += 1;
                         }
-                        if dep == NodeId::NONE || self.get(dep).is_none() {
-                            continue;
-                        }
-                        match state[dep.index()] {
+                        match state.get(dep.index()).copied().unwrap_or(GONE) {
                             NEW => {
                                 state[dep.index()] = OPEN;
                                 stack.push((dep, 0));

@@ -107,7 +107,7 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -
     // Variables come first: a subgraph may name one that stands behind the control node.
     let (first, others): (Vec<&Node>, Vec<&Node>) = old.nodes().partition(|n| is_plain_variable(n));
     for n in first {
-        let id = e.w.push(n.op_key(), n.name().to_owned(), vec![], vec![], n.outputs().to_vec(), n.attrs().clone())?;
+        let id = e.w.push(n.op_key(), n.name().to_owned(), vec![], vec![], n.outputs().to_vec(), n.attrs().to_map())?;
         e.variables.insert(n.name().to_owned(), id);
         nodes.insert(n.id(), id);
         values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
@@ -124,7 +124,7 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -
             continue;
         }
         let id =
-            e.w.push(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().clone())?;
+            e.w.push(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().to_map())?;
         nodes.insert(n.id(), id);
         values.extend((0..n.outputs().len() as u32).map(|k| (n.value(k), ValueRef::new(id, k))));
     }
@@ -257,7 +257,7 @@ impl Expansion<'_> {
                 controls.extend_from_slice(behind);
             }
             let name = self.w.take(g.name(), n.name());
-            let mut attrs = n.attrs().clone();
+            let mut attrs = n.attrs().to_map();
             effects::go_into(&mut attrs, parent.attrs());
             if let Some(readers) = changes.get(&n.id()) {
                 attrs.set(IN_PLACE, true);
@@ -291,7 +291,7 @@ impl Expansion<'_> {
         if name != n.name() {
             return Err(refused(n, "another node has the name of this variable"));
         }
-        let id = self.w.push(n.op_key(), name.clone(), vec![], vec![], n.outputs().to_vec(), n.attrs().clone())?;
+        let id = self.w.push(n.op_key(), name.clone(), vec![], vec![], n.outputs().to_vec(), n.attrs().to_map())?;
         self.variables.insert(name, id);
         Ok(id)
     }

@@ -112,7 +112,7 @@ fn with_variables(old: &Graph, names: &[&String], all: &BTreeMap<String, Declare
         let inputs = n.inputs().iter().map(value).collect();
         let controls = n.controls().iter().map(|c| nodes[c]).collect();
         let id = g
-            .push_node(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().clone())
+            .push_node(n.op_key(), n.name().to_owned(), inputs, controls, n.outputs().to_vec(), n.attrs().to_map())
             .ok_or_else(|| CompileError::unordered("import", n.name()))?;
         nodes.insert(n.id(), id);
     }

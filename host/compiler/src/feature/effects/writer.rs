@@ -218,7 +218,7 @@ impl<'w, 'm> Writer<'w, 'm> {
             at += 1;
             at <= old_controls || !(n.subgraphs().is_empty() && reads(c) && plain(c))
         });
-        let mut attrs = n.attrs().clone();
+        let mut attrs = n.attrs().to_map();
         let source = State::of_source(n, self.is_root);
         if source.as_ref().is_some_and(|s| self.own.contains(s)) {
             attrs.set(OWN, true);

@@ -94,7 +94,7 @@ pub(super) fn loose(n: &ge_ir::Node) -> Loose {
         inputs: n.inputs().to_vec(),
         controls: n.controls().to_vec(),
         outputs: n.outputs().to_vec(),
-        attrs: n.attrs().clone(),
+        attrs: n.attrs().to_map(),
     }
 }
 

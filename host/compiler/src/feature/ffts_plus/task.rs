@@ -297,7 +297,7 @@ fn info(g: &Graph) -> GraphInfo {
         inputs: n.inputs().iter().map(|v| at.get(&v.node).map(|p| ValueAt { node: *p, output: v.output })).collect(),
         outputs: n.outputs().to_vec(),
         slots: vec![SlotInfo::default(); n.outputs().len()],
-        attrs: if n.is_const() { Default::default() } else { n.attrs().clone() },
+        attrs: if n.is_const() { Default::default() } else { n.attrs().to_map() },
         ..NodeInfo::default()
     };
     GraphInfo { name: g.name().to_owned(), attrs: Default::default(), nodes: g.nodes().map(node).collect() }

@@ -132,7 +132,7 @@ fn with_constants(body: Graph, constants: &[Option<&ge_ir::Node>]) -> Result<Gra
             if let Some(c) = constants.get(index).copied().flatten() {
                 n.op = c.op_key();
                 n.name = c.name().to_owned();
-                n.attrs = c.attrs().clone();
+                n.attrs = c.attrs().to_map();
                 n.outputs = c.outputs().to_vec();
             } else {
                 n.attrs.set("index", next);

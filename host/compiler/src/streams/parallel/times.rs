@@ -5,6 +5,7 @@
 //! (`graph/name` where a name stands in several graphs) and `us`. Nodes that it does not name keep
 //! their engine's time.
 use crate::error::{CompileError, Result};
+use crate::feature::kernel_cache::KernelTimes;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;
@@ -86,6 +87,7 @@ pub fn times(
     runs: &dyn Fn(NodeKey) -> bool,
 ) -> ModelMap<u64> {
     let soc = &toolbox.target.soc;
+    let alike = KernelTimes::default();
     let mut out = ModelMap::new(model, 0u64);
     for (gi, g) in model.graphs().iter().enumerate() {
         let context = toolbox.lend(model, gi);
@@ -96,7 +98,7 @@ pub fn times(
                 continue;
             }
             out[key] = profile.of(g.name(), n.name()).unwrap_or_else(|| {
-                let says = toolbox.engine(placement.engine[key]).object.time_ns(&view.node(n.id()), soc);
+                let says = alike.of(toolbox, placement.engine[key], &view.node(n.id()));
                 says.max(soc.task_launch_ns).min(LONGEST_NS)
             });
         }

@@ -285,7 +285,7 @@ fn signature_of(whole: &Whole<'_>, n: &Node) -> Result<Option<Signature>> {
 
 /// The attributes of a node without its place in the order of effects.
 fn stripped(n: &Node) -> AttrMap {
-    let mut attrs = n.attrs().clone();
+    let mut attrs = n.attrs().to_map();
     attrs.remove(EFFECT);
     attrs
 }
