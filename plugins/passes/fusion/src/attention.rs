@@ -157,8 +157,11 @@ impl Decompose for AttentionDecompose {
         let y = r.op("PromptFlashAttention", operands.into_iter().chain(others));
         let y = y.attr("num_heads", q.count as i64).attr("num_key_value_heads", k.count as i64);
         let y = y.attr("input_layout", if whole { "BNSD" } else { "BSH" }).attr("scale_value", scale);
-        let y = y.attr("softcap", n.float("softcap").unwrap_or(0.0)).attr("sparse_mode", mode);
-        let y = y.attr("pre_tokens", before).attr("next_tokens", behind);
+        let y = y.attr("sparse_mode", mode).attr("pre_tokens", before).attr("next_tokens", behind);
+        let y = match n.float("softcap").filter(|cap| *cap != 0.0) {
+            Some(cap) => y.attr("softcap", cap),
+            None => y,
+        };
         let mut y: ValueRef = y.attr("inner_precise", EMPTY_IS_ZERO).into();
         if whole && !q.apart {
             let turned = r.op("TransposeD", [y]).attr("perm", vec![0i64, 2, 1, 3]);
