@@ -328,7 +328,7 @@ fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
         };
         let listed: Vec<_> = doc["gears"].as_array().unwrap().iter().map(of_gear).collect();
         assert_eq!((listed.len(), &doc["graphs"][0]["shape"]), (gears.split(';').count(), &"unknown".into()), "{name}");
-        for k in 0..listed.len() {
+        for (k, own) in listed.iter().enumerate() {
             let data = of.join(format!("s{k}"));
             if !data.exists() {
                 continue;
@@ -338,7 +338,7 @@ fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
                 let chance = ["--device-option", schedule, "--device-option", "check_races=true", "--rtol", "1e-4"];
                 let run = ["run", "m.om", "--inputs", &inputs, "--expect", &expect, "--json", "--profile", "p.json"];
                 let ran = json(d, &[&run[..], &chance].concat());
-                assert_eq!(of_gear(&ran["gear"]), listed[k], "{name}");
+                assert_eq!(&of_gear(&ran["gear"]), own, "{name}");
                 let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
                 assert_eq!(trace["otherData"]["gear"], ran["gear"], "{name}");
             }

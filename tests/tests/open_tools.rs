@@ -95,7 +95,7 @@ fn parameters_that_do_not_fit_their_call_are_damage() {
     for (index, says) in [(0i64, "is the parameter that another node is"), (7, "takes 8 values")] {
         let mut m = model.clone();
         let body = m.graphs.iter_mut().find(|g| g.name == "long_body").unwrap();
-        let last = body.nodes.iter_mut().filter(|n| n.op == "Data").next_back().unwrap();
+        let last = body.nodes.iter_mut().rfind(|n| n.op == "Data").unwrap();
         last.attrs.set("index", index);
         ge::session::write_om(&m, &d.join("x.om")).unwrap();
         let inputs = root().join("tests/models/texts/named/s0").display().to_string();
