@@ -339,12 +339,7 @@ impl<'m> Importer<'m> {
         };
         if k.value.is_absent() {
             if let Some(t) = k.constant.clone() {
-                let mut node = name.to_owned();
-                let mut i = 1;
-                while !self.names.insert(&node) {
-                    node = format!("{name}_{i}");
-                    i += 1;
-                }
+                let node = self.take_name(name);
                 k.value = g.builder.constant(&node, t);
             }
         }

@@ -15,7 +15,7 @@ use ge_plugin_api::patch::Edit;
 ///
 /// # Errors
 /// A branch whose inputs cannot be given so (a bug).
-pub(super) fn open(model: &mut Model) -> Result<()> {
+pub fn open(model: &mut Model) -> Result<()> {
     let Some((case, branches)) = branches(model) else { return Ok(()) };
     let inputs: Vec<(NodeId, Vec<TensorDesc>)> = model
         .root()

@@ -9,6 +9,8 @@ mod gears;
 /// Streams of the graphs.
 mod streams;
 
+pub use gears::open as open_gears;
+
 use crate::error::{CompileError, Result, VariableFault};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
@@ -98,14 +100,6 @@ fn lay_out_variables(m: &mut CompiledModel) -> Result<u64> {
         end = next;
     }
     Ok(end)
-}
-
-/// Gives the inputs of a model with gears the sizes that a run has them in.
-///
-/// # Errors
-/// A branch whose inputs cannot be given so (a bug).
-pub fn open_gears(model: &mut Model) -> Result<()> {
-    gears::open(model)
 }
 
 /// Refuses what only a planned model can hold.

@@ -1,8 +1,8 @@
 //! The names of a model's nodes, as a patch asks for them: whether one is taken.
 use super::Graph;
-use std::collections::HashMap;
+use ge_plugin_api::types::NumberMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of a model from patch to patch: gathered for one, they are good for the next, unless
@@ -45,7 +45,7 @@ impl Kept {
 /// Hashes of the names that are taken, each with the number of nodes that have it: graphs may have
 /// nodes of one name. Two names of one hash count as one: the second gets a number at its end.
 #[derive(Default)]
-pub(super) struct Names(HashMap<u64, u32, BuildHasherDefault<AsItIs>>);
+pub(super) struct Names(NumberMap<u64, u32>);
 
 impl Names {
     /// The names of all nodes.
@@ -85,24 +85,6 @@ fn hash(name: &str) -> u64 {
     let mut h = DefaultHasher::new();
     name.hash(&mut h);
     h.finish()
-}
-
-/// A hash is its own hash.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*b);
-        }
-    }
-    fn write_u64(&mut self, v: u64) {
-        self.0 = v;
-    }
 }
 
 #[cfg(test)]
