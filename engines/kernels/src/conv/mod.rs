@@ -23,6 +23,8 @@ mod planes;
 mod lanes;
 /// Transposed ones, in single precision.
 mod phases;
+/// The same of images of one place.
+mod one_place;
 /// Windows of three by three, in single precision, with fewer products.
 mod winograd;
 /// Windows of one point, in single precision.

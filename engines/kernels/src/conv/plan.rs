@@ -3,6 +3,7 @@ mod run;
 
 use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};
+use crate::conv::one_place::{self, OnePlace};
 use crate::conv::phases::{self, Form, Phases};
 use crate::conv::planes;
 use crate::conv::points;
@@ -60,6 +61,8 @@ pub struct Conv {
     lanes: Option<Lanes>,
     /// For transposed ones in single precision: units are channels of whole images.
     phases: Option<Phases>,
+    /// For transposed ones of images of one place in single precision.
+    pub(crate) one_place: Option<OnePlace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +187,7 @@ impl Conv {
             tiles: None,
             lanes: None,
             phases: None,
+            one_place: None,
         }
         .with_units(rows, block)
     }
@@ -199,6 +203,15 @@ impl Conv {
         }
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
+        }
+        if let Some(most) = one_place::block(&self.spec, self.out) {
+            let own = self.spec.channels_out / self.spec.groups;
+            let one_place = OnePlace::new(&self.spec, most);
+            return Conv {
+                block: if one_place.is_some() { most.min(own).max(1) } else { self.block },
+                one_place,
+                ..self
+            };
         }
         if phases::takes(&self.spec) {
             return self.clone().by_phases(Form::Given).unwrap_or(self);
@@ -331,7 +344,8 @@ impl Conv {
     /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
     /// reads its operands where they stand, in units of its own.
     pub fn divided(&self) -> Option<[usize; 2]> {
-        (!self.in_place && self.lanes.is_none() && self.phases.is_none()).then_some([self.rows, self.block])
+        let alone = self.in_place || self.lanes.is_some() || self.phases.is_some() || self.one_place.is_some();
+        (!alone).then_some([self.rows, self.block])
     }
 
     /// Of which numbers rows and channels of a unit are multiples.
@@ -422,7 +436,7 @@ impl Conv {
     fn strips(&self) -> usize {
         match self.kind {
             Kind::Pointwise if self.in_place => 1,
-            _ if self.phases.is_some() => 1,
+            _ if self.phases.is_some() || self.one_place.is_some() => 1,
             Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }
@@ -442,8 +456,14 @@ impl Conv {
 
     /// Units one behind the other that share the copy of a strip of the input.
     pub fn shared(&self) -> usize {
-        let alone = self.in_place || self.tiles.is_some() || self.phases.is_some() || self.lanes.is_some();
-        if alone || self.kind == Kind::Depthwise { 1 } else { self.group_blocks() }
+        let alone = [
+            self.in_place,
+            self.tiles.is_some(),
+            self.phases.is_some(),
+            self.lanes.is_some(),
+            self.one_place.is_some(),
+        ];
+        if alone.contains(&true) || self.kind == Kind::Depthwise { 1 } else { self.group_blocks() }
     }
 
     /// Number of units of work.

@@ -1,5 +1,5 @@
 //! Sizes of a convolution and what can be wrong with them.
-use crate::gemm::{Bias, Epilogue};
+use crate::gemm::{Bias, Epilogue, GemmError};
 use crate::view::element_count;
 use thiserror::Error;
 
@@ -69,6 +69,9 @@ pub enum ConvError {
         /// Elements that are reached.
         needs: usize,
     },
+    /// A product that does the work.
+    #[error(transparent)]
+    Product(#[from] GemmError),
 }
 
 /// Sizes of a convolution. Fewer than three spatial dimensions are led by ones (stride, dilation

@@ -1,5 +1,5 @@
 //! Maps of two tensors with broadcasting, and comparisons.
-use super::short;
+use super::{halves, short};
 use crate::simd::isa::PanelElem;
 use crate::simd::power::pow;
 use crate::view::{Bool, Elem, Kind, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
@@ -202,8 +202,16 @@ macro_rules! runs {
     }};
 }
 
+/// As [`run`], of half types by blocks.
+fn line<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+    if !halves::map(op, (a, sa), (b, sb), out) {
+        run(op, a, sa, b, sb, out);
+    }
+}
+
 crate::multiversion! {
-    fn run<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+    /// Maps two runs, each of which moves by so many elements.
+    pub(super) fn run<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
         match op {
             Binary::Add => runs!(|x, y| T::map(Binary::Add, x, y), a, b, sa, sb, out),
             Binary::Sub => runs!(|x, y| T::map(Binary::Sub, x, y), a, b, sa, sb, out),
@@ -249,7 +257,7 @@ fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
 /// with strides of zero and above.
 pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
     if short::takes(nest) {
-        return short::lines(nest, range, a, b, |part, a, b| run(op, a, 1, b, 1, out.part(part.start, part.len())));
+        return short::lines(nest, range, a, b, |part, a, b| line(op, a, 1, b, 1, out.part(part.start, part.len())));
     }
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
@@ -257,7 +265,7 @@ pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T]
             at += len;
             return;
         }
-        run(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
+        line(op, &a[pa as usize..], sa as usize, &b[pb as usize..], sb as usize, out.part(at, len));
         at += len;
     });
 }

@@ -7,6 +7,8 @@
 pub mod unary;
 /// Maps of two tensors.
 pub mod binary;
+/// Maps of two tensors of half types.
+mod halves;
 /// Maps of two tensors whose runs are short.
 mod short;
 /// Truth values, and choices by them.

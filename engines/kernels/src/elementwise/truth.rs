@@ -2,8 +2,8 @@
 //! branches on what it reads.
 use super::binary::runs;
 use crate::layout::take_run;
-use crate::view::{Bool, Elem, Nest, Out};
-use std::ops::Range;
+use crate::view::{Bool, Elem, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use std::ops::{BitAnd, BitOr, Not, Range};
 
 /// What two truth values give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,34 +36,75 @@ pub fn join(op: Join, nest: &Nest<2>, range: Range<usize>, a: &[Bool], b: &[Bool
     });
 }
 
+/// Bits of an element, by its size.
+trait Word: Elem + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
+    /// All bits, or none.
+    fn all(truth: bool) -> Self;
+}
+
+macro_rules! words {
+    ($($t:ty),*) => {$(
+        impl Word for $t {
+            #[inline(always)]
+            fn all(truth: bool) -> $t {
+                <$t>::from(truth).wrapping_neg()
+            }
+        }
+    )*};
+}
+
+words!(u8, u16, u32, u64);
+
+/// The bits of `a` or `b`, without a branch: truth is often at random.
+#[inline(always)]
+fn either<W: Word>(c: Bool, a: W, b: W) -> W {
+    let mask = W::all(c.get());
+    (a & mask) | (b & !mask)
+}
+
 crate::multiversion! {
-    fn run_choose<T: Elem>(c: &[Bool], a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+    fn run_choose<W: Word>(c: &[Bool], a: &[W], sa: usize, b: &[W], sb: usize, out: &mut [W]) {
         match (sa, sb) {
             (1, 1) => {
                 for (((o, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
-                    let (a, b) = (*a, *b);
-                    *o = if c.get() { a } else { b };
+                    *o = either(*c, *a, *b);
                 }
             }
             (1, 0) => {
                 let b = b[0];
                 for ((o, c), a) in out.iter_mut().zip(c).zip(a) {
-                    *o = if c.get() { *a } else { b };
+                    *o = either(*c, *a, b);
                 }
             }
             (0, 1) => {
                 let a = a[0];
                 for ((o, c), b) in out.iter_mut().zip(c).zip(b) {
-                    *o = if c.get() { a } else { *b };
+                    *o = either(*c, a, *b);
                 }
             }
             _ => {
                 for (i, (o, c)) in out.iter_mut().zip(c).enumerate() {
-                    let (a, b) = (a[i * sa], b[i * sb]);
-                    *o = if c.get() { a } else { b };
+                    *o = either(*c, a[i * sa], b[i * sb]);
                 }
             }
         }
+    }
+}
+
+/// The same for elements of any type, as words of their size.
+fn choose<T: Elem>(c: &[Bool], a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+    fn of<W: Word, T: Elem>(c: &[Bool], (a, sa): (&[T], usize), (b, sb): (&[T], usize), out: &mut [T]) {
+        if let (Ok(a), Ok(b), Ok(out)) =
+            (cast_slice::<W>(as_bytes(a)), cast_slice(as_bytes(b)), cast_slice_mut(as_bytes_mut(out)))
+        {
+            run_choose(c, a, sa, b, sb, out);
+        }
+    }
+    match T::KIND.size() {
+        1 => of::<u8, T>(c, (a, sa), (b, sb), out),
+        2 => of::<u16, T>(c, (a, sa), (b, sb), out),
+        4 => of::<u32, T>(c, (a, sa), (b, sb), out),
+        _ => of::<u64, T>(c, (a, sa), (b, sb), out),
     }
 }
 
@@ -76,7 +117,7 @@ pub fn select<T: Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T],
         let (c, a, b) = (&c[pc as usize..], &a[pa as usize..], &b[pb as usize..]);
         let out = out.part(at, len);
         match (sc, c[0].get()) {
-            (1, _) => run_choose(c, a, sa, b, sb, out),
+            (1, _) => choose(c, a, sa, b, sb, out),
             (0, true) => take_run(a, sa, out),
             (0, false) => take_run(b, sb, out),
             _ => {

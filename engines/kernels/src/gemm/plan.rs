@@ -123,6 +123,8 @@ const NARROW: usize = 256;
 /// Columns of such a tile, at least and at most.
 const LEAST_STREAM: usize = 1024;
 const MOST_STREAM: usize = 4096;
+/// Lines of memory that fall on one set of the nearest cache and stay there, at least.
+const WAYS: usize = 8;
 /// As many tiles as keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 12;
 
@@ -227,7 +229,7 @@ impl Gemm {
     }
 
     /// Rows, columns, and the length of the sums.
-    pub(super) fn shape(&self) -> [usize; 3] {
+    pub(crate) fn shape(&self) -> [usize; 3] {
         [self.m, self.n, self.k]
     }
 
@@ -403,7 +405,9 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
         if let (BMatrix::Plain(s), true) = (g.b, whole) {
             pack_tile(b, (0, g.k), (j0, j1), (s.row, s.col), self.sb);
         }
-        let own = g.own_rows(a);
+        // By one panel each number of A is met once: as many rows as a cache set has ways need no copy.
+        let once = if panels == 1 && MR < WAYS && g.a.col == 1 { T::singles(a) } else { None };
+        let own = g.own_rows(a).or(once);
         // Some rows at a time: their sums are finished while they are in the nearest cache.
         for from in (i0..i1).step_by(TOGETHER) {
             let to = (from + TOGETHER).min(i1);

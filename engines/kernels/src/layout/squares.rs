@@ -24,6 +24,14 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
     arrays(rows, cols, start..end, x, to);
 }
 
+/// Where squares over these places begin: what is left behind the last whole one is part of a square
+/// that goes over places of the one before again, if there is one.
+#[inline(always)]
+fn begins(places: Range<usize>) -> impl Iterator<Item = usize> {
+    let last = places.end.saturating_sub(SIDE).max(places.start);
+    places.step_by(SIDE).map(move |at| at.min(last))
+}
+
 /// Some columns of a matrix of four bytes an element, which become the rows of `to`.
 struct Singles<'a> {
     rows: usize,
@@ -39,10 +47,10 @@ impl Work for Singles<'_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Singles { rows, cols, columns, x, to } = self;
-        for j in columns.clone().step_by(SIDE) {
+        for j in begins(columns.clone()) {
             let wide = SIDE.min(columns.end - j);
             let to = &mut to[(j - columns.start) * rows..][..wide * rows];
-            for i in (0..rows).step_by(SIDE) {
+            for i in begins(0..rows) {
                 let high = SIDE.min(rows - i);
                 if wide == SIDE && high == SIDE {
                     whole(isa, &x[i * cols + j..], cols, &mut to[i..], rows);
@@ -86,10 +94,10 @@ fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
 crate::multiversion! {
     /// The same of elements of any size.
     fn arrays<T: Elem>(rows: usize, cols: usize, columns: Range<usize>, x: &[T], to: &mut [T]) {
-        for j in columns.clone().step_by(SIDE) {
+        for j in begins(columns.clone()) {
             let wide = SIDE.min(columns.end - j);
             let to = &mut to[(j - columns.start) * rows..][..wide * rows];
-            for i in (0..rows).step_by(SIDE) {
+            for i in begins(0..rows) {
                 let high = SIDE.min(rows - i);
                 if high < SIDE || wide < SIDE {
                     for (c, to) in to.chunks_exact_mut(rows).enumerate() {

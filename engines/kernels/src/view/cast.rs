@@ -8,8 +8,11 @@
 //!   that.
 //! - Integer to integer keeps the low bits.
 //! - To boolean: not equal zero (NaN is true). From boolean: zero or one.
+use crate::simd::lines::{round_to, widen};
 use crate::view::elem::{Elem, Kind};
 pub use crate::view::num::Num;
+use crate::view::{as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use half::{bf16, f16};
 
 /// One element cast to another type.
 #[inline(always)]
@@ -17,9 +20,29 @@ pub fn cast<S: Elem, D: Elem>(v: S) -> D {
     D::from_num(v.to_num())
 }
 
+/// Every element of `src` cast into `dst`, up to the shorter of the two.
+pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
+    let done = match (S::KIND, D::KIND) {
+        (Kind::F16, Kind::F32) => between(src, dst, widen::<f16>),
+        (Kind::Bf16, Kind::F32) => between(src, dst, widen::<bf16>),
+        (Kind::F32, Kind::F16) => between(src, dst, round_to::<f16>),
+        (Kind::F32, Kind::Bf16) => between(src, dst, round_to::<bf16>),
+        _ => false,
+    };
+    if !done {
+        cast_each(src, dst);
+    }
+}
+
+/// Calls `f` with slices whose types are those of `A` and `B` by other names; whether they are.
+fn between<S: Elem, D: Elem, A: Elem, B: Elem>(src: &[S], dst: &mut [D], f: impl Fn(&[A], &mut [B])) -> bool {
+    let (Ok(src), Ok(dst)) = (cast_slice(as_bytes(src)), cast_slice_mut(as_bytes_mut(dst))) else { return false };
+    f(src, dst);
+    true
+}
+
 crate::multiversion! {
-    /// Every element of `src` cast into `dst`, up to the shorter of the two.
-    pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
+    fn cast_each<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
         // What singles hold as they are need not become doubles on the way.
         if matches!(S::KIND, Kind::F32 | Kind::F16 | Kind::Bf16) {
             for (d, s) in dst.iter_mut().zip(src) {
@@ -37,8 +60,7 @@ crate::multiversion! {
 mod tests {
     use super::*;
     use crate::simd::{Level, with_level};
-    use crate::view::{Bool, as_bytes};
-    use half::{bf16, f16};
+    use crate::view::Bool;
 
     #[test]
     fn floats_truncate_and_wrap_like_numpy() {

@@ -80,7 +80,8 @@ fn pieces(rows: usize, cols: usize) -> (Turn, usize) {
     match (rows, cols) {
         (_, 2..=few::FEW) => (Turn::Split, rows.div_ceil(CHUNK)),
         (2..=few::FEW, _) => (Turn::Weave, cols.div_ceil(CHUNK)),
-        _ => (Turn::Squares, cols.div_ceil(16)),
+        // The last strip has what is left, for squares that are part of one have no cheap way.
+        _ => (Turn::Squares, (cols / 16).max(1)),
     }
 }
 
@@ -139,7 +140,10 @@ impl Kernel for View {
                     match form {
                         Turn::Split => few::split_columns([rows, cols], base, part(CHUNK, rows), x, out),
                         Turn::Weave => few::weave_rows([rows, cols], base, part(CHUNK, cols), x, out),
-                        Turn::Squares => k::transpose(rows, cols, base, part(16, cols), x, out),
+                        Turn::Squares => {
+                            let end = if s + 1 == strips { cols } else { (s + 1) * 16 };
+                            k::transpose(rows, cols, base, s * 16..end, x, out);
+                        }
                     }
                 }
                 Ok(())

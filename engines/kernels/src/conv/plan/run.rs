@@ -9,7 +9,7 @@ use crate::conv::points::Points;
 use crate::conv::spec::ConvError;
 use crate::conv::winograd::{self, Tiles};
 use crate::gemm::Epilogue;
-use crate::gemm::micro::{Left, Listed, Panels, Placed, crowded, tile};
+use crate::gemm::micro::{Left, Listed, Panels, Placed, Strided, crowded, tile};
 use crate::gemm::pack::{A_STRIDE, KC, copy_tile};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
@@ -19,6 +19,12 @@ use std::ops::Range;
 
 /// Steps of a sum that are taken together where the weights need no copy.
 const OWN: usize = 640;
+/// Numbers of the image, steps by positions, that stay in the second cache while the output channels
+/// of a unit go by. Where there are more, some steps at a time are packed for all of these channels:
+/// what a step reads lies far from what the next one does.
+const NEAR: usize = 32 * 1024;
+/// Such steps at least.
+const LEAST_STEPS: usize = 64;
 /// Output channels that are computed and finished together; a multiple of every register tile.
 const TOGETHER: usize = 24;
 
@@ -52,6 +58,18 @@ impl Conv {
             };
             let (len, mut parts) = (out.len(), Singles(out));
             return self.phased(phases, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
+        }
+        if let Some(one) = &self.one_place {
+            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
+                return Err(ConvError::Singles);
+            };
+            let (len, mut parts) = (out.len(), Singles(out));
+            let out = &mut Out::by_parts(len, &mut parts);
+            for unit in units.start..end {
+                let at = self.channels_of(unit);
+                one.run(&self.spec, at, (x, w), &e, out)?;
+            }
+            return Ok(());
         }
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
@@ -109,15 +127,21 @@ impl Conv {
         epilogue: &Epilogue<'_, f32>,
         out: &mut Out<'_, f32>,
     ) -> Result<(), ConvError> {
-        let (spec, own) = (&self.spec, self.spec.channels_out / self.spec.groups);
-        let per = self.group_blocks();
+        let spec = &self.spec;
         for unit in units {
-            let (n, at) = (unit / self.blocks(), unit % self.blocks());
-            let (group, block) = (at / per, at % per);
-            let channels = block * self.block..((block + 1) * self.block).min(own);
+            let (n, group, channels) = self.channels_of(unit);
             phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
         }
         Ok(())
+    }
+
+    /// The image of a unit that is a block of channels of a whole image, its group, and the output
+    /// channels, counted in the group.
+    fn channels_of(&self, unit: usize) -> (usize, usize, Range<usize>) {
+        let (n, at) = (unit / self.blocks(), unit % self.blocks());
+        let (group, block) = (at / self.group_blocks(), at % self.group_blocks());
+        let own = self.spec.channels_out / self.spec.groups;
+        (n, group, block * self.block..((block + 1) * self.block).min(own))
     }
 
     /// Units of a dense convolution or one of one point, as products of weights and a copy of the
@@ -140,9 +164,14 @@ impl Conv {
             _ => self.rows * self.image.pitch,
         };
         let together = self.block.min(TOGETHER);
-        let sums = together * flat.next_multiple_of(16);
-        with_scratch(together * A_STRIDE + copy + sums, |s| {
+        let width = flat.next_multiple_of(16);
+        let (kept, packed) = match self.packed_steps(self.block, width) {
+            Some(steps) => (self.block, (steps * width).max(NEAR)),
+            None => (together, 0),
+        };
+        with_scratch(together * A_STRIDE + packed + copy + kept * width, |s| {
             let (sa, s) = s.split_at_mut(together * A_STRIDE);
+            let (sb, s) = s.split_at_mut(packed);
             let (image, sums) = s.split_at_mut(copy);
             let mut filled = None;
             for unit in units {
@@ -150,9 +179,17 @@ impl Conv {
                 let strip = Some((at.n, at.g, at.strip));
                 let fresh = filled != strip;
                 filled = strip;
-                dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, image, sums });
+                dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, sb, image, sums });
             }
         });
+    }
+
+    /// How many steps of the sums of `channels` over `width` positions are packed at a time; None: all
+    /// are read where they stand.
+    fn packed_steps(&self, channels: usize, width: usize) -> Option<usize> {
+        let steps = self.spec.channels_in / self.spec.groups * self.spec.taps();
+        let many = self.kind != Kind::Pointwise && channels >= 2 * TOGETHER && steps.saturating_mul(width) > NEAR;
+        many.then(|| (NEAR / width).clamp(LEAST_STEPS, KC).min(steps))
     }
 
     /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
@@ -269,6 +306,7 @@ struct Unit<'p, 'a, 'o, T, U> {
     epilogue: &'p Epilogue<'a, U>,
     out: &'p mut Out<'o, U>,
     sa: &'p mut [f32],
+    sb: &'p mut [f32],
     image: &'p mut [f32],
     sums: &'p mut [f32],
 }
@@ -277,7 +315,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
     type Out = ();
 
     #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let c = self.conv;
         let s = &c.spec;
         let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
@@ -336,41 +374,55 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         // Weights of single precision are read where they stand.
         let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
         let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
-        // Some rows at a time: their sums are finished while they are in the nearest cache.
-        for first_row in (0..m).step_by(TOGETHER) {
-            let rows_here = TOGETHER.min(m - first_row);
-            let from = o0 + first_row;
+        let packed = c.packed_steps(m, width);
+        // Some channels at a time: their sums are finished while they are in the nearest cache.
+        let (group, most) = match packed {
+            Some(steps) => (m, steps),
+            None => (TOGETHER, if own.is_some() { OWN } else { KC }),
+        };
+        for first_row in (0..m).step_by(group) {
+            let rows_here = group.min(m - first_row);
             if k == 0 {
                 self.sums[..rows_here * width].fill(0.0);
             }
-            let mut k0 = 0;
-            while k0 < k {
-                let k1 = (k0 + if own.is_some() { OWN } else { KC }).min(k);
-                let shape = (rows_here, panels, k1 - k0);
-                if own.is_none() {
-                    self.weights((from, from + rows_here), (k0, k1));
-                }
-                let a = match own {
-                    Some(w) => Left { data: &w[from * k + k0..], stride: k },
-                    None => Left::copied(self.sa),
+            for k0 in (0..k).step_by(most) {
+                let k1 = (k0 + most).min(k);
+                let (rows, highest) = match c.kind {
+                    Kind::Pointwise if direct => (&c.channels[0][k0..k1], highest),
+                    Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
+                    _ => (&c.image.places[k0..k1], c.image.highest),
                 };
-                if direct {
-                    let b = Listed { rows: &c.channels[0][k0..k1], highest, ..in_place };
-                    tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
-                } else {
-                    let (rows, highest) = match c.kind {
-                        Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
-                        _ => (&c.image.places[k0..k1], c.image.highest),
-                    };
-                    let b = Listed { data: &*self.image, rows, highest };
-                    if c.panels.is_empty() {
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
-                    } else {
-                        let b = Placed { rows: b, panels: &c.panels[..panels] };
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, self.sums, width, k0 == 0);
+                let listed = Listed { data: &*self.image, rows, highest };
+                let placed = Placed { rows: listed, panels: &c.panels[..panels.min(c.panels.len())] };
+                if packed.is_some() {
+                    match c.panels.is_empty() {
+                        true => pack(isa, listed, (k1 - k0, panels), self.sb),
+                        false => pack(isa, placed, (k1 - k0, panels), self.sb),
                     }
                 }
-                k0 = k1;
+                for row in (0..rows_here).step_by(TOGETHER) {
+                    let some = TOGETHER.min(rows_here - row);
+                    let (shape, from) = ((some, panels, k1 - k0), o0 + first_row + row);
+                    let a = match own {
+                        Some(w) => Left { data: &w[from * k + k0..], stride: k },
+                        None => {
+                            c.copy_weights(self.w, self.at.g, (from, from + some), (k0, k1), self.sa);
+                            Left::copied(self.sa)
+                        }
+                    };
+                    let sums = &mut self.sums[row * width..];
+                    if packed.is_some() {
+                        let b = Strided { data: &*self.sb, row: 16, panel: 16 * (k1 - k0) };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, sums, width, k0 == 0);
+                    } else if direct {
+                        let b = Listed { rows, highest, ..in_place };
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, sums, width, k0 == 0);
+                    } else if c.panels.is_empty() {
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, listed, sums, width, k0 == 0);
+                    } else {
+                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, placed, sums, width, k0 == 0);
+                    }
+                }
             }
             for i in 0..rows_here {
                 let row = &mut self.sums[i * width..(i + 1) * width];
@@ -382,25 +434,36 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
     }
 }
 
-impl<T: PanelElem, U> Unit<'_, '_, '_, T, U> {
-    /// Rows `o` of the weights of the group, columns `k`, to working memory.
+/// Panels of some steps, each one behind the other.
+#[inline(always)]
+fn pack<I: Isa, B: Panels<T = f32>>(isa: I, b: B, (steps, panels): (usize, usize), to: &mut [f32]) {
+    assert!(b.reaches(steps, panels));
+    let to = &mut to.as_chunks_mut::<16>().0[..steps * panels];
+    for (p, panel) in to.chunks_exact_mut(steps.max(1)).enumerate() {
+        for (k, to) in panel.iter_mut().enumerate() {
+            // SAFETY: in range by the assertion.
+            isa.store(isa.load(unsafe { &*b.at(k, p) }), to);
+        }
+    }
+}
+
+impl Conv {
+    /// Rows `o` of the weights of group `g`, columns `k`, to working memory.
     #[inline(always)]
-    fn weights(&mut self, o: (usize, usize), k: (usize, usize)) {
-        let s = &self.conv.spec;
+    fn copy_weights<T: PanelElem>(&self, w: &[T], g: usize, o: (usize, usize), k: (usize, usize), to: &mut [f32]) {
+        let s = &self.spec;
         let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
         let taps = s.taps();
         if s.transposed.is_none() {
             let row = group_in * taps;
-            let w = &self.w[self.at.g * group_out * row..][..group_out * row];
-            copy_tile(w, o, k, (row, 1), self.sa);
-            return;
+            return copy_tile(&w[g * group_out * row..][..group_out * row], o, k, (row, 1), to);
         }
         // [in, out / groups, kernel], the kernel turned round.
-        let w = &self.w[self.at.g * group_in * group_out * taps..];
+        let w = &w[g * group_in * group_out * taps..];
         for i in o.0..o.1 {
             for kk in k.0..k.1 {
                 let (c, tap) = (kk / taps, kk % taps);
-                self.sa[(i - o.0) * A_STRIDE + kk - k.0] = w[(c * group_out + i) * taps + taps - 1 - tap].wide();
+                to[(i - o.0) * A_STRIDE + kk - k.0] = w[(c * group_out + i) * taps + taps - 1 - tap].wide();
             }
         }
     }

@@ -203,10 +203,11 @@ impl RowConv {
         let out = &mut Out::by_parts(len, &mut parts);
         let rows = self.images * self.places;
         let (copy, sums) = (rows * self.pitch(), rows * self.block);
-        let turned = self.places * self.block;
-        with_scratch(copy + sums + turned, |s| {
+        let (turned, room) = (self.places * self.block, self.seen.room(self.spec.channels_in / self.spec.groups));
+        with_scratch(copy + sums + turned + room, |s| {
             let (copy, s) = s.split_at_mut(copy);
-            let (sums, turned) = s.split_at_mut(sums);
+            let (sums, s) = s.split_at_mut(sums);
+            let (turned, room) = s.split_at_mut(turned);
             if self.seen.has_border() {
                 copy.fill(0.0);
             }
@@ -218,7 +219,7 @@ impl RowConv {
                 let (first, group) = (strip / self.spec.groups * self.images, strip % self.spec.groups);
                 let images = first..(first + self.images).min(self.spec.batch);
                 let at = At { images, group, block };
-                dispatch(Unit { conv: self, at, fresh, x, w, epilogue: &epilogue, out, copy, sums, turned });
+                dispatch(Unit { conv: self, at, fresh, x, w, epilogue: &epilogue, out, copy, sums, turned, room });
             }
         });
         Ok(())
@@ -244,6 +245,8 @@ struct Unit<'p, 'a, 'o> {
     copy: &'p mut [f32],
     sums: &'p mut [f32],
     turned: &'p mut [f32],
+    /// For the copy of an image.
+    room: &'p mut [f32],
 }
 
 impl Work for Unit<'_, '_, '_> {
@@ -259,7 +262,7 @@ impl Work for Unit<'_, '_, '_> {
         if self.fresh {
             for (n, to) in self.at.images.clone().zip(self.copy.chunks_exact_mut(places * pitch)) {
                 let x = &self.x[(n * s.channels_in + self.at.group * group_in) * size..][..group_in * size];
-                c.seen.copy(x, size, pitch, to);
+                c.seen.copy(x, size, self.room, pitch, to);
             }
         }
         let first = self.at.block * c.block;

@@ -1,10 +1,14 @@
 //! What the window of a convolution sees at each place of the output: runs of numbers of a channel
 //! that stand side by side in the input and in the window.
 use crate::conv::spec::{ConvError, ConvSpec};
+use crate::layout::transpose;
+use crate::view::Out;
 use std::ops::Range;
 
 /// Length of runs, in the mean, from which they are copied as runs.
 const LONG: usize = 8;
+/// Numbers of a channel for each that is seen of it, at most, for all to be turned.
+const SPARSE: usize = 4;
 
 /// `len` numbers of a channel, from `from` of the input to tap `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,9 @@ pub(super) struct Seen {
     of: Vec<Range<usize>>,
     /// Whether runs are so long that they are copied as such; else each has one number.
     long: bool,
+    /// Numbers of a channel where the image is turned first, so that those of all channels at a place
+    /// stand side by side; zero where it is not.
+    turned: usize,
 }
 
 impl Seen {
@@ -51,7 +58,9 @@ impl Seen {
             }
             (runs, of) = (all, places);
         }
-        Ok(Seen { taps: s.taps(), runs, of, long })
+        let size = s.input.iter().product();
+        let turned = if !long && size <= numbers.saturating_mul(SPARSE) { size } else { 0 };
+        Ok(Seen { taps: s.taps(), runs, of, long, turned })
     }
 
     /// Whether a window sees something of the border, which is zero.
@@ -67,10 +76,18 @@ impl Seen {
         channels.saturating_mul(self.runs.len() / self.of.len().max(1) * each + moved)
     }
 
+    /// Numbers of memory that [`Seen::copy`] works in.
+    pub(super) fn room(&self, channels: usize) -> usize {
+        channels * self.turned
+    }
+
     /// Copies what is seen of an image whose channels have `size` numbers to rows `pitch` apart, one
     /// for each place. Numbers of the border are left as they are.
     #[inline(always)]
-    pub(super) fn copy(&self, x: &[f32], size: usize, pitch: usize, to: &mut [f32]) {
+    pub(super) fn copy(&self, x: &[f32], size: usize, room: &mut [f32], pitch: usize, to: &mut [f32]) {
+        if self.turned > 0 {
+            return self.copy_turned(x, size, room, pitch, to);
+        }
         for (runs, row) in self.of.iter().zip(to.chunks_exact_mut(pitch)) {
             let runs = &self.runs[runs.clone()];
             for (row, x) in row.chunks_exact_mut(self.taps).zip(x.chunks_exact(size)) {
@@ -82,6 +99,25 @@ impl Seen {
                 } else {
                     for r in runs {
                         row[r.to as usize] = x[r.from as usize];
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same by way of an image whose channels stand side by side at each place.
+    #[inline(always)]
+    fn copy_turned(&self, x: &[f32], size: usize, room: &mut [f32], pitch: usize, to: &mut [f32]) {
+        let channels = x.len() / size;
+        transpose(channels, size, 0, 0..size, x, &mut Out::new(room));
+        for (runs, row) in self.of.iter().zip(to.chunks_exact_mut(pitch)) {
+            for r in &self.runs[runs.clone()] {
+                let from = &room[r.from as usize * channels..][..channels];
+                match self.taps {
+                    1 => row[..channels].copy_from_slice(from),
+                    taps => {
+                        let cells = row[r.to as usize..].iter_mut().step_by(taps);
+                        cells.zip(from).for_each(|(cell, v)| *cell = *v);
                     }
                 }
             }

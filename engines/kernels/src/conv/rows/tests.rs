@@ -69,7 +69,10 @@ proptest! {
 fn long_sums_many_channels_and_long_windows_too() {
     let mut long = ConvSpec::square(3, [1, 40], 1, 1);
     (long.input, long.kernel, long.stride) = ([1, 1, 700], [1, 1, 300], [1, 1, 160]);
-    for s in [long, ConvSpec::square(1, [300, 530], 3, 1), ConvSpec::square(5, [70, 130], 3, 3)] {
+    // Plain products pack the steps of so many channels and places.
+    let packed = ConvSpec { pad_before: [0, 1, 1], pad_after: [0, 1, 1], ..ConvSpec::square(2, [64, 100], 11, 3) };
+    let spread = ConvSpec { stride: [1, 2, 2], ..ConvSpec::square(1, [200, 96], 16, 3) };
+    for s in [long, packed, spread, ConvSpec::square(1, [300, 530], 3, 1), ConvSpec::square(5, [70, 130], 3, 3)] {
         agree(&s, 8, (2, 3), Act::Sigmoid);
     }
 }

@@ -1,0 +1,125 @@
+//! Transposed convolutions of images of one place in single precision, as generators begin with: the
+//! result is the filter, weighted by the channels that come in, so each image is a product by the
+//! filter as it comes.
+use crate::conv::finish::{Runs, finish};
+use crate::conv::plan::Conv;
+use crate::conv::spec::{ConvError, ConvSpec};
+use crate::gemm::{BMatrix, Epilogue, Gemm, Matrix};
+use crate::scratch::with_scratch;
+use crate::view::Out;
+use std::ops::Range;
+
+/// Numbers of the result that a unit has, about.
+const WIDE: usize = 4096;
+
+/// The products of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OnePlace {
+    /// Of a whole block of output channels, and of the last one where that is smaller.
+    products: Vec<Gemm>,
+    /// Places of the result.
+    taps: usize,
+}
+
+/// Output channels of a unit, where the convolution is such a one: nothing of the filter is cut off,
+/// and nothing stands beside it.
+pub(crate) fn block(s: &ConvSpec, out: [usize; 3]) -> Option<usize> {
+    let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
+    (whole && s.dilation == [1; 3]).then(|| (WIDE / s.taps().max(1)).max(1))
+}
+
+impl OnePlace {
+    /// The products for units of so many output channels; None where their sizes have no plan.
+    pub(crate) fn new(s: &ConvSpec, block: usize) -> Option<OnePlace> {
+        let (own, cin, taps) = (s.channels_out / s.groups, s.channels_in / s.groups, s.taps());
+        let rest = (own.max(1) - 1) % block + 1;
+        let product = |channels: usize| {
+            let b = BMatrix::Plain(Matrix::rows(own.checked_mul(taps)?));
+            Gemm::new([1, channels * taps, cin], Matrix::rows(cin), b, vec![[0, 0]]).ok()
+        };
+        let products = [block.min(own), rest].map(product).into_iter().collect::<Option<_>>()?;
+        Some(OnePlace { products, taps })
+    }
+
+    /// Computes output channels `channels` of group `group` of image `n`.
+    ///
+    /// # Errors
+    /// None that a planned convolution has.
+    pub(crate) fn run(
+        &self,
+        s: &ConvSpec,
+        (n, group, channels): (usize, usize, Range<usize>),
+        (x, w): (&[f32], &[f32]),
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) -> Result<(), ConvError> {
+        let (own, cin, taps) = (s.channels_out / s.groups, s.channels_in / s.groups, self.taps);
+        let len = channels.len() * taps;
+        let Some(product) = self.products.iter().find(|p| p.shape()[1] == len) else { return Err(ConvError::Overflow) };
+        let x = &x[n * s.channels_in + group * cin..][..cin];
+        let w = &w[group * cin * own * taps + channels.start * taps..];
+        with_scratch(len, |sums| {
+            product.run(0..product.units(), x, w, &Epilogue::default(), &mut Out::new(sums))?;
+            let first = group * own + channels.start;
+            let runs = Runs { count: 1, len: taps, pitch: taps };
+            for (o, sums) in sums.chunks_exact_mut(taps).enumerate() {
+                finish(epilogue, first + o, runs, sums, out, (n * s.channels_out + first + o) * taps);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Conv {
+    /// Whether it is a transposed one of images of one place, which takes the filter as it comes.
+    pub fn is_of_one_place(&self) -> bool {
+        self.one_place.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gemm::Bias;
+    use crate::simd::Act;
+
+    /// Sums of every product, one by one.
+    #[test]
+    fn the_result_is_the_weighted_filter() {
+        for (batch, groups, cin, own, kernel) in
+            [(1, 1, 100, 70, [1, 4, 4]), (3, 2, 5, 1100, [2, 1, 3]), (2, 1, 1, 3, [1, 1, 1])]
+        {
+            let s = ConvSpec {
+                batch,
+                groups,
+                channels_in: cin * groups,
+                channels_out: own * groups,
+                input: [1; 3],
+                kernel,
+                stride: [1, 2, 1],
+                dilation: [1; 3],
+                pad_before: [0; 3],
+                pad_after: [0; 3],
+                transposed: Some([0; 3]),
+            };
+            let plan = Conv::new(&s).unwrap().in_singles();
+            assert!(plan.is_of_one_place());
+            let taps = s.taps();
+            let x: Vec<f32> = (0..batch * cin * groups).map(|i| (i * 7 % 13) as f32 - 6.0).collect();
+            let w: Vec<f32> = (0..cin * groups * own * taps).map(|i| (i * 11 % 17) as f32 - 8.0).collect();
+            let bias: Vec<f32> = (0..own * groups).map(|i| i as f32).collect();
+            let e = Epilogue { bias: Bias::PerRow(&bias[..]), act: Act::Relu, ..Epilogue::default() };
+            let mut y = vec![f32::NAN; batch * own * groups * taps];
+            for unit in (0..plan.units()).rev() {
+                plan.run(unit..unit + 1, &x, &w, &e, &mut Out::new(&mut y)).unwrap();
+            }
+            for (i, y) in y.iter().enumerate() {
+                let (n, o, t) = (i / taps / (own * groups), i / taps % (own * groups), i % taps);
+                let of = |c: usize| {
+                    x[n * cin * groups + o / own * cin + c] * w[((o / own * cin + c) * own + o % own) * taps + t]
+                };
+                assert_eq!(*y, ((0..cin).map(of).sum::<f32>() + bias[o]).max(0.0), "{i}");
+            }
+        }
+    }
+}
