@@ -68,6 +68,15 @@ crate::multiversion! {
             if width < 16 {
                 panel.fill(0.0);
             }
+            if strides.1 == 1 {
+                for (kk, to) in panel.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+                    let from = &b[(rows.0 + kk) * strides.0 + first..][..width];
+                    for (to, v) in to.iter_mut().zip(from) {
+                        *to = v.wide();
+                    }
+                }
+                continue;
+            }
             for j in 0..width {
                 let from = rows.0 * strides.0 + (first + j) * strides.1;
                 for kk in 0..k {

@@ -186,7 +186,8 @@ fn gears(m: &CompiledModel) -> Vec<Value> {
             memory += to.saturating_sub(from.max(end));
             end = end.max(to);
         }
-        json!({"dims": dims, "graph": g.graph, "inputs": g.inputs, "outputs": g.outputs, "events": events, "memory": memory})
+        let nodes = own(k).count();
+        json!({"dims": dims, "graph": g.graph, "inputs": g.inputs, "outputs": g.outputs, "nodes": nodes, "events": events, "memory": memory})
     };
     gears.list.iter().enumerate().map(one).collect()
 }
@@ -436,7 +437,11 @@ fn stream_lines(m: &CompiledModel) -> String {
 fn gear_lines(m: &CompiledModel) -> String {
     let line = |(k, g): (usize, &Value)| {
         let shown = m.gears.as_ref().map(|g| g.shown(k)).unwrap_or_default();
-        format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"])
+        match m.is_dynamic() {
+            // Memory and events of such a gear belong to the plans that runs make.
+            true => format!("  gear   {shown}: {} nodes, planned by each run\n", g["nodes"]),
+            false => format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"]),
+        }
     };
     gears(m).iter().enumerate().map(line).collect()
 }
