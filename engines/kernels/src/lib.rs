@@ -34,6 +34,7 @@ pub mod requantise;
 pub mod peak;
 /// Working memory of kernels.
 pub mod scratch;
+mod cores;
 mod shrink;
 /// Tiles of the machine.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
@@ -43,5 +44,6 @@ pub mod simd;
 /// Views over tensors: element types, layouts, broadcasting, the loop nest.
 pub mod view;
 
+pub use cores::cores;
 #[doc(no_inline)]
 pub use half::{bf16, f16};

@@ -5,6 +5,7 @@ use crate::kernel::{Kernel, Tiling, blocks_on, on_device};
 use crate::on_device as tiling;
 use crate::sig::Sig;
 use crate::store;
+use ge_kernels::cores;
 use ge_kernels::simd::Level;
 use ge_plugin_api::author::simple::plain_args_format;
 use ge_plugin_api::author::tiling_sink::{self, Owner};
@@ -100,7 +101,7 @@ fn level(request: &LoadRequest) -> Result<Option<Level>> {
 /// The threads that the device was opened with: as many as the machine has where it was not told.
 fn threads(request: &LoadRequest) -> u32 {
     let told = request.attrs.str("_device_threads").and_then(|n| n.parse().ok());
-    told.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+    told.unwrap_or_else(|| cores() as u32)
 }
 
 /// The kernel of a node as its launch asks for it.

@@ -5,10 +5,10 @@
 //! who has come and tells how many they are, so that nobody waits for a thread that has not come,
 //! and one that comes late joins with the next part. Numbers cross in atomic cells alone. The bits
 //! do not depend on who came.
+use crate::cores;
 use crate::rnn::pack::LANES;
 use crate::view::block_range;
 use std::ops::Range;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,7 @@ pub struct Broken;
 impl Team {
     /// A team for `rows` sequences of `hidden` units, of as many members as there are cores.
     pub fn new(rows: usize, hidden: usize) -> Team {
-        static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-        Team::of(rows, hidden, *CORES)
+        Team::of(rows, hidden, cores())
     }
 
     /// A team of so many members at most.
