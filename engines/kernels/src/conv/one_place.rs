@@ -21,24 +21,23 @@ pub(crate) struct OnePlace {
     taps: usize,
 }
 
-/// Output channels of a unit, where the convolution is such a one: nothing of the filter is cut off,
-/// and nothing stands beside it.
-pub(crate) fn block(s: &ConvSpec, out: [usize; 3]) -> Option<usize> {
-    let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
-    (whole && s.dilation == [1; 3]).then(|| (WIDE / s.taps().max(1)).max(1))
-}
-
 impl OnePlace {
-    /// The products for units of so many output channels; None where their sizes have no plan.
-    pub(crate) fn new(s: &ConvSpec, block: usize) -> Option<OnePlace> {
+    /// Output channels of a unit, and its products, where the convolution is such a one: nothing of the
+    /// filter is cut off, and nothing stands beside it.
+    pub(crate) fn plan(s: &ConvSpec, out: [usize; 3]) -> Option<(usize, OnePlace)> {
+        let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
+        if !whole || s.dilation != [1; 3] {
+            return None;
+        }
         let (own, cin, taps) = (s.channels_out / s.groups, s.channels_in / s.groups, s.taps());
+        let block = (WIDE / taps.max(1)).clamp(1, own.max(1));
         let rest = (own.max(1) - 1) % block + 1;
         let product = |channels: usize| {
             let b = BMatrix::Plain(Matrix::rows(own.checked_mul(taps)?));
             Gemm::new([1, channels * taps, cin], Matrix::rows(cin), b, vec![[0, 0]]).ok()
         };
-        let products = [block.min(own), rest].map(product).into_iter().collect::<Option<_>>()?;
-        Some(OnePlace { products, taps })
+        let products = [block, rest].map(product).into_iter().collect::<Option<_>>()?;
+        Some((block, OnePlace { products, taps }))
     }
 
     /// Computes output channels `channels` of group `group` of image `n`.

@@ -3,7 +3,7 @@ mod run;
 
 use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};
-use crate::conv::one_place::{self, OnePlace};
+use crate::conv::one_place::OnePlace;
 use crate::conv::phases::{self, Form, Phases};
 use crate::conv::planes;
 use crate::conv::points;
@@ -204,14 +204,8 @@ impl Conv {
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
         }
-        if let Some(most) = one_place::block(&self.spec, self.out) {
-            let own = self.spec.channels_out / self.spec.groups;
-            let one_place = OnePlace::new(&self.spec, most);
-            return Conv {
-                block: if one_place.is_some() { most.min(own).max(1) } else { self.block },
-                one_place,
-                ..self
-            };
+        if let Some((block, one_place)) = OnePlace::plan(&self.spec, self.out) {
+            return Conv { block, one_place: Some(one_place), ..self };
         }
         if phases::takes(&self.spec) {
             return self.clone().by_phases(Form::Given).unwrap_or(self);
@@ -456,14 +450,8 @@ impl Conv {
 
     /// Units one behind the other that share the copy of a strip of the input.
     pub fn shared(&self) -> usize {
-        let alone = [
-            self.in_place,
-            self.tiles.is_some(),
-            self.phases.is_some(),
-            self.lanes.is_some(),
-            self.one_place.is_some(),
-        ];
-        if alone.contains(&true) || self.kind == Kind::Depthwise { 1 } else { self.group_blocks() }
+        let copies = self.divided().is_some() && self.tiles.is_none() && self.kind != Kind::Depthwise;
+        if copies { self.group_blocks() } else { 1 }
     }
 
     /// Number of units of work.

@@ -23,7 +23,7 @@ const OWN: usize = 640;
 /// of a unit go by. Where there are more, some steps at a time are packed for all of these channels:
 /// what a step reads lies far from what the next one does.
 const NEAR: usize = 32 * 1024;
-/// Such steps at least.
+/// Such steps at least, for that to be worth its while.
 const LEAST_STEPS: usize = 64;
 /// Output channels that are computed and finished together; a multiple of every register tile.
 const TOGETHER: usize = 24;
@@ -166,7 +166,7 @@ impl Conv {
         let together = self.block.min(TOGETHER);
         let width = flat.next_multiple_of(16);
         let (kept, packed) = match self.packed_steps(self.block, width) {
-            Some(steps) => (self.block, (steps * width).max(NEAR)),
+            Some(_) => (self.block, NEAR),
             None => (together, 0),
         };
         with_scratch(together * A_STRIDE + packed + copy + kept * width, |s| {
@@ -188,8 +188,9 @@ impl Conv {
     /// are read where they stand.
     fn packed_steps(&self, channels: usize, width: usize) -> Option<usize> {
         let steps = self.spec.channels_in / self.spec.groups * self.spec.taps();
-        let many = self.kind != Kind::Pointwise && channels >= 2 * TOGETHER && steps.saturating_mul(width) > NEAR;
-        many.then(|| (NEAR / width).clamp(LEAST_STEPS, KC).min(steps))
+        let near = width.saturating_mul(LEAST_STEPS) <= NEAR && steps.saturating_mul(width) > NEAR;
+        let many = near && channels >= 2 * TOGETHER && self.kind != Kind::Pointwise;
+        many.then(|| (NEAR / width).min(KC))
     }
 
     /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
