@@ -329,8 +329,10 @@ fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
         let listed: Vec<_> = doc["gears"].as_array().unwrap().iter().map(of_gear).collect();
         assert_eq!((listed.len(), &doc["graphs"][0]["shape"]), (gears.split(';').count(), &"unknown".into()), "{name}");
         let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om"]).stdout).unwrap();
-        let told = text.lines().filter(|l| l.trim_start().starts_with("gear") && !l.contains(" 0 nodes"));
-        assert_eq!(told.filter(|l| l.ends_with("nodes, planned by each run")).count(), listed.len(), "{text}");
+        let told: Vec<&str> = text.lines().filter(|l| l.trim_start().starts_with("gear")).collect();
+        let planned = told.iter().filter(|l| l.ends_with("nodes, planned by each run")).count();
+        // A gear without elements may have no node left.
+        assert!(planned == listed.len() && told.iter().any(|l| !l.contains(" 0 nodes")), "{text}");
         for (k, own) in listed.iter().enumerate() {
             let data = of.join(format!("s{k}"));
             if !data.exists() {
