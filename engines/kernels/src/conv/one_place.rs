@@ -21,12 +21,16 @@ pub(crate) struct OnePlace {
     taps: usize,
 }
 
+/// Whether a convolution is such a one: nothing of the filter is cut off, and nothing stands beside it.
+fn takes(s: &ConvSpec, out: [usize; 3]) -> bool {
+    let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
+    whole && s.dilation == [1; 3]
+}
+
 impl OnePlace {
-    /// Output channels of a unit, and its products, where the convolution is such a one: nothing of the
-    /// filter is cut off, and nothing stands beside it.
+    /// Output channels of a unit, and its products, where the convolution is such a one.
     pub(crate) fn plan(s: &ConvSpec, out: [usize; 3]) -> Option<(usize, OnePlace)> {
-        let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
-        if !whole || s.dilation != [1; 3] {
+        if !takes(s, out) {
             return None;
         }
         let (own, cin, taps) = (s.channels_out / s.groups, s.channels_in / s.groups, s.taps());
@@ -70,9 +74,10 @@ impl OnePlace {
 }
 
 impl Conv {
-    /// Whether it is a transposed one of images of one place, which takes the filter as it comes.
+    /// Whether it is a transposed one of images of one place, which in single precision takes the filter
+    /// as it comes.
     pub fn is_of_one_place(&self) -> bool {
-        self.one_place.is_some()
+        takes(&self.spec, self.out)
     }
 }
 
@@ -102,7 +107,7 @@ mod tests {
                 transposed: Some([0; 3]),
             };
             let plan = Conv::new(&s).unwrap().in_singles();
-            assert!(plan.is_of_one_place());
+            assert!(plan.is_of_one_place() && plan.one_place.is_some());
             let taps = s.taps();
             let x: Vec<f32> = (0..batch * cin * groups).map(|i| (i * 7 % 13) as f32 - 6.0).collect();
             let w: Vec<f32> = (0..cin * groups * own * taps).map(|i| (i * 11 % 17) as f32 - 8.0).collect();

@@ -36,8 +36,8 @@ const MOST_COPY: usize = 1 << 27;
 /// A planned convolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conv {
-    spec: ConvSpec,
-    out: [usize; 3],
+    pub(crate) spec: ConvSpec,
+    pub(crate) out: [usize; 3],
     image: Image,
     kind: Kind,
     /// Output channels of a unit.

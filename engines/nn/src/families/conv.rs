@@ -137,10 +137,11 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
 /// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
-    if Conv::new(&spec).ok()?.in_singles().is_of_one_place() {
+    let plan = Conv::new(&spec).ok()?;
+    if plan.is_of_one_place() {
         return None;
     }
-    if Conv::new(&spec).ok()?.with_filter_by_phase_panels().is_some() {
+    if plan.with_filter_by_phase_panels().is_some() {
         let all = filter_by_phase_panels(&spec, w)?;
         let dims = vec![1, all.len() as u64];
         return Some((all, dims));

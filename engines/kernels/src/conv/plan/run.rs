@@ -3,7 +3,7 @@ use super::{Conv, Kind, pitch};
 use crate::conv::depthwise;
 use crate::conv::finish::{Runs, finish};
 use crate::conv::lanes::{self, Lanes};
-use crate::conv::phases::{self, Phases};
+use crate::conv::phases;
 use crate::conv::planes::{self, Planes};
 use crate::conv::points::Points;
 use crate::conv::spec::ConvError;
@@ -44,32 +44,12 @@ impl Conv {
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let end = units.end.min(self.units());
-        if let Some(lanes) = &self.lanes {
+        if self.divided().is_none() {
             let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
                 return Err(ConvError::Singles);
             };
             let (len, mut parts) = (out.len(), Singles(out));
-            self.by_channels(lanes, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
-            return Ok(());
-        }
-        if let Some(phases) = &self.phases {
-            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
-                return Err(ConvError::Singles);
-            };
-            let (len, mut parts) = (out.len(), Singles(out));
-            return self.phased(phases, units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
-        }
-        if let Some(one) = &self.one_place {
-            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
-                return Err(ConvError::Singles);
-            };
-            let (len, mut parts) = (out.len(), Singles(out));
-            let out = &mut Out::by_parts(len, &mut parts);
-            for unit in units.start..end {
-                let at = self.channels_of(unit);
-                one.run(&self.spec, at, (x, w), &e, out)?;
-            }
-            return Ok(());
+            return self.run_singles(units.start..end, (x, w), &e, &mut Out::by_parts(len, &mut parts));
         }
         if self.kind == Kind::Depthwise {
             let wide = self.rows * self.image.pitch + 16;
@@ -97,14 +77,6 @@ impl Conv {
                 Ok(())
             });
         }
-        if self.in_place {
-            let (Some(x), Some(w), Some(e)) = (T::singles(x), T::singles(w), epilogue.singles()) else {
-                return Err(ConvError::Singles);
-            };
-            let (len, mut parts) = (out.len(), Singles(out));
-            self.points(units.start..end, x, w, &e, &mut Out::by_parts(len, &mut parts));
-            return Ok(());
-        }
         if let (Some(tiles), Some(x), Some(w), Some(e)) =
             (&self.tiles, T::singles(x), T::singles(w), epilogue.singles())
         {
@@ -118,19 +90,28 @@ impl Conv {
 }
 
 impl Conv {
-    /// Units of a transposed convolution by phases: blocks of channels of whole images.
-    fn phased(
+    /// Units of a plan that reads its operands where they stand, in units of its own.
+    fn run_singles(
         &self,
-        phases: &Phases,
         units: Range<usize>,
         (x, w): (&[f32], &[f32]),
         epilogue: &Epilogue<'_, f32>,
         out: &mut Out<'_, f32>,
     ) -> Result<(), ConvError> {
         let spec = &self.spec;
-        for unit in units {
-            let (n, group, channels) = self.channels_of(unit);
-            phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
+        if let Some(lanes) = &self.lanes {
+            self.by_channels(lanes, units, (x, w), epilogue, out);
+        } else if let Some(phases) = &self.phases {
+            for unit in units {
+                let (n, group, channels) = self.channels_of(unit);
+                phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
+            }
+        } else if let Some(one) = &self.one_place {
+            for unit in units {
+                one.run(spec, self.channels_of(unit), (x, w), epilogue, out)?;
+            }
+        } else {
+            self.points(units, x, w, epilogue, out);
         }
         Ok(())
     }
