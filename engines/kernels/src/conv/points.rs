@@ -23,6 +23,9 @@ const STORED: usize = 256;
 /// Vectors of a single row at a time where registers hold one of each row of a tile: their sums do not
 /// wait for each other.
 const SINGLES: usize = 4;
+/// Terms of a sum at a time where registers hold one vector of each row of a tile: what they read of
+/// the input then stays in the nearest cache for all rows of a unit.
+const TERMS: usize = 96;
 
 /// Output channels of a unit; none where the convolution is not for this kernel.
 pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
@@ -228,15 +231,15 @@ impl Tile<'_> {
             if NP == 2 && whole.div_ceil(16) == 3 && self.later.is_none() {
                 let mut i = 0;
                 while i + 8 <= m {
-                    self.columns::<I, 8, 3>(isa, i, (0, whole), &mut to);
+                    self.columns::<I, 8, 3>(isa, i, (0, whole), (0, k), &mut to);
                     i += 8;
                 }
                 while i + 4 <= m {
-                    self.columns::<I, 4, 3>(isa, i, (0, whole), &mut to);
+                    self.columns::<I, 4, 3>(isa, i, (0, whole), (0, k), &mut to);
                     i += 4;
                 }
                 while i < m {
-                    self.columns::<I, 1, 3>(isa, i, (0, whole), &mut to);
+                    self.columns::<I, 1, 3>(isa, i, (0, whole), (0, k), &mut to);
                     i += 1;
                 }
                 return;
@@ -245,22 +248,27 @@ impl Tile<'_> {
             // what is read and written are runs of more than a line.
             let wide = if NP == 1 { SINGLES } else { NP };
             let step = if self.later.is_some() { STORED } else { wide * 16 };
+            let depth = if NP == 1 { k.div_ceil(k.div_ceil(TERMS).max(1)) } else { k }.max(1);
             for j in (0..whole).step_by(step) {
                 let end = (j + step).min(whole);
-                let mut i = 0;
-                while i < m {
-                    i += match group(m - i, MR) {
-                        1 if NP == 1 => self.columns::<I, 1, SINGLES>(isa, i, (j, end), &mut to),
-                        1 => self.columns::<I, 1, NP>(isa, i, (j, end), &mut to),
-                        4 => self.columns::<I, 4, NP>(isa, i, (j, end), &mut to),
-                        _ => self.columns::<I, MR, NP>(isa, i, (j, end), &mut to),
-                    };
+                for from in (0..k.max(1)).step_by(depth) {
+                    let terms = (from, (from + depth).min(k));
+                    let mut i = 0;
+                    while i < m {
+                        i += match group(m - i, MR) {
+                            1 if NP == 1 => self.columns::<I, 1, SINGLES>(isa, i, (j, end), terms, &mut to),
+                            1 => self.columns::<I, 1, NP>(isa, i, (j, end), terms, &mut to),
+                            4 => self.columns::<I, 4, NP>(isa, i, (j, end), terms, &mut to),
+                            _ => self.columns::<I, MR, NP>(isa, i, (j, end), terms, &mut to),
+                        };
+                    }
                 }
             }
         }
     }
 
-    /// `R` rows from `i` on, some columns. Gives `R`.
+    /// `R` rows from `i` on, some columns, some terms of their sums: what the terms before came to lies
+    /// in the result. Gives `R`.
     ///
     /// # Safety
     /// Rows and columns are those of the operands and of the result.
@@ -270,6 +278,7 @@ impl Tile<'_> {
         isa: I,
         i: usize,
         j: (usize, usize),
+        terms: (usize, usize),
         to: &mut impl FnMut(usize) -> *mut f32,
     ) -> usize {
         let rows: [*mut f32; R] = std::array::from_fn(|r| to(i + r));
@@ -279,16 +288,16 @@ impl Tile<'_> {
             // SAFETY: by the caller's word; a cell touches as many columns as it is told.
             unsafe {
                 if left >= NP * 16 {
-                    self.cell::<I, R, NP, true>(isa, i, at, NP * 16, &rows);
+                    self.cell::<I, R, NP, true>(isa, (i, at), NP * 16, terms, &rows);
                 } else if left > 16 && left > (NP - 1) * 16 {
-                    self.cell::<I, R, NP, false>(isa, i, at, left, &rows);
+                    self.cell::<I, R, NP, false>(isa, (i, at), left, terms, &rows);
                 } else {
-                    self.cell::<I, R, 1, false>(isa, i, at, left.min(16), &rows);
+                    self.cell::<I, R, 1, false>(isa, (i, at), left.min(16), terms, &rows);
                 }
             }
             at += if left > (NP - 1) * 16 { NP * 16 } else { 16 };
         }
-        if let Some(act) = self.later {
+        if let Some(act) = self.later.filter(|_| terms.1 == self.k) {
             for row in rows {
                 // SAFETY: these columns of the row were written.
                 act.apply(unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(j.0), j.1 - j.0) });
@@ -306,16 +315,25 @@ impl Tile<'_> {
     unsafe fn cell<I: Isa, const R: usize, const N: usize, const FULL: bool>(
         &self,
         isa: I,
-        i: usize,
-        j: usize,
+        (i, j): (usize, usize),
         width: usize,
+        (from, to): (usize, usize),
         rows: &[*mut f32; R],
     ) {
         let last = isa.lanes(0, width - (N - 1) * 16);
         let mut acc = [[isa.splat(0.0); N]; R];
-        let mut b = self.x.as_ptr().wrapping_add(j);
+        if from > 0 {
+            for (row, sums) in rows.iter().zip(&mut acc) {
+                for (p, v) in sums.iter_mut().enumerate() {
+                    let at = row.wrapping_add(j + p * 16);
+                    // SAFETY: columns of a row of the result, where the terms before have left their sums.
+                    *v = unsafe { if FULL || p + 1 < N { isa.load(&*at.cast()) } else { isa.load_some(at, last) } };
+                }
+            }
+        }
+        let mut b = self.x.as_ptr().wrapping_add(from * self.x_step + j);
         let a = self.w.as_ptr().wrapping_add(i * self.k);
-        for kk in 0..self.k {
+        for kk in from..to {
             let mut col = [isa.splat(0.0); N];
             for (p, v) in col.iter_mut().enumerate() {
                 let from = b.wrapping_add(p * 16);
@@ -332,6 +350,18 @@ impl Tile<'_> {
             b = b.wrapping_add(self.x_step);
             // The weights of the next rows, a little of them with each step.
             isa.fetch(a.wrapping_add(R * (self.k + kk)));
+        }
+        if to < self.k {
+            for (row, sums) in rows.iter().zip(acc) {
+                for (p, v) in sums.into_iter().enumerate() {
+                    let at = row.wrapping_add(j + p * 16);
+                    // SAFETY: as above.
+                    unsafe {
+                        if FULL || p + 1 < N { isa.store(v, &mut *at.cast()) } else { isa.store_some(v, at, last) }
+                    }
+                }
+            }
+            return;
         }
         let (low, high) = (isa.splat(self.limits.0), isa.splat(self.limits.1));
         for (r, row) in acc.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 use super::{halves, short};
 use crate::simd::isa::PanelElem;
 use crate::simd::power::pow;
-use crate::view::{Bool, Elem, Kind, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{Bool, Elem, Kind, Nest, Out, seen_as, seen_as_mut};
 use half::{bf16, f16};
 use std::ops::Range;
 
@@ -243,8 +243,8 @@ pub(super) use runs;
 
 /// Powers of one number, which tells how they are computed; whether they are of single precision.
 fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
-    let (a, b) = (cast_slice(as_bytes(a)), cast_slice(as_bytes(std::slice::from_ref(b))));
-    match (T::KIND, a, b, cast_slice_mut(as_bytes_mut(out))) {
+    let (a, b) = (seen_as(a), seen_as(std::slice::from_ref(b)));
+    match (T::KIND, a, b, seen_as_mut(out)) {
         (Kind::F32, Ok(a), Ok([b]), Ok(out)) => {
             super::chain::with_number(Binary::Pow, a, *b, out);
             true

@@ -3,7 +3,7 @@
 use super::binary::{Arith, Binary, run};
 use crate::simd::isa::PanelElem;
 use crate::simd::lines::{round_to, widen};
-use crate::view::{Kind, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{Kind, seen_as, seen_as_mut};
 use half::{bf16, f16};
 
 /// Numbers that are widened at a time.
@@ -23,9 +23,7 @@ pub(super) fn map<T: Arith>(op: Binary, a: (&[T], usize), b: (&[T], usize), out:
 }
 
 fn blocks<T: Arith, H: PanelElem>(op: Binary, a: (&[T], usize), b: (&[T], usize), out: &mut [T]) -> bool {
-    let (Ok(x), Ok(y), Ok(out)) =
-        (cast_slice::<H>(as_bytes(a.0)), cast_slice::<H>(as_bytes(b.0)), cast_slice_mut::<H>(as_bytes_mut(out)))
-    else {
+    let (Ok(x), Ok(y), Ok(out)) = (seen_as::<H, _>(a.0), seen_as::<H, _>(b.0), seen_as_mut::<H, _>(out)) else {
         return false;
     };
     let (mut wide_a, mut wide_b, mut to) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);

@@ -2,7 +2,7 @@
 //! branches on what it reads.
 use super::binary::runs;
 use crate::layout::take_run;
-use crate::view::{Bool, Elem, Nest, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{Bool, Elem, Nest, Out, seen_as, seen_as_mut};
 use std::ops::{BitAnd, BitOr, Not, Range};
 
 /// What two truth values give.
@@ -94,9 +94,7 @@ crate::multiversion! {
 /// The same for elements of any type, as words of their size.
 fn choose<T: Elem>(c: &[Bool], a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
     fn of<W: Word, T: Elem>(c: &[Bool], (a, sa): (&[T], usize), (b, sb): (&[T], usize), out: &mut [T]) {
-        if let (Ok(a), Ok(b), Ok(out)) =
-            (cast_slice::<W>(as_bytes(a)), cast_slice(as_bytes(b)), cast_slice_mut(as_bytes_mut(out)))
-        {
+        if let (Ok(a), Ok(b), Ok(out)) = (seen_as::<W, _>(a), seen_as(b), seen_as_mut(out)) {
             run_choose(c, a, sa, b, sb, out);
         }
     }

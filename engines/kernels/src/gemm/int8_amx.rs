@@ -5,7 +5,7 @@ use crate::amx::block::{Left, Right, Shaped, TOGETHER, depth, product};
 use crate::amx::{ROWS, Tiles, UnsignedSigned};
 use crate::gemm::int8::GemmInt8;
 use crate::scratch::with_scratch;
-use crate::view::{Out, as_bytes_mut, cast_slice_mut};
+use crate::view::{Out, seen_as_mut};
 use std::ops::Range;
 
 /// Numbers of a tile of B.
@@ -25,7 +25,7 @@ pub(super) fn run<T: Tiles>(g: &GemmInt8, units: Range<usize>, a: &[u8], packed:
     let mut rest_of = None;
     with_scratch(if direct { 0 } else { TOGETHER * most * 16 }, |sums| {
         // The working memory is lent as floats: here it holds whole numbers of the same size.
-        let Ok(sums) = cast_slice_mut::<i32>(as_bytes_mut(sums)) else { return };
+        let Ok(sums) = seen_as_mut::<i32, _>(sums) else { return };
         for unit in units.start..units.end.min(g.units()) {
             let (rows, own) = (g.rows_of(unit), g.panels_of(unit));
             let packed = &packed[own.start * len..own.end * len];

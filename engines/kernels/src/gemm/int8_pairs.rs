@@ -3,7 +3,7 @@
 //! products and sums of two are exact: of four bytes the even ones make one pair, the odd ones
 //! another.
 use crate::scratch::with_scratch;
-use crate::view::{as_bytes_mut, cast_slice_mut};
+use crate::view::seen_as_mut;
 use std::arch::x86_64::*;
 
 /// Rows by a panel at most.
@@ -17,7 +17,7 @@ pub(crate) fn product(rows: &[u8], len: usize, panels: &[i8], apart: usize, to: 
     let (groups, count) = (len / 4, rows.len() / len);
     with_scratch(ROWS * groups * 2, |room| {
         // The working memory is lent as floats: here it holds words of the same size.
-        let Ok(room) = cast_slice_mut::<u32>(as_bytes_mut(room)) else { return };
+        let Ok(room) = seen_as_mut::<u32, _>(room) else { return };
         let words = room.as_chunks_mut::<2>().0;
         let mut i = 0;
         while i < count {

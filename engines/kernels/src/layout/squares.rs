@@ -1,7 +1,7 @@
 //! Matrices turned in squares of sixteen: elements of four bytes in vectors, others in arrays.
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::turn;
-use crate::view::{Elem, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{Elem, Out, as_bytes, as_bytes_mut, seen_as, seen_as_mut};
 use std::ops::Range;
 
 /// Rows and columns of a square.
@@ -17,7 +17,7 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
     let x = &x[base..base + rows * cols];
     let to = out.part(base + start * rows, (end - start) * rows);
     if T::KIND.size() == 4
-        && let (Ok(x), Ok(to)) = (cast_slice::<f32>(as_bytes(x)), cast_slice_mut::<f32>(as_bytes_mut(to)))
+        && let (Ok(x), Ok(to)) = (seen_as::<f32, _>(x), seen_as_mut::<f32, _>(to))
     {
         return dispatch(Singles { rows, cols, columns: start..end, x, to });
     }

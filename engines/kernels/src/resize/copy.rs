@@ -4,7 +4,7 @@ use super::{Axis, Method, Resizing, Rounding, WIDE};
 use crate::layout::copy_run;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::{put, vector};
-use crate::view::{Elem, Out, as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{Elem, Out, seen_as, seen_as_mut};
 use std::ops::Range;
 
 /// A place outside the input.
@@ -153,7 +153,7 @@ fn repeat_rows<T: Elem>(k: usize, (width, times): (usize, usize), from: &[T], to
     }
     if k == 2
         && size_of::<T>() == size_of::<f32>()
-        && let (Ok(from), Ok(to)) = (cast_slice(as_bytes(from)), cast_slice_mut(as_bytes_mut(to)))
+        && let (Ok(from), Ok(to)) = (seen_as(from), seen_as_mut(to))
     {
         return dispatch(Twice { width, times, from, to });
     }

@@ -4,7 +4,7 @@ use super::along::Along;
 use super::{Axis, Resizing};
 use crate::quant::quantise;
 use crate::scratch::with_scratch;
-use crate::view::{Elem, Kind, Out, as_bytes_mut, cast_slice_mut};
+use crate::view::{Elem, Kind, Out, seen_as_mut};
 use std::ops::Range;
 
 /// Places and weights of each axis by output place.
@@ -102,7 +102,7 @@ impl Table {
 /// Lets `make` write a row of singles, which become elements of the row's own type.
 fn into<T: Elem>(to: &mut [T], line: &mut [f32], make: impl FnOnce(&mut [f32])) {
     if T::KIND == Kind::F32
-        && let Ok(to) = cast_slice_mut(as_bytes_mut(to))
+        && let Ok(to) = seen_as_mut(to)
     {
         return make(to);
     }

@@ -11,7 +11,7 @@
 use crate::simd::lines::{round_to, widen};
 use crate::view::elem::{Elem, Kind};
 pub use crate::view::num::Num;
-use crate::view::{as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+use crate::view::{seen_as, seen_as_mut};
 use half::{bf16, f16};
 
 /// One element cast to another type.
@@ -36,7 +36,7 @@ pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
 
 /// Calls `f` with slices whose types are those of `A` and `B` by other names; whether they are.
 fn between<S: Elem, D: Elem, A: Elem, B: Elem>(src: &[S], dst: &mut [D], f: impl Fn(&[A], &mut [B])) -> bool {
-    let (Ok(src), Ok(dst)) = (cast_slice(as_bytes(src)), cast_slice_mut(as_bytes_mut(dst))) else { return false };
+    let (Ok(src), Ok(dst)) = (seen_as(src), seen_as_mut(dst)) else { return false };
     f(src, dst);
     true
 }
@@ -60,7 +60,7 @@ crate::multiversion! {
 mod tests {
     use super::*;
     use crate::simd::{Level, with_level};
-    use crate::view::Bool;
+    use crate::view::{Bool, as_bytes};
 
     #[test]
     fn floats_truncate_and_wrap_like_numpy() {

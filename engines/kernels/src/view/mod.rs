@@ -29,5 +29,5 @@ pub use elem::{Bool, Elem, Kind};
 pub use layout::{Layout, View, ViewError, broadcast_shapes, element_count};
 pub use nest::Nest;
 pub use out::{Out, Parts};
-pub use pod::{as_bytes, as_bytes_mut, cast_slice, cast_slice_mut};
+pub use pod::{as_bytes, as_bytes_mut, cast_slice, cast_slice_mut, seen_as, seen_as_mut};
 pub use split::block_range;

@@ -42,6 +42,22 @@ pub fn cast_slice_mut<T: Elem>(bytes: &mut [u8]) -> Result<&mut [T], ViewError> 
     Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
 }
 
+/// Elements read as such of another type.
+///
+/// # Errors
+/// As [`cast_slice`].
+pub fn seen_as<U: Elem, T: Elem>(elems: &[T]) -> Result<&[U], ViewError> {
+    cast_slice(as_bytes(elems))
+}
+
+/// Elements written as such of another type.
+///
+/// # Errors
+/// As [`cast_slice`].
+pub fn seen_as_mut<U: Elem, T: Elem>(elems: &mut [T]) -> Result<&mut [U], ViewError> {
+    cast_slice_mut(as_bytes_mut(elems))
+}
+
 /// Elements read as bytes.
 pub fn as_bytes<T: Elem>(elems: &[T]) -> &[u8] {
     // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` has no alignment to
@@ -64,6 +80,7 @@ mod tests {
     fn bytes_go_there_and_back() {
         let v = [1.5f32, -2.0];
         assert_eq!(cast_slice::<f32>(as_bytes(&v)).unwrap(), &v);
+        assert_eq!(seen_as::<u32, _>(&v).unwrap(), &v.map(f32::to_bits));
     }
 
     #[test]

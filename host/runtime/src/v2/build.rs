@@ -164,7 +164,8 @@ pub(crate) fn round(
         w.lay_out()?;
         w.write(None);
         let Writer { m, ins, outs, nodes, folded, made, slots, workspaces, of, .. } = w;
-        out.known.extend(folded.into_iter().filter(|f| !out.known.iter().any(|k| k.0 == f.0)).collect::<Vec<_>>());
+        let there = marks(graph.values(), out.known.iter().map(|k| k.0));
+        out.known.extend(folded.into_iter().filter(|f| !there[f.0 as usize]));
         out.ins = ins;
         out.outs = outs;
         out.nodes = nodes;
@@ -179,11 +180,12 @@ pub(crate) fn round(
     let host = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
     let decide = out.outs.iter().chain(out.views.iter().map(|v| &v.0)).copied();
     out.keys = host.chain(decide.filter(|v| graph.wanted[*v as usize] || draft.asked.contains(v))).collect();
-    let is_output = |v: &u32| graph.outputs.contains(v);
-    let unread = |v: &u32| graph.readers[*v as usize].iter().all(|n| after[*n as usize]) && !is_output(v);
+    let is_output = marks(graph.values(), graph.outputs.iter().copied());
+    let is_known = marks(graph.values(), out.known.iter().map(|k| k.0));
+    let unread = |v: &u32| graph.readers[*v as usize].iter().all(|n| after[*n as usize]) && !is_output[*v as usize];
     let held = |v: &u32| draft.home[*v as usize] == Home::Before || leaves[root(*v) as usize];
     let host_made = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
-    let all = (0..graph.values() as u32).filter(|v| held(v) || out.known.iter().any(|k| k.0 == *v)).chain(host_made);
+    let all = (0..graph.values() as u32).filter(|v| held(v) || is_known[*v as usize]).chain(host_made);
     out.release = all.filter(unread).collect();
     parts.leaves = leaves;
     Ok((out, draft, parts))
@@ -281,12 +283,20 @@ fn steps(graph: &Graph, draft: &Draft) -> Steps {
         Home::ViewOf(root) => made(root),
         _ => made(*v),
     };
+    let launched = marks(graph.nodes.len(), draft.launches.iter().map(|l| l.node));
     let waits = |n: u32| {
         let n = &graph.nodes[n as usize];
-        let behind = |c: &u32| draft.launches.iter().any(|l| l.node == *c);
+        let behind = |c: &u32| launched[*c as usize];
         !draft.held.is_empty() || n.inputs.iter().flatten().any(reads) || n.controls.iter().any(behind)
     };
     Steps::new(graph, draft.launches.iter().map(|l| l.node).min(), &draft.host, waits)
+}
+
+/// Which of `count` things are among these.
+fn marks(count: usize, these: impl IntoIterator<Item = u32>) -> Vec<bool> {
+    let mut out = vec![false; count];
+    these.into_iter().for_each(|k| out[k as usize] = true);
+    out
 }
 
 /// Nodes that are done when the round is over.
@@ -299,8 +309,9 @@ fn done_after(draft: &Draft, done: &[bool]) -> Vec<bool> {
 /// Values that something reads which is not a launch of this round.
 fn read_later(graph: &Graph, draft: &Draft, after: &[bool]) -> Vec<bool> {
     let mut out = vec![false; graph.values()];
+    let host = marks(graph.nodes.len(), draft.host.iter().copied());
     for (i, n) in graph.nodes.iter().enumerate() {
-        if n.kind != Kind::Output && (!after[i] || draft.host.contains(&(i as u32))) {
+        if n.kind != Kind::Output && (!after[i] || host[i]) {
             n.inputs.iter().flatten().for_each(|v| out[*v as usize] = true);
         }
     }

@@ -3,7 +3,7 @@
 use super::{ByteConv, ByteFilter, ByteImages, Runs};
 use crate::conv::image::{Image, SourceRows};
 use crate::scratch::with_scratch;
-use crate::view::{as_bytes_mut, cast_slice_mut};
+use crate::view::{as_bytes_mut, seen_as_mut};
 use std::ops::Range;
 
 /// Places whose sums stay in registers.
@@ -41,7 +41,7 @@ impl ByteConv {
             let (sums, bytes) = rest.split_at_mut(most);
             let (copy, bytes) = (as_bytes_mut(copy), as_bytes_mut(bytes));
             // The working memory is lent as floats: here it holds whole numbers of the same size.
-            let Ok(sums) = cast_slice_mut::<i32>(as_bytes_mut(sums)) else { return };
+            let Ok(sums) = seen_as_mut::<i32, _>(sums) else { return };
             for unit in units.start..units.end.min(self.units()) {
                 let (rest, strip) = (unit / self.strips(), unit % self.strips());
                 let (n, block) = (rest / self.blocks(), rest % self.blocks());

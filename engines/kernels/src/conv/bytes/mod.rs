@@ -34,7 +34,7 @@ use crate::conv::spec::{ConvError, ConvSpec};
 use crate::conv::winograd::STEP;
 use crate::requantise::{Requantise, requantise_row, requantise_tiles};
 use crate::scratch::with_scratch;
-use crate::view::{Out, as_bytes, as_bytes_mut, cast_slice_mut};
+use crate::view::{Out, as_bytes, as_bytes_mut, seen_as_mut};
 use std::ops::Range;
 use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
 use winograd::filters::{Changed, changed_filters_len};
@@ -455,11 +455,9 @@ impl ByteConv {
             let (sums, rest) = rest.split_at_mut(MOST_ROWS * most);
             let (places, bytes) = rest.split_at_mut(most);
             // The working memory is lent as floats: here it holds whole numbers of the same size.
-            let (Ok(copy), Ok(sums), Ok(places)) = (
-                cast_slice_mut::<u32>(as_bytes_mut(copy)),
-                cast_slice_mut::<i32>(as_bytes_mut(sums)),
-                cast_slice_mut::<i32>(as_bytes_mut(places)),
-            ) else {
+            let (Ok(copy), Ok(sums), Ok(places)) =
+                (seen_as_mut::<u32, _>(copy), seen_as_mut::<i32, _>(sums), seen_as_mut::<i32, _>(places))
+            else {
                 return;
             };
             let bytes = as_bytes_mut(bytes);

@@ -2,7 +2,7 @@
 use super::winograd::filters::change_filters;
 use super::*;
 use crate::simd::{Level, with_level};
-use crate::view::{block_range, cast_slice};
+use crate::view::{block_range, seen_as};
 use proptest::prelude::*;
 
 fn noise(n: usize, seed: u64) -> Vec<u8> {
@@ -66,7 +66,7 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
     // Behind the packed bytes are words.
     let words: Vec<u32> =
         as_bytes(&packed).chunks(4).map(|b| b.iter().rev().fold(0, |a, v| a << 8 | u32::from(*v))).collect();
-    let packed = &cast_slice::<i8>(as_bytes(&words)).unwrap()[..packed.len()];
+    let packed = &seen_as::<i8, _>(&words).unwrap()[..packed.len()];
     let (x, w) = (ByteImages { x: &x, flip, zero }, ByteFilter { packed, zeros: &zeros });
     let bias: Vec<i32> = (0..s.channels_out as i32).map(|o| o * 1000 - 3000).collect();
     let scale: Vec<f32> = (0..s.channels_out).map(|o| 0.003 + o as f32 * 1e-4).collect();
@@ -173,7 +173,7 @@ fn filters_whose_sums_leave_the_range_of_minimal_filtering_are_not_changed() {
         pack_filter(&s, &w, &mut packed);
         let all: Vec<u8> = packed.iter().map(|v| *v as u8).chain(changed).collect();
         let words: Vec<u32> = all.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
-        let w = ByteFilter { packed: cast_slice(as_bytes(&words)).unwrap(), zeros: &[] };
+        let w = ByteFilter { packed: seen_as(&words).unwrap(), zeros: &[] };
         let plan = ByteConv::new(&s).unwrap().with_changed_filters().unwrap();
         let mut sums = vec![0; plan.out.iter().product()];
         plan.run_sums(0..plan.units(), ByteImages { x: &x, flip: 0, zero: 0 }, w, &mut Out::new(&mut sums)).unwrap();

@@ -5,7 +5,7 @@
 //! registers: of the four channels of a place the even ones make one pair, the odd ones another.
 use super::tile::{DEEP, ROWS, Step};
 use crate::scratch::with_scratch;
-use crate::view::{as_bytes_mut, cast_slice_mut};
+use crate::view::seen_as_mut;
 use std::arch::x86_64::*;
 
 /// Output channels whose sums stay in registers.
@@ -26,7 +26,7 @@ pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut
     }
     with_scratch(steps * ROWS * PAIRS, |room| {
         // The working memory is lent as floats: here it holds pairs of the same size.
-        let Ok(room) = cast_slice_mut::<u32>(as_bytes_mut(room)) else { return };
+        let Ok(room) = seen_as_mut::<u32, _>(room) else { return };
         let pairs = room.as_chunks_mut::<PAIRS>().0;
         // SAFETY: the caller's word.
         unsafe {

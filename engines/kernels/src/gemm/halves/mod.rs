@@ -22,7 +22,7 @@ use crate::gemm::epilogue::Epilogue;
 use crate::gemm::plan::{BMatrix, FEW, Gemm};
 use crate::scratch::with_scratch;
 use crate::simd::isa::PanelElem;
-use crate::view::{Out, as_bytes_mut, cast_slice_mut};
+use crate::view::{Out, seen_as_mut};
 use half::bf16;
 use std::ops::Range;
 
@@ -127,7 +127,7 @@ fn with_parts(sums: usize, halves: [usize; 2], f: impl FnOnce(&mut [f32], &mut [
     with_scratch(sums + a + b, |all| {
         let (sums, rest) = all.split_at_mut(sums);
         let (a, b) = rest.split_at_mut(a);
-        if let (Ok(a), Ok(b)) = (cast_slice_mut(as_bytes_mut(a)), cast_slice_mut(as_bytes_mut(b))) {
+        if let (Ok(a), Ok(b)) = (seen_as_mut(a), seen_as_mut(b)) {
             f(sums, a, b);
         }
     });

@@ -17,7 +17,7 @@ use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::{self, PLACES, SIDE, STEP};
 use crate::layout::copy_run;
 use crate::scratch::with_scratch;
-use crate::view::{Elem, Out, as_bytes_mut, cast_slice_mut};
+use crate::view::{Elem, Out, as_bytes_mut, seen_as_mut};
 use filters::Changed;
 use std::ops::Range;
 
@@ -211,11 +211,9 @@ impl Tiles {
             let (products, rest) = rest.split_at_mut(parts[1]);
             let (sums, bytes) = rest.split_at_mut(parts[2]);
             // The working memory is lent as floats: here it holds whole numbers of the same size.
-            let (Ok(seen), Ok(products), Ok(sums)) = (
-                cast_slice_mut::<u32>(as_bytes_mut(seen)),
-                cast_slice_mut::<i32>(as_bytes_mut(products)),
-                cast_slice_mut::<i32>(as_bytes_mut(sums)),
-            ) else {
+            let (Ok(seen), Ok(products), Ok(sums)) =
+                (seen_as_mut::<u32, _>(seen), seen_as_mut::<i32, _>(products), seen_as_mut::<i32, _>(sums))
+            else {
                 return;
             };
             let bytes = as_bytes_mut(bytes);
