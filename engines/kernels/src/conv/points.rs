@@ -23,8 +23,9 @@ const STORED: usize = 256;
 /// Vectors of a single row at a time where registers hold one of each row of a tile: their sums do not
 /// wait for each other.
 const SINGLES: usize = 4;
-/// Terms of a sum at a time where registers hold one vector of each row of a tile: what they read of
-/// the input then stays in the nearest cache for all rows of a unit.
+/// Terms of a sum at a time where registers hold one vector of each row of a tile and the columns are
+/// few: what is read of the input then stays in the nearest cache for all rows of a unit. Of more
+/// columns it would not (14x14: up to a tenth slower).
 const TERMS: usize = 96;
 
 /// Output channels of a unit; none where the convolution is not for this kernel.
@@ -248,7 +249,8 @@ impl Tile<'_> {
             // what is read and written are runs of more than a line.
             let wide = if NP == 1 { SINGLES } else { NP };
             let step = if self.later.is_some() { STORED } else { wide * 16 };
-            let depth = if NP == 1 { k.div_ceil(k.div_ceil(TERMS).max(1)) } else { k }.max(1);
+            let few = NP == 1 && whole <= SINGLES * 16;
+            let depth = if few { k.div_ceil(k.div_ceil(TERMS).max(1)) } else { k }.max(1);
             for j in (0..whole).step_by(step) {
                 let end = (j + step).min(whole);
                 for from in (0..k.max(1)).step_by(depth) {
