@@ -329,7 +329,7 @@ impl Tile<'_> {
                 for (p, v) in sums.iter_mut().enumerate() {
                     let at = row.wrapping_add(j + p * 16);
                     // SAFETY: columns of a row of the result, where the terms before have left their sums.
-                    *v = unsafe { if FULL || p + 1 < N { isa.load(&*at.cast()) } else { isa.load_some(at, last) } };
+                    *v = unsafe { load(isa, at, FULL || p + 1 < N, last) };
                 }
             }
         }
@@ -340,7 +340,7 @@ impl Tile<'_> {
             for (p, v) in col.iter_mut().enumerate() {
                 let from = b.wrapping_add(p * 16);
                 // SAFETY: columns of row `kk` of the input.
-                *v = unsafe { if FULL || p + 1 < N { isa.load(&*from.cast()) } else { isa.load_some(from, last) } };
+                *v = unsafe { load(isa, from, FULL || p + 1 < N, last) };
             }
             for (r, row) in acc.iter_mut().enumerate() {
                 // SAFETY: a weight of row `i + r`.
@@ -358,9 +358,7 @@ impl Tile<'_> {
                 for (p, v) in sums.into_iter().enumerate() {
                     let at = row.wrapping_add(j + p * 16);
                     // SAFETY: as above.
-                    unsafe {
-                        if FULL || p + 1 < N { isa.store(v, &mut *at.cast()) } else { isa.store_some(v, at, last) }
-                    }
+                    unsafe { store(isa, v, at, FULL || p + 1 < N, last) };
                 }
             }
             return;
@@ -379,16 +377,35 @@ impl Tile<'_> {
                 unsafe {
                     if let Some((other, step, factor)) = self.residual {
                         let from = other.as_ptr().wrapping_add((i + r) * step + at);
-                        let other = if all { isa.load(&*from.cast()) } else { isa.load_some(from, last) };
+                        let other = load(isa, from, all, last);
                         v = isa.fma(other, isa.splat(factor), v);
                     }
                     v = isa.at_most(isa.at_least(v, low), high);
-                    let to = rows[r].wrapping_add(at);
-                    if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, last) }
+                    store(isa, v, rows[r].wrapping_add(at), all, last);
                 }
             }
         }
     }
+}
+
+/// Sixteen columns, or `some` of them.
+///
+/// # Safety
+/// They can be read.
+#[inline(always)]
+unsafe fn load<I: Isa>(isa: I, from: *const f32, all: bool, some: I::M) -> I::V {
+    // SAFETY: by the caller's word.
+    unsafe { if all { isa.load(&*from.cast()) } else { isa.load_some(from, some) } }
+}
+
+/// The same, written.
+///
+/// # Safety
+/// They can be written.
+#[inline(always)]
+unsafe fn store<I: Isa>(isa: I, v: I::V, to: *mut f32, all: bool, some: I::M) {
+    // SAFETY: by the caller's word.
+    unsafe { if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, some) } }
 }
 
 #[cfg(test)]
