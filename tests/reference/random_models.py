@@ -379,8 +379,17 @@ def loop(g, r, values, depth):
     inner = Graph(g.name() + "_turn")
     turn, going = inner.name(), inner.name()
     ins = [Held(inner.name(), v.kind, v.shape) for v in carried]
+    # One element of one axis stands for a scalar in what exporters write.
+    axes = [[1] if r.random() < 0.2 else [] for _ in range(3)]
+    number = inner.op("Squeeze", [turn]) if axes[0] else turn
     # onnxruntime counts on in the very memory of a turn's number: it must not be a value that is carried.
-    seen = outside(values) + ins + [Held(turn, "i64", (), own=False)]
+    seen = outside(values) + ins + [Held(number, "i64", (), own=False)]
+    # What each turn hands on as it was: constants and computed values.
+    handed = [v for v in r.sample(values, min(2, len(values))) if r.random() < 0.3]
+    if r.random() < 0.3:
+        handed.append(Held(g.const(np.float32([r.randint(-3, 3), 0.5])), "f32", (2,)))
+    handed = [(v, Held(inner.name(), v.kind, v.shape, own=False)) for v in handed]
+    seen += [own for _, own in handed]
     sliced = r.random() < 0.35
     written = {}
     for early in (True, False):
@@ -403,6 +412,7 @@ def loop(g, r, values, depth):
         outs.append(r.choice(fit) if fit and r.random() < 0.6 else results(inner, r, seen, [(v.kind, v.shape)])[0])
         if [o.name for o in outs].count(outs[-1].name) > 1 or not outs[-1].own:
             outs[-1] = Held(inner.op("Identity", [outs[-1].name]), v.kind, v.shape)
+    back = [Held(inner.op("Identity", [v.name]) if r.random() < 0.5 else v.name, v.kind, v.shape) for _, v in handed]
     slices = []
     if sliced:
         for _ in range(r.randint(1, 2)):
@@ -422,9 +432,16 @@ def loop(g, r, values, depth):
         # Until it says stop; a bound of turns and no condition; both.
         go = test_of(inner, r, seen) if how < 0.5 else inner.op("Identity", [going])
         first = test_of(g, r, values) if r.random() < 0.25 else (g.const(np.array(True)) if r.random() < 0.7 else "")
-    heads = [value(turn, [], TensorProto.INT64), value(going, [], TensorProto.BOOL)] + [v.info() for v in ins]
-    tails = [value(go, [], TensorProto.BOOL)] + [v.info() for v in outs + slices]
+    if axes[2]:
+        turns = g.op("Reshape", [turns, g.const(np.int64([1]))])
+    axes[1] = axes[1] if first else []
+    if axes[1]:
+        first, go = g.op("Reshape", [first, g.const(np.int64([1]))]), inner.op("Reshape", [go, inner.const(np.int64([1]))])
+    heads = [value(turn, axes[0], TensorProto.INT64), value(going, axes[1], TensorProto.BOOL)]
+    heads += [v.info() for v in ins + [own for _, own in handed]]
+    tails = [value(go, axes[1], TensorProto.BOOL)] + [v.info() for v in outs + back + slices]
     body = helper.make_graph(inner.nodes, inner.prefix, heads, tails, inner.constants)
+    carried += [v for v, _ in handed]
     made = g.op("Loop", [turns, first, *[v.name for v in carried]], count=len(tails) - 1, body=body)
     made = [made] if len(tails) == 2 else made
     values += [Held(n, v.kind, v.shape) for n, v in zip(made, carried)]

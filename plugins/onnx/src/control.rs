@@ -2,22 +2,17 @@
 //!
 //! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads,
 //!   constants are copied in instead.
-//! * `Loop` becomes `While` over `iteration, condition, carried..., scans..., bound, captured...`.
-//!   A loop with scan outputs is written out when its count is a constant and its condition stays
-//!   true (at most `UNROLL` nodes); else each of them is carried as a sequence, to which a turn
-//!   adds its slice and which is joined behind the loop.
-//! * `Scan` is written out in the same way, or becomes such a `While` (`scan`), `SequenceMap` always
-//!   does (`sequence_map`).
+//! * `Loop` becomes `While` or is written out (`loops`), so does `Scan` (`scan`); `SequenceMap`
+//!   becomes `While` (`sequence_map`).
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::inputs;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::ranks::desc_of_rank;
 use crate::scope::Known;
-use crate::unroll::{turns, unroll};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Dim, Shape, TensorDesc, ValueRef};
+use ge_plugin_api::types::{AttrValue, ConstTensor, Dim, TensorDesc, ValueRef};
 
 /// Whether an operator of `ai.onnx` is imported here.
 pub fn handles(op: &str) -> bool {
@@ -35,7 +30,7 @@ pub fn import(
 ) -> Result<Vec<Known>> {
     match n.op_type.as_str() {
         "If" => branch(im, n, name, attrs, g, env),
-        "Loop" => repeat(im, n, name, attrs, g, env),
+        "Loop" => crate::loops::import(im, n, name, attrs, g, env),
         "SequenceMap" => crate::sequence_map::import(im, n, name, attrs, g, env),
         _ => crate::scan::import(im, n, name, attrs, g, env),
     }
@@ -166,7 +161,7 @@ fn branch(
 }
 
 /// What is known of a value that a subgraph gives, and that it is a sequence where that is declared.
-fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
+pub fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
     match inputs::declared(output) {
         Ok(d) if d.container == Container::SEQ => sequence(),
         _ => desc,
@@ -184,123 +179,6 @@ pub fn body(im: &mut Importer<'_>, sub: &GraphProto, b: &mut Building, env: &Env
 pub fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<ConstTensor>) -> ValueRef {
     let name = im.take_name(name);
     t.map_or(ValueRef::ABSENT, |t| b.builder.constant(&name, t))
-}
-
-fn repeat(
-    im: &mut Importer<'_>,
-    n: &NodeProto,
-    name: &str,
-    attrs: &[(&str, &AttributeProto)],
-    g: &mut Building,
-    env: &Env<'_>,
-) -> Result<Vec<Known>> {
-    let sub = graph(im, n, name, attrs, "body")?;
-    let dom = domain(&n.domain);
-    let carried = n.input.len().saturating_sub(2);
-    if sub.input.len() < 2 + carried || sub.output.len() < 1 + carried || n.output.len() > sub.output.len() - 1 {
-        return Err(im.refuse(
-            n,
-            name,
-            dom,
-            env.opsets.get(dom).copied(),
-            "its body's inputs or outputs do not fit its own",
-        ));
-    }
-    let given = |i: usize| n.input.get(i).filter(|s| !s.is_empty());
-    let bound = match given(0) {
-        Some(s) => Some(im.read_value(g, s)?),
-        None => None,
-    };
-    let cond = match given(1) {
-        Some(s) => Some(im.read_value(g, s)?),
-        None => None,
-    };
-    let mut state = Vec::new();
-    for s in n.input.iter().skip(2) {
-        state.push(im.read_value(g, s)?);
-    }
-    let scans = n.output.len().saturating_sub(carried);
-    let scanned = n.output.iter().skip(carried).any(|o| !o.is_empty());
-    if scanned {
-        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref()) {
-            return unroll(im, name, sub, count, state, g, env);
-        }
-    }
-    if bound.is_none() && cond.is_none() {
-        return Err(im.refuse(n, name, dom, env.opsets.get(dom).copied(), "a loop without bound and condition"));
-    }
-    let captured = capture(im, g, &[sub])?;
-    // The state of the While: iteration, condition, carried values, bound, captured values.
-    let (i64s, bools) = (TensorDesc::new(DType::I64, Shape::scalar()), TensorDesc::new(DType::BOOL, Shape::scalar()));
-    let mut ins = vec![(sub.input[0].name.clone(), i64s.clone()), (sub.input[1].name.clone(), bools)];
-    for (i, k) in sub.input[2..2 + carried].iter().zip(&state) {
-        ins.push((i.name.clone(), loosened(&k.desc)));
-    }
-    let lists = if scanned { scans } else { 0 };
-    let list_name = |k: usize| format!("{name}/scan{k}/list");
-    ins.extend((0..lists).map(|k| (list_name(k), sequence())));
-    let bound_name = format!("{name}/bound");
-    if bound.is_some() {
-        ins.push((bound_name.clone(), i64s));
-    }
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
-
-    let cond_name = im.graph_name(name, "cond");
-    let mut b = open(im, &cond_name, &ins, &[]);
-    let (iter, go) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
-    let test = if bound.is_some() {
-        let limit = at(&b, &bound_name);
-        let less_name = im.take_name(&format!("{cond_name}/Less"));
-        let less = b.builder.node("Less").name(&less_name).input(iter).input(limit).build();
-        let and_name = im.take_name(&format!("{cond_name}/And"));
-        b.builder.node("LogicalAnd").name(&and_name).input(less).input(go).build()
-    } else {
-        go
-    };
-    b.builder.outputs(&[("cond".to_owned(), test)]);
-    im.finish(cond_name.clone(), b);
-
-    let body_name = im.graph_name(name, "body");
-    let mut b = open(im, &body_name, &ins, &captured.constants);
-    body(im, sub, &mut b, env)?;
-    let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
-    let next_name = im.take_name(&format!("{body_name}/next"));
-    let iter = at(&b, &ins[0].0);
-    let next = b.builder.node("Add").name(&next_name).input(iter).input(one).build();
-    let mut outs = vec![("iteration".to_owned(), next)];
-    for o in sub.output.iter().take(1 + carried) {
-        outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
-    }
-    for (k, o) in sub.output.iter().skip(1 + carried).take(lists).enumerate() {
-        let slice = im.read_value(&mut b, &o.name)?.value;
-        outs.push((o.name.clone(), grown(&mut b, im, &list_name(k), slice)));
-    }
-    for (name, _) in ins.iter().skip(2 + carried + lists) {
-        outs.push((name.clone(), at(&b, name)));
-    }
-    b.builder.outputs(&outs);
-    im.finish(body_name.clone(), b);
-
-    let zero = scalar(g, im, &format!("{name}/zero"), ConstTensor::of(&[], &[0i64]));
-    let start = match &cond {
-        Some(k) => k.value,
-        None => scalar(g, im, &format!("{name}/true"), ConstTensor::of(&[], &[true])),
-    };
-    let mut values = vec![zero, start];
-    values.extend(state.iter().map(|k| k.value));
-    for k in 0..lists {
-        values.push(empty(g, im, &list_name(k), &sub.output[1 + carried + k]));
-    }
-    values.extend(bound.iter().map(|k| k.value));
-    values.extend(captured.inputs.iter().map(|(_, k)| k.value));
-    let outs = while_node(g, name, &values, (&cond_name, &body_name));
-    let lists: Vec<ValueRef> = outs[2 + carried..2 + carried + lists].to_vec();
-    let kept = outs.into_iter().skip(2).zip(&state).zip(&sub.output[1..]);
-    let mut all: Vec<Known> = kept.map(|((v, k), o)| Known::new(v, told(o, loosened(&k.desc)))).collect();
-    for (k, l) in lists.into_iter().enumerate() {
-        all.push(stacked(g, im, &format!("{name}/scan{k}"), l, 0));
-    }
-    Ok(all)
 }
 
 /// What is known of a sequence before it has a tensor.

@@ -17,6 +17,7 @@ pub mod free;
 pub mod import;
 pub mod inputs;
 pub mod names;
+pub mod loops;
 pub mod ops;
 #[allow(missing_docs, clippy::all)]
 #[rustfmt::skip]

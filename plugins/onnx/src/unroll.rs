@@ -1,6 +1,7 @@
 //! Bodies of loops and scans written out turn by turn.
 use crate::control::{Captured, body, capture, scalar};
 use crate::import::{Building, Env, Importer};
+use crate::loops::declared_rank;
 use crate::proto::GraphProto;
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
@@ -77,17 +78,18 @@ pub fn unroll(
     let carried = state.len();
     let captured = capture(im, g, &[sub])?;
     let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
+    let [turn_dims, go_dims] = [0, 1].map(|at| vec![1_u64; declared_rank(sub.input.get(at))]);
     for k in 0..count {
-        let i = scalar(g, im, &format!("{name}/{k}/iteration"), ConstTensor::of(&[], &[k as i64]));
+        let number = ConstTensor::of(&turn_dims, &[k as i64]);
         let iter = Known {
-            value: i,
-            desc: TensorDesc::new(DType::I64, Shape::scalar()).into(),
-            constant: ConstTensor::of(&[], &[k as i64]),
+            value: scalar(g, im, &format!("{name}/{k}/iteration"), number.clone()),
+            desc: TensorDesc::new(DType::I64, Shape::of(&turn_dims)).into(),
+            constant: number,
         };
         let always = Known {
             value: ValueRef::ABSENT,
-            desc: TensorDesc::new(DType::BOOL, Shape::scalar()).into(),
-            constant: ConstTensor::of(&[], &[true]),
+            desc: TensorDesc::new(DType::BOOL, Shape::of(&go_dims)).into(),
+            constant: ConstTensor::of(&go_dims, &[true]),
         };
         let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
         let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };

@@ -191,6 +191,37 @@ fn loops_become_whiles_and_scan_outputs_are_written_out() {
     assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
 }
 
+/// The bound and what the body declares of its turn have an axis; a constant goes through as it is.
+#[test]
+fn one_element_of_one_axis_stands_for_a_scalar_and_constants_that_go_through_are_the_bodys() {
+    let body = graph(
+        vec![value("i", 7, &["1"]), value("go", 9, &[]), value("v", 1, &["4"]), value("w", 1, &["4"])],
+        vec![
+            node("Identity", &["go"], &["go_on"]),
+            with(node("Cast", &["i"], &["turn"]), vec![int("to", 1)]),
+            node("Add", &["v", "w"], &["sum"]),
+            node("Mul", &["sum", "turn"], &["v2"]),
+            node("Identity", &["w"], &["w2"]),
+        ],
+        vec![],
+        &["go_on", "v2", "w2"],
+    );
+    let mut n = with(node("Loop", &["m", "", "z", "k"], &["y", "same"]), vec![graph_attr("body", body)]);
+    n.name = "l".into();
+    let constants = vec![i64s("m", &[1], &[3]), f32s("k", &[4], &[1.0; 4])];
+    let e =
+        import(&model(17, graph(vec![value("z", 1, &["4"])], vec![n], constants, &["y", "same"]))).expect("imports");
+    let all = nodes(&e, "");
+    let w = all.iter().find(|n| n.op == "While").expect("a loop");
+    // iteration, condition, v, bound
+    assert_eq!((w.inputs.len(), w.outputs.len()), (4, 4));
+    let bound = all.iter().find(|n| n.id == w.inputs[3].node).map(|n| n.op.as_str());
+    assert_eq!(bound, Some("Reshape"));
+    let body = said(&e, "l_body");
+    assert_eq!(body.matches("=Reshape").count(), 1, "{body}");
+    assert!(nodes(&e, "l_body").iter().any(|n| n.op == "Const"), "{body}");
+}
+
 /// Sums of rows from the last to the first: `Scan` over `x`, its outputs joined the other way
 /// round.
 fn scan_model(dims: &[&str], count: i64) -> ModelProto {

@@ -1,0 +1,193 @@
+//! `Loop`: `While` over `iteration, condition, carried..., scans..., bound, captured...`. A loop with
+//! scan outputs is written out when its count is a constant and its condition stays true (at most
+//! `UNROLL` nodes); else each of them is carried as a sequence, to which a turn adds its slice and
+//! which is joined behind the loop.
+//!
+//! The standard has the turn, the bound and the conditions as scalars; exporters write one element
+//! of any rank, and a body reads its turn and its condition with the rank that it declares.
+use crate::control::{
+    at, body, capture, empty, graph, grown, loosened, node, open, scalar, sequence, stacked, told, while_node,
+};
+use crate::import::{Building, Env, Importer, domain};
+use crate::inputs;
+use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::scope::Known;
+use crate::unroll::{turns, unroll};
+use ge_plugin_api::diagnostic::Result;
+use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
+use std::collections::HashMap;
+
+/// The axes that a body declares for a value of one element: none where it says nothing.
+pub fn declared_rank(value: Option<&ValueInfoProto>) -> usize {
+    value.and_then(|v| inputs::declared(v).ok()?.shape.rank()).unwrap_or(0)
+}
+
+/// A value of one element with so many axes, reshaped unless it is known to have them.
+fn of_rank(im: &mut Importer<'_>, b: &mut Building, k: &Known, rank: usize, name: &str) -> Known {
+    if k.desc.shape.rank() == Some(rank) {
+        return k.clone();
+    }
+    let shape = scalar(b, im, &format!("{name}/shape"), ConstTensor::of(&[rank as u64], &vec![1i64; rank]));
+    let v = node(b, im, "Reshape", &[k.value, shape], name);
+    Known::new(v, TensorDesc::new(k.desc.dtype, Shape::of(&vec![1; rank])))
+}
+
+/// Copies one behind the other that a value is followed through.
+const MOST_COPIES: usize = 8;
+
+/// Which of its carried values a body hands on as it was given them.
+fn handed_on(sub: &GraphProto, carried: usize) -> Vec<bool> {
+    let copies = sub.node.iter().filter(|n| n.op_type == "Identity");
+    let copies: HashMap<&str, &str> =
+        copies.filter_map(|n| Some((n.output.first()?.as_str(), n.input.first()?.as_str()))).collect();
+    let is_handed_on = |k: usize| {
+        let (given, mut back) = (sub.input[2 + k].name.as_str(), sub.output[1 + k].name.as_str());
+        let mut left = MOST_COPIES;
+        while let Some(from) = copies.get(back).filter(|_| left > 0 && back != given) {
+            (back, left) = (*from, left - 1);
+        }
+        back == given
+    };
+    (0..carried).map(is_handed_on).collect()
+}
+
+/// Imports such a node; its outputs.
+pub fn import(
+    im: &mut Importer<'_>,
+    n: &NodeProto,
+    name: &str,
+    attrs: &[(&str, &AttributeProto)],
+    g: &mut Building,
+    env: &Env<'_>,
+) -> Result<Vec<Known>> {
+    let sub = graph(im, n, name, attrs, "body")?;
+    let dom = domain(&n.domain);
+    let carried = n.input.len().saturating_sub(2);
+    if sub.input.len() < 2 + carried || sub.output.len() < 1 + carried || n.output.len() > sub.output.len() - 1 {
+        return Err(im.refuse(
+            n,
+            name,
+            dom,
+            env.opsets.get(dom).copied(),
+            "its body's inputs or outputs do not fit its own",
+        ));
+    }
+    let given = |i: usize| n.input.get(i).filter(|s| !s.is_empty());
+    let bound = match given(0) {
+        Some(s) => Some(im.read_value(g, s)?),
+        None => None,
+    };
+    let cond = match given(1) {
+        Some(s) => Some(im.read_value(g, s)?),
+        None => None,
+    };
+    let mut state = Vec::new();
+    for s in n.input.iter().skip(2) {
+        state.push(im.read_value(g, s)?);
+    }
+    let scans = n.output.len().saturating_sub(carried);
+    let scanned = n.output.iter().skip(carried).any(|o| !o.is_empty());
+    if scanned {
+        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref()) {
+            return unroll(im, name, sub, count, state, g, env);
+        }
+    }
+    if bound.is_none() && cond.is_none() {
+        return Err(im.refuse(n, name, dom, env.opsets.get(dom).copied(), "a loop without bound and condition"));
+    }
+    let bound = bound.map(|k| of_rank(im, g, &k, 0, &format!("{name}/limit")));
+    let cond = cond.map(|k| of_rank(im, g, &k, 0, &format!("{name}/go")));
+    let mut captured = capture(im, g, &[sub])?;
+    // Constants that no turn changes are constants of the body.
+    let same = handed_on(sub, carried);
+    let (fixed, changing): (Vec<usize>, Vec<usize>) =
+        (0..carried).partition(|k| same[*k] && state[*k].constant.is_some());
+    for k in fixed {
+        let constant = Known { value: ValueRef::ABSENT, ..state[k].clone() };
+        captured.constants.push((sub.input[2 + k].name.clone(), constant));
+    }
+    // The state of the While: iteration, condition, carried values, bound, captured values.
+    let (i64s, bools) = (TensorDesc::new(DType::I64, Shape::scalar()), TensorDesc::new(DType::BOOL, Shape::scalar()));
+    let mut ins = vec![(sub.input[0].name.clone(), i64s.clone()), (sub.input[1].name.clone(), bools)];
+    ins.extend(changing.iter().map(|k| (sub.input[2 + k].name.clone(), loosened(&state[*k].desc))));
+    let lists = if scanned { scans } else { 0 };
+    let list_name = |k: usize| format!("{name}/scan{k}/list");
+    ins.extend((0..lists).map(|k| (list_name(k), sequence())));
+    let bound_name = format!("{name}/bound");
+    if bound.is_some() {
+        ins.push((bound_name.clone(), i64s));
+    }
+    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
+
+    let cond_name = im.graph_name(name, "cond");
+    let mut b = open(im, &cond_name, &ins, &[]);
+    let (iter, go) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let test = if bound.is_some() {
+        let limit = at(&b, &bound_name);
+        let less_name = im.take_name(&format!("{cond_name}/Less"));
+        let less = b.builder.node("Less").name(&less_name).input(iter).input(limit).build();
+        let and_name = im.take_name(&format!("{cond_name}/And"));
+        b.builder.node("LogicalAnd").name(&and_name).input(less).input(go).build()
+    } else {
+        go
+    };
+    b.builder.outputs(&[("cond".to_owned(), test)]);
+    im.finish(cond_name.clone(), b);
+
+    let body_name = im.graph_name(name, "body");
+    let mut b = open(im, &body_name, &ins, &captured.constants);
+    let iter = at(&b, &ins[0].0);
+    for (input, own) in sub.input.iter().take(2).zip(["iteration", "condition"]) {
+        if let Some(k) = b.scope.get(&input.name).cloned() {
+            let read = of_rank(im, &mut b, &k, declared_rank(Some(input)), &format!("{body_name}/{own}"));
+            b.scope.insert(input.name.clone(), read);
+        }
+    }
+    body(im, sub, &mut b, env)?;
+    let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
+    let next_name = im.take_name(&format!("{body_name}/next"));
+    let next = b.builder.node("Add").name(&next_name).input(iter).input(one).build();
+    let mut outs = vec![("iteration".to_owned(), next)];
+    let mut go = im.read_value(&mut b, &sub.output[0].name)?;
+    if go.desc.shape.is_unranked()
+        && let Ok(declared) = inputs::declared(&sub.output[0])
+    {
+        go.desc = declared.into();
+    }
+    outs.push((sub.output[0].name.clone(), of_rank(im, &mut b, &go, 0, &format!("{body_name}/go")).value));
+    for o in changing.iter().map(|k| &sub.output[1 + k]) {
+        outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
+    }
+    for (k, o) in sub.output.iter().skip(1 + carried).take(lists).enumerate() {
+        let slice = im.read_value(&mut b, &o.name)?.value;
+        outs.push((o.name.clone(), grown(&mut b, im, &list_name(k), slice)));
+    }
+    for (name, _) in ins.iter().skip(2 + changing.len() + lists) {
+        outs.push((name.clone(), at(&b, name)));
+    }
+    b.builder.outputs(&outs);
+    im.finish(body_name.clone(), b);
+
+    let zero = scalar(g, im, &format!("{name}/zero"), ConstTensor::of(&[], &[0i64]));
+    let start = match &cond {
+        Some(k) => k.value,
+        None => scalar(g, im, &format!("{name}/true"), ConstTensor::of(&[], &[true])),
+    };
+    let mut values = vec![zero, start];
+    values.extend(changing.iter().map(|k| state[*k].value));
+    for k in 0..lists {
+        values.push(empty(g, im, &list_name(k), &sub.output[1 + carried + k]));
+    }
+    values.extend(bound.iter().map(|k| k.value));
+    values.extend(captured.inputs.iter().map(|(_, k)| k.value));
+    let outs = while_node(g, name, &values, (&cond_name, &body_name));
+    let (made, gathered) = outs[2..].split_at(changing.len());
+    let mut all = state;
+    for (k, v) in changing.into_iter().zip(made) {
+        all[k] = Known::new(*v, told(&sub.output[1 + k], loosened(&all[k].desc)));
+    }
+    for (k, l) in gathered.iter().take(lists).enumerate() {
+        all.push(stacked(g, im, &format!("{name}/scan{k}"), *l, 0));
+    }
+    Ok(all)
+}
