@@ -9,11 +9,11 @@
 //! Source: facts 4.2 (after the formats). Cost: the nodes of the branches.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
+use crate::pass::subgraph::{add_argument, arguments, movable};
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::{Graph, Key, Node, NodeId, ValueRef};
+use ge_ir::{Graph, Node, NodeId, ValueRef};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
-use ge_plugin_api::types::AttrMap;
 use std::collections::{HashMap, HashSet};
 
 node_pass!(
@@ -26,9 +26,6 @@ node_pass!(
     visit,
 );
 
-const ACTS: u64 =
-    flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE | flags::DATA_DEPENDENT_SHAPE;
-
 /// Where a value of a branch comes from: the same number in every branch is the same value.
 type Class = usize;
 
@@ -37,25 +34,6 @@ struct Moved {
     nodes: Vec<NodeId>,
     inputs: Vec<Class>,
     first_output: Class,
-}
-
-fn movable(cx: &PassContext<'_>, n: &Node) -> bool {
-    let plain = n.controls().is_empty() && n.control_users().is_empty() && n.subgraphs().is_empty();
-    let pure = cx.op_flags(n) & ACTS == 0 && cx.toolbox.op(n.op_key()).is_some();
-    plain && !n.outputs().is_empty() && (n.is_const() || pure && !n.inputs().is_empty())
-}
-
-/// The values of a branch's inputs by class: the value that the choice is given.
-fn arguments(branch: &Graph, count: usize) -> Option<HashMap<ValueRef, Class>> {
-    let mut out = HashMap::new();
-    for d in branch.data_nodes() {
-        let k = d.attrs().int("index").and_then(|i| usize::try_from(i).ok()).filter(|k| *k < count)?;
-        if d.attr("_parent_node_index").is_some() || !d.controls().is_empty() || !d.control_users().is_empty() {
-            return None;
-        }
-        out.insert(d.value(0), k);
-    }
-    Some(out)
 }
 
 /// What all branches have in common, each behind what it reads.
@@ -202,10 +180,8 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         for (i, k, place) in &lent {
             let own = moved[*i].nodes[b];
             let Some(d) = branch.get(own).and_then(|n| n.outputs().get(*k as usize)) else { continue };
-            let mut attrs = AttrMap::default();
-            attrs.set(Key::new("index"), *place as i64);
-            let data = r.patch.add("Data", &format!("{}/arg_{place}", branch.name()), &[], vec![d.clone()], attrs);
-            r.patch.replace_uses(ValueRef::new(own, *k), ValueRef::new(data, 0));
+            let data = add_argument(&mut r.patch, branch, *place, d);
+            r.patch.replace_uses(ValueRef::new(own, *k), data);
         }
         for m in moved.iter().rev() {
             r.patch.push(Edit::RemoveNode(m.nodes[b]));

@@ -11,6 +11,7 @@ pub mod manager;
 pub mod node_pass;
 pub mod record;
 pub mod rewriter;
+pub(crate) mod subgraph;
 pub mod switches;
 
 pub use blame::{Blame, Blamed};

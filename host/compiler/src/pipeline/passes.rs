@@ -106,6 +106,11 @@ pub const PASSES: &[Listed] = &[
     ),
     node("prepare", &prepare::unused_const_pass::UnusedConstPass, "folding leaves constants behind"),
     node("prepare", &stage1::identity_pass::IdentityPass, "front ends leave copies that mean nothing"),
+    node(
+        "prepare",
+        &prepare::loop_invariant_pass::LoopInvariantPass,
+        "views and copies that mean nothing are gone; fusions then see what a turn really does",
+    ),
     at("prepare", &stage1::prune_pass::PrunePass, "nothing after it visits what no output needs"),
     at(
         "original",

@@ -11,6 +11,7 @@
 //! Source: ours; facts 8.7 (gears are static). Cost: the nodes of the loop's graphs.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
+use crate::pass::subgraph::original;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{AttrValue, ConstTensor, DType, Graph, Node, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::patch::Edit;
@@ -98,15 +99,6 @@ fn graph<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
 fn data(g: &Graph, place: usize) -> Option<&Node> {
     let own = |d: &&Node| d.attrs().int("index").and_then(|i| usize::try_from(i).ok()) == Some(place);
     g.data_nodes().into_iter().find(own)
-}
-
-/// What a value is a copy of.
-fn original(g: &Graph, mut v: ValueRef) -> ValueRef {
-    while let Some(n) = g.get(v.node).filter(|n| n.op() == "Identity") {
-        let Some(from) = n.input(0) else { break };
-        v = from;
-    }
-    v
 }
 
 /// The place of the input that a value of a graph is.

@@ -20,6 +20,7 @@ pub mod handle_summary_op;
 pub mod infer_shape_pass;
 pub mod infer_value_range_pass;
 pub mod inline_subgraph_pass;
+pub mod loop_invariant_pass;
 mod loops;
 pub mod merge_pass;
 pub mod multi_batch_clone_pass;

@@ -1,0 +1,48 @@
+//! What passes share that move nodes between a graph and those that it calls.
+use super::PassContext;
+use ge_ir::{Graph, Node, TensorDesc, ValueRef};
+use ge_plugin_api::ops::flags;
+use ge_plugin_api::patch::Patch;
+use ge_plugin_api::types::AttrMap;
+use std::collections::HashMap;
+
+const ACTS: u64 =
+    flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE | flags::DATA_DEPENDENT_SHAPE;
+
+/// Whether a node computes the same wherever it stands, and nothing but its outputs.
+pub fn movable(cx: &PassContext<'_>, n: &Node) -> bool {
+    let plain = n.controls().is_empty() && n.control_users().is_empty() && n.subgraphs().is_empty();
+    let pure = cx.op_flags(n) & ACTS == 0 && cx.toolbox.op(n.op_key()).is_some();
+    plain && !n.outputs().is_empty() && (n.is_const() || pure && !n.inputs().is_empty())
+}
+
+/// The inputs of a called graph: the place of each among `count` that the caller gives. None: one
+/// of them has another place, or an order of its own.
+pub fn arguments(called: &Graph, count: usize) -> Option<HashMap<ValueRef, usize>> {
+    let mut out = HashMap::new();
+    for d in called.data_nodes() {
+        let k = d.attrs().int("index").and_then(|i| usize::try_from(i).ok()).filter(|k| *k < count)?;
+        if d.attr("_parent_node_index").is_some() || !d.controls().is_empty() || !d.control_users().is_empty() {
+            return None;
+        }
+        out.insert(d.value(0), k);
+    }
+    Some(out)
+}
+
+/// One more input of a called graph, at a place.
+pub fn add_argument(patch: &mut Patch, called: &Graph, place: usize, desc: &TensorDesc) -> ValueRef {
+    let mut attrs = AttrMap::default();
+    attrs.set("index", place as i64);
+    let name = format!("{}/arg_{place}", called.name());
+    ValueRef::new(patch.add("Data", &name, &[], vec![desc.clone()], attrs), 0)
+}
+
+/// What a value of a graph is a copy of.
+pub fn original(g: &Graph, mut v: ValueRef) -> ValueRef {
+    while let Some(n) = g.get(v.node).filter(|n| n.op() == "Identity") {
+        let Some(from) = n.input(0) else { break };
+        v = from;
+    }
+    v
+}
