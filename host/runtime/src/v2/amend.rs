@@ -11,6 +11,7 @@ use super::growth::Growing;
 use super::plan::{Basis, Draft, Home, Launched, Planner, held_of, keyed};
 use super::value::{Tensor, Value};
 use ge_plugin_api::types::{ConstTensor, Shape, TensorDesc};
+use std::sync::Arc;
 
 /// How a node is executed in the last plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,11 +187,14 @@ impl Amending<'_> {
                 if !alike || !copies.is_empty() {
                     return None;
                 }
+                let is_same = Arc::ptr_eq(&of.launch, &launch) && of.pieces.is_none() && of.copies.is_empty();
                 for (v, d) in outputs.iter().zip(outs.iter()) {
                     self.is(*v, d.clone(), None);
                 }
-                self.p.d.launches[k] = Launched { node: i as u32, launch, bound, pieces, copies };
-                self.launches[k] = true;
+                if !is_same {
+                    self.p.d.launches[k] = Launched { node: i as u32, launch, bound, pieces, copies };
+                    self.launches[k] = true;
+                }
             }
             (Was::Host, Found::Host) => {}
             _ => return None,

@@ -7,7 +7,7 @@ use super::held::{self, Given, Held};
 use super::launch::{self, Launch};
 use super::pieces::{self, Cut, Pieced};
 use super::plan::{Home, Planner, infer, nobody};
-use super::tiling::{self, Tiled};
+use super::tiling::{self, By, Tiled};
 use super::value::Tensor;
 use super::view::OneNode;
 use crate::error::RuntimeError;
@@ -102,8 +102,10 @@ impl Planner<'_> {
             return Ok(Found::Plain(vec![Plain::view(self.root(from), d, None)]));
         }
         let over = self.writes_over(i);
-        let key = tiling::key(self.graph, n, &self.d.desc, &self.d.known, over.is_some());
-        if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
+        let key = |by| tiling::key(self.graph, n, &self.d.desc, &self.d.known, (over.is_some(), by));
+        let [for_any, for_these] = [By::Deciding, By::All].map(key);
+        let kept = |key: &Vec<u8>| self.tilings.of(self.graph, i as u32, key);
+        if let Some(t) = [&for_any, &for_these].into_iter().flatten().find_map(kept) {
             return self.launched(n, t, over);
         }
         let attrs = attrs_of(n, over.is_some());
@@ -138,6 +140,11 @@ impl Planner<'_> {
         let engine = self.engines.get(i).map_or("", String::as_str);
         match launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))? {
             Ok(launch) => {
+                let for_any = match for_any {
+                    Some(key) => self.for_any(i, &outs, &attrs, &launch)?.map(|launch| (Some(key), launch)),
+                    None => None,
+                };
+                let (key, launch) = for_any.unwrap_or((for_these, launch));
                 let tiled = Tiled::new(outs.into(), Arc::new(launch));
                 if let Some(key) = key {
                     self.tilings.found(self.graph, i as u32, key, &tiled);
@@ -147,6 +154,29 @@ impl Planner<'_> {
             Err(_) if self.tools.host(n.op.as_str()).is_some() => Ok(Found::Host),
             Err(why) => Err(nobody(n, &why)),
         }
+    }
+
+    /// What a node runs as where none of the values is known that decide no size, which then serves
+    /// all of them; None: the engine that takes it for these values does not, or not as fast.
+    fn for_any(
+        &self,
+        i: usize,
+        outs: &[TensorDesc],
+        attrs: &AttrMap,
+        these: &Launch,
+    ) -> Result<Option<Launch>, RuntimeError> {
+        let n = &self.graph.nodes[i];
+        let mut given = self.given(n);
+        for (k, (v, _, known)) in given.iter_mut().enumerate().filter_map(|(k, g)| Some((k, g.as_mut()?))) {
+            if self.graph.constants[*v as usize].is_none() && !n.value_inputs.contains(&k) {
+                *known = None;
+            }
+        }
+        let one = OneNode::new(&n.name, (n.op, n.flags), attrs.as_slice(), &given, outs.to_vec());
+        let (view, engine) = (one.graph(), self.engines.get(i).map_or("", String::as_str));
+        let found = launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))?;
+        let time = |l: &Launch| l.tasks.iter().map(|t| t.time_ns).sum::<u64>();
+        Ok(found.ok().filter(|any| any.engine == these.engine && time(any) <= time(these)))
     }
 
     /// The value in whose memory a value lies.

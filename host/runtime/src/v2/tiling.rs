@@ -28,6 +28,16 @@ const SIZED: u8 = 2;
 const KNOWN: u8 = 3;
 const PIECE: u8 = 4;
 const IN_PLACE: u8 = 5;
+const ANY: u8 = 6;
+
+/// Which of the values that are known of what a node reads its tiling is known by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// All of them.
+    All,
+    /// Those that decide sizes: the others may be any.
+    Deciding,
+}
 
 /// Outputs and launch of a node for some sizes.
 #[derive(Clone)]
@@ -112,19 +122,20 @@ fn names_itself(n: &Node, t: &Tiled) -> bool {
 
 /// What a node's tiling depends on: types and sizes of what it reads, and what is known of its
 /// values, and whether it writes in place; constants of the graph are always the same. None: too
-/// much is known.
+/// much is known, or there is no value that may be any.
 pub(crate) fn key(
     graph: &Graph,
     n: &Node,
     desc: &[Option<TensorDesc>],
     known: &[Option<ConstTensor>],
-    in_place: bool,
+    (in_place, by): (bool, By),
 ) -> Option<Vec<u8>> {
+    let mut any = false;
     let mut out = Vec::with_capacity(48 * n.inputs.len());
     if in_place {
         out.push(IN_PLACE);
     }
-    for v in &n.inputs {
+    for (k, v) in n.inputs.iter().enumerate() {
         let Some(v) = v else {
             out.push(ABSENT);
             continue;
@@ -136,12 +147,17 @@ pub(crate) fn key(
         }
         add(&mut out, desc[v].as_ref()?)?;
         if let Some(t) = &known[v] {
+            if by == By::Deciding && !n.value_inputs.contains(&k) {
+                out.push(ANY);
+                any = true;
+                continue;
+            }
             let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
             out.push(KNOWN);
             out.extend_from_slice(&bytes);
         }
     }
-    Some(out)
+    (any || by == By::All).then_some(out)
 }
 
 /// What the tiling of one piece of a node depends on; it is no key of the node as a whole.
