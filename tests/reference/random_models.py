@@ -768,6 +768,12 @@ def main():
             with tempfile.TemporaryDirectory() as folder:
                 r = random.Random(seed)
                 proto, feeds, atol = (*make(r), 1e-4) if make else contrib_models.make(r, seed)
+                if seed % 8 == 5:
+                    # As some converters leave them; every runtime sorts them.
+                    nodes = list(proto.graph.node)
+                    random.Random(seed).shuffle(nodes)
+                    del proto.graph.node[:]
+                    proto.graph.node.extend(nodes)
                 try:
                     why = compare(os.path.abspath(a.ge), proto, feeds, atol, seed, folder)
                 except NoReference:

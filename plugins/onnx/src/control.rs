@@ -4,9 +4,9 @@
 //!   constants are copied in instead.
 //! * `Loop` becomes `While` or is written out (`loops`), so does `Scan` (`scan`); `SequenceMap`
 //!   becomes `While` (`sequence_map`).
-use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::inputs;
+use crate::order::taken;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::ranks::desc_of_rank;
 use crate::scope::Known;
@@ -62,7 +62,8 @@ pub struct Captured {
 /// What subgraphs read of the graph around them.
 pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) -> Result<Captured> {
     let mut c = Captured { inputs: Vec::new(), constants: Vec::new() };
-    for name in graphs.iter().flat_map(|g| free::captured(g)) {
+    let taken: Vec<String> = graphs.iter().flat_map(|sub| taken(sub, &g.scope)).collect();
+    for name in taken {
         if c.inputs.iter().chain(&c.constants).any(|(n, _)| *n == name) {
             continue;
         }

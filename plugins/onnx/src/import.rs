@@ -6,6 +6,7 @@ use crate::defaults;
 use crate::flex;
 use crate::inputs;
 use crate::names::NameSet;
+use crate::order::{self, Names};
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::ranks;
 use crate::read::{self, Nodes, Read};
@@ -217,9 +218,18 @@ impl<'m> Importer<'m> {
         }
         defaults.tell(g.builder.patch());
         let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
-        for k in 0..self.main.len() {
-            // One at a time: a node takes more memory than the bytes that it is read from.
-            self.next(&self.main.get(k)?, &mut g, &env)?;
+        // One at a time: a node takes more memory than the bytes that it is read from.
+        let count = self.main.len();
+        for k in 0..count {
+            let n = self.main.get(k)?;
+            if !order::is_ready(&n, &g.scope) {
+                let rest = (k..count).map(|k| Ok(Names::of(&self.main.get(k)?))).collect::<Result<Vec<Names>>>()?;
+                for at in order::sorted(&rest) {
+                    self.next(&self.main.get(k + at)?, &mut g, &env)?;
+                }
+                break;
+            }
+            self.next(&n, &mut g, &env)?;
         }
         let mut outs = Vec::new();
         for o in &graph.output {
@@ -334,8 +344,10 @@ impl<'m> Importer<'m> {
     /// A value by name; a constant that is read for the first time becomes a node.
     pub fn read_value(&mut self, g: &mut Building, name: &str) -> Result<Known> {
         let Some(k) = g.scope.get_mut(name) else {
-            return Err(damaged(format!("`{name}` is read, but nothing before makes it"))
-                .with(|d| d.subject(name).help("nodes must stand in topological order; a cycle has none")));
+            return Err(damaged(format!("`{name}` is read, but nothing before makes it")).with(|d| {
+                d.subject(name)
+                    .help("no input, initializer or node has this name, or the nodes that make it wait for each other")
+            }));
         };
         if k.value.is_absent() {
             if let Some(t) = k.constant.clone() {
@@ -346,14 +358,21 @@ impl<'m> Importer<'m> {
         Ok(k.clone())
     }
 
-    /// Imports nodes in order.
+    /// Imports nodes in order, from the first on that stands ahead of what it reads in a sorted one.
     pub fn nodes(&mut self, nodes: &[NodeProto], g: &mut Building, env: &Env<'_>) -> Result<()> {
         if env.depth > DEEPEST {
             return Err(damaged(format!(
                 "functions or subgraphs nest deeper than {DEEPEST}: does a function call itself?"
             )));
         }
-        nodes.iter().try_for_each(|n| self.next(n, g, env))
+        for (k, n) in nodes.iter().enumerate() {
+            if !order::is_ready(n, &g.scope) {
+                let rest: Vec<Names> = nodes[k..].iter().map(Names::of).collect();
+                return order::sorted(&rest).into_iter().try_for_each(|at| self.next(&nodes[k + at], g, env));
+            }
+            self.next(n, g, env)?;
+        }
+        Ok(())
     }
 
     /// Imports one node.

@@ -19,6 +19,7 @@ pub mod inputs;
 pub mod names;
 pub mod loops;
 pub mod ops;
+pub mod order;
 #[allow(missing_docs, clippy::all)]
 #[rustfmt::skip]
 pub mod proto;

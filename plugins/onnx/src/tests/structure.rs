@@ -191,6 +191,23 @@ fn loops_become_whiles_and_scan_outputs_are_written_out() {
     assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
 }
 
+/// As converters leave it: a cast of an input, and a node of a body, stand behind their readers.
+#[test]
+fn nodes_that_stand_ahead_of_what_they_read_are_sorted() {
+    let then = graph(vec![], vec![node("Neg", &["late"], &["t"]), node("Abs", &["b"], &["late"])], vec![], &["t"]);
+    let other = graph(vec![], vec![node("Neg", &["b"], &["e"])], vec![], &["e"]);
+    let branches = vec![graph_attr("then_branch", then), graph_attr("else_branch", other)];
+    let all =
+        vec![with(node("If", &["c"], &["y"]), branches), node("Relu", &["a"], &["b"]), node("Exp", &["x"], &["a"])];
+    let e = import(&model(17, graph(vec![x(), value("c", 9, &[])], all, vec![], &["y"]))).expect("imports");
+    let ops: Vec<&str> = nodes(&e, "").iter().map(|n| n.op.as_str()).collect();
+    assert_eq!(ops, ["Data", "Data", "Exp", "Relu", "If"]);
+    assert!(said(&e, "n_y_then").ends_with("n_t=Neg"), "{}", said(&e, "n_y_then"));
+    let cycle = vec![node("Add", &["x", "q"], &["p"]), node("Neg", &["p"], &["q"])];
+    let why = import(&model(17, graph(vec![x()], cycle, vec![], &["q"]))).expect_err("a cycle");
+    assert!(why.diagnostics[0].help.contains("wait for each other"), "{why:?}");
+}
+
 /// The bound and what the body declares of its turn have an axis; a constant goes through as it is.
 #[test]
 fn one_element_of_one_axis_stands_for_a_scalar_and_constants_that_go_through_are_the_bodys() {
