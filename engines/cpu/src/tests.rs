@@ -352,6 +352,13 @@ fn attention_of_one_head_is_softmax_of_the_products() {
         .unwrap();
     let p = (1f32 / 2f32.sqrt()).exp() / (1.0 + (1f32 / 2f32.sqrt()).exp());
     near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
+    // A mask of whole numbers is added.
+    let shift = t(&[2, 2], &[0i32, 1, 2, 0]);
+    let given = [Some(&q), Some(&q), Some(&v), Some(&shift)];
+    let o = call("Attention", &given, &attrs(&[]), &[DType::F32; 3]).unwrap();
+    let second = |shift: f32| 1.0 / (1.0 + (-shift).exp());
+    let (a, b) = (second(1.0 - 0.5f32.sqrt()), second(0.5f32.sqrt() - 2.0));
+    near(o[0].view().values::<f32>().unwrap(), &[1.0 + 2.0 * a, 2.0 + 2.0 * a, 1.0 + 2.0 * b, 2.0 + 2.0 * b]);
     let list = attrs(&[
         ("num_heads", 1i64.into()),
         ("scale_value", (1.0 / 2f64.sqrt()).into()),

@@ -8,6 +8,7 @@ use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
 
 /// A tensor of heads: `[batch][head][position][size]` by strides.
 struct Heads {
@@ -69,6 +70,7 @@ impl Heads {
 struct Over {
     v: Vec<f64>,
     at: Box<dyn Fn(usize, usize, usize, usize) -> Option<usize>>,
+    /// Truth values; ONNX adds numbers of any type.
     boolean: bool,
 }
 impl Over {
@@ -89,7 +91,7 @@ impl Over {
             let l = pick(l, d[3]);
             (l < d[3]).then(|| ((pick(i, d[0]) * d[1] + pick(j, d[1])) * d[2] + pick(k, d[2])) * d[3] + l)
         };
-        Ok(Over { v: a.f64s()?, at: Box::new(at), boolean: !a.kind()?.is_float() })
+        Ok(Over { v: a.f64s()?, at: Box::new(at), boolean: a.dtype == DType::BOOL })
     }
     fn value(&self, b: usize, n: usize, s: usize, t: usize) -> Option<f64> {
         (self.at)(b, n, s, t).map(|i| self.v[i])
