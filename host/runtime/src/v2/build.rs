@@ -64,6 +64,8 @@ pub(crate) struct Round {
     pub(crate) over: Vec<(u32, u32)>,
     /// How runs go on from it to the outputs of the model, where it is the first that they do.
     pub(crate) way: OnceLock<Way>,
+    /// How many nodes it launches.
+    pub(crate) launches: usize,
     /// Whether it was made of another one: its device's model tells of what differs alone, and is
     /// none to tell a profile by.
     pub(crate) amended: bool,
@@ -131,6 +133,7 @@ pub(crate) fn round(
         host: draft.host.clone(),
         steps: steps(graph, &draft),
         done: draft.done.clone(),
+        launches: draft.launches.len(),
         over: draft.over.clone(),
         ..Round::default()
     };
@@ -250,6 +253,7 @@ pub(crate) fn amended(
         release: last.release.clone(),
         grown: grown(&draft),
         over: last.over.clone(),
+        launches: last.launches,
         amended: true,
         ..Round::default()
     };

@@ -4,7 +4,7 @@
 use super::both;
 use super::cache;
 use super::executor::{Executor, launches};
-use super::graph::{Graph, Kind, Node, SIZES, lower};
+use super::graph::{Graph, Kind, Node, SIZES, lower, turned};
 use super::inputs::range_key;
 use super::plan::Home;
 use super::sequence;
@@ -71,6 +71,8 @@ pub struct Rounds {
     pub graph: String,
     /// Parameters whose bytes a plan is known by, since shapes hang on them.
     pub by_value: Vec<String>,
+    /// Whether a loop turns it.
+    pub turned: bool,
     /// The rounds, in order.
     pub rounds: Vec<Round>,
 }
@@ -123,6 +125,8 @@ pub struct Symbol {
 pub struct Plans {
     /// At most so many of each graph.
     pub kept: usize,
+    /// More of a graph that a loop turns, while they launch no more nodes together.
+    pub turned_nodes: usize,
     /// So many of the least recently used go at once.
     pub dropped: usize,
 }
@@ -136,9 +140,10 @@ pub struct Plans {
 pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, RuntimeError> {
     let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
     let graphs = lower(m, &weights, tools)?;
-    let main = graphs.iter().zip(&m.graphs).map(|(g, info)| {
+    let turned = turned(&graphs);
+    let main = graphs.iter().zip(&m.graphs).zip(turned).map(|((g, info), turned)| {
         let engines: Vec<&str> = info.nodes.iter().map(|n| n.engine.as_str()).collect();
-        rounds(&graphs, g, &engines, tools)
+        Rounds { turned, ..rounds(&graphs, g, &engines, tools) }
     });
     let (symbols, guards) = symbols(m);
     let executor = Executor::choose(&graphs, tools, cores);
@@ -161,7 +166,7 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
         deinit: vec!["plans of all shapes", "sealed parts", "feature maps", "weights"],
         symbols,
         guards,
-        plans: Plans { kept: cache::CAPACITY, dropped: cache::EVICTED },
+        plans: Plans { kept: cache::CAPACITY, turned_nodes: cache::TURNED_NODES, dropped: cache::EVICTED },
     })
 }
 
@@ -261,7 +266,7 @@ fn rounds(graphs: &[Graph], graph: &Graph, engines: &[&str], tools: &Tools) -> R
     let name = |v: u32| graph.nodes.iter().find(|n| n.outputs.contains(&v)).map(|n| n.name.clone());
     let deciding = graph.inputs.iter().flatten().filter(|v| graph.wanted[**v as usize]);
     let by_value = deciding.filter_map(|v| name(*v)).collect();
-    let mut out = Rounds { graph: graph.name.clone(), by_value, rounds: Vec::new() };
+    let mut out = Rounds { graph: graph.name.clone(), by_value, turned: false, rounds: Vec::new() };
     for (i, node) in graph.nodes.iter().enumerate() {
         for (v, d) in node.outputs.iter().zip(&node.descs) {
             w.odd[*v as usize] = d.dtype == DType::STRING || d.container != Default::default();

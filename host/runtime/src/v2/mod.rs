@@ -196,7 +196,11 @@ impl DynamicModel {
             }));
         }
         let grows = graphs.iter().map(|_| AtomicBool::new(true)).collect();
-        let caches = graphs.iter().map(|_| Mutex::default()).collect();
+        let mut turned = graph::turned(&graphs);
+        for (at, twin) in twins.iter().enumerate().filter_map(|(at, t)| Some((at, t.as_ref()?.at))) {
+            turned[twin] |= turned[at];
+        }
+        let caches = turned.into_iter().map(|turned| Mutex::new(Cache::new(turned))).collect();
         let lasts = graphs.iter().map(|_| Lasts::default()).collect();
         let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
         let checks = inputs::Checks::new(&compiled);
