@@ -101,9 +101,10 @@ fn close(what: &str, got: &[f32], want: &[f32], width: usize) {
     assert!(got.iter().all(|g| g.is_finite()), "{what}");
     let off = |x: &(&f32, &f32)| (x.0 - x.1).abs() > 3e-2 * most.max(1e-2);
     let count = got.iter().zip(want).filter(off).count();
-    // A sigmoid makes much of little errors of large numbers: of a map of pixels one in a thousand
-    // may be further off.
-    assert!(count <= if width == 1 { want.len() / 1000 } else { 0 }, "{what}: {count} of {} are off", want.len());
+    // A sigmoid makes much of little errors of large numbers: of a map of pixels three in a thousand
+    // may be further off (docs/benchmarks.md has how many are, and what `--calibrate` leaves). What is
+    // quantised in each run rounds another way here and there: one in a thousand elsewhere.
+    assert!(count <= want.len() * if width == 1 { 3 } else { 1 } / 1000, "{what}: {count} of {} are off", want.len());
     let best = |r: &[f32]| r.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|m| m.0);
     // Rows of classes; a lead of less than a hundredth is a tie.
     for (r, (g, w)) in got.chunks(width.max(1)).zip(want.chunks(width.max(1))).enumerate() {
