@@ -142,7 +142,7 @@ fn transposes_that_move_leave_every_number_as_it_was() {
     let d = dir.path();
     let (mut moved, mut more) = (0, 0);
     let number = |v: std::ffi::OsString| v.to_str().and_then(|v| v.parse::<u64>().ok());
-    let rounds = std::env::var_os("GE_LONG").map_or(60, |v| number(v).unwrap_or(2000));
+    let rounds = std::env::var_os("GE_LONG").map_or(60, |v| number(v).filter(|n| *n > 1).unwrap_or(2000));
     for seed in 0..rounds {
         let text = graph(seed);
         std::fs::write(d.join("m.ge"), &text).unwrap();
