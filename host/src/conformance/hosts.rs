@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use ge_plugin::{EngineHandle, OpHandle};
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::strings::bytes_of_strings;
 use ge_plugin_api::types::{DType, TensorDesc};
 
 /// One node on an engine's host kernel.
@@ -61,7 +62,16 @@ fn numbers(sample: &Sample) -> Result<Vec<Option<HostTensor>>> {
     let of = |(k, i): (usize, &Given)| match i {
         Given::Absent => Ok(None),
         Given::Const(c) => fixed_value(c).map(Some),
+        Given::Data(d) if d.dtype == DType::STRING => texts(d, k).map(Some),
         Given::Data(d) => filled(d, 7 + k as u64).map(Some),
     };
     sample.inputs.iter().enumerate().map(of).collect()
+}
+
+/// Texts for an input, an empty one among them.
+fn texts(d: &TensorDesc, input: usize) -> Result<HostTensor> {
+    let dims = d.shape.sizes().unwrap_or_default();
+    let count = usize::try_from(dims.iter().product::<u64>()).unwrap_or(0);
+    let all: Vec<&str> = (0..count).map(|i| ["", "a", "b c", "9", "a b"][(i + input) % 5]).collect();
+    HostTensor::from_bytes(d.dtype, &dims, &bytes_of_strings(&all))
 }

@@ -167,7 +167,8 @@ fn flipped_bytes_never_end_in_a_signal() {
             Some(0) => {}
             Some(5) => {
                 refused += 1;
-                assert!(said.contains("bad"), "flip at {at}: {said}");
+                // A changed instruction may write over the name of who is told.
+                assert!(said.contains("bad") || said.contains("GE-E0518"), "flip at {at}: {said}");
             }
             other => panic!("flip at {at}: {other:?} {said}"),
         }
