@@ -219,7 +219,11 @@ impl<'a> Arg<'a> {
         if (least..=most).contains(&r) {
             return Ok(());
         }
-        let want = if least == most { format!("rank {least}") } else { format!("rank {least} to {most}") };
+        let want = match most {
+            _ if least == most => format!("rank {least}"),
+            usize::MAX => format!("rank {least} or more"),
+            _ => format!("rank {least} to {most}"),
+        };
         Err(bad(format!("input {}", self.index), format!("rank {r}, shape {:?}", self.shape), want))
     }
     /// Checks the shape.
