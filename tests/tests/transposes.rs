@@ -1,6 +1,6 @@
 //! `TransposeMotionFusionPass` on random graphs: the numbers of each output are those without it.
 //! `GE_LONG=2000 cargo test -p ge-tests --test suite transposes` runs that many.
-use ge_tests::expect_code;
+use ge_tests::{expect_code, long_of};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -141,8 +141,7 @@ fn transposes_that_move_leave_every_number_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     let (mut moved, mut more) = (0, 0);
-    let number = |v: std::ffi::OsString| v.to_str().and_then(|v| v.parse::<u64>().ok());
-    let rounds = std::env::var_os("GE_LONG").map_or(60, |v| number(v).filter(|n| *n > 1).unwrap_or(2000));
+    let rounds = long_of(2000).unwrap_or(60);
     for seed in 0..rounds {
         let text = graph(seed);
         std::fs::write(d.join("m.ge"), &text).unwrap();

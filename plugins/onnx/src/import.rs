@@ -18,6 +18,7 @@ use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, ImportOptions, MappingRef, Provenance};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
@@ -219,18 +220,7 @@ impl<'m> Importer<'m> {
         defaults.tell(g.builder.patch());
         let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
         // One at a time: a node takes more memory than the bytes that it is read from.
-        let count = self.main.len();
-        for k in 0..count {
-            let n = self.main.get(k)?;
-            if !order::is_ready(&n, &g.scope) {
-                let rest = (k..count).map(|k| Ok(Names::of(&self.main.get(k)?))).collect::<Result<Vec<Names>>>()?;
-                for at in order::sorted(&rest) {
-                    self.next(&self.main.get(k + at)?, &mut g, &env)?;
-                }
-                break;
-            }
-            self.next(&n, &mut g, &env)?;
-        }
+        self.in_order(self.main.len(), |im, k| im.main.get(k).map(Cow::Owned), &mut g, &env)?;
         let mut outs = Vec::new();
         for o in &graph.output {
             // Why a node was refused says more than that what it gives is no tensor.
@@ -358,19 +348,35 @@ impl<'m> Importer<'m> {
         Ok(k.clone())
     }
 
-    /// Imports nodes in order, from the first on that stands ahead of what it reads in a sorted one.
+    /// Imports nodes in order.
     pub fn nodes(&mut self, nodes: &[NodeProto], g: &mut Building, env: &Env<'_>) -> Result<()> {
         if env.depth > DEEPEST {
             return Err(damaged(format!(
                 "functions or subgraphs nest deeper than {DEEPEST}: does a function call itself?"
             )));
         }
-        for (k, n) in nodes.iter().enumerate() {
-            if !order::is_ready(n, &g.scope) {
-                let rest: Vec<Names> = nodes[k..].iter().map(Names::of).collect();
-                return order::sorted(&rest).into_iter().try_for_each(|at| self.next(&nodes[k + at], g, env));
+        self.in_order(nodes.len(), |_, k| Ok(Cow::Borrowed(&nodes[k])), g, env)
+    }
+
+    /// Imports `count` nodes by number, from the first on that stands ahead of what it reads in a
+    /// sorted order.
+    fn in_order<'n>(
+        &mut self,
+        count: usize,
+        node: impl Fn(&Self, usize) -> Result<Cow<'n, NodeProto>>,
+        g: &mut Building,
+        env: &Env<'_>,
+    ) -> Result<()> {
+        for k in 0..count {
+            let n = node(self, k)?;
+            if !order::is_ready(&n, &g.scope) {
+                let rest = (k..count).map(|k| Ok(Names::of(node(self, k)?.as_ref()))).collect::<Result<Vec<_>>>()?;
+                return order::sorted(&rest).into_iter().try_for_each(|at| {
+                    let n = node(self, k + at)?;
+                    self.next(&n, g, env)
+                });
             }
-            self.next(n, g, env)?;
+            self.next(&n, g, env)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use ge::session::import;
 use ge_compiler::pipeline::Silent;
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType as T;
+use ge_tests::long_of;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -360,7 +361,7 @@ fn what_a_branch_may_skip_hides_no_memory_from_what_comes_after_it() {
 
 #[test]
 fn what_random_schedules_break_the_proof_refuses() {
-    let seconds = std::env::var("GE_LONG").ok().map(|v| v.parse().ok().filter(|s| *s > 1).unwrap_or(3600));
+    let seconds = long_of(3600);
     let long = seconds.is_some();
     let (each, schedules, some) = if long { (1500, 200, 20) } else { (70, 12, 3) };
     let budget = Duration::from_secs(seconds.unwrap_or(40));

@@ -1,6 +1,7 @@
 //! What passes share that move nodes between a graph and those that it calls.
 use super::PassContext;
-use ge_ir::{Graph, Node, TensorDesc, ValueRef};
+use super::declare::At;
+use ge_ir::{AttrValue, Graph, Node, TensorDesc, ValueRef};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::AttrMap;
@@ -8,6 +9,12 @@ use std::collections::HashMap;
 
 const ACTS: u64 =
     flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE | flags::DATA_DEPENDENT_SHAPE;
+
+/// A graph that a node calls, by its attribute; else why there is none.
+pub fn called<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
+    let Some(AttrValue::Graph(name)) = at.n.attr(key) else { return Err("it does not name its graphs") };
+    at.model.graph(name).ok_or("a graph that it names is not there")
+}
 
 /// Whether a node computes the same wherever it stands, and nothing but its outputs.
 pub fn movable(cx: &PassContext<'_>, n: &Node) -> bool {

@@ -11,9 +11,9 @@
 //! Source: ours; facts 8.7 (gears are static). Cost: the nodes of the loop's graphs.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
-use crate::pass::subgraph::original;
+use crate::pass::subgraph::{called, original};
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::{AttrValue, ConstTensor, DType, Graph, Node, Shape, TensorDesc, ValueRef};
+use ge_ir::{ConstTensor, DType, Graph, Node, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::AttrMap;
 use ge_plugin_api::types::tensor::Container;
@@ -77,7 +77,7 @@ fn sequences(at: &At<'_>) -> Vec<usize> {
 }
 
 fn matches<'m>(at: &At<'m>, places: &[usize]) -> Result<Match<'m>, &'static str> {
-    let (cond, body) = (graph(at, "cond")?, graph(at, "body")?);
+    let (cond, body) = (called(at, "cond")?, called(at, "body")?);
     let ends = body.net_output().ok_or("its body has no outputs")?;
     let (place, turns) = count(at, cond, body)?;
     let counter = data(body, place).ok_or("its body does not take its counter")?.value(0);
@@ -88,11 +88,6 @@ fn matches<'m>(at: &At<'m>, places: &[usize]) -> Result<Match<'m>, &'static str>
         _ => i64::try_from(turns - 1).ok().and_then(|k| ConstTensor::of(&[1], &[k])),
     };
     Ok(Match { cond, body, counter, last: last.ok_or("its turns are too many")?, lists })
-}
-
-fn graph<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
-    let Some(AttrValue::Graph(name)) = at.n.attr(key) else { return Err("it does not name its graphs") };
-    at.model.graph(name).ok_or("a graph that it names is not there")
 }
 
 /// The input of a graph at a place.

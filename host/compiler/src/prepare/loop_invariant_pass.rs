@@ -3,17 +3,17 @@
 //!
 //! Before: `%w = While(%i, %x) {body = @b}`, where `@b(%i, %x)` reads `MatMulV2(%x, %k)` and gives `%x` back
 //! After: `%p = MatMulV2(%x, %k)  %w = While(%i, %x, %p) {body = @b}`, where `@b(%i, %x, %p)` reads `%p`
-//! When: all that a node reads are constants and values that the body gives back as it was given them; constants and
-//! views that it reads come along, views alone stay.
-//! Refuses: what acts, is random or has a shape that hangs on values; bodies that change variables; what is not of real
-//! numbers, which might fail where a loop makes no turn at all.
+//! When: all that a node reads are constants and values that the body gives back as it was given them;
+//! constants and views that it reads come along, views alone stay.
+//! Refuses: what acts, is random or has a shape that hangs on values; bodies that change variables; what
+//! is not of real numbers, which might fail where a loop makes no turn at all.
 //! Keeps: names; the values of the loop at their places, the new ones behind them.
 //! Source: Aho, Sethi, Ullman, "Compilers" 10.3 (code motion). Cost: the nodes of the body.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
-use crate::pass::subgraph::{add_argument, arguments, movable, original};
+use crate::pass::subgraph::{add_argument, arguments, called, movable, original};
 use crate::pass::{PassContext, Rewriter};
-use ge_ir::{AttrValue, Graph, Node, NodeId, TensorDesc, ValueRef};
+use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::tensor::Container;
@@ -40,24 +40,18 @@ struct Loop<'m> {
 }
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
-    let found = looked_into(cx, at).map(|l| {
-        let moved = invariant(cx, &l);
-        (l, moved)
-    });
-    match found {
-        Ok((_, moved)) if moved.is_empty() => cx.refuse(at.n.name(), "its turns compute nothing twice"),
-        Ok((l, moved)) => rewrite(at, r, &l, &moved),
+    match looked_into(cx, at) {
+        Ok(l) => match invariant(cx, &l) {
+            moved if moved.is_empty() => cx.refuse(at.n.name(), "its turns compute nothing twice"),
+            moved => rewrite(at, r, &l, &moved),
+        },
         Err(why) => cx.refuse(at.n.name(), why),
     }
     Ok(())
 }
 
 fn looked_into<'m>(cx: &PassContext<'_>, at: &At<'m>) -> Result<Loop<'m>, &'static str> {
-    let graph = |key: &str| match at.n.attr(key) {
-        Some(AttrValue::Graph(name)) => at.model.graph(name),
-        _ => None,
-    };
-    let (cond, body) = graph("cond").zip(graph("body")).ok_or("it does not name its graphs")?;
+    let (cond, body) = (called(at, "cond")?, called(at, "body")?);
     let count = at.n.inputs().len();
     let ends = body.net_output().filter(|o| o.inputs().len() == count).ok_or("its body gives more than it is given")?;
     if at.n.outputs().len() != count || cond.net_output().is_none_or(|o| o.inputs().len() != 1) {

@@ -103,9 +103,13 @@ impl Planner<'_> {
         }
         let over = self.writes_over(i);
         let key = |by| tiling::key(self.graph, n, &self.d.desc, &self.d.known, (over.is_some(), by));
-        let [for_any, for_these] = [By::Deciding, By::All].map(key);
-        let kept = |key: &Vec<u8>| self.tilings.of(self.graph, i as u32, key);
-        if let Some(t) = [&for_any, &for_these].into_iter().flatten().find_map(kept) {
+        let kept = |key: &Option<Vec<u8>>| self.tilings.of(self.graph, i as u32, key.as_ref()?);
+        let for_any = key(By::Deciding);
+        if let Some(t) = kept(&for_any) {
+            return self.launched(n, t, over);
+        }
+        let for_these = key(By::All);
+        if let Some(t) = kept(&for_these) {
             return self.launched(n, t, over);
         }
         let attrs = attrs_of(n, over.is_some());
@@ -136,9 +140,7 @@ impl Planner<'_> {
             }
         }
         one.outputs = outs.clone();
-        let view = one.graph();
-        let engine = self.engines.get(i).map_or("", String::as_str);
-        match launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))? {
+        match self.asked(i, &one)? {
             Ok(launch) => {
                 let for_any = match for_any {
                     Some(key) => self.for_any(i, &outs, &attrs, &launch)?.map(|launch| (Some(key), launch)),
@@ -167,16 +169,25 @@ impl Planner<'_> {
     ) -> Result<Option<Launch>, RuntimeError> {
         let n = &self.graph.nodes[i];
         let mut given = self.given(n);
-        for (k, (v, _, known)) in given.iter_mut().enumerate().filter_map(|(k, g)| Some((k, g.as_mut()?))) {
-            if self.graph.constants[*v as usize].is_none() && !n.value_inputs.contains(&k) {
+        for (_, given) in given.iter_mut().enumerate().filter(|(k, _)| tiling::may_be_any(self.graph, n, *k)) {
+            if let Some((_, _, known)) = given {
                 *known = None;
             }
         }
         let one = OneNode::new(&n.name, (n.op, n.flags), attrs.as_slice(), &given, outs.to_vec());
-        let (view, engine) = (one.graph(), self.engines.get(i).map_or("", String::as_str));
-        let found = launch::find(self.tools, &one.node(&view), engine, &self.graph.read(n))?;
         let time = |l: &Launch| l.tasks.iter().map(|t| t.time_ns).sum::<u64>();
+        let found = self.asked(i, &one)?;
         Ok(found.ok().filter(|any| any.engine == these.engine && time(any) <= time(these)))
+    }
+
+    /// What engines say that a node runs as, that of the compiler first.
+    fn asked(&self, i: usize, one: &OneNode<'_>) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
+        launch::find(self.tools, &one.node(&one.graph()), self.engine(i), &self.graph.read(&self.graph.nodes[i]))
+    }
+
+    /// The engine that the compiler named for a node.
+    fn engine(&self, i: usize) -> &str {
+        self.engines.get(i).map_or("", String::as_str)
     }
 
     /// The value in whose memory a value lies.
@@ -243,8 +254,7 @@ impl Planner<'_> {
         if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
             return Ok(Some(t));
         }
-        let engine = self.engines.get(i).map_or("", String::as_str);
-        let Some(launch) = pieces::ask(self.tools, cut, engine)? else { return Ok(None) };
+        let Some(launch) = pieces::ask(self.tools, cut, self.engine(i))? else { return Ok(None) };
         let tiled = Tiled::new(Arc::new([]), Arc::new(launch));
         if let Some(key) = key {
             self.tilings.found(self.graph, i as u32, key, &tiled);

@@ -246,12 +246,11 @@ fn acyclic(graphs: &[Graph]) -> Result<(), RuntimeError> {
 /// Which graphs a loop turns: its own, and those that these call.
 pub(crate) fn turned(graphs: &[Graph]) -> Vec<bool> {
     let mut turned = vec![false; graphs.len()];
-    let called = |n: &Node| n.graphs.iter().copied().filter(|g| *g < graphs.len()).collect::<Vec<usize>>();
     let loops = graphs.iter().flat_map(|g| &g.nodes).filter(|n| matches!(n.kind, Kind::While | Kind::For));
-    let mut pending: Vec<usize> = loops.flat_map(called).collect();
+    let mut pending: Vec<usize> = loops.flat_map(|n| &n.graphs).copied().collect();
     while let Some(g) = pending.pop() {
         if !std::mem::replace(&mut turned[g], true) {
-            pending.extend(graphs[g].nodes.iter().flat_map(called));
+            pending.extend(graphs[g].nodes.iter().flat_map(|n| &n.graphs));
         }
     }
     turned

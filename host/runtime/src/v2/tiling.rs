@@ -120,6 +120,13 @@ fn names_itself(n: &Node, t: &Tiled) -> bool {
         })
 }
 
+/// Whether an input of a node decides no size and is no constant of the graph: the node may run in
+/// one way for all values of it.
+pub(crate) fn may_be_any(graph: &Graph, n: &Node, k: usize) -> bool {
+    let own = n.inputs.get(k).copied().flatten().is_some_and(|v| graph.constants[v as usize].is_none());
+    own && !n.value_inputs.contains(&k)
+}
+
 /// What a node's tiling depends on: types and sizes of what it reads, and what is known of its
 /// values, and whether it writes in place; constants of the graph are always the same. None: too
 /// much is known, or there is no value that may be any.
@@ -130,7 +137,10 @@ pub(crate) fn key(
     known: &[Option<ConstTensor>],
     (in_place, by): (bool, By),
 ) -> Option<Vec<u8>> {
-    let mut any = false;
+    let is_any = |k: usize, v: &Option<u32>| v.is_some_and(|v| known[v as usize].is_some()) && may_be_any(graph, n, k);
+    if by == By::Deciding && !n.inputs.iter().enumerate().any(|(k, v)| is_any(k, v)) {
+        return None;
+    }
     let mut out = Vec::with_capacity(48 * n.inputs.len());
     if in_place {
         out.push(IN_PLACE);
@@ -147,9 +157,8 @@ pub(crate) fn key(
         }
         add(&mut out, desc[v].as_ref()?)?;
         if let Some(t) = &known[v] {
-            if by == By::Deciding && !n.value_inputs.contains(&k) {
+            if by == By::Deciding && may_be_any(graph, n, k) {
                 out.push(ANY);
-                any = true;
                 continue;
             }
             let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
@@ -157,7 +166,7 @@ pub(crate) fn key(
             out.extend_from_slice(&bytes);
         }
     }
-    (any || by == By::All).then_some(out)
+    Some(out)
 }
 
 /// What the tiling of one piece of a node depends on; it is no key of the node as a whole.

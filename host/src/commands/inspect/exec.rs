@@ -99,7 +99,8 @@ pub fn json(e: &Exec) -> Value {
     let device = |l: &[Step]| -> Vec<Value> { l.iter().map(launched).collect() };
     let rounds = |g: &ge_runtime::v2::describe::Rounds| {
         let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": device(&r.device), "host": host(&r.host), "streams": r.streams, "events": r.events});
-        json!({"graph": g.graph, "by_value": g.by_value, "turned": g.turned, "rounds": g.rounds.iter().map(one).collect::<Vec<_>>()})
+        let all = g.rounds.iter().map(one).collect::<Vec<_>>();
+        json!({"graph": g.graph, "by_value": g.by_value, "turned": g.turned, "rounds": all})
     };
     json!({
         "executor": {"name": e.executor.name(), "threads": e.executor.threads(), "because": e.because},
@@ -107,6 +108,7 @@ pub fn json(e: &Exec) -> Value {
             "variables": e.init.variables.iter().map(|v| json!({"name": v.name, "type": v.desc, "kept": v.kept})).collect::<Vec<_>>()},
         "symbols": e.symbols.iter().map(|s| json!({"name": s.name, "places": s.places, "range": s.range})).collect::<Vec<_>>(),
         "streams": e.streams, "guards": e.guards, "main": e.main.iter().map(rounds).collect::<Vec<_>>(),
-        "plans": {"kept": e.plans.kept, "turned_nodes": e.plans.turned_nodes, "dropped": e.plans.dropped}, "deinit": e.deinit,
+        "plans": {"kept": e.plans.kept, "turned_nodes": e.plans.turned_nodes, "dropped": e.plans.dropped},
+        "deinit": e.deinit,
     })
 }
