@@ -126,6 +126,12 @@ pub mod flags {
     /// Output 0 is input 0 with some of its elements replaced, so that a node of it can be told to
     /// write those alone ([`IN_PLACE`](super::IN_PLACE)).
     pub const REPLACES: u64 = 1 << 15;
+    /// It reads numbers by their digits, however small they are (`Log`): in mixed precision nothing
+    /// that comes to it is rounded to a narrow type, back to what [makes](MAKES_DIGITS) digits.
+    pub const NEEDS_DIGITS: u64 = 1 << 16;
+    /// Small numbers that it gives have all digits though what it reads is rounded (`Exp`,
+    /// `Sigmoid`, `SoftmaxV2`).
+    pub const MAKES_DIGITS: u64 = 1 << 17;
 
     /// Inputs that an operator with these flags writes: input k is output k.
     pub fn written(flags: u64) -> impl Iterator<Item = usize> {

@@ -308,7 +308,7 @@ fn defs() -> Vec<OpDef> {
             .opt("mask", FLOATS, "T")
             .output("y", FLOATS, "T")
             .attr("scale", AttrKind::FLOAT, 1.0)
-            .flags(flags::FULL_PRECISION),
+            .flags(flags::FULL_PRECISION | flags::MAKES_DIGITS),
     ]
 }
 register_ops!(|| crate::value_ranges::given(defs()));

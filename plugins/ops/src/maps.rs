@@ -12,7 +12,7 @@
 //!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`,
 //!   `Adds {value}`.
 use crate::value_ranges::{number, sloped};
-use ge_plugin_api::ops::flags::{ELEMENTWISE, FULL_PRECISION, INPLACE};
+use ge_plugin_api::ops::flags::{ELEMENTWISE, FULL_PRECISION, INPLACE, MAKES_DIGITS, NEEDS_DIGITS};
 use ge_plugin_api::ops::{AttrKind, OpDef, infer};
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::DType;
@@ -32,18 +32,18 @@ const LOGARITHMS: (f64, f64) = (-104.0, 89.0);
 
 /// Maps without numbers of their own.
 const PLAIN: &[Row] = &[
-    ("Sigmoid", FLOATS, 0, Some(|_| vec![Range::new(0.0, 1.0)])),
+    ("Sigmoid", FLOATS, MAKES_DIGITS, Some(|_| vec![Range::new(0.0, 1.0)])),
     ("Tanh", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
     ("Erf", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
-    ("Erfc", FLOATS, 0, Some(|_| vec![Range::new(0.0, 2.0)])),
-    ("Exp", FLOATS, FULL_PRECISION, Some(|c| vec![c.input(0).through(f64::exp)])),
+    ("Erfc", FLOATS, MAKES_DIGITS, Some(|_| vec![Range::new(0.0, 2.0)])),
+    ("Exp", FLOATS, FULL_PRECISION | MAKES_DIGITS, Some(|c| vec![c.input(0).through(f64::exp)])),
     ("Expm1", FLOATS, FULL_PRECISION, Some(|c| vec![c.input(0).through(f64::exp_m1)])),
-    ("Log", FLOATS, FULL_PRECISION, Some(|c| vec![c.input(0).through(ln)])),
+    ("Log", FLOATS, FULL_PRECISION | NEEDS_DIGITS, Some(|c| vec![c.input(0).through(ln)])),
     ("Log1p", FLOATS, FULL_PRECISION, Some(|c| vec![c.input(0).through(ln_1p)])),
     ("Sqrt", FLOATS, 0, Some(|c| vec![c.input(0).through(root)])),
     ("Rsqrt", FLOATS, FULL_PRECISION, Some(|c| vec![Range::of(1.0).over(c.input(0).through(root))])),
     ("Reciprocal", FLOATS, FULL_PRECISION, Some(|c| vec![Range::of(1.0).over(c.input(0))])),
-    ("Softplus", FLOATS, FULL_PRECISION, Some(|c| vec![c.input(0).through(|v| v.max(0.0) + (-v.abs()).exp().ln_1p())])),
+    ("Softplus", FLOATS, FULL_PRECISION | MAKES_DIGITS, Some(|c| vec![c.input(0).through(softplus)])),
     ("Softsign", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
     ("Mish", FLOATS, 0, Some(|c| vec![gated(c, 1.0)])),
     ("Sin", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
@@ -71,6 +71,9 @@ const PLAIN: &[Row] = &[
 
 fn ln(v: f64) -> f64 {
     if v > 0.0 { v.ln().clamp(LOGARITHMS.0, LOGARITHMS.1) } else { LOGARITHMS.0 }
+}
+fn softplus(v: f64) -> f64 {
+    v.max(0.0) + (-v.abs()).exp().ln_1p()
 }
 fn ln_1p(v: f64) -> f64 {
     if v > -1.0 { v.ln_1p().clamp(-18.0, LOGARITHMS.1) } else { -18.0 }

@@ -103,12 +103,12 @@ fn dropout(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 
 fn defs() -> Vec<OpDef> {
     let f = AttrKind::FLOAT;
-    let soft = |name: &str| {
+    let soft = |name: &str, digits: u64| {
         OpDef::new(name, checked_axis)
             .input("x", FLOATS, "T")
             .output("y", FLOATS, "T")
             .attr("axes", AttrKind::INTS, vec![-1i64])
-            .flags(INPLACE | FULL_PRECISION)
+            .flags(INPLACE | FULL_PRECISION | digits)
     };
     let same = |name: &str| OpDef::new(name, infer::same).input("x", FLOATS, "T");
     let bn = |name: &str, f| {
@@ -121,8 +121,8 @@ fn defs() -> Vec<OpDef> {
             .output("y", FLOATS, "T")
     };
     vec![
-        soft("SoftmaxV2"),
-        soft("LogSoftmaxV2"),
+        soft("SoftmaxV2", MAKES_DIGITS),
+        soft("LogSoftmaxV2", 0),
         OpDef::new("Hardmax", checked_axis).input("x", FLOATS, "T").output("y", FLOATS, "T").attr(
             "axis",
             AttrKind::INT,

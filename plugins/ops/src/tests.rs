@@ -326,7 +326,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 16] = [
+    let names: [(u64, &str); 18] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -343,6 +343,8 @@ fn table() -> String {
         (flags::REFERENCE_2, "reference 2"),
         (flags::NAMES_INPUT, "names its input"),
         (flags::REPLACES, "replaces"),
+        (flags::NEEDS_DIGITS, "needs digits"),
+        (flags::MAKES_DIGITS, "makes digits"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

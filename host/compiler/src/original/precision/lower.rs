@@ -3,6 +3,7 @@
 //!
 //! Nothing of an operator is known here. Its prototype says which types its parameters may have and
 //! which must agree, and infers its outputs; the engines say whether they take it.
+use super::digits::Digits;
 use super::mode::{Mode, Rule};
 use super::names::names_of;
 use super::params::spec;
@@ -50,6 +51,7 @@ pub struct Asker<'t> {
     structural: Vec<Key>,
     /// What is known of numbers, where it decides.
     numbers: Option<(&'t Ranges, Limits)>,
+    digits: Option<&'t Digits>,
 }
 
 /// Flags of operators whose values are shared with others than their readers.
@@ -59,17 +61,23 @@ impl<'t> Asker<'t> {
     /// For one compilation.
     pub fn new(toolbox: &'t Toolbox, ranks: &'t EngineRanks, mode: &'t Mode) -> Asker<'t> {
         let structural = STRUCTURE.iter().map(|s| Key::new(s)).collect();
-        Asker { toolbox, ranks, mode, structural, numbers: None }
+        Asker { toolbox, ranks, mode, structural, numbers: None, digits: None }
     }
-    /// The same, that leaves what may go beyond the other type's numbers as it is.
-    pub fn holding(self, ranges: &'t Ranges, limits: Limits) -> Asker<'t> {
-        Asker { numbers: Some((ranges, limits)), ..self }
+    /// The same, that leaves what may go beyond the other type's numbers as it is, and what has to
+    /// keep its digits.
+    pub fn holding(self, numbers: Option<(&'t Ranges, Limits)>, digits: &'t Digits) -> Asker<'t> {
+        Asker { numbers, digits: Some(digits), ..self }
+    }
+
+    /// Whether the user has asked for the other type, whatever is known of its numbers.
+    fn is_asked_for(&self, n: &Node) -> bool {
+        matches!(&self.mode.rule, Rule::Mixed(list) if list.is_asked_for(n.op()))
     }
 
     /// Why a value cannot go into the other type for its numbers; None: it can.
     fn beyond(&self, n: &Node, v: ge_ir::ValueRef) -> Option<String> {
         let (ranges, limits) = self.numbers?;
-        if matches!(&self.mode.rule, Rule::Mixed(list) if list.is_asked_for(n.op())) {
+        if self.is_asked_for(n) {
             return None;
         }
         ranges.refusal(v, limits, self.mode.to)
@@ -96,6 +104,12 @@ impl<'t> Asker<'t> {
         let kept = !self.mode.keep.is_empty() && names_of(n).any(|s| self.mode.keep.contains(s));
         if kept || n.attrs().int("_keep_dtype").is_some_and(|v| v != 0) {
             return Ok(Asked::No("it is to keep its type".into()));
+        }
+        if let Some(reader) = self.digits.and_then(|d| d.reader(g, n)).filter(|_| !self.is_asked_for(n)) {
+            let (to, reader, op) = (self.mode.to, reader.name(), reader.op());
+            return Ok(Asked::No(format!(
+                "`{reader}` ({op}) needs the digits of small numbers that it makes, which {to} loses"
+            )));
         }
         if self.mode.rule == Rule::CubeOnly {
             return self.ask_variants(g, n);

@@ -4,7 +4,7 @@
 //! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
 //! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
 //! When: a mode that changes types is set, and an engine as good takes the node in the other type; in mixed precision the numbers that
-//! it reads and gives fit the type (`values`). Where another mode puts what may not fit into the type, the user is warned.
+//! it reads and gives fit the type (`values`), and no logarithm needs the digits of what it makes (`digits`). Where another mode puts what may not fit into the type, the user is warned.
 //! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason; what is shared or has an effect.
 //! Keeps: types of graph inputs and outputs, of variables, of what enters and leaves subgraphs; every name.
 //! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
@@ -14,6 +14,7 @@
 //! operators that only move values) goes where that costs least: a cast costs a launch and its
 //! elements, of a constant nothing, and one serves all readers.
 pub mod customize_dtypes_pass;
+pub mod digits;
 pub mod lower;
 mod params;
 pub mod mix_list;
@@ -24,6 +25,7 @@ pub mod values;
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
+use digits::Digits;
 use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{Chosen, End, Item, Passed, choose};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -67,8 +69,11 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         None => None,
     };
     let mut asker = Asker::new(cx.toolbox, ranks, &mode);
-    if let (Some((ranges, limits)), Rule::Mixed(_)) = (&ranges, &mode.rule) {
-        asker = asker.holding(ranges, *limits);
+    let digits;
+    if matches!(mode.rule, Rule::Mixed(_)) {
+        let known = ranges.as_ref().map(|(ranges, limits)| (ranges, *limits));
+        digits = Digits::of(g, cx.toolbox, known.map(|(ranges, _)| ranges), |d| asker.replaced(d));
+        asker = asker.holding(known, &digits);
     }
     let order: Vec<NodeId> = g.order().to_vec();
     cx.visits += order.len() as u64;
