@@ -52,7 +52,7 @@ pub struct Conv {
     /// in the copy than in the output.
     panels: Vec<u32>,
     /// Whether weights and images of single precision are read where they stand: units are then
-    /// channels at all positions.
+    /// channels at all positions, or at a strip of them.
     in_place: bool,
     /// For windows of three by three, where that costs less: the tiles of minimal filtering.
     tiles: Option<Tiles>,
@@ -197,9 +197,10 @@ impl Conv {
     pub fn in_singles(mut self) -> Conv {
         let positions = self.out.iter().product();
         if self.kind == Kind::Pointwise
-            && let Some(rows) = points::rows(&self.spec, positions)
+            && let Some(channels) = points::rows(&self.spec, positions)
         {
-            (self.in_place, self.block) = (true, rows);
+            self.in_place = true;
+            (self.rows, self.block) = points::strip(&self.spec, positions).unwrap_or((positions, channels));
         }
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
@@ -429,9 +430,8 @@ impl Conv {
     /// Strips, and how many there are of one image and channel block.
     fn strips(&self) -> usize {
         match self.kind {
-            Kind::Pointwise if self.in_place => 1,
             _ if self.phases.is_some() || self.one_place.is_some() => 1,
-            Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
+            Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows.max(1)),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }
     }

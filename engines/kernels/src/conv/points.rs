@@ -1,6 +1,6 @@
 //! Convolutions of one point in single precision: weights and images are read where they stand, the
 //! whole sum stays in registers, and what follows it is done there. A unit is some output channels
-//! of one group at all positions, so that its result is one range.
+//! of one group at all positions, or at some of them where an image is large ([`strip`]).
 use crate::conv::spec::ConvSpec;
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::{Bias, Epilogue};
@@ -27,6 +27,14 @@ const SINGLES: usize = 4;
 /// few: what is read of the input then stays in the nearest cache for all rows of a unit. Of more
 /// columns it would not (14x14: up to a tenth slower).
 const TERMS: usize = 96;
+/// Bytes of the input, terms by the columns of a cell, that stay in the nearest cache for all rows of
+/// a unit.
+const NEAR: usize = 32 * 1024;
+/// Positions from which on units are strips of them: rows of fewer lie so near each other that
+/// processors foresee the next one (within 2 KiB), and several share a page.
+const LARGE: usize = 512;
+/// Positions from which on it does not matter that strips of rows which are no whole lines share some.
+const MANY: usize = 4096;
 
 /// Output channels of a unit; none where the convolution is not for this kernel.
 pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
@@ -42,6 +50,28 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     let all = s.batch.saturating_mul(s.groups);
     let near = (4..=2 * usual).step_by(4).filter(|r| *r <= most.max(usual) && *r >= usual / 2);
     near.map(|r| (cost(m, r, together, all), r)).min().map(|(_, r)| r).or(Some(usual))
+}
+
+/// Positions of a unit, and its output channels, where an image is large: what a unit reads of it is
+/// then read once for all channels, and by the core that has made the same positions of the layer
+/// before; by channels each unit draws all of the image from the second cache, line by line from as
+/// many pages as there are channels. None: the image is small, or the weights are too many to be read
+/// anew for each strip.
+pub(crate) fn strip(s: &ConvSpec, positions: usize) -> Option<(usize, usize)> {
+    let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
+    let apart = positions.is_multiple_of(16) && positions > LARGE || positions > MANY;
+    if !apart || k.saturating_mul(m) > 2 * WEIGHTS {
+        return None;
+    }
+    let least = positions.div_ceil(UNITS).next_multiple_of(32);
+    // What the later of two has that begin at either end; the fewer units the better.
+    let later = |width: usize| {
+        let (whole, rest) = (positions / width, cycles(positions % width));
+        (whole.div_ceil(2) * width).max(whole / 2 * width + rest)
+    };
+    let width = (least..=2 * least).step_by(32).min_by_key(|w| (later(*w), usize::MAX - w))?;
+    let strips = positions.div_ceil(width).saturating_mul(s.batch).saturating_mul(s.groups);
+    Some((width, m.div_ceil(UNITS.div_ceil(strips)).next_multiple_of(12)))
 }
 
 /// Sixteenths of a cycle, about, that `positions` of an input channel take for one output channel.
@@ -91,16 +121,20 @@ pub(crate) struct Points<'p, 'a, 'o> {
     pub(crate) shape: (usize, usize),
     /// Of these output channels: the first of them, and how many.
     pub(crate) channels: (usize, usize),
+    /// Of these positions: the first of them, and how many.
+    pub(crate) strip: (usize, usize),
     /// The weights of these channels.
     pub(crate) w: &'a [f32],
-    /// The input channels.
+    /// The input channels, from the first position on.
     pub(crate) x: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
-    /// Where the result begins.
+    /// Where the result begins, at position 0.
     pub(crate) at: usize,
     pub(crate) out: &'p mut Out<'o, f32>,
     /// Memory for a column of the input.
     pub(crate) column: &'p mut [f32],
+    /// Memory for where the rows of the result begin.
+    pub(crate) rows: &'p mut Vec<*mut f32>,
 }
 
 /// Rows that are computed together where so many are left: a tile, four, or one. Two tiles of four
@@ -121,6 +155,8 @@ pub(crate) struct Tile<'a> {
     /// Columns that are computed, and the distance of rows of the input.
     pub(crate) n: usize,
     pub(crate) x_step: usize,
+    /// The columns are some of the image's, and rows many.
+    pub(crate) is_strip: bool,
     pub(crate) m: usize,
     pub(crate) w: &'a [f32],
     pub(crate) x: &'a [f32],
@@ -148,12 +184,13 @@ impl Work for Points<'_, '_, '_> {
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let ((k, n), (first, m)) = (self.shape, self.channels);
+        let ((k, positions), (first, m), (from, n)) = (self.shape, self.channels, self.strip);
         let (limits, later) = limits(self.epilogue.act);
         let tile = Tile {
             k,
             n,
-            x_step: n,
+            x_step: positions,
+            is_strip: n < positions,
             m,
             w: self.w,
             x: self.x,
@@ -162,50 +199,58 @@ impl Work for Points<'_, '_, '_> {
                 Bias::PerRow(b) => Some(&b[first..first + m]),
                 _ => None,
             },
-            residual: self.epilogue.residual.map(|(r, factor)| (&r[self.at..self.at + m * n], n, factor)),
+            residual: self.epilogue.residual.map(|(r, factor)| (&r[self.at + from..], positions, factor)),
             limits,
             later,
         };
-        let out = self.out.part(self.at, m * n);
-        assert!(out.len() == m * n);
+        self.rows.clear();
+        if n == positions {
+            // The rows are one range.
+            let base = self.out.part(self.at, m * n).as_mut_ptr();
+            self.rows.extend((0..m).map(|i| base.wrapping_add(i * n)));
+        } else {
+            let at = self.at + from;
+            self.rows.extend((0..m).map(|i| self.out.part(at + i * positions, n).as_mut_ptr()));
+        }
+        let rows = &self.rows[..];
         // One or two columns beyond whole vectors: each is a product of the weights and one vector.
         let whole = if n % 16 <= SINGLE { n / 16 * 16 } else { n };
         for j in whole..n {
             let column = &mut self.column[..k];
-            for (to, from) in column.iter_mut().zip(self.x[j..].iter().step_by(n)) {
+            for (to, from) in column.iter_mut().zip(self.x[j..].iter().step_by(positions)) {
                 *to = *from;
             }
-            dots(isa, self.w, k, m, column, Column { tile: &tile, j, out });
+            dots(isa, self.w, k, m, column, Column { tile: &tile, j, rows });
         }
         if let Some(act) = later {
-            for j in whole..n {
-                for row in out.chunks_exact_mut(n) {
-                    act.apply(&mut row[j..=j]);
-                }
+            for row in rows {
+                // SAFETY: rows have `n` numbers, the last of which were written.
+                act.apply(unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(whole), n - whole) });
             }
         }
-        let base = out.as_mut_ptr();
         // SAFETY: the result has `m` rows of `n` numbers.
-        unsafe { tile.run::<I, MR, NP>(isa, whole, |i| base.wrapping_add(i * n)) };
+        unsafe { tile.run::<I, MR, NP>(isa, whole, |i| rows[i]) };
     }
 }
 
 /// One column of the result.
-struct Column<'t, 'a, 'o> {
+struct Column<'t, 'a> {
     tile: &'t Tile<'a>,
     j: usize,
-    out: &'o mut [f32],
+    /// Where the rows of the result begin, each of as many numbers as the tile has columns.
+    rows: &'t [*mut f32],
 }
 
-impl Each for Column<'_, '_, '_> {
+impl Each for Column<'_, '_> {
     #[inline(always)]
     fn take(&mut self, i: usize, sum: f32) {
-        let (t, at) = (self.tile, i * self.tile.n + self.j);
+        let t = self.tile;
         let mut v = sum * t.alpha + t.bias.map_or(-0.0, |b| b[i]);
-        if let Some((other, _, factor)) = t.residual {
-            v = other[at].mul_add(factor, v);
+        if let Some((other, step, factor)) = t.residual {
+            v = other[i * step + self.j].mul_add(factor, v);
         }
-        self.out[at] = at_most(at_least(v, t.limits.0), t.limits.1);
+        // SAFETY: a column of a row of the result.
+        unsafe { *self.rows[i].wrapping_add(self.j) = at_most(at_least(v, t.limits.0), t.limits.1) };
     }
 }
 
@@ -250,7 +295,9 @@ impl Tile<'_> {
             let wide = if NP == 1 { SINGLES } else { NP };
             let step = if self.later.is_some() { STORED } else { wide * 16 };
             let few = NP == 1 && whole <= SINGLES * 16;
-            let depth = if few { k.div_ceil(k.div_ceil(TERMS).max(1)) } else { k }.max(1);
+            let near = if few { TERMS } else { NEAR / 4 / (wide * 16) };
+            let alike = |most: usize| k.div_ceil(k.div_ceil(most).max(1)).max(1);
+            let depth = if few || self.is_strip && m >= 4 * MR { alike(near) } else { k.max(1) };
             for j in (0..whole).step_by(step) {
                 let end = (j + step).min(whole);
                 for from in (0..k.max(1)).step_by(depth) {
@@ -412,21 +459,30 @@ unsafe fn store<I: Isa>(isa: I, v: I::V, to: *mut f32, all: bool, some: I::M) {
 mod tests {
     use super::*;
 
+    fn spec(k: usize, m: usize) -> ConvSpec {
+        ConvSpec::square(1, [k, m], 1, 1)
+    }
+
+    #[test]
+    fn strips_divide_the_positions_alike() {
+        for side in (24..=320).step_by(4) {
+            let positions = side * side;
+            let (width, channels) = strip(&spec(64, 96), positions).expect("a large image");
+            assert!(width.is_multiple_of(32) && channels.is_multiple_of(12), "{positions}: {width}, {channels}");
+            let strips = positions.div_ceil(width);
+            assert!(strips * 96usize.div_ceil(channels) >= UNITS / 2, "{positions}: {strips} of {channels}");
+            // Two threads that begin at either end.
+            let (front, back) = (strips / 2 * width, positions - strips / 2 * width);
+            let other = (strips.div_ceil(2) * width, positions - (strips.div_ceil(2) * width).min(positions));
+            let longer = front.max(back).min(other.0.max(other.1));
+            assert!(longer * 100 <= positions * 57, "{positions}: strips of {width}, {longer}");
+        }
+        let none = |k, m, positions| strip(&spec(k, m), positions).is_none();
+        assert!(none(64, 96, 196) && none(64, 96, 33 * 33) && none(512, 1024, 64 * 64));
+    }
+
     #[test]
     fn units_divide_the_channels_alike() {
-        let spec = |k: usize, m: usize| ConvSpec {
-            batch: 1,
-            groups: 1,
-            channels_in: k,
-            channels_out: m,
-            input: [1, 14, 14],
-            kernel: [1; 3],
-            stride: [1; 3],
-            dilation: [1; 3],
-            pad_before: [0; 3],
-            pad_after: [0; 3],
-            transposed: None,
-        };
         for m in (8..=1280).step_by(4) {
             let r = rows(&spec(48, m), 196).expect("channels enough");
             assert!((4..=m.next_multiple_of(12)).contains(&r), "{m}: {r}");

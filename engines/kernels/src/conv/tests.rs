@@ -288,13 +288,20 @@ proptest! {
 /// Sizes around the register tiles of all instruction sets.
 fn one_point() -> impl Strategy<Value = (ConvSpec, Act, bool)> {
     let act = prop_oneof![Just(Act::None), Just(Act::Relu), Just(Act::Clip(-0.5, 0.5)), Just(Act::HardSwish)];
-    (1usize..20, 8usize..60, 1usize..20, 1usize..20, 1usize..3, act, any::<bool>()).prop_map(
-        |(k, m, h, w, groups, act, residual)| {
+    (
+        prop_oneof![4 => 1usize..20, 1 => 257usize..300],
+        8usize..60,
+        1usize..20,
+        1usize..20,
+        1usize..3,
+        act,
+        any::<bool>(),
+    )
+        .prop_map(|(k, m, h, w, groups, act, residual)| {
             let mut s = ConvSpec::square(2, [k * groups, m * groups], 1, 1);
             (s.groups, s.input) = (groups, [1, h, w]);
             (s, act, residual)
-        },
-    )
+        })
 }
 
 proptest! {

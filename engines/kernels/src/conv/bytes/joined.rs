@@ -22,7 +22,7 @@ pub(super) fn spots(width: usize, pitch: usize, runs: usize) -> Option<Vec<Spot>
 
 /// Whether rows are such that a vector has places of two at most, and that lie apart.
 pub(super) fn takes(width: usize, pitch: usize) -> bool {
-    width > 15 && width < pitch && !width.is_multiple_of(16)
+    width > 15 && width < pitch
 }
 
 fn all(width: usize, pitch: usize, runs: usize) -> Option<Vec<Spot>> {
@@ -166,7 +166,9 @@ mod tests {
 
     #[test]
     fn vectors_have_the_places_of_the_output_in_order() {
-        for (width, pitch, runs) in [(17, 19, 1), (17, 18, 5), (28, 30, 7), (31, 33, 3), (56, 58, 9), (100, 107, 2)] {
+        for (width, pitch, runs) in
+            [(16, 18, 4), (32, 33, 3), (17, 19, 1), (17, 18, 5), (28, 30, 7), (31, 33, 3), (56, 58, 9), (100, 107, 2)]
+        {
             let spots = all(width, pitch, runs).unwrap();
             let mut got = vec![];
             for s in &spots {

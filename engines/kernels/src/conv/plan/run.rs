@@ -249,22 +249,24 @@ impl Conv {
         let s = &self.spec;
         let (k, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
         let positions: usize = self.out.iter().product();
-        let blocks = self.group_blocks();
+        let mut rows = Vec::with_capacity(self.block);
         with_scratch(k, |column| {
             for unit in units {
-                let (image, block) = (unit / blocks, unit % blocks);
-                let (n, g) = (image / s.groups, image % s.groups);
+                let At { n, g, strip, block } = self.place(unit);
                 let first = g * group_out + block * self.block;
                 let m = self.block.min(group_out - block * self.block);
+                let from = strip * self.rows;
                 dispatch(Points {
                     shape: (k, positions),
                     channels: (first, m),
+                    strip: (from, self.rows.min(positions - from)),
                     w: &w[first * k..][..m * k],
-                    x: &x[(n * s.channels_in + g * k) * positions..][..k * positions],
+                    x: &x[(n * s.channels_in + g * k) * positions..][..k * positions][from..],
                     epilogue,
                     at: (n * s.channels_out + first) * positions,
                     out,
                     column,
+                    rows: &mut rows,
                 });
             }
         });
