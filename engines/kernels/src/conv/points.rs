@@ -69,9 +69,10 @@ pub(crate) fn strip(s: &ConvSpec, positions: usize) -> Option<(usize, usize)> {
         let (whole, rest) = (positions / width, cycles(positions % width));
         (whole.div_ceil(2) * width).max(whole / 2 * width + rest)
     };
-    let width = (least..=2 * least).step_by(32).min_by_key(|w| (later(*w), usize::MAX - w))?;
+    let step = (least / 64).next_multiple_of(32).max(32);
+    let width = (least..=2 * least).step_by(step).min_by_key(|w| (later(*w), usize::MAX - w))?;
     let strips = positions.div_ceil(width).saturating_mul(s.batch).saturating_mul(s.groups);
-    Some((width, m.div_ceil(UNITS.div_ceil(strips)).next_multiple_of(12)))
+    Some((width, m.div_ceil(UNITS.div_ceil(strips.max(1))).next_multiple_of(12)))
 }
 
 /// Sixteenths of a cycle, about, that `positions` of an input channel take for one output channel.
@@ -477,6 +478,9 @@ mod tests {
             let longer = front.max(back).min(other.0.max(other.1));
             assert!(longer * 100 <= positions * 57, "{positions}: strips of {width}, {longer}");
         }
+        let wide = strip(&spec(64, 96), 1 << 40).expect("a large image");
+        assert!(wide.0.is_multiple_of(32) && wide.0 <= 1 << 38);
+        assert_eq!(strip(&ConvSpec { batch: 0, ..spec(64, 96) }, 1024), Some((256, 24)));
         let none = |k, m, positions| strip(&spec(k, m), positions).is_none();
         assert!(none(64, 96, 196) && none(64, 96, 33 * 33) && none(512, 1024, 64 * 64));
     }
