@@ -4,7 +4,8 @@
 //! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
 //! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
 //! When: a mode that changes types is set, and an engine as good takes the node in the other type; in mixed precision the numbers that
-//! it reads and gives fit the type (`values`), and no logarithm needs the digits of what it makes (`digits`). Where another mode puts what may not fit into the type, the user is warned.
+//! it reads and gives fit the type (`values`), and no logarithm needs the digits of what it makes
+//! (`digits`). Where another mode puts what may not fit into the type, the user is warned.
 //! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason; what is shared or has an effect.
 //! Keeps: types of graph inputs and outputs, of variables, of what enters and leaves subgraphs; every name.
 //! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
