@@ -200,7 +200,7 @@ impl Conv {
             && let Some(channels) = points::rows(&self.spec, positions)
         {
             self.in_place = true;
-            (self.rows, self.block) = points::strip(&self.spec, positions).unwrap_or((positions, channels));
+            (self.rows, self.block) = points::strip(&self.spec, positions).unwrap_or((positions.max(1), channels));
         }
         if self.kind == Kind::Depthwise {
             return self.by_lanes();
@@ -431,7 +431,7 @@ impl Conv {
     fn strips(&self) -> usize {
         match self.kind {
             _ if self.phases.is_some() || self.one_place.is_some() => 1,
-            Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows.max(1)),
+            Kind::Pointwise => self.out.iter().product::<usize>().div_ceil(self.rows),
             _ => self.out[0] * self.out[1].div_ceil(self.rows),
         }
     }

@@ -105,12 +105,6 @@ impl<'t> Asker<'t> {
         if kept || n.attrs().int("_keep_dtype").is_some_and(|v| v != 0) {
             return Ok(Asked::No("it is to keep its type".into()));
         }
-        if let Some(reader) = self.digits.and_then(|d| d.reader(g, n)).filter(|_| !self.is_asked_for(n)) {
-            let (to, reader, op) = (self.mode.to, reader.name(), reader.op());
-            return Ok(Asked::No(format!(
-                "`{reader}` ({op}) needs the digits of small numbers that it makes, which {to} loses"
-            )));
-        }
         if self.mode.rule == Rule::CubeOnly {
             return self.ask_variants(g, n);
         }
@@ -140,7 +134,7 @@ impl<'t> Asker<'t> {
                 continue;
             }
             match self.in_type(g, n, &op.proto, inputs.clone())? {
-                Ok(lowered) => match self.gives_too_much(n, &lowered) {
+                Ok(lowered) => match self.gives_too_much(n, &lowered).or_else(|| self.loses_digits(g, n)) {
                     None => return Ok(Asked::Can(lowered)),
                     Some(no) if why.is_empty() => why = no,
                     Some(_) => {}
@@ -160,6 +154,13 @@ impl<'t> Asker<'t> {
     fn gives_too_much(&self, n: &Node, l: &Lowered) -> Option<String> {
         let changed = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (own, t))| own.dtype != **t);
         changed.map(|(k, _)| k).find_map(|k| Some(format!("its output {k} {}", self.beyond(n, n.value(k as u32))?)))
+    }
+
+    /// Who needs the digits of small numbers that it makes, in words; None: nobody.
+    fn loses_digits(&self, g: &Graph, n: &Node) -> Option<String> {
+        let reader = self.digits?.reader(g, n).filter(|_| !self.is_asked_for(n))?;
+        let (to, reader, op) = (self.mode.to, reader.name(), reader.op());
+        Some(format!("`{reader}` ({op}) needs the digits of small numbers that it makes, which {to} loses"))
     }
 
     /// The node with some inputs in the other type, or why not.
