@@ -1,46 +1,47 @@
-//! Kernels launched as one (SUPER_KERNEL): a chain is a kernel that runs others, one behind the
-//! other, each with all its blocks, on its own part of the arguments. A host that loads a task of
-//! several launches makes one of them.
+//! Several kernels launched as one (SUPER_KERNEL). A chain is a kernel that runs other kernels one
+//! after the other, each with all its blocks and its own part of the arguments. The host turns a
+//! task with several launches into one chain.
 use crate::abi::{ROption, RResult, guard};
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{Access, DropFn, KernelCall, LastErrorFn, LoadedKernel, last_error};
 use crate::task::TILING_SINK_BLOCK_DIM;
 use core::ffi::c_void;
 
-/// Most blocks of a launch, as the hardware's field for them.
+/// Maximum number of blocks of a launch; the width of the hardware field limits it.
 const MAX_BLOCKS: u64 = 65_535;
 
-/// Blocks and key of one launch of a chain.
+/// Number of blocks and tiling key of one launch of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Known when it was compiled.
+    /// Known when the launch was compiled.
     Fixed {
-        /// Blocks.
+        /// Number of blocks.
         block_dim: u32,
-        /// Key.
+        /// Tiling key.
         tiling_key: u64,
     },
-    /// Read from memory when it starts: the launch's own arguments that hold them, eight bytes
-    /// each.
+    /// Read from memory when the launch starts. The fields are indices of the launch's own
+    /// arguments that hold the values, eight bytes each.
     Read {
-        /// Argument with the blocks.
+        /// Argument that holds the number of blocks.
         block_dim: usize,
-        /// Argument with the key.
+        /// Argument that holds the tiling key.
         tiling_key: usize,
     },
 }
 
 /// One launch of a chain.
 pub struct Link {
-    /// Kernel.
+    /// The kernel; the link owns it.
     pub kernel: LoadedKernel,
-    /// Its node and operator type, for errors.
+    /// Name of its node, for errors.
     pub node: String,
-    /// Operator type.
+    /// Operator type, for errors.
     pub op: String,
-    /// First of its arguments among the chain's; it has as many as its kernel says how it touches.
+    /// Index of its first argument among the chain's arguments. Their number is that of the
+    /// kernel's `access` entries.
     pub first: usize,
-    /// Blocks and key.
+    /// Number of blocks and tiling key.
     pub shape: Shape,
     /// Tiling data.
     pub tiling: Vec<u8>,
@@ -60,8 +61,8 @@ struct Chain {
     links: Vec<Link>,
 }
 
-/// The kernel of a chain; `access`: how the whole launch touches each of its arguments. Its first
-/// block does all the work, in order: between two links every block of the first has ended.
+/// Makes the kernel of a chain. `access` is the access of each argument of the whole launch. Block
+/// 0 does all the work, in order: every block of a link has ended before the next link starts.
 pub fn chain(links: Vec<Link>, access: Vec<Access>) -> LoadedKernel {
     let scratch_bytes = links.iter().map(|l| l.kernel.scratch_bytes).max().unwrap_or(0);
     let ctx = Box::into_raw(Box::new(Chain { links })) as *mut c_void;
@@ -76,7 +77,7 @@ pub fn chain(links: Vec<Link>, access: Vec<Access>) -> LoadedKernel {
 }
 
 unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
-    // SAFETY: ctx is the Chain of `chain`, the call is live (contract of KernelFn).
+    // SAFETY: `ctx` is the Chain of `chain`; the call is live (contract of KernelFn).
     let (chain, call) = unsafe { (&*(ctx as *const Chain), &*call) };
     if call.block_idx != 0 {
         return 0;
@@ -90,7 +91,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     }
 }
 unsafe extern "C" fn free(ctx: *mut c_void) {
-    // SAFETY: made by `chain`, dropped once.
+    // SAFETY: `chain` made it, and it is dropped once.
     crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut Chain) }))
 }
 extern "C" fn take_error() -> ROption<Error> {
@@ -103,7 +104,7 @@ impl Link {
         if self.first.checked_add(n_args).is_none_or(|end| end > call.n_args) {
             return Err(Error::internal(format!("`{}` has no arguments in its chain", self.node)));
         }
-        // SAFETY: `first` and `n_args` lie within the addresses that the device passes.
+        // SAFETY: `first` and `n_args` are within the addresses that the device passes.
         let args = unsafe { call.args.add(self.first) };
         let (block_dim, tiling_key) = match self.shape {
             Shape::Fixed { block_dim, tiling_key } => (block_dim, tiling_key),
@@ -132,9 +133,9 @@ impl Link {
                 scratch: call.scratch,
                 host: call.host,
             };
-            // SAFETY: contract of KernelFn: the context is the kernel's own, the addresses were
-            // checked when they were bound; scratch is this block's alone, as blocks run one behind
-            // the other.
+            // SAFETY: contract of KernelFn: the context is the kernel's own, and the addresses were
+            // checked when they were bound. Only this block uses the scratch, because the blocks
+            // run one after the other.
             let rc = unsafe { (self.kernel.run)(self.kernel.ctx, &c) };
             if rc != 0 {
                 let told = if let ROption::RSome(f) = self.kernel.last_error { (f.0)().into_option() } else { None };
@@ -148,13 +149,13 @@ impl Link {
         if argument >= n_args {
             return Err(Error::internal(format!("`{}` has no argument {argument}", self.node)));
         }
-        // SAFETY: the argument is one of this launch's; its bytes were checked by the loader, which
-        // made this link.
+        // SAFETY: the argument belongs to this launch; the loader, which made this link, checked
+        // its bytes.
         let p = unsafe { *args.add(argument) };
         if p.is_null() || p.align_offset(8) != 0 {
             return Err(Error::internal(format!("argument {argument} of `{}` is null or not aligned", self.node)));
         }
-        // SAFETY: not null, aligned, eight bytes by the contract of `Shape::Read`.
+        // SAFETY: not null, aligned, and eight bytes long by the contract of `Shape::Read`.
         Ok(unsafe { *(p as *const u64) })
     }
 }
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use crate::kernel::{BlockArgs, BlockKernel, block_kernel};
 
-    /// Adds to each element block index, key and the first byte of the tiling.
+    /// Adds the tiling key and the first byte of the tiling to each element.
     struct Add;
     impl BlockKernel for Add {
         fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
@@ -199,13 +200,14 @@ mod tests {
             scratch: core::ptr::null_mut(),
             host: ROption::RNone,
         };
-        // SAFETY: the arguments of the tests are alive and of the lengths that the links were told.
+        // SAFETY: the arguments of the tests are alive and have the lengths that the links were
+        // given.
         let rc = unsafe { (kernel.run)(kernel.ctx, &call) };
         if rc == 0 { Ok(()) } else { Err(take_error().into_option().expect("an error")) }
     }
     fn done(kernel: LoadedKernel) {
         let ROption::RSome(d) = kernel.drop else { panic!("a chain is freed by its maker") };
-        // SAFETY: once.
+        // SAFETY: the context is freed only here.
         unsafe { (d.0)(kernel.ctx) }
     }
 

@@ -1,14 +1,14 @@
-//! Diagnostics: what could not be done to which thing, where, what was found and expected, who was
-//! asked, what helps. Plain data, so that they cross the border; the host draws them.
+//! Diagnostics: what failed for which item and where, what was found and expected, who was asked,
+//! and what helps. They are plain data and cross the ABI; the host renders them.
 use crate::abi::{ROption, RString, RVec, StableAbi};
 use crate::open_code;
 
 open_code! {
-    /// How bad it is.
+    /// How serious a diagnostic is.
     pub struct Severity: u8 {
-        /// The work fails.
+        /// The operation fails.
         ERROR = 0 "error",
-        /// The work goes on.
+        /// The operation continues.
         WARNING = 1 "warning",
         /// For information.
         NOTE = 2 "note",
@@ -21,15 +21,15 @@ impl Default for Severity {
 }
 
 open_code! {
-    /// What kind of failure it is; the host derives the exit code from it (DESIGN 4).
+    /// Kind of failure. The host derives the exit code from it (DESIGN 4).
     pub struct ErrorKind: u8 {
-        /// The work failed, or the answer is no (exit 1).
+        /// The operation failed, or the answer is no (exit 1).
         FAILED = 0 "failed",
-        /// A usage or option error, a path that is missing, inputs that do not fit (exit 2).
+        /// A wrong usage or option, a missing path, or inputs that do not fit (exit 2).
         USAGE = 1 "usage",
-        /// Nothing enabled can do it (exit 3).
+        /// No enabled plugin can do it (exit 3).
         UNSUPPORTED = 2 "unsupported",
-        /// An input file is damaged or not what it claims (exit 4).
+        /// An input file is damaged or is not what it claims to be (exit 4).
         DAMAGED = 3 "damaged",
         /// A plugin failed (exit 5).
         PLUGIN = 4 "plugin",
@@ -37,7 +37,7 @@ open_code! {
         PANIC = 5 "panic",
         /// The device failed (exit 6).
         DEVICE = 6 "device",
-        /// A bug of the host (exit 70).
+        /// A bug in the host (exit 70).
         INTERNAL = 7 "internal",
         /// Cancelled by the user (exit 130).
         CANCELLED = 8 "cancelled",
@@ -49,9 +49,9 @@ impl Default for ErrorKind {
     }
 }
 
-/// A stable code of errors, and the kind that all errors of this code have.
+/// A stable error code, and the kind that all errors with this code have.
 ///
-/// A constant for each code, made once, keeps code and exit code together:
+/// Define one constant per code, so that code and exit code always match:
 /// ```
 /// use ge_plugin_api::{Diagnostic, ErrorKind, diagnostic::Code};
 ///
@@ -71,11 +71,11 @@ impl Code {
     pub const fn new(text: &'static str, kind: ErrorKind) -> Code {
         Code { text, kind }
     }
-    /// The code as errors show it.
+    /// The code as shown in errors.
     pub const fn text(&self) -> &'static str {
         self.text
     }
-    /// The kind of errors with this code.
+    /// The kind of all errors with this code.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -103,26 +103,26 @@ impl AsRef<str> for Code {
     }
 }
 
-/// `GE-E0102`: a model file contradicts itself, or is cut.
+/// `GE-E0102`: a model file contradicts itself or is truncated.
 pub const BROKEN_MODEL: Code = Code::new("GE-E0102", ErrorKind::DAMAGED);
-/// `GE-E0103`: a model that has no folder asks for a file of external data.
+/// `GE-E0103`: a model without a folder refers to an external data file.
 pub const NO_EXTERNAL_DATA: Code = Code::new("GE-E0103", ErrorKind::DAMAGED);
 /// `GE-E0104`: a model uses something that its front end does not map.
 pub const NOT_MAPPED: Code = Code::new("GE-E0104", ErrorKind::UNSUPPORTED);
 
-/// A place: a file, and where it is text, line and column (from 1; 0 is none).
+/// A position: a file, and line and column if it is a text file.
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, StableAbi)]
 pub struct Place {
-    /// File as the user named it.
+    /// Name of the file as the user gave it.
     pub file: RString,
-    /// Line from 1, or 0.
+    /// Line, counted from 1; 0 if there is none.
     pub line: u32,
-    /// Column from 1, or 0.
+    /// Column, counted from 1; 0 if there is none.
     pub column: u32,
 }
 
-/// One thing to tell the user.
+/// One message to the user.
 /// # Examples
 /// ```
 /// use ge_plugin_api::{Diagnostic, ErrorKind};
@@ -139,15 +139,15 @@ pub struct Place {
 #[repr(C)]
 #[derive(Clone, Debug, Default, PartialEq, StableAbi)]
 pub struct Diagnostic {
-    /// Stable code (`GE-E0207`); empty: the host gives the code of the kind.
+    /// Stable code (`GE-E0207`). If empty, the host uses the code of the error's kind.
     pub code: RString,
-    /// atc's own code beside it, or empty.
+    /// The code that atc uses for it, or empty.
     pub atc_code: RString,
-    /// How bad.
+    /// How serious it is.
     pub severity: Severity,
-    /// What could not be done to which thing, by the user's own names.
+    /// What failed for which item, in the user's own names.
     pub message: RString,
-    /// File, line and column of the fault.
+    /// File, line and column of the fault, if known.
     pub place: ROption<Place>,
     /// Node path (`graph/node`), or empty.
     pub node: RString,
@@ -159,7 +159,7 @@ pub struct Diagnostic {
     pub found: RString,
     /// What was expected, or empty.
     pub expected: RString,
-    /// Who else was asked and why not, and other facts, one a line.
+    /// Further facts, one per line, for example who else was asked and why they refused.
     pub notes: RVec<RString>,
     /// What to do, or empty.
     pub help: RString,
@@ -174,61 +174,61 @@ impl Diagnostic {
     pub fn warning(message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::WARNING, ..Diagnostic::error(message) }
     }
-    /// With a stable code.
+    /// Sets the stable code.
     pub fn code(mut self, code: impl AsRef<str>) -> Self {
         self.code = code.as_ref().into();
         self
     }
-    /// With atc's code.
+    /// Sets the code that atc uses.
     pub fn atc(mut self, code: &str) -> Self {
         self.atc_code = code.into();
         self
     }
-    /// With the node's path and operator type.
+    /// Sets the node's path and operator type.
     pub fn node(mut self, node: impl Into<String>, op: impl Into<String>) -> Self {
         self.node = node.into().into();
         self.op = op.into().into();
         self
     }
-    /// With a place.
+    /// Sets file, line and column; 0 for no line or column.
     pub fn at(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
         self.place = ROption::RSome(Place { file: file.into().into(), line, column });
         self
     }
-    /// With the input, output or attribute it is about.
+    /// Sets the input, output or attribute that it is about.
     pub fn subject(mut self, s: impl Into<String>) -> Self {
         self.subject = s.into().into();
         self
     }
-    /// With what was found and what was expected.
+    /// Sets what was found and what was expected.
     pub fn found(mut self, found: impl Into<String>, expected: impl Into<String>) -> Self {
         self.found = found.into().into();
         self.expected = expected.into().into();
         self
     }
-    /// With one more fact.
+    /// Adds a further fact.
     pub fn note(mut self, n: impl Into<String>) -> Self {
         self.notes.push(n.into().into());
         self
     }
-    /// With what to do.
+    /// Sets what the user should do.
     pub fn help(mut self, h: impl Into<String>) -> Self {
         self.help = h.into().into();
         self
     }
 }
 
-/// A failure: its kind and all diagnostics of it (at least one).
+/// A failure: its kind and its diagnostics (at least one).
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct Error {
-    /// Kind.
+    /// Kind of failure.
     pub kind: ErrorKind,
-    /// Diagnostics, most telling first.
+    /// Diagnostics, the most important one first.
     pub diagnostics: RVec<Diagnostic>,
 }
 
-/// Result of the border's functions.
+/// Result type of the functions of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 impl Error {
@@ -236,31 +236,31 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Diagnostic::error(message).of(kind)
     }
-    /// "The work failed".
+    /// A `FAILED` error: the operation failed.
     pub fn failed(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::FAILED, message)
     }
-    /// "Nothing enabled can do it".
+    /// An `UNSUPPORTED` error: no enabled plugin can do it.
     pub fn unsupported(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::UNSUPPORTED, message)
     }
-    /// "The input is damaged or not what it claims".
+    /// A `DAMAGED` error: an input is damaged or is not what it claims to be.
     pub fn damaged(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::DAMAGED, message)
     }
-    /// "A usage or option error".
+    /// A `USAGE` error: wrong usage or option.
     pub fn usage(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::USAGE, message)
     }
-    /// "A bug of ours".
+    /// An `INTERNAL` error: a bug in the host.
     pub fn internal(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::INTERNAL, message)
     }
-    /// Cancelled.
+    /// A `CANCELLED` error: the user interrupted the operation.
     pub fn cancelled() -> Error {
         Error::new(ErrorKind::CANCELLED, "interrupted")
     }
-    /// Several diagnostics as one error of a kind.
+    /// Several diagnostics as one error of a kind. If there are none, a general one is added.
     pub fn all(kind: ErrorKind, diagnostics: Vec<Diagnostic>) -> Error {
         if diagnostics.is_empty() {
             return Error::new(kind, "failed without a diagnostic");
@@ -274,7 +274,7 @@ impl Error {
         }
         self
     }
-    /// Adds node path and operator where they are not said yet.
+    /// Sets node path and operator type in all diagnostics that have no node yet.
     pub fn at_node(mut self, node: &str, op: &str) -> Error {
         for d in self.diagnostics.iter_mut() {
             if d.node.is_empty() {
@@ -284,14 +284,14 @@ impl Error {
         }
         self
     }
-    /// The first message.
+    /// The message of the first diagnostic.
     pub fn message(&self) -> &str {
         self.diagnostics.first().map_or("", |d| d.message.as_str())
     }
 }
 
 impl Diagnostic {
-    /// An error with this diagnostic, of this code and its kind.
+    /// An error with this diagnostic, the given code and the code's kind.
     pub fn raise(self, code: Code) -> Error {
         self.code(code).of(code.kind)
     }

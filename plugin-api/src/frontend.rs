@@ -1,5 +1,5 @@
-//! Front ends: from a model file to a graph, and mappings of single operators that any plugin may
-//! add.
+//! Front ends, which turn a model file into a graph, and mappings of single operators, which any
+//! plugin may add.
 use crate::abi::erase::RawSlice;
 use crate::abi::table::abi_object;
 use crate::abi::{ROption, RResult, RString, RVec, StableAbi, guard};
@@ -10,18 +10,18 @@ use crate::types::{Attr, AttrMap, AttrValue, Blob, ConstTensor, Key, NodeId, Ten
 mod provenance;
 pub use provenance::Provenance;
 
-/// A model file as the host mapped it.
+/// A model file, memory-mapped by the host.
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]
 pub struct FileRef {
     /// Path as the user named it.
     pub path: RString,
-    /// Its bytes, mapped and shared: slices of it make constants without a copy.
+    /// Contents, mapped and shared: slices of it become constants without a copy.
     pub bytes: Blob,
 }
 
-/// Opens files that a model names, relative to it. The host refuses paths that leave the model's
-/// folder.
+/// Opens files that a model refers to, by paths relative to the model. The host refuses paths that
+/// leave the model's folder.
 /// # Examples
 /// ```
 /// use ge_plugin_api::frontend::{GraphBuilder, RelativeFiles};
@@ -42,33 +42,34 @@ pub struct FileRef {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait RelativeFiles {
-    /// The whole file, mapped.
+    /// Maps the whole file.
     /// # Errors
-    /// `damaged`: the path leaves the model's folder, or there is no such file.
+    /// Returns `damaged` if the path leaves the model's folder, and `usage` if the file cannot be
+    /// read.
     fn open_relative(&self, path: &str) -> Result<Blob>;
 }
 
-/// User's wishes for the import.
+/// What the user asked for in the import.
 #[repr(C)]
 #[derive(Clone, Debug, Default, StableAbi)]
 pub struct ImportOptions {
-    /// Shapes of inputs by name (`--input-shape`); -1 is unknown.
+    /// Shapes of inputs by name (`--input-shape`).
     pub input_shapes: RVec<InputShape>,
 }
 
-/// A shape that the user gave an input.
+/// A shape that the user gave for an input.
 #[repr(C)]
 #[derive(Clone, Debug, StableAbi)]
 pub struct InputShape {
-    /// Input's name.
+    /// Name of the input.
     pub name: RString,
-    /// Sizes, -1 unknown.
+    /// Sizes; -1 means unknown.
     pub dims: RVec<i64>,
-    /// Whether `?` alone was given: unknown rank.
+    /// Whether the user gave only `?`, which means unknown rank.
     pub unranked: bool,
 }
 
-/// A front end.
+/// A front end: reads the model files of one framework.
 /// # Examples
 /// ```
 /// use ge_plugin_api::frontend::{FileRef, Frontend, GraphBuilder, ImportOptions};
@@ -103,48 +104,49 @@ pub struct InputShape {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Frontend: Send + Sync {
-    /// Framework's name (`onnx`).
+    /// Name of the framework (`onnx`).
     fn framework(&self) -> String;
-    /// Whether a file is of this framework, by its content (the whole file is given; look at as
-    /// little as needed).
+    /// Whether a file belongs to this framework, judged by its content. The whole file is given,
+    /// but the front end should look at as little of it as needed.
     fn recognises(&self, file: &FileRef) -> bool;
-    /// Builds the graph. All errors of a kind are collected.
+    /// Builds the graph. Problems of the same kind are collected and reported together.
     /// # Errors
-    /// `damaged`: the file is not what it claims; `unsupported`: operators that have no mapping,
-    /// all of them.
+    /// Returns `damaged` if the file is invalid, and `unsupported` if operators have no mapping;
+    /// the error then lists all of them.
     fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()>;
 }
 
-/// A node of a foreign model as a mapping sees it.
+/// A node of a foreign model, as a mapping sees it.
 #[repr(C)]
 #[derive(Clone, Debug, Default, StableAbi)]
 pub struct ForeignNode {
-    /// Name (made up by the front end's rule where the model has none).
+    /// Name; the front end makes one up if the model has none.
     pub name: RString,
-    /// Operator.
+    /// Operator type.
     pub op: RString,
-    /// Domain (`ai.onnx` for the default one).
+    /// Domain of the operator (`ai.onnx` for the default domain).
     pub domain: RString,
     /// Version of the domain's operator set that the model imports.
     pub version: u32,
-    /// Attributes; subgraphs as `AttrValue::Graph` with the name of the graph already built.
+    /// Attributes. A subgraph is an `AttrValue::Graph` with the name of the graph that was built
+    /// for it.
     pub attrs: AttrMap,
     /// Inputs; absent ones are `ValueRef::ABSENT`.
     pub inputs: RVec<ValueRef>,
     /// Names of the inputs in the model.
     pub input_names: RVec<RString>,
-    /// What is known of the inputs while importing; unknown where nothing is.
+    /// What is known of each input during the import; an unknown descriptor if nothing is known.
     pub input_descs: RVec<TensorDesc>,
-    /// Constants behind the inputs.
+    /// The constant behind each input; `None` if the input is not a constant.
     pub constants: RVec<ROption<ConstTensor>>,
-    /// Names of the outputs; empty: not wanted.
+    /// Names of the outputs; empty if an output is not used.
     pub output_names: RVec<RString>,
 }
 
 impl ForeignNode {
-    /// Input `i`, which must be there.
+    /// Input `i`.
     /// # Errors
-    /// `failed`: the node has no input `i`.
+    /// Returns `damaged` if the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<ValueRef> {
         self.opt_input(i).ok_or_else(|| {
             Diagnostic::error(format!("input {i} of {} is missing", self.op))
@@ -154,38 +156,38 @@ impl ForeignNode {
                 .of(crate::diagnostic::ErrorKind::DAMAGED)
         })
     }
-    /// Input `i`, if given.
+    /// Input `i`, or `None` if it is absent.
     pub fn opt_input(&self, i: usize) -> Option<ValueRef> {
         self.inputs.get(i).copied().filter(|v| !v.is_absent())
     }
-    /// The constant behind input `i`, if it is one.
+    /// The constant behind input `i`; `None` if the input is not a constant.
     pub fn constant(&self, i: usize) -> Option<&ConstTensor> {
         match self.constants.get(i)? {
             ROption::RSome(t) => Some(t),
             ROption::RNone => None,
         }
     }
-    /// What is known of input `i`.
+    /// What is known of input `i`; `None` if there is no input `i`.
     pub fn desc(&self, i: usize) -> Option<&TensorDesc> {
         self.input_descs.get(i)
     }
-    /// Number of outputs wanted (trailing empty names not counted).
+    /// Number of outputs without the trailing unused ones.
     pub fn output_count(&self) -> usize {
         self.output_names.iter().rposition(|n| !n.is_empty()).map_or(0, |p| p + 1)
     }
-    /// A whole-number attribute with a default.
+    /// The value of an integer attribute, or `default`.
     pub fn int_or(&self, name: &str, default: i64) -> i64 {
         self.attrs.int(name).unwrap_or(default)
     }
-    /// A real-number attribute with a default.
+    /// The value of a float attribute, or `default`.
     pub fn float_or(&self, name: &str, default: f64) -> f64 {
         self.attrs.float(name).unwrap_or(default)
     }
-    /// A text attribute with a default.
+    /// The value of a string attribute, or `default`.
     pub fn str_or<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
         self.attrs.str(name).unwrap_or(default)
     }
-    /// A refusal of this node, in words.
+    /// An error that says why this node cannot be imported (kind `unsupported`).
     pub fn refuse(&self, reason: impl Into<String>) -> Error {
         Diagnostic::error(format!(
             "cannot import `{}` ({}, {} {}): {}",
@@ -201,8 +203,8 @@ impl ForeignNode {
     }
 }
 
-/// The mapping of one foreign operator: makes nodes and gives the values of the foreign node's
-/// outputs, in order. [`map_op!`](crate::map_op) makes one of a function.
+/// The mapping of one foreign operator: it adds nodes and returns the values of the foreign node's
+/// outputs, in order. [`map_op!`](crate::map_op) makes a mapping from a function.
 ///
 /// # Examples
 /// ```
@@ -237,22 +239,22 @@ impl ForeignNode {
 /// assert!(Swish.map(&ForeignNode::default(), &mut builder).is_err());
 /// ```
 pub trait Mapping: Send + Sync {
-    /// `onnx`.
+    /// Name of the framework (`onnx`).
     fn framework(&self) -> String;
-    /// Domain (`ai.onnx` for the default one).
+    /// Domain of the operator (`ai.onnx` for the default domain).
     fn domain(&self) -> String;
-    /// Operator.
+    /// Operator type.
     fn op(&self) -> String;
-    /// Versions it holds for, both ends included.
+    /// First and last operator set version that the mapping applies to, both included.
     fn versions(&self) -> (u32, u32);
-    /// Builds nodes; the outputs' values.
+    /// Adds nodes and returns the values of the foreign node's outputs.
     /// # Errors
-    /// `unsupported`: the node has an attribute, type or form that the mapping does not translate; `failed`:
-    /// an input is missing.
+    /// Returns `unsupported` if the mapping cannot translate an attribute, type or form of the
+    /// node, and `damaged` if an input is missing.
     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>>;
 }
 
-/// Builds a graph node by node: the recording form of a patch, with names and scopes.
+/// Builds a graph node by node. It records into a patch and adds names and scopes.
 /// # Examples
 /// ```
 /// use ge_plugin_api::frontend::GraphBuilder;
@@ -274,29 +276,30 @@ pub struct GraphBuilder<'a> {
 }
 
 impl<'a> GraphBuilder<'a> {
-    /// An empty builder; `files` opens what the model names.
+    /// An empty builder; `files` opens files that the model refers to (`None`: there are none).
     pub fn new(files: Option<&'a dyn RelativeFiles>) -> GraphBuilder<'a> {
         GraphBuilder { patch: Patch::for_new_graph(), files, prefix: String::new(), controls: Vec::new() }
     }
-    /// Goes on recording into an existing patch (mappings across the border).
+    /// Continues to record into an existing patch (used for mappings across the ABI).
     pub fn resume(patch: Patch, files: Option<&'a dyn RelativeFiles>) -> GraphBuilder<'a> {
         GraphBuilder { patch, files, prefix: String::new(), controls: Vec::new() }
     }
-    /// Names of nodes made from now on that are not given by the model start with this (`conv1/`).
+    /// Sets the prefix (`conv1/`) of generated names: names of new nodes that the model does not
+    /// name, and of constants that mappings make.
     pub fn set_prefix(&mut self, prefix: &str) {
         self.prefix = prefix.to_owned();
     }
-    /// A graph input: a `Data` node with its index.
+    /// Adds a graph input: a `Data` node with attribute `index`.
     pub fn data(&mut self, name: &str, index: u32, desc: TensorDesc) -> ValueRef {
         let mut a = AttrMap::default();
         a.set("index", i64::from(index));
         ValueRef::new(self.patch.add("Data", name, &[], vec![desc], a), 0)
     }
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
         self.patch.constant(name, tensor)
     }
-    /// A small constant made by a mapping; named after the prefix.
+    /// Adds a small 1-D i64 constant for a mapping. Its name is the prefix followed by `name`.
     pub fn ints(&mut self, name: &str, values: &[i64]) -> ValueRef {
         let t = ConstTensor::of(&[values.len() as u64], values);
         let full = format!("{}{name}", self.prefix);
@@ -305,7 +308,7 @@ impl<'a> GraphBuilder<'a> {
             None => ValueRef::ABSENT,
         }
     }
-    /// A constant made by a mapping; named after the prefix.
+    /// Adds a constant for a mapping. Its name is the prefix followed by `name`.
     pub fn made_constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
         let full = format!("{}{name}", self.prefix);
         self.patch.constant(&full, tensor)
@@ -322,31 +325,31 @@ impl<'a> GraphBuilder<'a> {
             builder: self,
         }
     }
-    /// The graph's outputs, in order.
+    /// Sets the graph's outputs, with their names, in order.
     pub fn outputs(&mut self, outputs: &[(String, ValueRef)]) {
         let v = outputs.iter().map(|(n, v)| NamedValue { name: n.as_str().into(), value: *v }).collect();
         self.patch.push(Edit::SetGraphOutputs(v));
     }
-    /// An attribute of the graph.
+    /// Sets an attribute of the graph.
     pub fn graph_attr(&mut self, key: &str, value: impl Into<AttrValue>) {
         self.patch.push(Edit::SetGraphAttr(Attr { key: Key::new(key), value: value.into() }));
     }
-    /// Goes to another graph (a new one if there is none of that name); `from` is the one that is
-    /// left.
+    /// Switches to graph `to`, which is created if it does not exist; `from` is the current graph.
     pub fn enter(&mut self, from: &str, to: &str) {
         self.patch.remember(from);
         self.patch.in_graph(to, NodeId(0));
     }
-    /// A file that the model names, relative to it.
+    /// Opens a file that the model refers to, by its path relative to the model.
     /// # Errors
-    /// `unsupported`: this model cannot name other files; else as [`RelativeFiles::open_relative`].
+    /// Returns `unsupported` if this model cannot refer to other files, and otherwise the errors of
+    /// [`RelativeFiles::open_relative`].
     pub fn open_relative(&self, path: &str) -> Result<Blob> {
         match self.files {
             Some(f) => f.open_relative(path),
             None => Err(Error::unsupported(format!("this model cannot name other files ({path})"))),
         }
     }
-    /// The patch so far, to record any edit.
+    /// The patch that is being recorded, for edits that the builder has no method for.
     pub fn patch(&mut self) -> &mut Patch {
         &mut self.patch
     }
@@ -354,15 +357,14 @@ impl<'a> GraphBuilder<'a> {
     pub fn into_patch(self) -> Patch {
         self.patch
     }
-    /// Nodes made from now on follow these by control edge.
+    /// Adds a control edge from each of `controls` to every node made from now on.
     pub fn set_controls(&mut self, controls: Vec<NodeId>) {
         self.controls = controls;
     }
 }
 
-/// A node under construction. Made by
-/// [`GraphBuilder::node`], where an example is; [`build`](Self::build) or
-/// [`build_n`](Self::build_n) ends it.
+/// A node under construction. [`GraphBuilder::node`] starts it (see the example there), and
+/// [`build`](Self::build) or [`build_n`](Self::build_n) adds it to the graph.
 pub struct NodeBuilder<'b, 'a> {
     builder: &'b mut GraphBuilder<'a>,
     op: String,
@@ -374,7 +376,8 @@ pub struct NodeBuilder<'b, 'a> {
 }
 
 impl NodeBuilder<'_, '_> {
-    /// Name (the foreign node's own for the node that makes its output).
+    /// Sets the name. The node that makes a foreign node's output should have the foreign node's
+    /// name.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_owned();
         self
@@ -384,12 +387,12 @@ impl NodeBuilder<'_, '_> {
         self.inputs.push(v);
         self
     }
-    /// Appends an optional input.
+    /// Appends an optional input; `None` leaves the input absent.
     pub fn opt_input(mut self, v: Option<ValueRef>) -> Self {
         self.inputs.push(v.unwrap_or(ValueRef::ABSENT));
         self
     }
-    /// Appends inputs.
+    /// Appends several inputs.
     pub fn inputs(mut self, v: &[ValueRef]) -> Self {
         self.inputs.extend_from_slice(v);
         self
@@ -399,17 +402,18 @@ impl NodeBuilder<'_, '_> {
         self.attrs.set(key, value);
         self
     }
-    /// Appends an output of a known descriptor.
+    /// Appends an output with a known descriptor.
     pub fn output(mut self, desc: TensorDesc) -> Self {
         self.outputs.push(desc);
         self
     }
-    /// Follows a node by control edge.
+    /// Adds a control edge from `node` to this node.
     pub fn after(mut self, node: NodeId) -> Self {
         self.controls.push(node);
         self
     }
-    /// Makes the node with `n` outputs (unknown ones are inferred); its outputs.
+    /// Adds the node with at least `n` outputs and returns the first `n`. Outputs without a
+    /// descriptor are inferred.
     pub fn build_n(mut self, n: usize) -> Vec<ValueRef> {
         while self.outputs.len() < n {
             self.outputs.push(TensorDesc::unknown());
@@ -428,48 +432,48 @@ impl NodeBuilder<'_, '_> {
         }
         (0..n as u32).map(|k| ValueRef::new(id, k)).collect()
     }
-    /// Makes the node with one output; that output.
+    /// Adds the node with one output and returns that output.
     pub fn build(self) -> ValueRef {
         self.build_n(1).first().copied().unwrap_or(ValueRef::ABSENT)
     }
 }
 
-/// How a plugin asks the host for a file beside the model.
+/// The function by which a plugin asks the host for files that the model refers to.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct RawFiles {
-    /// The host's context.
+    /// Context of the host, to be passed to `open`.
     pub context: *const (),
-    /// Opens a file.
+    /// Opens a file by its path relative to the model.
     pub open: unsafe extern "C" fn(*const (), RawSlice<u8>) -> RResult<Blob, Error>,
 }
 impl RelativeFiles for RawFiles {
     fn open_relative(&self, path: &str) -> Result<Blob> {
-        // SAFETY: the host's context lives for the import.
+        // SAFETY: the host's context lives until the import ends.
         unsafe { (self.open)(self.context, RawSlice::of(path.as_bytes())) }.into_result()
     }
 }
 unsafe extern "C" fn open_for(context: *const (), path: RawSlice<u8>) -> RResult<Blob, Error> {
     guard("open_relative", || {
-        // SAFETY: context is the `&dyn RelativeFiles` of `FrontendObject::import`, alive for the
-        // call; paths are UTF-8.
+        // SAFETY: `context` is the `&dyn RelativeFiles` of `FrontendObject::import`, which outlives
+        // the call; paths are UTF-8.
         unsafe { (*(context as *const &dyn RelativeFiles)).open_relative(core::str::from_utf8_unchecked(path.get())) }
     })
 }
 
 abi_object! {
-    /// A [`Frontend`] of a plugin.
+    /// Handle by which the host calls a plugin's [`Frontend`].
     object FrontendObject of dyn Frontend;
     /// ABI function table of [`Frontend`].
     table FrontendTable, FrontendTableRef;
-    /// Framework's name.
+    /// Name of the framework.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns `panic` if the plugin panicked.
     call framework() -> Result<String> => RResult<RString, Error> = |f| Ok(f.framework());
-    /// Whether a file is of this framework.
+    /// Whether a file belongs to this framework.
     call recognises(file: &FileRef => *const FileRef) -> bool => bool = |f| f.recognises(file);
-    /// `import`: the edits of an empty graph.
+    /// [`Frontend::import`]: returns edits that start from an empty graph.
     [last_prefix_field]
     raw import(
         file: &FileRef => *const FileRef,
@@ -483,19 +487,20 @@ abi_object! {
 }
 
 abi_object! {
-    /// A [`Mapping`] of a plugin.
+    /// Handle by which the host calls a plugin's [`Mapping`].
     object MappingObject of dyn Mapping;
     /// ABI function table of [`Mapping`].
     table MappingTable, MappingTableRef;
-    /// What it maps.
+    /// Operator and versions that the mapping applies to.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns `panic` if the plugin panicked.
     call info() -> Result<MappingInfo> => RResult<MappingInfo, Error> = |m| {
         let (since, until) = m.versions();
         Ok(MappingInfo { framework: m.framework().into(), domain: m.domain().into(), op: m.op().into(), since, until })
     };
-    /// `map`: edits that follow on from `next`, and the outputs' values.
+    /// [`Mapping::map`]: returns edits whose new nodes have ids from `next` on, and the output
+    /// values.
     [last_prefix_field]
     raw map(node: &ForeignNode => *const ForeignNode, next: NodeId => NodeId, prefix: &str => RawSlice<u8>)
         -> Result<Mapped> => RResult<Mapped, Error> = |m| {
@@ -508,44 +513,44 @@ abi_object! {
         };
 }
 
-/// What a mapping maps.
+/// The operator and versions that a mapping applies to.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct MappingInfo {
-    /// Framework.
+    /// Name of the framework.
     pub framework: RString,
-    /// Domain.
+    /// Domain of the operator.
     pub domain: RString,
-    /// Operator.
+    /// Operator type.
     pub op: RString,
-    /// First version.
+    /// First operator set version, included.
     pub since: u32,
-    /// Last version.
+    /// Last operator set version, included.
     pub until: u32,
 }
 
-/// What a mapping made.
+/// Result of a mapping.
 #[repr(C)]
 #[derive(Debug, StableAbi)]
 pub struct Mapped {
-    /// Edits.
+    /// Edits that add the nodes.
     pub edits: RVec<Edit>,
     /// Values of the foreign node's outputs.
     pub outputs: RVec<ValueRef>,
-    /// The next free id.
+    /// The next free node id after the edits.
     pub next_id: NodeId,
 }
 
 impl MappingObject {
-    /// Maps a node into a builder; the outputs' values.
+    /// Maps a node into a builder and returns the values of the node's outputs.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns the plugin's error, or `panic` if the plugin panicked.
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         MappingRef { ptr: self.ptr(), table: self.table() }.map(node, builder)
     }
-    /// Gives the mapping to the process: libraries are never unloaded, so a registered mapping
-    /// lives for ever and every plugin may hold its handle.
+    /// Keeps the mapping until the process ends. Libraries are never unloaded, so a registered
+    /// mapping stays valid and every plugin may hold its handle.
     pub fn leak(self) -> MappingRef {
         let r = MappingRef { ptr: self.ptr(), table: self.table() };
         core::mem::forget(self);
@@ -553,8 +558,8 @@ impl MappingObject {
     }
 }
 
-/// A registered mapping of any plugin: a handle without a drop, for it lives as long as the
-/// process.
+/// A handle to a registered mapping of any plugin. It has no destructor, because the mapping lives
+/// as long as the process.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct MappingRef {
@@ -566,21 +571,21 @@ unsafe impl Send for MappingRef {}
 // SAFETY: as above.
 unsafe impl Sync for MappingRef {}
 impl MappingRef {
-    /// What it maps.
+    /// Operator and versions that the mapping applies to.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns `panic` if the plugin panicked.
     pub fn info(&self) -> Result<MappingInfo> {
-        // SAFETY: pointer and table belong together; the object is alive (borrowed by a
+        // SAFETY: pointer and table belong together; the object is alive (borrowed from a
         // MappingObject, or leaked).
         unsafe { (self.table.info())(self.ptr) }.into_result()
     }
-    /// Maps a node into a builder; the outputs' values.
+    /// Maps a node into a builder and returns the values of the node's outputs.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns the plugin's error, or `panic` if the plugin panicked.
     pub fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
-        // SAFETY: as `info`; node and prefix live for the call.
+        // SAFETY: as `info`; node and prefix outlive the call.
         let made = unsafe {
             (self.table.map())(self.ptr, node, builder.patch.next_id(), RawSlice::of(builder.prefix.as_bytes()))
         }
@@ -596,31 +601,31 @@ impl core::fmt::Debug for MappingRef {
 }
 
 impl FrontendObject {
-    /// Imports a file: the edits that build its graphs.
+    /// Imports a file and returns the edits that build its graphs.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns the plugin's error, or `panic` if the plugin panicked.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
         let files: &dyn RelativeFiles = files;
         let raw = RawFiles { context: &files as *const &dyn RelativeFiles as *const (), open: open_for };
-        // SAFETY: as above; `files` lives for the call.
+        // SAFETY: pointer and table belong together; `files` outlives the call.
         unsafe { (self.table().import())(self.ptr(), file, options, raw) }.into_result().map(Vec::from)
     }
 }
 
-/// A mapping made of a function, as `map_op!` registers it.
+/// A mapping made from a function; see `map_op!`.
 pub struct FnMapping {
-    /// Framework.
+    /// Name of the framework.
     pub framework: &'static str,
-    /// Domain.
+    /// Domain of the operator.
     pub domain: &'static str,
-    /// Operator.
+    /// Operator type.
     pub op: &'static str,
-    /// First version.
+    /// First operator set version, included.
     pub since: u32,
-    /// Last version.
+    /// Last operator set version, included.
     pub until: u32,
-    /// Builds nodes; the outputs' values.
+    /// Adds nodes and returns the values of the foreign node's outputs.
     pub map: fn(&ForeignNode, &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>>,
 }
 impl Mapping for FnMapping {

@@ -1,4 +1,4 @@
-//! The kernel contracts: device kernels as plain functions, host kernels over typed views.
+//! Contracts of kernels: device kernels as plain functions, host kernels over typed tensor views.
 use crate::abi::{ROption, RString, RVec, StableAbi};
 use crate::diagnostic::{Error, ErrorKind, Result};
 use crate::open_code;
@@ -10,83 +10,84 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 open_code! {
-    /// How a kernel touches an argument.
+    /// How a kernel accesses an argument.
     pub struct Access: u8 {
-        /// Reads.
+        /// Only reads it.
         READ = 0 "R",
-        /// Writes.
+        /// Only writes it.
         WRITE = 1 "W",
-        /// Reads and writes.
+        /// Reads and writes it.
         READ_WRITE = 2 "RW",
     }
 }
 
-/// One launch of one block, as a kernel gets it. Addresses stand in the order of the task's
+/// One launch of one block, as passed to a kernel. The arguments are in the order of the task's
 /// `args_format`.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct KernelCall {
-    /// Addresses of the arguments.
+    /// Addresses of the arguments (`n_args` of them).
     pub args: *const *mut u8,
-    /// How many.
+    /// Number of arguments.
     pub n_args: usize,
     /// Index of this block, from 0.
     pub block_idx: u32,
-    /// Of how many.
+    /// Number of blocks of the launch.
     pub block_dim: u32,
-    /// Number of the kernel variant that the tiling chose.
+    /// Key of the kernel variant that the tiling chose.
     pub tiling_key: u64,
     /// Tiling data.
     pub tiling: *const u8,
-    /// Its length.
+    /// Length of the tiling data in bytes.
     pub tiling_len: usize,
-    /// `LoadedKernel::scratch_bytes` bytes for this block alone, 64-byte aligned; null where 0.
+    /// Scratch memory for this block alone: `LoadedKernel::scratch_bytes` bytes, 64-byte aligned.
+    /// Null if that is 0.
     pub scratch: *mut u8,
-    /// The host's services.
+    /// The host's services; `None` if there is no host.
     pub host: ROption<HostTableRef>,
 }
 
-/// A device kernel: work from block index and tiling alone; 0 is success, anything else a failure
-/// of the task.
+/// A device kernel. Which work it does depends only on the block index and the tiling. It returns 0
+/// for success; any other value fails the task.
 pub type KernelFn = unsafe extern "C" fn(ctx: *const c_void, call: *const KernelCall) -> i32;
 
-/// Frees a kernel's context.
+/// Frees the context of a kernel.
 #[repr(transparent)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct DropFn(pub unsafe extern "C" fn(ctx: *mut c_void));
 
-/// Takes the error of the launch that failed last on this thread, from the library that owns the
-/// kernel.
+/// Returns and clears the error of the last failed launch on this thread. It is a function of the
+/// library that owns the kernel.
 #[repr(transparent)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct LastErrorFn(pub extern "C" fn() -> ROption<Error>);
 
-/// What an executor loaded: a function, its context, what it touches.
+/// A kernel that an executor loaded: its function, context and argument accesses.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct LoadedKernel {
-    /// Function.
+    /// Kernel function; see [`KernelFn`].
     pub run: unsafe extern "C" fn(ctx: *const c_void, call: *const KernelCall) -> i32,
-    /// Its context (parsed parameters), null if none.
+    /// Context that is passed to `run` (parsed parameters), or null.
     pub ctx: *mut c_void,
-    /// Frees the context.
+    /// Frees the context; `None` if nothing needs to be freed.
     pub drop: ROption<DropFn>,
-    /// One access an argument, in `args_format` order.
+    /// Access of each argument, in `args_format` order.
     pub access: RVec<Access>,
-    /// Scratch bytes for each block.
+    /// Scratch bytes of each block.
     pub scratch_bytes: u64,
-    /// Says why a launch failed: the device calls it on the thread on which
-    /// `run` returned non-zero. `None`: only the return code is available.
+    /// Says why a launch failed. The device calls it on the thread on which `run` returned
+    /// non-zero. `None`: only the return code is available.
     pub last_error: ROption<LastErrorFn>,
 }
-// SAFETY: the context is owned by the kernel and used read-only from any thread (contract of
+// SAFETY: the kernel owns the context and only reads it, which any thread may do (contract of
 // KernelFn).
 unsafe impl Send for LoadedKernel {}
 // SAFETY: as above.
 unsafe impl Sync for LoadedKernel {}
 
-/// The arguments of one block with the safe kernel form: bytes and what they are. What is handed
-/// out to write is handed out once.
+/// The arguments of one block for a kernel in safe Rust. It knows the length and access of each
+/// argument and never hands out the same bytes for writing twice.
 pub struct BlockArgs<'a> {
     call: &'a KernelCall,
     lens: &'a [u64],
@@ -95,14 +96,13 @@ pub struct BlockArgs<'a> {
     lent: RefCell<Lent>,
 }
 
-/// A block kernel in safe Rust: parsed parameters, work by block.
-/// [`block_kernel`] turns it into a [`LoadedKernel`].
+/// A block kernel in safe Rust. [`block_kernel`] turns it into a [`LoadedKernel`].
 ///
-/// Blocks of one launch run at the same time and must write disjoint parts of the outputs: that is
-/// why outputs are handed out by range, each range once a block
-/// ([`BlockArgs::output`]), or as a writer that lends one range at a time ([`BlockArgs::writer`]).
-/// Lengths are held against the host's own plan when the kernel is bound: a crate without `unsafe`
-/// cannot reach beyond them.
+/// The blocks of one launch run at the same time and must write disjoint parts of the outputs.
+/// Outputs are therefore handed out by range, each range once per block ([`BlockArgs::output`]), or
+/// as a writer that lends one range at a time ([`BlockArgs::writer`]). When the kernel is bound,
+/// its argument lengths are checked against the host's plan, so a crate without `unsafe` cannot
+/// access memory beyond them.
 /// # Examples
 /// ```
 /// use ge_plugin_api::Result;
@@ -129,12 +129,12 @@ pub struct BlockArgs<'a> {
 pub trait BlockKernel: Send + Sync + 'static {
     /// Runs block `call.block_idx()` of `call.block_dim()`.
     /// # Errors
-    /// Why the block failed; the run of the model ends with it.
+    /// Returns an error if the block fails; the run of the model then fails with it.
     fn run(&self, call: &BlockArgs<'_>) -> Result<()>;
 }
 
 impl<'a> BlockArgs<'a> {
-    /// The arguments of a call, as long as `lens` says.
+    /// The arguments of a call, with `lens[i]` bytes in argument `i`.
     pub(crate) fn new(call: &'a KernelCall, lens: &'a [u64], access: &'a [Access], scratch_bytes: u64) -> Self {
         BlockArgs { call, lens, access, scratch_bytes, lent: RefCell::default() }
     }
@@ -142,27 +142,28 @@ impl<'a> BlockArgs<'a> {
     pub fn block_idx(&self) -> usize {
         self.call.block_idx as usize
     }
-    /// Of how many.
+    /// Number of blocks of the launch.
     pub fn block_dim(&self) -> usize {
         self.call.block_dim as usize
     }
-    /// Number of the kernel variant that the tiling chose.
+    /// Key of the kernel variant that the tiling chose.
     pub fn tiling_key(&self) -> u64 {
         self.call.tiling_key
     }
-    /// Tiling data of this launch.
+    /// Tiling data of the launch.
     pub fn tiling(&self) -> &'a [u8] {
         if self.call.tiling_len == 0 {
             return &[];
         }
-        // SAFETY: the device passes a live run of tiling_len bytes.
+        // SAFETY: the device passes `tiling_len` bytes that outlive the call.
         unsafe { core::slice::from_raw_parts(self.call.tiling, self.call.tiling_len) }
     }
-    /// This block's part of `n` items, in units of `unit`: balanced, in order.
+    /// This block's part of `n` items. Parts are balanced, in block order, and made of whole units
+    /// of `unit` items (the last unit may be shorter).
     pub fn part(&self, n: usize, unit: usize) -> core::ops::Range<usize> {
         split_range(n, unit, self.block_idx(), self.block_dim())
     }
-    /// Bytes of argument `i`.
+    /// Length of argument `i` in bytes; 0 if there is no such argument.
     pub fn len(&self, i: usize) -> usize {
         self.lens.get(i).map_or(0, |&l| l as usize)
     }
@@ -178,11 +179,11 @@ impl<'a> BlockArgs<'a> {
         // SAFETY: the device passes n_args addresses.
         Ok(unsafe { *self.call.args.add(i) })
     }
-    /// Argument `i`, to read. An argument that the kernel may write is read once nothing of it is
-    /// handed out to write, and is not handed out to write afterwards.
+    /// Argument `i`, for reading. A kernel can also read an argument that it may write, as long as
+    /// no part of it is handed out for writing; it is then no longer handed out for writing.
     /// # Errors
-    /// `internal`: the kernel has no argument `i`, it is handed out to write, or it is not aligned
-    /// for `T`.
+    /// Returns `internal` if the kernel has no argument `i` or a part of it is handed out for
+    /// writing, and `failed` if it is not aligned for `T`.
     pub fn input<T: Plain>(&self, i: usize) -> Result<&'a [T]> {
         let p = self.addr(i)?;
         if self.access.get(i).is_some_and(|a| *a != Access::READ) && !self.lent.borrow_mut().read(i) {
@@ -193,11 +194,10 @@ impl<'a> BlockArgs<'a> {
             return Ok(&[]);
         }
         self.aligned::<T>(i, p)?;
-        // SAFETY:
-        // `lens[i]` bytes were held against the host's plan when the kernel was bound (`ModelSink::bind_task`),
-        // the device checked that against its memory; Plain types have no invalid bit patterns;
-        // inputs are not written during the launch (plan and check_races), and what this block may
-        // write itself is not handed out any more.
+        // SAFETY: `lens[i]` bytes were checked against the host's plan when the kernel was bound
+        // (`ModelSink::bind_task`), and the device checked the plan against its memory. Plain types
+        // have no invalid bit patterns. Inputs are not written during the launch (plan and
+        // check_races), and this block no longer gets the argument for writing.
         Ok(unsafe { core::slice::from_raw_parts(p as *const T, n) })
     }
     fn aligned<T>(&self, i: usize, p: *mut u8) -> Result<()> {
@@ -213,12 +213,12 @@ impl<'a> BlockArgs<'a> {
         }
         Ok(p)
     }
-    /// Elements `range` of argument `i`, to write. Each range is handed out once; blocks ask for
-    /// disjoint ones. What is written in many pieces, or more than once, is written by a
-    /// [`writer`](BlockArgs::writer).
+    /// Elements `range` of argument `i`, for writing. Each element is handed out once, and
+    /// different blocks must ask for disjoint ranges. Use a [`writer`](BlockArgs::writer) to write
+    /// an argument in many pieces or more than once.
     /// # Errors
-    /// `internal`: there is no argument `i`, it is not to be written, the range leaves it, or a
-    /// part of it was handed out before.
+    /// Returns `internal` if there is no argument `i`, it is read-only, the range is out of bounds,
+    /// or a part of it was handed out before; `failed` if it is not aligned for `T`.
     #[allow(clippy::mut_from_ref)]
     pub fn output<T: Plain>(&self, i: usize, range: core::ops::Range<usize>) -> Result<&'a mut [T]> {
         let p = self.writable(i)?;
@@ -240,15 +240,15 @@ impl<'a> BlockArgs<'a> {
                 range.start, range.end
             )));
         }
-        // SAFETY: as `input`; the range is within the argument, this block has it once, and by the
-        // trait's contract no other block asks for it.
+        // SAFETY: as `input`; the range is within the argument, this block gets it only once, and
+        // by the trait's contract no other block asks for it.
         Ok(unsafe { core::slice::from_raw_parts_mut((p as *mut T).add(range.start), range.len()) })
     }
-    /// A writer of argument `i`: it lends one range at a time, as often as wanted. While it lives
-    /// nothing else of the argument is handed out.
+    /// A writer for argument `i`, which lends one range at a time, as often as needed. While the
+    /// writer lives, nothing else of the argument is handed out.
     /// # Errors
-    /// `internal`: there is no argument `i`, it is not to be written, or a part of it was handed
-    /// out before.
+    /// Returns `internal` if there is no argument `i`, it is read-only, or a part of it was handed
+    /// out before; `failed` if it is not aligned for `T`.
     pub fn writer<T: Plain>(&self, i: usize) -> Result<Writer<'_, T>> {
         let p = self.writable(i)?;
         let bytes = self.len(i);
@@ -262,10 +262,11 @@ impl<'a> BlockArgs<'a> {
         }
         Ok(Writer { lent: &self.lent, i, first: p as *mut T, n: bytes / size_of::<T>() })
     }
-    /// Calls `f` with argument `i`, which may be one to be written: it is read for the time of the
-    /// call alone, and may be written afterwards.
+    /// Calls `f` with the contents of argument `i`. A writable argument is only read during the
+    /// call and may be written afterwards.
     /// # Errors
-    /// `internal`: there is no argument `i`, or a part of it is handed out to write.
+    /// Returns `internal` if there is no argument `i`, or a part of it is handed out for writing;
+    /// `failed` if it is not aligned for `T`.
     pub fn look<T: Plain, R>(&self, i: usize, f: impl FnOnce(&[T]) -> R) -> Result<R> {
         if self.access.get(i) == Some(&Access::READ) {
             return Ok(f(self.input(i)?));
@@ -274,14 +275,15 @@ impl<'a> BlockArgs<'a> {
         let n = whole.len();
         Ok(f(whole.part(0, n).unwrap_or_default()))
     }
-    /// Address of argument `i` as it is, for kernels that do their own bounds.
+    /// Address of argument `i`, for kernels that check bounds themselves.
     /// # Errors
-    /// `internal`: there is no argument `i`.
+    /// Returns `internal` if there is no argument `i`.
     pub fn raw(&self, i: usize) -> Result<*mut u8> {
         self.addr(i)
     }
-    /// Scratch of this block: `len` elements, other ones with each call. A kernel that asks for
-    /// more than it declared panics, which is an error of the run that names it.
+    /// `len` elements of this block's scratch memory; each call returns different ones. Panics if
+    /// the kernel asks for more than it declared; the run then fails with an error that names the
+    /// kernel.
     #[allow(clippy::mut_from_ref)]
     #[track_caller]
     pub fn scratch<T: Plain>(&self, len: usize) -> &'a mut [T] {
@@ -298,8 +300,8 @@ impl<'a> BlockArgs<'a> {
             );
         };
         lent.scratch = end;
-        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone, of which each
-        // part is handed out once.
+        // SAFETY: the device gives `scratch_bytes` aligned bytes to this block alone, and each part
+        // is handed out once.
         unsafe { core::slice::from_raw_parts_mut(self.call.scratch.add(start as usize) as *mut T, len) }
     }
 }
@@ -313,16 +315,16 @@ pub struct Writer<'b, T> {
 }
 
 impl<T: Plain> Writer<'_, T> {
-    /// Number of elements of the whole output.
+    /// Number of elements of the output.
     pub fn len(&self) -> usize {
         self.n
     }
-    /// Whether there are none.
+    /// Whether the output has no elements.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
-    /// `len` elements from `start`, to write; None where they do not exist. Blocks ask for disjoint
-    /// ones.
+    /// `len` elements from `start`, for writing; `None` if the range is out of bounds. Different
+    /// blocks must ask for disjoint ranges.
     pub fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]> {
         if start.checked_add(len)? > self.n {
             return None;
@@ -330,8 +332,8 @@ impl<T: Plain> Writer<'_, T> {
         if len == 0 {
             return Some(&mut []);
         }
-        // SAFETY: as `BlockArgs::output`: within the argument, aligned, and lent for as long as the
-        // writer is borrowed.
+        // SAFETY: as `BlockArgs::output`: the range is within the argument and aligned, and the
+        // writer stays borrowed while the range is lent.
         Some(unsafe { core::slice::from_raw_parts_mut(self.first.add(start), len) })
     }
 }
@@ -342,19 +344,19 @@ impl<T> Drop for Writer<'_, T> {
     }
 }
 
-/// What a block has of its arguments.
+/// What is currently handed out of a block's arguments and scratch.
 #[derive(Default)]
 struct Lent {
     /// Scratch bytes handed out.
     scratch: u64,
-    /// Arguments that a writer has.
+    /// Arguments for which a writer exists.
     writers: Vec<usize>,
-    /// Arguments to be written that are read instead.
+    /// Writable arguments that were handed out for reading.
     readers: Vec<usize>,
-    /// Ranges of bytes handed out to write: argument, start, end. Most kernels ask for one or two.
+    /// Byte ranges handed out for writing: argument, start, end. Most kernels ask for one or two.
     few: [(usize, usize, usize); 4],
     n: usize,
-    /// Further ones: by argument and start, the end.
+    /// Ranges that do not fit in `few`: the end by argument and start.
     many: BTreeMap<(usize, usize), usize>,
 }
 
@@ -382,7 +384,7 @@ impl Lent {
     fn give_back(&mut self, arg: usize) {
         self.writers.retain(|a| *a != arg);
     }
-    /// Notes a range; false if a part of it is out.
+    /// Records a range; returns false if a part of it is handed out already.
     fn write(&mut self, arg: usize, start: usize, end: usize) -> bool {
         if self.writers.contains(&arg) || self.readers.contains(&arg) {
             return false;
@@ -395,7 +397,7 @@ impl Lent {
         if before.is_some_and(|((a, _), e)| *a == arg && *e > start) {
             return false;
         }
-        // Ranges one behind the other, as loops ask for them, are one.
+        // Adjacent ranges, as loops ask for them, become one.
         if let Some(s) = few.iter_mut().find(|s| s.0 == arg && (s.2 == start || s.1 == end)) {
             (s.1, s.2) = (s.1.min(start), s.2.max(end));
         } else if self.n < self.few.len() {
@@ -408,7 +410,8 @@ impl Lent {
     }
 }
 
-/// Part `k` of `parts` of `n` items, balanced, in whole units.
+/// Part `k` of `parts` of `n` items. The parts are balanced and made of whole units of `unit` items
+/// (the last unit may be shorter).
 pub fn split_range(n: usize, unit: usize, k: usize, parts: usize) -> core::ops::Range<usize> {
     let (unit, parts) = (unit.max(1), parts.max(1));
     let units = n.div_ceil(unit);
@@ -421,11 +424,11 @@ pub fn split_range(n: usize, unit: usize, k: usize, parts: usize) -> core::ops::
 /// Plain numbers without invalid bit patterns (bool is read as u8).
 ///
 /// # Safety
-/// Every bit pattern of the type is a value.
+/// Every bit pattern of the type must be a valid value.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 macro_rules! plain {
     ($($t:ty),+) => {$(
-        // SAFETY: a plain number.
+        // SAFETY: every bit pattern of a number is a valid value.
         unsafe impl Plain for $t {}
     )+};
 }
@@ -438,8 +441,8 @@ struct Boxed {
     scratch_bytes: u64,
 }
 
-/// What `block_kernel` was told of a kernel, by the address of its context, for [`declared`]. A
-/// kernel is bound once.
+/// What `block_kernel` was told about a kernel, kept by the address of the kernel's context for
+/// [`declared`]. A kernel is bound only once.
 #[derive(Clone)]
 struct Declared {
     lens: Vec<u64>,
@@ -449,11 +452,11 @@ struct Declared {
 }
 static DECLARED: Mutex<BTreeMap<usize, Declared>> = Mutex::new(BTreeMap::new());
 
-/// Takes a kernel for the device: the bytes of its arguments as [`block_kernel`] was told them;
-/// None for a kernel of another make.
+/// Checks a kernel that is about to be registered and returns the argument lengths that
+/// [`block_kernel`] was told. `None`: `block_kernel` did not make the kernel.
 ///
 /// # Errors
-/// `plugin`: a block kernel whose parts were exchanged, or that is bound a second time.
+/// Returns `plugin` if fields of a block kernel were exchanged, or it is registered a second time.
 pub(crate) fn declared(k: &LoadedKernel) -> Result<Option<Vec<u64>>> {
     let ours = k.run as usize == run_boxed as *const () as usize;
     let mut all = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -471,10 +474,10 @@ pub(crate) fn declared(k: &LoadedKernel) -> Result<Option<Vec<u64>>> {
     }
 }
 
-/// Holds what `block_kernel` was told of a kernel's arguments against those that a test gives it.
+/// Checks the argument lengths that `block_kernel` was told against those that a test passes.
 ///
 /// # Errors
-/// `failed`: it was told of longer ones.
+/// Returns `failed` if `block_kernel` was told a longer length.
 pub(crate) fn check_lengths(k: &LoadedKernel, given: &[u64]) -> Result<()> {
     let all = DECLARED.lock().unwrap_or_else(PoisonError::into_inner);
     let told = all.get(&(k.ctx as usize)).filter(|_| k.run as usize == run_boxed as *const () as usize);
@@ -486,7 +489,8 @@ pub(crate) fn check_lengths(k: &LoadedKernel, given: &[u64]) -> Result<()> {
 }
 
 unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i32 {
-    // SAFETY: ctx is the Boxed of `block_kernel`, call is live for the call (contract of KernelFn).
+    // SAFETY: `ctx` is the `Boxed` of `block_kernel`; `call` is live during the call (contract of
+    // KernelFn).
     let (b, call) = unsafe { (&*(ctx as *const Boxed), &*call) };
     let args = BlockArgs::new(call, &b.lens, &b.access, b.scratch_bytes);
     match crate::abi::guard("kernel", || b.kernel.run(&args)) {
@@ -499,7 +503,7 @@ unsafe extern "C" fn run_boxed(ctx: *const c_void, call: *const KernelCall) -> i
 }
 unsafe extern "C" fn drop_boxed(ctx: *mut c_void) {
     DECLARED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(ctx as usize));
-    // SAFETY: made by `block_kernel`, dropped once.
+    // SAFETY: `block_kernel` made it, and it is dropped once.
     crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut Boxed) }))
 }
 
@@ -507,10 +511,10 @@ extern "C" fn take_error() -> ROption<Error> {
     last_error::take().into()
 }
 
-/// Makes a device kernel of a safe one. `lens` and `access`: bytes and access of each argument, as
-/// the executor was told them
-/// ([`LoadRequest::arg_bytes`](crate::engine::LoadRequest::arg_bytes)). When the kernel is bound, `lens`
-/// are held against the host's own plan: a kernel that claims more is refused.
+/// Turns a kernel in safe Rust into a device kernel. `lens` and `access` are the bytes and access
+/// of each argument, as the executor was told them
+/// ([`LoadRequest::arg_bytes`](crate::engine::LoadRequest::arg_bytes)). When the kernel is bound,
+/// `lens` is checked against the host's plan, and a kernel that claims more is refused.
 pub fn block_kernel(
     kernel: Box<dyn BlockKernel>,
     lens: Vec<u64>,
@@ -531,62 +535,64 @@ pub fn block_kernel(
     }
 }
 
-/// The error of a kernel that returned non-zero, kept by thread for the device to fetch by
-/// [`LoadedKernel::last_error`].
+/// The error of the last kernel that returned non-zero on each thread. The device fetches it
+/// through [`LoadedKernel::last_error`].
 pub mod last_error {
     use super::Error;
     use std::cell::RefCell;
     thread_local! {
         static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
     }
-    /// Keeps an error.
+    /// Stores the error of this thread.
     pub fn set(e: Error) {
         let _ = LAST.try_with(|l| *l.borrow_mut() = Some(e));
     }
-    /// Takes the error that this thread kept, if there is one.
+    /// Returns and clears the stored error of this thread.
     pub fn take() -> Option<Error> {
         LAST.try_with(|l| l.borrow_mut().take()).ok().flatten()
     }
 }
 
-/// A typed view of a tensor's bytes.
+/// A tensor as it crosses the ABI: element type, sizes and memory.
 #[repr(C)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct RawTensor {
     /// Element type.
     pub dtype: DType,
-    /// Sizes.
+    /// Size of each dimension.
     pub dims: crate::abi::erase::RawSlice<u64>,
     /// First byte.
     pub data: *mut u8,
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
 }
 
-/// Input of a host kernel.
+/// An input of a host kernel.
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     /// Element type.
     pub dtype: DType,
-    /// Sizes.
+    /// Size of each dimension.
     pub dims: &'a [u64],
-    /// Bytes, 64-byte aligned where the host or device allocated them.
+    /// Contents; 64-byte aligned if the host or the device allocated them.
     pub bytes: &'a [u8],
 }
 
 impl<'a> TensorView<'a> {
-    /// Elements, if the type is `T` and the bytes are aligned for it.
+    /// The elements as type `T`.
     /// # Errors
-    /// `failed`: the elements are of another type, or not aligned for it.
+    /// Returns `failed` if the tensor has another element type, or `internal` if the bytes are not
+    /// aligned for `T`.
     pub fn values<T: Scalar + Plain>(&self) -> Result<&'a [T]> {
         if T::DTYPE != self.dtype {
             return Err(Error::failed(format!("found {}, expected {}", self.dtype, T::DTYPE)));
         }
         self.plain()
     }
-    /// Elements as plain numbers of the same width, whatever the type.
+    /// The bytes as plain numbers of type `T`, whatever the element type is. Trailing bytes that do
+    /// not fill a `T` are left out.
     /// # Errors
-    /// `failed`: the elements have another width, or are not aligned for it.
+    /// Returns `internal` if the bytes are not aligned for `T`.
     pub fn plain<T: Plain>(&self) -> Result<&'a [T]> {
         if self.bytes.is_empty() {
             return Ok(&[]);
@@ -594,10 +600,11 @@ impl<'a> TensorView<'a> {
         if self.bytes.as_ptr().align_offset(align_of::<T>()) != 0 {
             return Err(Error::internal("tensor bytes are not aligned"));
         }
-        // SAFETY: aligned, length checked by division, Plain has no invalid patterns.
+        // SAFETY: aligned, the length is rounded down to whole elements, and Plain types have no
+        // invalid bit patterns.
         Ok(unsafe { core::slice::from_raw_parts(self.bytes.as_ptr() as *const T, self.bytes.len() / size_of::<T>()) })
     }
-    /// Element count.
+    /// Number of elements.
     pub fn count(&self) -> usize {
         self.dims.iter().product::<u64>() as usize
     }
@@ -607,25 +614,27 @@ impl<'a> TensorView<'a> {
 pub struct TensorMut<'a> {
     /// Element type.
     pub dtype: DType,
-    /// Sizes.
+    /// Size of each dimension.
     pub dims: Vec<u64>,
     /// Bytes to write.
     pub bytes: &'a mut [u8],
 }
 
 impl TensorMut<'_> {
-    /// Elements to write, if the type is `T`.
+    /// The elements as type `T`, for writing.
     /// # Errors
-    /// `failed`: the elements are of another type, or not aligned for it.
+    /// Returns `failed` if the output has another element type, or `internal` if the bytes are not
+    /// aligned for `T`.
     pub fn values<T: Scalar + Plain>(&mut self) -> Result<&mut [T]> {
         if T::DTYPE != self.dtype {
             return Err(Error::failed(format!("output is {}, expected {}", self.dtype, T::DTYPE)));
         }
         self.plain()
     }
-    /// Elements as plain numbers of the same width.
+    /// The bytes as plain numbers of type `T`, for writing, whatever the element type is. Trailing
+    /// bytes that do not fill a `T` are left out.
     /// # Errors
-    /// `failed`: the elements have another width, or are not aligned for it.
+    /// Returns `internal` if the bytes are not aligned for `T`.
     pub fn plain<T: Plain>(&mut self) -> Result<&mut [T]> {
         if self.bytes.is_empty() {
             return Ok(&mut []);
@@ -633,25 +642,25 @@ impl TensorMut<'_> {
         if self.bytes.as_ptr().align_offset(align_of::<T>()) != 0 {
             return Err(Error::internal("tensor bytes are not aligned"));
         }
-        // SAFETY: as `TensorView::plain`, and borrowed mutably.
+        // SAFETY: as `TensorView::plain`, and the bytes are borrowed mutably.
         Ok(unsafe {
             core::slice::from_raw_parts_mut(self.bytes.as_mut_ptr() as *mut T, self.bytes.len() / size_of::<T>())
         })
     }
 }
 
-/// One call of a host kernel. Outputs are given where their shape is known before, else the kernel
-/// allocates them.
+/// One call of a host kernel. The caller gives the memory of outputs whose shape it knows; the
+/// kernel allocates the others.
 pub struct KernelCtx<'a> {
     /// Operator type.
     pub op: &'a str,
-    /// Node's name, for messages.
+    /// Name of the node, for messages.
     pub node: &'a str,
-    /// Attributes.
+    /// Attributes of the node.
     pub attrs: &'a AttrMap,
-    /// Inputs; None where an optional one is absent.
+    /// Inputs; `None` for an absent optional input.
     pub inputs: Vec<Option<TensorView<'a>>>,
-    /// Outputs: element type, sizes and memory; where `given` is false, `alloc_output` makes them.
+    /// Outputs; `alloc_output` allocates those that are `Wanted`.
     outputs: Vec<OutputSlot<'a>>,
 }
 
@@ -661,7 +670,7 @@ enum OutputSlot<'a> {
     Made(HostTensor),
 }
 
-/// A tensor that a host kernel allocated, 64-byte aligned.
+/// A tensor that a host kernel allocated; its memory is 64-byte aligned.
 /// # Examples
 /// ```
 /// use ge_plugin_api::kernel::HostTensor;
@@ -677,9 +686,9 @@ enum OutputSlot<'a> {
 pub struct HostTensor {
     /// Element type.
     pub dtype: DType,
-    /// Sizes.
+    /// Size of each dimension.
     pub dims: RVec<u64>,
-    /// Bytes in 64-byte steps (`len` of them count).
+    /// Memory in units of 64 bytes; only the first `len` bytes are used.
     store: RVec<Line>,
     len: u64,
 }
@@ -689,9 +698,10 @@ pub struct HostTensor {
 struct Line([u64; 8]);
 
 impl HostTensor {
-    /// Zeroed memory for a tensor. Fails where the size overflows or memory cannot be had.
+    /// A zeroed tensor.
     /// # Errors
-    /// `failed`: the size overflows, the type has no fixed width, or memory cannot be had.
+    /// Returns `failed` if the size overflows, the type has no fixed width, or there is not enough
+    /// memory.
     pub fn zeroed(dtype: DType, dims: &[u64]) -> Result<HostTensor> {
         let count = crate::types::Shape::of(dims).count();
         let len = count
@@ -699,9 +709,9 @@ impl HostTensor {
             .ok_or_else(|| Error::failed(format!("a tensor {dtype}{dims:?} has no size")))?;
         HostTensor::with_len(dtype, dims, len)
     }
-    /// Zeroed memory of a given byte count (strings).
+    /// A zeroed tensor of `len` bytes, for types without a fixed width (strings).
     /// # Errors
-    /// `failed`: memory for `len` bytes cannot be had.
+    /// Returns `failed` if there is not enough memory.
     pub fn with_len(dtype: DType, dims: &[u64], len: u64) -> Result<HostTensor> {
         let lines = usize::try_from(len.div_ceil(64)).map_err(|_| Error::failed("tensor too large"))?;
         let mut v: Vec<Line> = Vec::new();
@@ -709,33 +719,33 @@ impl HostTensor {
         v.resize(lines, Line([0; 8]));
         Ok(HostTensor { dtype, dims: dims.into(), store: v.into(), len })
     }
-    /// A copy of bytes.
+    /// A tensor with a copy of `bytes`.
     /// # Errors
-    /// `failed`: memory cannot be had.
+    /// Returns `failed` if there is not enough memory.
     pub fn from_bytes(dtype: DType, dims: &[u64], bytes: &[u8]) -> Result<HostTensor> {
         let mut t = HostTensor::with_len(dtype, dims, bytes.len() as u64)?;
         t.bytes_mut().copy_from_slice(bytes);
         Ok(t)
     }
-    /// The bytes.
+    /// The contents.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `store` holds at least `len` bytes (with_len); any bytes are valid u8.
+        // SAFETY: `store` holds at least `len` bytes (with_len); every byte is a valid u8.
         unsafe { core::slice::from_raw_parts(self.store.as_ptr() as *const u8, self.len as usize) }
     }
-    /// The bytes, to write.
+    /// The contents, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as `bytes`, borrowed mutably.
+        // SAFETY: as `bytes`; borrowed mutably.
         unsafe { core::slice::from_raw_parts_mut(self.store.as_mut_ptr() as *mut u8, self.len as usize) }
     }
-    /// A view.
+    /// A read-only view of the tensor.
     pub fn view(&self) -> TensorView<'_> {
         TensorView { dtype: self.dtype, dims: &self.dims, bytes: self.bytes() }
     }
 }
 
 impl<'a> KernelCtx<'a> {
-    /// A call with outputs of the given types to be allocated by the kernel (folding, dynamic
-    /// shapes).
+    /// A call whose outputs have the given types and are all allocated by the kernel (constant
+    /// folding, dynamic shapes).
     pub fn new(
         op: &'a str,
         node: &'a str,
@@ -745,19 +755,20 @@ impl<'a> KernelCtx<'a> {
     ) -> KernelCtx<'a> {
         KernelCtx { op, node, attrs, inputs, outputs: output_types.iter().map(|&d| OutputSlot::Wanted(d)).collect() }
     }
-    /// Gives memory for output `i`, whose shape is known.
+    /// Gives the memory of output `i`, whose shape is known. Does nothing if there is no output
+    /// `i`.
     pub fn give_output(&mut self, i: usize, dtype: DType, dims: Vec<u64>, bytes: &'a mut [u8]) {
         if let Some(o) = self.outputs.get_mut(i) {
             *o = OutputSlot::Given(dtype, dims, bytes);
         }
     }
-    /// Input `i`, which must be there.
+    /// Input `i`.
     /// # Errors
-    /// `failed`: the node has no input `i`.
+    /// Returns `failed` if the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<TensorView<'a>> {
         self.inputs.get(i).copied().flatten().ok_or_else(|| Error::failed(format!("input {i} is missing")))
     }
-    /// Input `i`, if given.
+    /// Input `i`, or `None` if it is absent.
     pub fn opt_input(&self, i: usize) -> Option<TensorView<'a>> {
         self.inputs.get(i).copied().flatten()
     }
@@ -765,14 +776,14 @@ impl<'a> KernelCtx<'a> {
     pub fn output_count(&self) -> usize {
         self.outputs.len()
     }
-    /// The element type that output `i` must have.
+    /// The element type that output `i` must have; `None` if there is no output `i`.
     pub fn output_dtype(&self, i: usize) -> Option<DType> {
         Some(match self.outputs.get(i)? {
             OutputSlot::Given(d, ..) | OutputSlot::Wanted(d) => *d,
             OutputSlot::Made(t) => t.dtype,
         })
     }
-    /// The sizes of output `i` where the plan knows them.
+    /// The sizes of output `i`, if they are known already.
     pub fn output_dims(&self, i: usize) -> Option<&[u64]> {
         match self.outputs.get(i)? {
             OutputSlot::Given(_, d, _) => Some(d),
@@ -780,11 +791,11 @@ impl<'a> KernelCtx<'a> {
             OutputSlot::Wanted(_) => None,
         }
     }
-    /// Output `i` with the sizes that the kernel found: the given memory if it fits exactly, else
-    /// new memory where the plan gave none.
+    /// Output `i` with sizes `dims`. Uses the given memory if its shape is `dims`; allocates memory
+    /// if none was given.
     /// # Errors
-    /// `failed`: the plan has another shape, or memory cannot be had; `internal`: the node has no
-    /// output `i`.
+    /// Returns `failed` if the given memory has another shape or there is not enough memory, and
+    /// `internal` if the node has no output `i`.
     pub fn alloc_output(&mut self, i: usize, dims: &[u64]) -> Result<TensorMut<'_>> {
         let n = self.outputs.len();
         let slot =
@@ -808,10 +819,11 @@ impl<'a> KernelCtx<'a> {
             OutputSlot::Wanted(_) => Err(Error::internal("output slot")),
         }
     }
-    /// Puts a whole tensor as output `i` (strings, whose byte count the shape does not say).
+    /// Sets output `i` to a whole tensor (for strings, whose byte count does not follow from the
+    /// shape).
     /// # Errors
-    /// `failed`: the planned memory is of another shape or too small; `internal`: the node has no
-    /// output `i`.
+    /// Returns `failed` if the given memory has another shape or is too small, and `internal` if
+    /// the node has no output `i`.
     pub fn set_output(&mut self, i: usize, tensor: HostTensor) -> Result<()> {
         match self.outputs.get_mut(i) {
             Some(OutputSlot::Given(_, dims, bytes)) => {
@@ -828,18 +840,18 @@ impl<'a> KernelCtx<'a> {
             None => Err(Error::internal(format!("kernel writes output {i}, which the node lacks"))),
         }
     }
-    /// What the kernel made: the tensors it allocated, None for given ones.
+    /// The tensors that the kernel allocated, by output; `None` for outputs whose memory was given.
     pub fn into_made(self) -> Vec<Option<HostTensor>> {
         self.outputs.into_iter().map(|o| if let OutputSlot::Made(t) = o { Some(t) } else { None }).collect()
     }
-    /// A name for messages about this call.
+    /// Operator and node name, for messages about this call.
     pub fn label(&self) -> String {
         format!("{} `{}`", self.op, self.node)
     }
 }
 
-/// A kernel on the host: one registration serves folding, the host and AI CPU engines, and dynamic
-/// execution. A function `fn(&mut KernelCtx<'_>) -> Result<()>` is one.
+/// A kernel on the host. One registration serves constant folding, the host and AI CPU engines, and
+/// dynamic execution. Every function `fn(&mut KernelCtx<'_>) -> Result<()>` is a host kernel.
 ///
 /// # Examples
 /// ```
@@ -867,7 +879,8 @@ impl<'a> KernelCtx<'a> {
 pub trait HostKernel: Send + Sync {
     /// Computes the outputs.
     /// # Errors
-    /// Why the outputs cannot be computed; the run, or the folding of the node, ends with it.
+    /// Returns an error if the outputs cannot be computed; the run, or the folding of the node,
+    /// then fails.
     fn run(&self, ctx: &mut KernelCtx<'_>) -> Result<()>;
 }
 impl<F: Fn(&mut KernelCtx<'_>) -> Result<()> + Send + Sync> HostKernel for F {
@@ -876,19 +889,19 @@ impl<F: Fn(&mut KernelCtx<'_>) -> Result<()> + Send + Sync> HostKernel for F {
     }
 }
 
-/// A host kernel's call as it crosses.
+/// The call of a host kernel as it crosses the ABI.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct HostCall {
     /// Operator type.
     pub op: RString,
-    /// Node's name.
+    /// Name of the node.
     pub node: RString,
-    /// Attributes.
+    /// Attributes of the node.
     pub attrs: AttrMap,
-    /// Inputs.
+    /// Inputs; `None` for an absent optional input.
     pub inputs: RVec<ROption<RawTensor>>,
-    /// Types of the outputs.
+    /// Element types of the outputs.
     pub outputs: RVec<DType>,
 }
 
@@ -913,7 +926,7 @@ mod tests {
         let mut l = Lent::default();
         assert!(l.write(0, 0, 8) && l.write(0, 8, 16) && !l.write(0, 12, 20) && l.write(1, 12, 20));
         assert!(!l.write(0, 0, 1) && !l.read(0) && !l.whole(0));
-        // Beyond what is kept side by side.
+        // More ranges than fit in `few`.
         for k in (2..200).rev() {
             assert!(l.write(0, k * 100, k * 100 + 10), "{k}");
         }

@@ -1,57 +1,56 @@
-//! The border between the host `ge` and its plugins: the one crate that a vendor depends on.
+//! The ABI between the host `ge` and its plugins: the only crate that a plugin vendor depends on.
 //!
-//! A plugin is a dynamic library with one
-//! `ge_plugin!`; what it brings is registered where it is written: engines (`engine`), operator
-//! prototypes (`ops`), front ends and mappings (`frontend`), passes (`pass`), devices (`device`).
-//! Graphs stay in the host: a plugin sees them through borrowed views
-//! (`view`) and edits them by recorded patches (`patch`) that the host applies whole or not at all.
-//! No panic crosses: every exported function is guarded.
+//! A plugin is a dynamic library with one `ge_plugin!`. Its parts are registered where they are
+//! defined: engines (`engine`), operator prototypes (`ops`), front ends and mappings (`frontend`),
+//! passes (`pass`) and devices (`device`). Graphs stay in the host: a plugin reads them through
+//! borrowed views (`view`) and edits them with recorded patches (`patch`), which the host applies
+//! as a whole or not at all. No panic crosses the ABI: every exported function is guarded.
 //!
-//! The crate's major version is the border's: within a major, versions only append.
+//! The crate's major version is the version of the ABI: minor versions only append to it.
 #![warn(missing_docs)]
 #![allow(non_local_definitions, clippy::missing_safety_doc)]
 
-/// The only place that names abi_stable.
+/// The ABI layer; the only module that names abi_stable.
 pub mod abi;
-/// Element types, formats, shapes, attributes, tensors, ids.
+/// Element types, formats, shapes, attributes, tensors and ids.
 pub mod types;
-/// What is told to the user.
+/// Errors and other diagnostics for the user.
 pub mod diagnostic;
-/// What the host does for plugins.
+/// Services that the host offers to plugins, and the options of a plugin.
 pub mod services;
-/// The graph as a plugin sees it.
+/// Read-only views of the host's graph.
 pub mod view;
-/// Recorded edits.
+/// Patches: recorded edits of a graph.
 pub mod patch;
-/// Operator prototypes and inference.
+/// Operator prototypes and shape inference.
 pub mod ops;
-/// Ranges of values.
+/// Value ranges of tensors.
 pub mod range;
-/// Front ends and mappings.
+/// Front ends and operator mappings.
 pub mod frontend;
-/// Passes.
+/// Graph passes.
 pub mod pass;
-/// Fusions by patterns, and what they are made of.
+/// Pattern-based fusion passes and their building blocks.
 pub mod fusion;
-/// Tasks that builders emit.
+/// Tasks that engines generate.
 pub mod task;
-/// Kernel contracts.
+/// Contracts of device and host kernels.
 pub mod kernel;
-/// Kernels launched as one.
+/// Several kernels launched as one.
 pub mod chain;
-/// Kernels run slice by slice.
+/// Kernels that run slice by slice.
 pub mod slices;
-/// What an engine says of a node.
+/// An engine's answer whether it supports a node.
 pub mod support;
 /// Engines.
 pub mod engine;
 /// Devices.
 pub mod device;
-/// What authors write with.
+/// Helpers and macros for plugin authors.
 pub mod author;
-/// What most plugins name.
+/// The items that most plugins use.
 pub mod prelude;
-/// Tests without a host.
+/// Tests of kernels and engines without a host.
 pub mod testing;
 
 pub use diagnostic::{Diagnostic, Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Operator prototypes: inputs, outputs, attributes, types allowed, and the inference of shapes and
+//! Operator prototypes: inputs, outputs, attributes, allowed types, and inference of shapes and
 //! types.
 use crate::abi::erase::RawSlice;
 use crate::abi::table::abi_object;
@@ -10,36 +10,35 @@ use crate::types::{AttrValue, ConstTensor, DType, Expr, Shape, TensorDesc};
 use crate::view::{Node, RawNodeRef};
 
 open_code! {
-    /// How often a parameter stands.
+    /// How many values a parameter has.
     pub struct ParamKind: u8 {
-        /// Once.
+        /// Exactly one.
         REQUIRED = 0 "required",
-        /// Once or not at all.
+        /// One or none.
         OPTIONAL = 1 "optional",
-        /// Any number, at least `min`; only the last parameter, or several with the attribute
-        /// counts of the operator.
+        /// Any number, including none. An operator may have several such parameters.
         DYNAMIC = 2 "dynamic",
     }
 }
 
 open_code! {
-    /// What kind of value an attribute has.
+    /// The type of an attribute's value.
     pub struct AttrKind: u8 {
         /// Whole number.
         INT = 0 "integer",
-        /// Real number.
+        /// Float.
         FLOAT = 1 "float",
-        /// Truth value.
+        /// Boolean.
         BOOL = 2 "boolean",
-        /// Text.
+        /// String.
         STRING = 3 "string",
         /// Element type.
         TYPE = 4 "type",
-        /// Whole numbers.
+        /// List of whole numbers.
         INTS = 5 "list of integers",
-        /// Real numbers.
+        /// List of floats.
         FLOATS = 6 "list of floats",
-        /// Texts.
+        /// List of strings.
         STRINGS = 7 "list of strings",
         /// A tensor.
         TENSOR = 8 "tensor",
@@ -54,13 +53,13 @@ open_code! {
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct ParamSpec {
-    /// Name.
+    /// Name of the parameter.
     pub name: RString,
-    /// How often.
+    /// How many values it has.
     pub kind: ParamKind,
-    /// Types allowed; empty is any.
+    /// Allowed element types; empty allows all.
     pub types: RVec<DType>,
-    /// Parameters of one operator with the same letter have the same type; empty: no tie.
+    /// Parameters of an operator with the same group have the same type; empty: no such constraint.
     pub type_group: RString,
 }
 
@@ -68,83 +67,86 @@ pub struct ParamSpec {
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct AttrSpec {
-    /// Name.
+    /// Name of the attribute.
     pub name: RString,
-    /// Kind.
+    /// Type of its value.
     pub kind: AttrKind,
-    /// Value where none is given; none and `required`: it must be given.
+    /// Value if none is given. `None` and not `required`: the attribute may be absent.
     pub default: ROption<AttrValue>,
-    /// Whether it must be given.
+    /// Whether the attribute must be given.
     pub required: bool,
-    /// Legal texts, empty: any; for numbers `min` and `max` hold.
+    /// Allowed values of a string; empty allows all. Numbers are limited by `min` and `max`.
     pub choices: RVec<RString>,
-    /// Least number.
+    /// Smallest allowed number.
     pub min: f64,
-    /// Greatest number.
+    /// Largest allowed number.
     pub max: f64,
 }
 
-/// Attribute of a node of an operator that [`REPLACES`](flags::REPLACES): its output lies where its
-/// input 0 lies and holds it when the node begins, so that the node writes other elements alone.
-/// Whoever sets it knows that nobody reads what was there.
+/// Attribute of a node whose operator has the flag [`REPLACES`](flags::REPLACES): its output uses
+/// the memory of input 0 and already holds input 0 when the node starts, so the node only writes
+/// the elements that change. Whoever sets the attribute must know that nobody reads the old
+/// contents.
 pub const IN_PLACE: &str = "_in_place";
 
-/// What is known of an operator beyond its parameters; ors of the constants.
+/// What is known of an operator beyond its parameters; combine the flags with bitwise or.
 pub mod flags {
-    /// Output depends on chance: never merged or folded.
+    /// The output is random: the node is never merged or folded.
     pub const RANDOM: u64 = 1;
-    /// Has an effect beyond its outputs (Assign, Send): never removed or merged.
+    /// The node has an effect besides its outputs (Assign, Send): it is never removed or merged.
     pub const STATEFUL: u64 = 1 << 1;
-    /// Element-wise.
+    /// Works element by element.
     pub const ELEMENTWISE: u64 = 1 << 2;
-    /// Inputs may be swapped.
+    /// The inputs may be swapped.
     pub const COMMUTATIVE: u64 = 1 << 3;
-    /// Output 0 may take the memory of input 0 (same size, sole reader).
+    /// Output 0 may reuse the memory of input 0 (same size, no other reader).
     pub const INPLACE: u64 = 1 << 4;
-    /// Output 0 is a view of input 0: same bytes, another shape (Reshape, Squeeze …).
+    /// Output 0 is a view of input 0: the same bytes with another shape (Reshape, Squeeze …).
     pub const VIEW: u64 = 1 << 5;
     /// Output 0 is input 0 itself (a reference: Assign, in-place update of a variable).
     pub const REFERENCE: u64 = 1 << 6;
     /// Collective or point-to-point communication.
     pub const COMMUNICATION: u64 = 1 << 7;
-    /// Output sizes are known only after it has run.
+    /// The output sizes are known only after the node has run.
     pub const DATA_DEPENDENT_SHAPE: u64 = 1 << 8;
-    /// A change of layout or type (TransData, Transpose, Cast, Reshape …), for the trans-op passes.
+    /// Changes layout or type (TransData, Transpose, Cast, Reshape …); the trans-op passes look for
+    /// it.
     pub const TRANS_OP: u64 = 1 << 9;
-    /// White in mixed precision: it is done in the narrow type.
+    /// On the white list of mixed precision: computed in the narrow type.
     pub const LOW_PRECISION: u64 = 1 << 10;
-    /// Black in mixed precision: it keeps its type (sums of many, exponentials, what divides by
-    /// small numbers).
+    /// On the black list of mixed precision: keeps its type (sums of many terms, exponentials,
+    /// divisions by small numbers).
     pub const FULL_PRECISION: u64 = 1 << 11;
     /// Output 1 is input 1 itself, as with [`REFERENCE`] (the second variable of an optimizer's
     /// step).
     pub const REFERENCE_1: u64 = 1 << 12;
     /// Output 2 is input 2 itself.
     pub const REFERENCE_2: u64 = 1 << 13;
-    /// Reads no value of its input: it asks only which variable that is (`VarIsInitializedOp`).
+    /// Does not read the value of its input, only which variable it is (`VarIsInitializedOp`).
     pub const NAMES_INPUT: u64 = 1 << 14;
-    /// Output 0 is input 0 with some of its elements replaced, so that a node of it can be told to
-    /// write those alone ([`IN_PLACE`](super::IN_PLACE)).
+    /// Output 0 is input 0 with some elements replaced, so a node can be told to write only those
+    /// ([`IN_PLACE`](super::IN_PLACE)).
     pub const REPLACES: u64 = 1 << 15;
-    /// It reads numbers by their digits, however small they are (`Log`): in mixed precision nothing
-    /// that comes to it is rounded to a narrow type, back to what [makes](MAKES_DIGITS) digits.
+    /// The digits of its input matter even for very small numbers (`Log`). In mixed precision,
+    /// nothing that leads to the input is rounded to a narrow type, back to an operator that
+    /// [makes](MAKES_DIGITS) digits.
     pub const NEEDS_DIGITS: u64 = 1 << 16;
-    /// Small numbers that it gives have all digits though what it reads is rounded (`Exp`,
-    /// `Sigmoid`, `SoftmaxV2`).
+    /// Small numbers in its output have all digits even if its input is rounded (`Exp`, `Sigmoid`,
+    /// `SoftmaxV2`).
     pub const MAKES_DIGITS: u64 = 1 << 17;
 
-    /// Inputs that an operator with these flags writes: input k is output k.
+    /// Indices of the inputs that an operator with these flags writes: input k is output k.
     pub fn written(flags: u64) -> impl Iterator<Item = usize> {
         let all = [REFERENCE, REFERENCE_1, REFERENCE_2];
         all.into_iter().enumerate().filter(move |(_, f)| flags & f != 0).map(|(k, _)| k)
     }
 }
 
-/// A prototype.
+/// Prototype of an operator.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct OpProto {
-    /// Operator type (CANN's name).
+    /// Operator type, named as in CANN.
     pub name: RString,
     /// Inputs.
     pub inputs: RVec<ParamSpec>,
@@ -154,17 +156,17 @@ pub struct OpProto {
     pub attrs: RVec<AttrSpec>,
     /// Bitwise or of [`flags`].
     pub flags: u64,
-    /// Inputs whose values (not only shapes) inference or tiling reads.
+    /// Indices of the inputs whose values (not only shapes) inference or tiling reads.
     pub value_inputs: RVec<u32>,
     /// Names of the attributes that hold subgraphs.
     pub subgraphs: RVec<RString>,
 }
 
-/// Inference of an operator: from a node (its input descriptors, constants, attributes) to its
-/// output descriptors.
+/// Inference function of an operator: computes the output descriptors from the node's input
+/// descriptors, constants and attributes.
 pub type InferFn = fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>;
 
-/// A prototype with its inference, as an author writes it.
+/// A prototype with its functions, as an author writes it.
 /// # Examples
 /// ```
 /// use ge_plugin_api::ops::{AttrKind, OpDef, flags, infer};
@@ -183,47 +185,49 @@ pub type InferFn = fn(&InferCtx<'_>) -> Result<Vec<TensorDesc>>;
 pub struct OpDef {
     /// The prototype.
     pub proto: OpProto,
-    /// Its inference.
+    /// Inference of the outputs.
     pub infer: InferFn,
-    /// What it says of the numbers that it gives.
+    /// Computes the value ranges of the outputs; `None` if nothing is known of them.
     pub value_ranges: Option<RangeFn>,
 }
 
-/// Attribute of a tensor descriptor: what is known of whole numbers that are no constant, the text
-/// of an expression or `"?"` for each. The host writes it while shapes are inferred.
+/// Attribute of a tensor descriptor that holds what is known of integer values that are not
+/// constant: for each value the text of an expression, or `"?"`. The host writes it during shape
+/// inference.
 pub const VALUE: &str = "_value";
 
-/// A node under inference.
+/// A node whose outputs are being inferred.
 pub struct InferCtx<'a> {
     /// The node.
     pub node: Node<'a>,
 }
 
 impl<'a> InferCtx<'a> {
-    /// Descriptor of input `i`, which must be there.
+    /// Descriptor of input `i`.
     /// # Errors
-    /// `failed`: the node has no input `i`.
+    /// Returns `failed` if the node has no input `i`.
     pub fn input(&self, i: usize) -> Result<&'a TensorDesc> {
         self.node.input_desc(i).ok_or_else(|| Error::failed(format!("input {i} is missing")))
     }
-    /// Descriptor of input `i`, if given.
+    /// Descriptor of input `i`, or `None` if it is absent.
     pub fn opt_input(&self, i: usize) -> Option<&'a TensorDesc> {
         self.node.input_desc(i)
     }
-    /// Number of inputs, absent ones in between counted.
+    /// Number of inputs, including absent ones between others.
     pub fn input_count(&self) -> usize {
         self.node.inputs().len()
     }
-    /// The constant behind input `i`, if it is one.
+    /// The constant behind input `i`; `None` if the input is not a constant.
     pub fn constant(&self, i: usize) -> Option<&'a ConstTensor> {
         self.node.const_input(i)
     }
-    /// Whole numbers behind input `i` (a shape, axes), if constant; at most 4,096.
+    /// The integers of input `i` (a shape, axes); `None` if the input is not a constant or has more
+    /// than 4,096 of them.
     pub fn const_ints(&self, i: usize) -> Option<Vec<i64>> {
         self.constant(i)?.to_i64(4096)
     }
-    /// Whole numbers behind input `i`, constant or computed of sizes, each where it is known; at
-    /// most 64.
+    /// The integers of input `i`, which may be constant or computed from sizes; unknown ones are
+    /// `None`. Returns `None` if nothing is known, or if a constant has more than 64 of them.
     pub fn values(&self, i: usize) -> Option<Vec<Option<Expr>>> {
         if let Some(t) = self.constant(i) {
             return Some(t.to_i64(64)?.into_iter().map(|v| Some(Expr::from(v))).collect());
@@ -231,9 +235,9 @@ impl<'a> InferCtx<'a> {
         let AttrValue::Strs(list) = self.opt_input(i)?.attrs.get(VALUE)? else { return None };
         Some(list.iter().map(|s| Expr::parse(s)).collect())
     }
-    /// A type with the shape of input `i`.
+    /// A descriptor with the type, format and shape of input `i`.
     /// # Errors
-    /// `failed`: the node has no input `i`.
+    /// Returns `failed` if the node has no input `i`.
     pub fn like(&self, i: usize) -> Result<TensorDesc> {
         let d = self.input(i)?;
         Ok(TensorDesc {
@@ -247,7 +251,7 @@ impl<'a> InferCtx<'a> {
 }
 
 impl OpDef {
-    /// A prototype by name; inputs, outputs and attributes are added in order.
+    /// A prototype with a name. Inputs, outputs and attributes are then added in order.
     pub fn new(name: &str, infer: InferFn) -> OpDef {
         OpDef {
             proto: OpProto {
@@ -266,32 +270,33 @@ impl OpDef {
     fn param(name: &str, kind: ParamKind, types: &[DType], group: &str) -> ParamSpec {
         ParamSpec { name: name.into(), kind, types: types.into(), type_group: group.into() }
     }
-    /// A required input. `group`: same letter, same type.
+    /// Adds a required input. Parameters with the same `group` have the same type; empty `types`
+    /// allow all types.
     pub fn input(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.inputs.push(Self::param(name, ParamKind::REQUIRED, types, group));
         self
     }
-    /// An optional input.
+    /// Adds an optional input.
     pub fn opt(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.inputs.push(Self::param(name, ParamKind::OPTIONAL, types, group));
         self
     }
-    /// Any number of inputs.
+    /// Adds an input with any number of values.
     pub fn dynamic(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.inputs.push(Self::param(name, ParamKind::DYNAMIC, types, group));
         self
     }
-    /// An output.
+    /// Adds a required output.
     pub fn output(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.outputs.push(Self::param(name, ParamKind::REQUIRED, types, group));
         self
     }
-    /// Any number of outputs.
+    /// Adds an output with any number of values.
     pub fn dynamic_output(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.outputs.push(Self::param(name, ParamKind::DYNAMIC, types, group));
         self
     }
-    /// An output that may be left out.
+    /// Adds an optional output.
     pub fn opt_output(mut self, name: &str, types: &[DType], group: &str) -> Self {
         self.proto.outputs.push(Self::param(name, ParamKind::OPTIONAL, types, group));
         self
@@ -308,19 +313,19 @@ impl OpDef {
         });
         self
     }
-    /// An attribute with a default.
+    /// Adds an attribute with a default.
     pub fn attr(self, name: &str, kind: AttrKind, default: impl Into<AttrValue>) -> Self {
         self.attr_spec(name, kind, Some(default.into()), false)
     }
-    /// An attribute that must be given.
+    /// Adds an attribute that must be given.
     pub fn required_attr(self, name: &str, kind: AttrKind) -> Self {
         self.attr_spec(name, kind, None, true)
     }
-    /// An attribute that may be left out and has no default.
+    /// Adds an attribute that may be absent and has no default.
     pub fn opt_attr(self, name: &str, kind: AttrKind) -> Self {
         self.attr_spec(name, kind, None, false)
     }
-    /// Bounds of the attribute added last.
+    /// Limits the attribute that was added last to numbers from `min` to `max`.
     pub fn range(mut self, min: f64, max: f64) -> Self {
         if let Some(a) = self.proto.attrs.last_mut() {
             a.min = min;
@@ -328,14 +333,14 @@ impl OpDef {
         }
         self
     }
-    /// Legal texts of the attribute added last.
+    /// Limits the attribute that was added last to these strings.
     pub fn choices(mut self, choices: &[&str]) -> Self {
         if let Some(a) = self.proto.attrs.last_mut() {
             a.choices = choices.iter().map(|&c| c.into()).collect();
         }
         self
     }
-    /// The function that says the ranges of its outputs ([`crate::range`]).
+    /// Sets the function that computes the value ranges of the outputs ([`crate::range`]).
     pub fn value_ranges(mut self, f: RangeFn) -> Self {
         self.value_ranges = Some(f);
         self
@@ -345,21 +350,20 @@ impl OpDef {
         self.proto.flags |= flags;
         self
     }
-    /// Inputs whose values are read.
+    /// Sets the indices of the inputs whose values are read.
     pub fn value_inputs(mut self, inputs: &[u32]) -> Self {
         self.proto.value_inputs = inputs.into();
         self
     }
-    /// An attribute that holds a subgraph.
+    /// Adds a required attribute that holds a subgraph.
     pub fn subgraph(mut self, name: &str) -> Self {
         self.proto.subgraphs.push(name.into());
         self.attr_spec(name, AttrKind::GRAPH, None, true)
     }
 }
 
-/// The prototypes of one plugin.
-/// `ge_plugin!` makes one of all that [`register_op!`](crate::register_op) registers; written by
-/// hand:
+/// The prototypes of one plugin. `ge_plugin!` makes one from all that
+/// [`register_op!`](crate::register_op) registers. It can also be written by hand:
 ///
 /// # Examples
 /// ```
@@ -384,14 +388,15 @@ impl OpDef {
 /// assert_eq!(OneOp.protos()[0].name.as_str(), "Double");
 /// ```
 pub trait OpSet: Send + Sync {
-    /// All prototypes, in a fixed order.
+    /// All prototypes, always in the same order.
     fn protos(&self) -> Vec<OpProto>;
-    /// Infers outputs for prototype `index` of that order.
+    /// Infers the outputs of a node of prototype `index` in that order.
     /// # Errors
-    /// What does not fit: an input is missing, or types, shapes or attributes contradict each
-    /// other. Sizes that are not known are no error.
+    /// Returns an error if an input is missing, or types, shapes or attributes contradict each
+    /// other. Unknown sizes are not an error.
     fn infer(&self, index: usize, ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>>;
-    /// Ranges of the outputs, for prototype `index`; None: it says nothing of them.
+    /// Value ranges of the outputs of a node of prototype `index`; `None` if nothing is known of
+    /// them.
     fn ranges(&self, index: usize, ctx: &RangeCtx<'_>) -> Option<Vec<Range>> {
         let _ = (index, ctx);
         None
@@ -399,56 +404,57 @@ pub trait OpSet: Send + Sync {
 }
 
 abi_object! {
-    /// An [`OpSet`] of a plugin.
+    /// Handle by which the host calls a plugin's [`OpSet`].
     object OpSetObject of dyn OpSet;
     /// ABI function table of [`OpSet`].
     table OpSetTable, OpSetTableRef;
-    /// All prototypes.
+    /// All prototypes, always in the same order.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns `panic` if the plugin panicked.
     call protos() -> Result<Vec<OpProto>> => RResult<RVec<OpProto>, Error> = |set| Ok(set.protos());
-    /// Infers the outputs of a node by prototype `index`.
+    /// Infers the outputs of a node of prototype `index`.
     ///
     /// # Errors
-    /// What the plugin returned; `panic` where it panicked.
+    /// Returns the plugin's error, or `panic` if the plugin panicked.
     [last_prefix_field]
     call infer(index: usize => usize, node: &Node<'_> => RawNodeRef)
         -> Result<Vec<TensorDesc>> => RResult<RVec<TensorDesc>, Error> = |set| set.infer(index, &InferCtx { node });
-    /// `ranges`; a library built before it was appended has none.
+    /// [`OpSet::ranges`]; missing in libraries that are older than this function.
     raw ranges(index: usize => usize, node: &Node<'_> => RawNodeRef, inputs: &[Range] => RawSlice<Range>)
         -> Result<ROption<RVec<Range>>> => RResult<ROption<RVec<Range>>, Error> =
         |set| Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into());
 }
 
 impl OpSetObject {
-    /// Ranges of the outputs of a node by prototype `index`; None: nothing is said of them.
+    /// Value ranges of the outputs of a node of prototype `index`; `None` if nothing is known of
+    /// them.
     ///
     /// # Errors
-    /// A panic in the plugin.
+    /// Returns `panic` if the plugin panicked.
     pub fn ranges(&self, index: usize, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
         let Some(call) = self.table().ranges() else { return Ok(None) };
-        // SAFETY: as above; the ranges live for the call too.
+        // SAFETY: pointer and table belong together; node and ranges outlive the call.
         let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;
         Ok(said.into_option().map(Vec::from))
     }
 }
 
-/// Ready inferences for common operators.
+/// Inference functions for common operators.
 pub mod infer {
     use super::*;
     use crate::types::{Dim, Expr};
 
-    /// Output 0 is like input 0.
+    /// Output 0 has the type, format and shape of input 0.
     /// # Errors
-    /// `failed`: there is no input 0.
+    /// Returns `failed` if there is no input 0.
     pub fn same(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         Ok(vec![ctx.like(0)?])
     }
-    /// NumPy broadcasting of two shapes. The lesser of a size and a number fits that size only where it
-    /// is the same, or 1.
+    /// NumPy broadcasting of two shapes. A size that is the minimum of another size and a number
+    /// can only broadcast with that size if both are equal or it is 1.
     /// # Errors
-    /// `failed`: two sizes of one axis differ and neither is 1.
+    /// Returns `failed` if two sizes of one axis differ and neither is 1.
     pub fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape> {
         let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else { return Ok(Shape::unranked()) };
         let r = ra.max(rb);
@@ -471,9 +477,9 @@ pub mod infer {
         }
         Ok(Shape::new(out))
     }
-    /// All inputs broadcast; type of input 0.
+    /// Broadcasts all inputs; the result has the type of input 0.
     /// # Errors
-    /// As [`broadcast_shapes`], and where there is no input 0.
+    /// Fails as [`broadcast_shapes`] does, and if there is no input 0.
     pub fn broadcast(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let mut out = ctx.like(0)?;
         for i in 1..ctx.input_count() {
@@ -483,9 +489,9 @@ pub mod infer {
         }
         Ok(vec![out])
     }
-    /// All inputs broadcast; boolean result.
+    /// Broadcasts all inputs; the result is boolean.
     /// # Errors
-    /// As [`broadcast_shapes`], and where there is no input 0.
+    /// Fails as [`broadcast_shapes`] does, and if there is no input 0.
     pub fn compare(ctx: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         let mut out = broadcast(ctx)?;
         out[0].dtype = DType::BOOL;

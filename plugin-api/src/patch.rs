@@ -1,81 +1,82 @@
-//! Recorded edits of a graph: plain data that the host verifies and applies whole or not at all.
+//! Patches: recorded edits of a graph, as plain data. The host verifies a patch and applies it as a
+//! whole or not at all.
 use crate::abi::{RString, RVec, StableAbi};
 use crate::types::{Attr, AttrMap, AttrValue, ConstTensor, Key, NodeId, Shape, TensorDesc, ValueRef};
 use crate::view::Graph;
 
-/// A new node, as an edit or as the builder makes it.
+/// A new node of an edit.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct NewNode {
-    /// The id it gets: ids of new nodes count up from the graph's `next_id`.
+    /// Id of the node: new nodes get consecutive ids from the graph's `next_id`.
     pub id: NodeId,
     /// Operator type.
     pub op: Key,
-    /// Name; empty: the host makes one (`<Type>_<n>`). A name already taken is made unique by the
-    /// host.
+    /// Name. If empty, the host makes one (`<Type>_<n>`); a name that is already taken is made
+    /// unique.
     pub name: RString,
-    /// Inputs.
+    /// Input values, in order.
     pub inputs: RVec<ValueRef>,
-    /// Control inputs.
+    /// Nodes that must run before this one.
     pub controls: RVec<NodeId>,
-    /// Outputs; unknown ones are inferred.
+    /// Output descriptors; the host infers unknown ones.
     pub outputs: RVec<TensorDesc>,
     /// Attributes.
     pub attrs: AttrMap,
 }
 
-/// A graph input or output by name.
+/// A graph output with its name.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct NamedValue {
-    /// Name that the user knows.
+    /// Name that the user knows it by.
     pub name: RString,
     /// Value.
     pub value: ValueRef,
 }
 
-/// One recorded edit. Edits apply in order to the graph that the last `InGraph` named (at first:
-/// the graph of the call).
+/// One recorded edit. Edits apply in order, each to the graph that the last `InGraph` named (at
+/// first the graph of the call).
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub enum Edit {
-    /// The edits that follow are for this graph; a name not there yet makes a new, empty graph.
+    /// Selects the graph of the following edits. An unknown name creates a new, empty graph.
     InGraph(RString),
     /// Adds a node.
     AddNode(NewNode),
-    /// Removes a node; its outputs must have no readers left at the end of the patch.
+    /// Removes a node; none of its outputs may have a reader at the end of the patch.
     RemoveNode(NodeId),
-    /// Replaces a node's type.
+    /// Replaces a node's operator type.
     SetOp(NodeId, Key),
     /// Renames a node.
     SetName(NodeId, RString),
-    /// Replaces one input; a position just past the end appends.
+    /// Replaces one input; the position just past the last input appends one.
     SetInput(NodeId, u32, ValueRef),
     /// Replaces all inputs.
     SetInputs(NodeId, RVec<ValueRef>),
-    /// Adds a control edge from the first to the second.
+    /// Adds a control edge from the first node to the second.
     AddControl(NodeId, NodeId),
-    /// Removes a control edge.
+    /// Removes the control edge from the first node to the second.
     RemoveControl(NodeId, NodeId),
-    /// Every reader of the first value reads the second (graph outputs too).
+    /// Makes every reader of the first value, graph outputs included, read the second.
     ReplaceUses(ValueRef, ValueRef),
     /// Replaces an output's descriptor.
     SetOutput(NodeId, u32, TensorDesc),
-    /// Replaces all output descriptors (their number may change while no reader is left hanging).
+    /// Replaces all output descriptors. Their number may change if no removed output has a reader.
     SetOutputs(NodeId, RVec<TensorDesc>),
-    /// Sets an attribute.
+    /// Sets an attribute of a node.
     SetAttr(NodeId, Attr),
-    /// Removes an attribute.
+    /// Removes an attribute of a node.
     RemoveAttr(NodeId, Key),
     /// Sets an attribute of the graph.
     SetGraphAttr(Attr),
     /// Sets the graph's outputs, in order.
     SetGraphOutputs(RVec<NamedValue>),
-    /// Removes a subgraph that nothing names any more.
+    /// Removes a subgraph that nothing refers to any more.
     RemoveGraph(RString),
 }
 
-/// A recorder of edits.
+/// Records edits of a graph.
 /// # Examples
 /// ```
 /// use ge_plugin_api::patch::Patch;
@@ -94,16 +95,16 @@ pub enum Edit {
 pub struct Patch {
     edits: Vec<Edit>,
     next: u32,
-    /// Where this graph's ids go on after visits to other graphs.
+    /// Next node id of each graph that was left, to continue from on return.
     resume: Vec<(String, u32)>,
 }
 
 impl Patch {
-    /// A patch for a graph: new ids go on from its own.
+    /// A patch for a graph; new nodes get ids from the graph's next id on.
     pub fn new(graph: &Graph<'_>) -> Patch {
         Patch { edits: Vec::new(), next: graph.next_id().0, resume: Vec::new() }
     }
-    /// A patch for an empty graph.
+    /// A patch for an empty graph; ids start at 0.
     pub fn for_new_graph() -> Patch {
         Patch::default()
     }
@@ -111,7 +112,7 @@ impl Patch {
     pub fn starting_at(next: NodeId) -> Patch {
         Patch { next: next.0, ..Patch::default() }
     }
-    /// Makes room for so many edits more.
+    /// Reserves room for `edits` more edits.
     pub fn reserve(&mut self, edits: usize) {
         self.edits.reserve(edits);
     }
@@ -119,7 +120,8 @@ impl Patch {
     pub fn next_id(&self) -> NodeId {
         NodeId(self.next)
     }
-    /// Appends edits recorded elsewhere that went on from this patch's `next_id`.
+    /// Appends edits that were recorded elsewhere with ids from this patch's `next_id` on. `next`
+    /// is the next free id after them.
     pub fn append(&mut self, edits: Vec<Edit>, next: NodeId) {
         if self.edits.capacity() == 0 {
             self.edits = edits;
@@ -128,14 +130,14 @@ impl Patch {
         }
         self.next = self.next.max(next.0);
     }
-    /// The edits that follow are for another graph of the model; `next_id` is that graph's (0 for a
-    /// new one).
+    /// Selects another graph of the model for the following edits. `next_id` is the next id of that
+    /// graph (0 for a new one); it is ignored if this patch has left the graph before.
     pub fn in_graph(&mut self, name: &str, next_id: NodeId) {
         let next = self.resume.iter().find(|(n, _)| n == name).map_or(next_id.0, |(_, n)| *n);
         self.edits.push(Edit::InGraph(name.into()));
         self.next = next;
     }
-    /// Leaves a graph, remembering where its ids stand.
+    /// Stores the next id of the graph that is left.
     pub(crate) fn remember(&mut self, name: &str) {
         let next = self.next;
         match self.resume.iter_mut().find(|(n, _)| n == name) {
@@ -143,7 +145,7 @@ impl Patch {
             None => self.resume.push((name.to_owned(), next)),
         }
     }
-    /// Adds a node and gives its id.
+    /// Adds a node and returns its id.
     pub fn add(
         &mut self,
         op: &str,
@@ -165,7 +167,7 @@ impl Patch {
         }));
         id
     }
-    /// Adds a constant and gives its value.
+    /// Adds a constant and returns its value.
     pub fn constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
         let desc = tensor.desc();
         let mut attrs = AttrMap::default();
@@ -180,19 +182,19 @@ impl Patch {
     pub fn remove(&mut self, node: NodeId) {
         self.push(Edit::RemoveNode(node));
     }
-    /// Every reader of `from` reads `to`.
+    /// Makes every reader of `from` read `to`.
     pub fn replace_uses(&mut self, from: ValueRef, to: ValueRef) {
         self.push(Edit::ReplaceUses(from, to));
     }
-    /// Sets an attribute.
+    /// Sets an attribute of a node.
     pub fn set_attr(&mut self, node: NodeId, key: &str, value: impl Into<AttrValue>) {
         self.push(Edit::SetAttr(node, Attr { key: Key::new(key), value: value.into() }));
     }
-    /// Removes an attribute.
+    /// Removes an attribute of a node.
     pub fn remove_attr(&mut self, node: NodeId, key: &str) {
         self.push(Edit::RemoveAttr(node, Key::new(key)));
     }
-    /// Makes a node one of another type; inputs, outputs and attributes stay.
+    /// Changes a node's operator type; inputs, outputs and attributes stay.
     pub fn set_op(&mut self, node: NodeId, op: &str) {
         self.push(Edit::SetOp(node, Key::new(op)));
     }
@@ -204,29 +206,29 @@ impl Patch {
     pub fn set_output(&mut self, node: NodeId, index: u32, desc: TensorDesc) {
         self.push(Edit::SetOutput(node, index, desc));
     }
-    /// Runs `after` behind `before`, whatever they read.
+    /// Makes `after` run after `before`, whatever they read.
     pub fn add_control(&mut self, before: NodeId, after: NodeId) {
         self.push(Edit::AddControl(before, after));
     }
-    /// Replaces one input.
+    /// Replaces one input; the position just past the last input appends one.
     pub fn set_input(&mut self, node: NodeId, index: u32, value: ValueRef) {
         self.push(Edit::SetInput(node, index, value));
     }
-    /// Whether nothing is recorded.
+    /// Whether the patch has no edits.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
-    /// The edits.
+    /// The recorded edits.
     pub fn into_edits(self) -> RVec<Edit> {
         self.edits.into()
     }
-    /// The edits so far.
+    /// The edits recorded so far.
     pub fn edits(&self) -> &[Edit] {
         &self.edits
     }
 }
 
-/// What the user's graph input looks like.
+/// Type and shape of one of the user's graph inputs.
 /// # Examples
 /// ```
 /// use ge_plugin_api::patch::InputSpec;
@@ -238,18 +240,18 @@ impl Patch {
 /// ```
 #[derive(Clone, Debug)]
 pub struct InputSpec {
-    /// Name.
+    /// Name of the input.
     pub name: String,
     /// Type and shape as the model declares them.
     pub desc: TensorDesc,
 }
 
 impl InputSpec {
-    /// An input.
+    /// An input with its name, type and shape.
     pub fn new(name: &str, desc: TensorDesc) -> InputSpec {
         InputSpec { name: name.to_owned(), desc }
     }
-    /// With another shape.
+    /// Replaces the shape.
     pub fn shaped(mut self, shape: Shape) -> InputSpec {
         self.desc.shape = shape;
         self

@@ -1,4 +1,4 @@
-//! What most plugins name: `use ge_plugin_api::prelude::*;`.
+//! The items that most plugins use: `use ge_plugin_api::prelude::*;`.
 pub use crate::author::SimpleEngine;
 pub use crate::engine::{
     Engine, EngineInfo, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Workspace,

@@ -1,10 +1,10 @@
-//! Ranges of values: what a prototype says of the numbers that its operator gives, from ranges of
-//! those that it reads.
+//! Value ranges: a prototype computes the ranges of an operator's outputs from those of its inputs.
 //!
-//! The host uses them to choose types: a node whose numbers may leave a narrow type keeps its own.
-//! A range is told by the prototype ([`OpDef::value_ranges`](crate::ops::OpDef::value_ranges)); an
-//! operator without a range function that only moves values gives the ranges that it reads, any
-//! other an unknown one.
+//! The host uses them to choose types: a node whose numbers may not fit a narrow type keeps its
+//! own. A prototype gives its range function with
+//! [`OpDef::value_ranges`](crate::ops::OpDef::value_ranges). Without one, an operator that only
+//! moves values passes on the ranges of its inputs, and the outputs of any other operator are
+//! unknown.
 //!
 //! ```
 //! use ge_plugin_api::range::{Range, RangeCtx};
@@ -23,31 +23,31 @@ use crate::abi::StableAbi;
 use crate::types::{ConstTensor, TensorDesc};
 use crate::view::Node;
 
-/// Bounds of the finite numbers of a tensor. A bound that is infinite is not known.
+/// Bounds of the finite numbers of a tensor. An infinite bound is an unknown one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, StableAbi)]
 pub struct Range {
-    /// Least number.
+    /// Smallest number.
     pub low: f64,
-    /// Greatest number.
+    /// Largest number.
     pub high: f64,
 }
 
 impl Range {
-    /// Nothing is known.
+    /// The range of which nothing is known.
     pub const UNKNOWN: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
-    /// From one bound to the other; a bound that is no number is not known.
+    /// The range between two bounds, in any order. A NaN bound is unknown.
     pub fn new(low: f64, high: f64) -> Range {
         let or = |v: f64, other: f64| if v.is_nan() { other } else { v };
         let (low, high) = (or(low, f64::NEG_INFINITY), or(high, f64::INFINITY));
         if low <= high { Range { low, high } } else { Range { low: high, high: low } }
     }
-    /// One number.
+    /// The range of a single number.
     pub fn of(v: f64) -> Range {
         Range::new(v, v)
     }
-    /// From `-most` to `most`.
+    /// The range from `-most` to `most`.
     pub fn within(most: f64) -> Range {
         Range::new(-most.abs(), most.abs())
     }
@@ -55,30 +55,30 @@ impl Range {
     pub fn is_known(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
-    /// The greatest absolute value; infinite where it is not known.
+    /// The largest absolute value; infinite if it is not known.
     pub fn magnitude(self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
-    /// The least range that has both.
+    /// The smallest range that contains both.
     pub fn or(self, other: Range) -> Range {
         Range::new(self.low.min(other.low), self.high.max(other.high))
     }
-    /// What both say together; this one where they contradict each other.
+    /// The intersection of both ranges; `self` if they do not overlap.
     pub fn and(self, other: Range) -> Range {
         let (low, high) = (self.low.max(other.low), self.high.min(other.high));
         if low <= high { Range { low, high } } else { self }
     }
-    /// Sums.
+    /// Range of sums.
     pub fn plus(self, other: Range) -> Range {
         Range::new(self.low + other.low, self.high + other.high)
     }
-    /// Differences.
+    /// Range of differences.
     pub fn minus(self, other: Range) -> Range {
         Range::new(self.low - other.high, self.high - other.low)
     }
-    /// Products.
+    /// Range of products.
     pub fn times(self, other: Range) -> Range {
-        // Zero times an unknown bound is zero: the number itself is finite.
+        // Zero times an unknown bound is zero, because the number itself is finite.
         let product = |a: f64, b: f64| if a == 0.0 || b == 0.0 { 0.0 } else { a * b };
         let all = [
             product(self.low, other.low),
@@ -91,25 +91,25 @@ impl Range {
             all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         )
     }
-    /// Quotients; not known where the divisor may be zero.
+    /// Range of quotients; unknown if the divisor may be zero.
     pub fn over(self, other: Range) -> Range {
         if other.low <= 0.0 && other.high >= 0.0 {
             return Range::UNKNOWN;
         }
         self.times(Range::new(1.0 / other.low, 1.0 / other.high))
     }
-    /// A function that rises, or falls, from end to end.
+    /// Range of `f` over this range, for a function that only rises or only falls.
     pub fn through(self, f: impl Fn(f64) -> f64) -> Range {
         Range::new(f(self.low), f(self.high))
     }
-    /// Absolute values.
+    /// Range of absolute values.
     pub fn absolute(self) -> Range {
         let least = if self.low <= 0.0 && self.high >= 0.0 { 0.0 } else { self.low.abs().min(self.high.abs()) };
         Range::new(least, self.magnitude())
     }
 }
 
-/// A node whose ranges are asked for.
+/// A node whose output ranges are being computed.
 pub struct RangeCtx<'a> {
     /// The node.
     pub node: Node<'a>,
@@ -118,27 +118,27 @@ pub struct RangeCtx<'a> {
 }
 
 impl<'a> RangeCtx<'a> {
-    /// Range of input `i`; unknown where there is none.
+    /// Range of input `i`; unknown if there is no input `i`.
     pub fn input(&self, i: usize) -> Range {
         self.inputs.get(i).copied().unwrap_or(Range::UNKNOWN)
     }
-    /// Range of input `i`, if it is given.
+    /// Range of input `i`, or `None` if it is absent.
     pub fn given(&self, i: usize) -> Option<Range> {
         self.node.input_desc(i).map(|_| self.input(i))
     }
-    /// Descriptor of input `i`, if it is given.
+    /// Descriptor of input `i`, or `None` if it is absent.
     pub fn desc(&self, i: usize) -> Option<&'a TensorDesc> {
         self.node.input_desc(i)
     }
-    /// The constant behind input `i`, if it is one.
+    /// The constant behind input `i`; `None` if the input is not a constant.
     pub fn constant(&self, i: usize) -> Option<&'a ConstTensor> {
         self.node.const_input(i)
     }
 }
 
-/// Ranges of an operator's outputs, from those of its inputs: wherever the inputs keep within
-/// theirs, so do the outputs. Of a long sum whose terms have nothing to do with each other a likely
-/// range will do.
+/// Computes the ranges of an operator's outputs from those of its inputs: whenever the inputs are
+/// within their ranges, the outputs must be within theirs. For a long sum of unrelated terms, a
+/// likely range is enough.
 pub type RangeFn = fn(&RangeCtx<'_>) -> Vec<Range>;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the host does for plugins: interning, threads, log, progress, cancellation, mappings of
-//! other plugins.
+//! What the host does for plugins: interning, threads, log, progress, cancellation and access to
+//! the mappings of other plugins.
 use crate::abi::{RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
 use crate::frontend::MappingRef;
@@ -15,14 +15,14 @@ open_code! {
         ERROR = 0 "error",
         /// Warnings.
         WARN = 1 "warn",
-        /// The story, under 20 lines for any model.
+        /// The main steps: fewer than 20 lines for any model.
         INFO = 2 "info",
         /// Details.
         DEBUG = 3 "debug",
     }
 }
 
-/// A part of a parallel loop: `(context, begin, end)`; 0 is success.
+/// One part of a parallel loop, called as `(context, begin, end)`; returns 0 for success.
 #[repr(transparent)]
 #[derive(Clone, Copy, StableAbi)]
 pub struct RangeFn(pub unsafe extern "C" fn(*mut c_void, usize, usize) -> i32);
@@ -34,48 +34,49 @@ pub struct RangeFn(pub unsafe extern "C" fn(*mut c_void, usize, usize) -> i32);
 #[sabi(kind(Prefix(prefix_ref = HostTableRef)))]
 #[sabi(missing_field(option))]
 pub struct HostTable {
-    /// Interns a name.
+    /// Interns a name (pointer and length) and returns its key.
     pub intern: extern "C" fn(*const u8, usize) -> u32,
-    /// Name of a key: pointer and length, alive for ever.
+    /// Name of a key: returns the pointer and sets the length; valid until the process ends.
     pub key_name: extern "C" fn(u32, *mut usize) -> *const u8,
-    /// Runs `f` over `0..n` in parts of at least `grain` on the host's one pool; nested calls run
-    /// inline.
+    /// Runs `f` over `0..n` in parts of at least `grain` items on the host's only thread pool.
+    /// Nested calls run on the calling thread.
     pub parallel_for: extern "C" fn(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32,
     /// Logs a line.
     pub log: extern "C" fn(Level, *const u8, usize),
-    /// Whether the user has asked to stop.
+    /// Whether the user has asked to stop the work.
     pub cancelled: extern "C" fn() -> bool,
-    /// Says how far the work is.
+    /// Reports progress: `done` of `total` steps.
     pub progress: extern "C" fn(done: u64, total: u64),
-    /// Every mapping of every enabled front-end plugin for a framework.
+    /// All mappings for a framework from the enabled front-end plugins.
     #[sabi(last_prefix_field)]
     pub mappings: extern "C" fn(*const u8, usize) -> RVec<MappingRef>,
 }
 
 static HOST: OnceLock<HostTableRef> = OnceLock::new();
 
-/// The host's services as this library sees them.
+/// The host's services, as this library uses them.
 #[derive(Clone, Copy)]
 pub struct Host(HostTableRef);
 
-/// Called once by `ge_plugin!`'s init.
+/// Sets the table. The init function of `ge_plugin!` calls it once.
 #[doc(hidden)]
 pub fn set_host(table: HostTableRef) {
     let _ = HOST.set(table);
 }
 
-/// The services, or None in a library that has no host (its own unit tests, and the host itself).
+/// The host's services. `None` in a library without a host: in its own unit tests, and in the host
+/// itself.
 pub fn host_or_none() -> Option<Host> {
     HOST.get().map(|t| Host(*t))
 }
 
-/// Runs `f` over parts of `0..n`: on the host's pool where there is a host, inline otherwise. The
-/// first error wins.
+/// Runs `f` over parts of `0..n`: on the host's thread pool if there is a host, otherwise on the
+/// calling thread.
 ///
-/// `f` gets half-open ranges that together cover `0..n` once, each of at least `grain` items but
-/// the last.
+/// `f` gets half-open ranges that together cover `0..n` exactly once. Each has at least `grain`
+/// items, except the last.
 /// # Errors
-/// The first error that `f` returned, whichever thread it came from.
+/// Returns the first error that `f` returned, on whichever thread.
 ///
 /// # Examples
 /// ```
@@ -100,7 +101,8 @@ pub fn parallel_for(n: usize, grain: usize, f: impl Fn(core::ops::Range<usize>) 
         begin: usize,
         end: usize,
     ) -> i32 {
-        // SAFETY: `ctx` is the `Shared` below, alive until `parallel_for` of the host returns.
+        // SAFETY: `ctx` is the `Shared` below, which lives until `parallel_for` of the host
+        // returns.
         let s = unsafe { &*(ctx as *const Shared<'_, F>) };
         match crate::abi::guard("parallel_for", || (s.f)(begin..end)) {
             crate::abi::RResult::ROk(()) => 0,
@@ -133,17 +135,18 @@ pub fn parallel_for(n: usize, grain: usize, f: impl Fn(core::ops::Range<usize>) 
     }
 }
 
-/// Whether the user has asked to stop; loops that can be long ask between items.
+/// Whether the user has asked to stop the work. Loops that may take long should check it between
+/// items.
 pub fn cancelled() -> bool {
     host_or_none().is_some_and(|h| (h.0.cancelled())())
 }
-/// Says how far a long work is.
+/// Reports progress of a long operation: `done` of `total` steps. Does nothing without a host.
 pub fn progress(done: u64, total: u64) {
     if let Some(h) = host_or_none() {
         (h.0.progress())(done, total)
     }
 }
-/// Logs a line; in a library without a host it goes nowhere.
+/// Logs a line. Does nothing without a host.
 pub fn log(level: Level, text: &str) {
     if let Some(h) = host_or_none() {
         (h.0.log())(level, text.as_ptr(), text.len())
@@ -157,67 +160,67 @@ impl Host {
     pub(crate) fn key_name(self, key: u32) -> &'static str {
         let mut len = 0usize;
         let p = (self.0.key_name())(key, &mut len);
-        // SAFETY: the host's interned names are UTF-8 and never freed.
+        // SAFETY: the host's interned names are UTF-8 and are never freed.
         unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(p, len)) }
     }
-    /// The table, to hand on in kernel calls.
+    /// The function table, to pass on in kernel calls.
     pub fn table(self) -> HostTableRef {
         self.0
     }
-    /// Every mapping of every enabled front-end plugin for a framework (`onnx`).
+    /// All mappings for a framework (`onnx`) from the enabled front-end plugins.
     pub fn mappings(self, framework: &str) -> Vec<MappingRef> {
         (self.0.mappings())(framework.as_ptr(), framework.len()).into_iter().collect()
     }
 }
 
-/// The host's side of interning: used by the loader to fill its table.
+/// The host's side of interning, with which the loader fills its table.
 #[doc(hidden)]
 pub mod host_side {
     use super::*;
-    /// `HostTable::intern` of the process that owns the table. Callers of the table pass a text's
-    /// parts.
+    /// `HostTable::intern` in the process that owns the table. Callers pass pointer and length of a
+    /// string.
     #[allow(
         clippy::not_unsafe_ptr_arg_deref,
         reason = "the table's field is a safe function that only this crate calls"
     )]
     pub extern "C" fn intern(name: *const u8, len: usize) -> u32 {
-        // SAFETY: callers pass a `&str`'s parts.
+        // SAFETY: callers pass pointer and length of a `&str`.
         let s = unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(name, len)) };
         key::intern_local(s)
     }
-    /// `HostTable::key_name`. Callers of the table pass a place for the length.
+    /// `HostTable::key_name`. Callers pass a pointer to where the length is written.
     #[allow(
         clippy::not_unsafe_ptr_arg_deref,
         reason = "the table's field is a safe function that only this crate calls"
     )]
     pub extern "C" fn key_name(key: u32, len: *mut usize) -> *const u8 {
         let s = key::name_local(key);
-        // SAFETY: callers pass a place for the length.
+        // SAFETY: callers pass a valid pointer for the length.
         unsafe { *len = s.len() };
         s.as_ptr()
     }
 }
 
-/// An option's value as plugins.toml gives it.
+/// Value of a plugin option, from plugins.toml or by default.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct OptionValue {
-    /// Key of the plugin's schema.
+    /// Name of the option in the plugin's schema.
     pub key: RString,
-    /// Checked value.
+    /// Value, already checked against the schema.
     pub value: crate::types::AttrValue,
 }
 
 open_code! {
     /// The type of a plugin's option.
     pub struct OptionKind: u8 {
-        /// true or false.
+        /// `true` or `false`.
         BOOL = 0 "boolean",
         /// A whole number within `min..=max`.
         INT = 1 "integer",
         /// One of `choices`.
         CHOICE = 2 "choice",
-        /// Text.
+        /// A string.
         STRING = 3 "string",
         /// A real number.
         FLOAT = 4 "float",
@@ -228,17 +231,17 @@ open_code! {
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct OptionSpec {
-    /// Name in `[plugin.options]`.
+    /// Name of the option in `[plugin.options]`.
     pub key: RString,
-    /// Type.
+    /// Type of its value.
     pub kind: OptionKind,
-    /// Least whole number.
+    /// Smallest allowed value of an `INT`.
     pub min: i64,
-    /// Greatest whole number.
+    /// Largest allowed value of an `INT`.
     pub max: i64,
-    /// Choices of a `CHOICE`.
+    /// Allowed values of a `CHOICE`.
     pub choices: RVec<RString>,
-    /// Value where none is given.
+    /// Value if none is given.
     pub default: crate::types::AttrValue,
     /// One line of help.
     pub help: RString,
@@ -249,37 +252,37 @@ impl OptionSpec {
         let (key, help) = (key.into(), RString::new());
         OptionSpec { key, kind, min: i64::MIN, max: i64::MAX, choices: RVec::new(), default, help }
     }
-    /// An option that is true or false.
+    /// A boolean option.
     pub fn bool(key: &str, default: bool) -> OptionSpec {
         OptionSpec::of(key, OptionKind::BOOL, default.into())
     }
-    /// A whole number within a range.
+    /// An integer option limited to `range`.
     pub fn int(key: &str, default: i64, range: core::ops::RangeInclusive<i64>) -> OptionSpec {
         OptionSpec { min: *range.start(), max: *range.end(), ..OptionSpec::of(key, OptionKind::INT, default.into()) }
     }
-    /// A real number.
+    /// A float option.
     pub fn float(key: &str, default: f64) -> OptionSpec {
         OptionSpec::of(key, OptionKind::FLOAT, default.into())
     }
-    /// A text.
+    /// A string option.
     pub fn text(key: &str, default: &str) -> OptionSpec {
         OptionSpec::of(key, OptionKind::STRING, default.into())
     }
-    /// One of several words, of which the first is the default.
+    /// An option with one of several values; the first is the default.
     pub fn choice(key: &str, choices: &[&str]) -> OptionSpec {
         let default = choices.first().copied().unwrap_or_default().into();
         let choices = choices.iter().map(|c| (*c).into()).collect();
         OptionSpec { choices, ..OptionSpec::of(key, OptionKind::CHOICE, default) }
     }
-    /// With one line of help.
+    /// Sets the line of help.
     pub fn help(mut self, text: &str) -> OptionSpec {
         self.help = text.into();
         self
     }
 }
 
-/// The options that a plugin's `init` gets, by name: every option of its schema is there, given or
-/// by its default.
+/// The options passed to a plugin's `init`, by name. Every option of the plugin's schema is
+/// present, with the given value or its default.
 /// # Examples
 /// ```
 /// use ge_plugin_api::services::{OptionList, OptionSpec, OptionValue};
@@ -293,29 +296,29 @@ impl OptionSpec {
 pub trait OptionList {
     /// The value of an option.
     /// # Errors
-    /// `internal`: the schema has no option of the name.
+    /// Returns `internal` if the schema has no option with this name.
     fn value(&self, key: &str) -> Result<&crate::types::AttrValue>;
-    /// A truth value.
+    /// The value of a boolean option.
     /// # Errors
-    /// `internal`: the schema has no option of the name and kind.
+    /// Returns `internal` if the schema has no option with this name and type.
     fn bool(&self, key: &str) -> Result<bool> {
         self.value(key)?.as_bool().ok_or_else(|| other_kind(key))
     }
-    /// A whole number.
+    /// The value of an integer option.
     /// # Errors
-    /// As [`OptionList::bool`].
+    /// Returns the same errors as [`OptionList::bool`].
     fn int(&self, key: &str) -> Result<i64> {
         self.value(key)?.as_int().ok_or_else(|| other_kind(key))
     }
-    /// A real number.
+    /// The value of a float option.
     /// # Errors
-    /// As [`OptionList::bool`].
+    /// Returns the same errors as [`OptionList::bool`].
     fn float(&self, key: &str) -> Result<f64> {
         self.value(key)?.as_float().ok_or_else(|| other_kind(key))
     }
-    /// A text, or a choice.
+    /// The value of a string or choice option.
     /// # Errors
-    /// As [`OptionList::bool`].
+    /// Returns the same errors as [`OptionList::bool`].
     fn text(&self, key: &str) -> Result<&str> {
         self.value(key)?.as_str().ok_or_else(|| other_kind(key))
     }

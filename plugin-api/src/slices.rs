@@ -1,35 +1,35 @@
-//! Kernels run slice by slice (FFTS_PLUS): a context graph is a kernel that runs others, each on
-//! one slice of its arguments, as soon as the contexts before it have run on the same slice. A host
-//! that loads an FFTS+ task makes one of it.
+//! Kernels that run slice by slice (FFTS_PLUS). A context graph is a kernel that runs other
+//! kernels, each on one slice of its arguments as soon as its predecessor contexts have run on the
+//! same slice. The host turns each FFTS+ task that it loads into one context graph.
 //!
-//! Slices go in lanes: lane `w` runs the slices `w`, `w + window`, … one behind the other, and what
-//! is made between the contexts lies in memory of the lane's own. A block of the launch is a lane.
-//! Where a context's arguments lie follows from slice and lane alone, so that results depend on no
-//! order.
+//! Slices are processed in lanes: lane `w` runs the slices `w`, `w + window`, … one after the
+//! other, and intermediate results of the contexts are in memory of the lane. Each block of the
+//! launch runs the lanes `block_idx`, `block_idx + block_dim`, …. The position of a context's
+//! arguments follows from slice and lane alone, so results do not depend on the order of execution.
 use crate::abi::{ROption, RResult, guard};
 use crate::chain::Link;
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{Access, DropFn, KernelCall, LastErrorFn, LoadedKernel, last_error};
 use core::ffi::c_void;
 
-/// Where one argument of a context lies in the arguments of the task.
+/// Where an argument of a context is within the arguments of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceArg {
-    /// Which argument of the task.
+    /// Index of the task's argument.
     pub arg: usize,
-    /// Bytes from its begin.
+    /// Offset from the start of that argument, in bytes.
     pub offset: u64,
-    /// Bytes from slice to slice, or from lane to lane.
+    /// Distance between slices, or between lanes if `lane` is set, in bytes.
     pub step: u64,
-    /// Whether it belongs to the lane rather than to the slice.
+    /// Whether the position depends on the lane instead of the slice.
     pub lane: bool,
 }
 
-/// Most slices of a task, as the hardware's field for them.
+/// Maximum number of slices of a task; the width of the hardware field limits it.
 const MOST_SLICES: u32 = 65_535;
 
 impl SliceArg {
-    /// An argument that the kernel has a place for, and no use: no address.
+    /// An argument of the kernel that is not used; its address is null.
     pub const NOTHING: SliceArg = SliceArg { arg: usize::MAX, offset: 0, step: 0, lane: false };
 
     fn at(&self, slice: u64, lane: u64) -> Option<u64> {
@@ -38,18 +38,18 @@ impl SliceArg {
     }
 }
 
-/// One context: what runs, and what runs after it.
+/// One context: a kernel, and the contexts that run after it.
 pub struct Context {
-    /// Kernel of all slices but the last, and of the last where it is shorter; None: a hint for
-    /// caches, or a begin or an end.
+    /// Kernel of all slices, and another one for the last slice if that is shorter. `None`: a cache
+    /// hint, a start or an end.
     pub kernel: Option<(Link, Option<Link>)>,
-    /// Where the kernel's arguments lie.
+    /// Where the arguments of the kernel are.
     pub args: Vec<SliceArg>,
     /// Bytes of each argument in one slice.
     pub bytes: Vec<u64>,
     /// Bytes of each argument in the last slice.
     pub tail_bytes: Vec<u64>,
-    /// Contexts that wait for it.
+    /// Indices of the contexts that wait for this one.
     pub successors: Vec<u32>,
     /// Number of contexts that it waits for.
     pub pred_cnt: u32,
@@ -57,19 +57,20 @@ pub struct Context {
 
 /// A context graph.
 pub struct ContextGraph {
-    /// Slices.
+    /// Number of slices.
     pub threads: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub window: u32,
-    /// Contexts.
+    /// Contexts; successors name them by index.
     pub contexts: Vec<Context>,
 }
 
-/// The kernel of a context graph. `access` and `bytes`: how the task touches each of its arguments,
-/// and how long they are.
+/// Makes the kernel of a context graph. `access` and `bytes` are the access and length of each
+/// argument of the task.
 ///
 /// # Errors
-/// `damaged`: a context waits for what never comes, or reaches beyond an argument.
+/// Returns `damaged` if the graph is inconsistent, contexts wait for each other, or an argument
+/// reaches beyond its memory.
 pub fn sliced(graph: ContextGraph, access: Vec<Access>, bytes: &[u64]) -> Result<LoadedKernel> {
     graph.check(bytes)?;
     let links = graph.contexts.iter().filter_map(|c| c.kernel.as_ref());
@@ -87,7 +88,7 @@ pub fn sliced(graph: ContextGraph, access: Vec<Access>, bytes: &[u64]) -> Result
 }
 
 unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
-    // SAFETY: ctx is the ContextGraph of `sliced`, the call is live (contract of KernelFn).
+    // SAFETY: `ctx` is the ContextGraph of `sliced`; the call is live (contract of KernelFn).
     let (graph, call) = unsafe { (&*(ctx as *const ContextGraph), &*call) };
     match guard("context graph", || graph.block(call)) {
         RResult::ROk(()) => 0,
@@ -98,7 +99,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     }
 }
 unsafe extern "C" fn free(ctx: *mut c_void) {
-    // SAFETY: made by `sliced`, dropped once.
+    // SAFETY: `sliced` made it, and it is dropped once.
     crate::abi::guard_drop(|| drop(unsafe { Box::from_raw(ctx as *mut ContextGraph) }))
 }
 extern "C" fn take_error() -> ROption<Error> {
@@ -106,7 +107,8 @@ extern "C" fn take_error() -> ROption<Error> {
 }
 
 impl ContextGraph {
-    /// Every context runs once for each slice, and within the arguments.
+    /// Checks that every context runs once for each slice, and only accesses memory within the
+    /// arguments.
     fn check(&self, bytes: &[u64]) -> Result<()> {
         let bad = |what: String| Err(Error::damaged(format!("the context graph is broken: {what}")));
         if self.threads == 0 || self.threads > MOST_SLICES || !(1..=self.threads).contains(&self.window) {
@@ -200,8 +202,8 @@ impl Context {
             let Some(at) = at.filter(|_| a.arg < call.n_args) else {
                 return Err(Error::internal(format!("`{}` has no argument {} in its task", link.node, a.arg)));
             };
-            // SAFETY: the argument is one of this launch's, and `check` held the slice against its
-            // bytes.
+            // SAFETY: the argument belongs to this launch, and `check` compared the slice with the
+            // argument's bytes.
             addresses.push(unsafe { (*call.args.add(a.arg)).wrapping_add(at) });
         }
         let own = KernelCall {
@@ -225,7 +227,7 @@ mod tests {
     use crate::chain::Shape;
     use crate::kernel::{BlockArgs, BlockKernel, block_kernel};
 
-    /// Adds one to each element of a slice of `len` elements.
+    /// Adds one to each element of a slice.
     struct AddOne;
     impl BlockKernel for AddOne {
         fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
@@ -267,7 +269,7 @@ mod tests {
             successors,
             pred_cnt,
         };
-        // Begin, x -> ws, ws -> ws + 24, ws + 24 -> y, end.
+        // Start, x -> ws, ws -> ws + 24, ws + 24 -> y, end.
         let contexts = vec![
             hint(vec![1], 0),
             context([slice(0), lane(0)], vec![2], 1),
@@ -289,12 +291,13 @@ mod tests {
             scratch: core::ptr::null_mut(),
             host: ROption::RNone,
         };
-        // SAFETY: the arguments of the tests are alive and of the lengths that the graph was told.
+        // SAFETY: the arguments of the tests are alive and have the lengths that the graph was
+        // given.
         unsafe { (kernel.run)(kernel.ctx, &call) }
     }
     fn done(kernel: LoadedKernel) {
         let ROption::RSome(d) = kernel.drop else { panic!("a graph is freed by its maker") };
-        // SAFETY: once.
+        // SAFETY: the context is freed only here.
         unsafe { (d.0)(kernel.ctx) }
     }
 

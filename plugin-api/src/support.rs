@@ -1,7 +1,7 @@
-//! What an engine says of a node: that it takes it, at which cost, or why not.
+//! An engine's answer whether it supports a node: yes, yes at a given cost, or no with a reason.
 use crate::abi::{RString, StableAbi};
 
-/// Whether an engine takes a node, and why not.
+/// Whether an engine supports a node, and if not, why.
 /// # Examples
 /// ```
 /// use ge_plugin_api::engine::Support;
@@ -16,26 +16,27 @@ use crate::abi::{RString, StableAbi};
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub enum Support {
-    /// It does, at the engine's own compute cost.
+    /// The engine supports the node at its own compute cost.
     Yes,
-    /// It does not, in words for the user.
+    /// The engine does not support the node; the reason is shown to the user.
     No(RString),
-    /// It does, at a compute cost of this node's: the node goes to another engine that takes it at
-    /// less. No node costs less than its engine ([`EngineInfo::cost`](crate::engine::EngineInfo)):
-    /// a cost below that is the engine's. Hosts of the interface before 1.2 read it as `Yes`.
+    /// The engine supports the node at this compute cost. Another engine that supports the node at
+    /// a lower cost is chosen instead. A cost below the engine's own
+    /// ([`EngineInfo::cost`](crate::engine::EngineInfo)) counts as the engine's own. Hosts older
+    /// than interface 1.2 read this as `Yes`.
     YesAt(u32),
 }
 
 impl Support {
-    /// A refusal in words.
+    /// A refusal with its reason.
     pub fn no(reason: impl Into<String>) -> Support {
         Support::No(reason.into().into())
     }
-    /// Whether it takes the node.
+    /// Whether the engine supports the node.
     pub fn takes(&self) -> bool {
         !matches!(self, Support::No(_))
     }
-    /// At which cost an engine of this compute cost takes the node; None: it does not.
+    /// The cost of the node on an engine with compute cost `engine`; `None` if it is not supported.
     pub fn cost(&self, engine: u32) -> Option<u32> {
         match self {
             Support::Yes => Some(engine),
@@ -45,17 +46,17 @@ impl Support {
     }
 }
 
-/// The answer as versions 1.0 and 1.1 of the interface have it.
+/// The answer in interface versions 1.0 and 1.1.
 pub mod first {
     use crate::abi::{RString, StableAbi};
 
-    /// Whether an engine takes a node, and why not.
+    /// Whether an engine supports a node, and if not, why.
     #[repr(u8)]
     #[derive(Clone, Debug, PartialEq, StableAbi)]
     pub enum Support {
-        /// It does.
+        /// The engine supports the node.
         Yes,
-        /// It does not, in words for the user.
+        /// The engine does not support the node; the reason is shown to the user.
         No(RString),
     }
 }

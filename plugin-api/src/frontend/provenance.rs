@@ -1,15 +1,16 @@
-//! Where the nodes of a graph come from: told once for the whole graph, taken off by the host.
+//! Where the nodes of a graph come from. A front end writes it once for the whole graph, and the
+//! host takes it off.
 use crate::patch::{Edit, Patch};
 use crate::types::{Attr, AttrMap, AttrValue, DictEntry, Key, NodeId, ValueRef};
 use std::collections::HashMap;
 
-/// The attribute of the graph that crosses.
+/// The graph attribute that carries it across the ABI.
 const KEY: &str = "_provenance";
 
-/// What a model calls its tensors, and which of its operators each node was made of.
+/// The model's names of its tensors, and the operator of the model that each node was made from.
 ///
-/// `ge compare`, dumps and messages speak the model's own names by it. A front end records while it
-/// builds a graph and writes all of it at its end; nothing is set at single nodes.
+/// With it, `ge compare`, dumps and messages can use the model's own names. A front end records
+/// while it builds a graph and writes everything at the end; nothing is set on single nodes.
 ///
 /// # Examples
 /// ```
@@ -28,23 +29,23 @@ const KEY: &str = "_provenance";
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Provenance {
-    /// Names, one behind the other.
+    /// All names, concatenated.
     names: String,
-    /// Node, output and bytes of each name.
+    /// Three numbers per name: node, output, and length of the name in bytes.
     tensors: Vec<i64>,
     texts: Vec<String>,
     known: HashMap<String, i64>,
-    /// Node and text.
+    /// Two numbers per entry: node and index into `texts`.
     origins: Vec<i64>,
 }
 
 impl Provenance {
-    /// The model calls a value by this name. A value may have several.
+    /// Records that the model calls a value by this name. A value may have several names.
     pub fn name(&mut self, value: ValueRef, name: &str) {
         self.names.push_str(name);
         self.tensors.extend([i64::from(value.node.0), i64::from(value.output), name.len() as i64]);
     }
-    /// What the model says of the operator that a node was made of: `Relu, ai.onnx 13`.
+    /// Records the model's operator that a node was made from, as text (`Relu, ai.onnx 13`).
     pub fn origin(&mut self, node: NodeId, text: &str) {
         let index = match self.known.get(text) {
             Some(i) => *i,
@@ -57,15 +58,15 @@ impl Provenance {
         };
         self.origins.extend([i64::from(node.0), index]);
     }
-    /// How many origins are recorded: a mark for [`Provenance::nodes_since`].
+    /// The current position in the recorded origins, for [`Provenance::nodes_since`].
     pub fn mark(&self) -> usize {
         self.origins.len()
     }
-    /// Nodes whose origin was recorded behind a mark.
+    /// Nodes whose origin was recorded after `mark`.
     pub fn nodes_since(&self, mark: usize) -> impl Iterator<Item = NodeId> + '_ {
         self.origins.get(mark..).unwrap_or(&[]).chunks_exact(2).filter_map(|c| Some(NodeId(u32::try_from(c[0]).ok()?)))
     }
-    /// Takes over what was recorded for nodes of the same graph elsewhere.
+    /// Adds what was recorded separately for nodes of the same graph.
     pub fn append(&mut self, other: &Provenance) {
         self.names.push_str(&other.names);
         self.tensors.extend_from_slice(&other.tensors);
@@ -73,7 +74,7 @@ impl Provenance {
             self.origin(node, text);
         }
     }
-    /// Writes it as an attribute of the patch's graph.
+    /// Writes the record as an attribute of the patch's graph; nothing if it is empty.
     pub fn write(self, patch: &mut Patch) {
         if self.tensors.is_empty() && self.origins.is_empty() {
             return;
@@ -87,7 +88,7 @@ impl Provenance {
         ];
         patch.push(Edit::SetGraphAttr(Attr { key: Key::new(KEY), value: AttrValue::Dict(dict.into()) }));
     }
-    /// Takes it off a graph. None where there is none that can be read.
+    /// Removes the record from a graph's attributes. `None` if there is none or it cannot be read.
     pub fn take(attrs: &mut AttrMap) -> Option<Provenance> {
         let value = attrs.remove(KEY)?;
         let field = |key: &str| Some(&value.as_dict()?.iter().find(|e| e.key.as_str() == key)?.value);
@@ -99,7 +100,7 @@ impl Provenance {
             origins: field("origins")?.as_ints()?.to_vec(),
         })
     }
-    /// Values with their names, in the order in which they were told. Ends at what does not fit.
+    /// Values with their names, in the order of recording. Stops at the first invalid entry.
     pub fn tensors(&self) -> impl Iterator<Item = (ValueRef, &str)> {
         let mut at = 0usize;
         self.tensors.chunks_exact(3).map_while(move |c| {
@@ -110,7 +111,7 @@ impl Provenance {
             Some((value, name))
         })
     }
-    /// Nodes with what the model says of them, in the order in which they were told.
+    /// Nodes with the text of their origin, in the order of recording. Skips invalid entries.
     pub fn origins(&self) -> impl Iterator<Item = (NodeId, &str)> {
         self.origins.chunks_exact(2).filter_map(|c| {
             let text = self.texts.get(usize::try_from(c[1]).ok()?)?;
