@@ -1,4 +1,4 @@
-//! `guard`: no panic crosses the border. Every exported function runs inside it.
+//! `guard`: every exported function runs inside it, so that no panic crosses the ABI boundary.
 use super::RResult;
 use crate::diagnostic::{Error, ErrorKind};
 use crate::services::{Level, log};
@@ -7,8 +7,8 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-/// What the last panic of a thread said. A thread that ends with one that no guard has caught, as a
-/// thread of a plugin's own does, tells it then.
+/// The message of a thread's last panic. If the thread ends with a panic that no guard has caught,
+/// as a thread that the plugin started itself may do, dropping this logs the message.
 struct Last(Option<String>);
 
 impl Drop for Last {
@@ -24,17 +24,17 @@ thread_local! {
     static LAST_PANIC: RefCell<Last> = const { RefCell::new(Last(None)) };
 }
 
-/// The plugin that this library is.
+/// Name of the plugin that this library is.
 static LIBRARY: OnceLock<&'static str> = OnceLock::new();
 
-/// Names the plugin that this library is.
+/// Sets the name of the plugin that this library is.
 pub fn set_library(name: &'static str) {
     let _ = LIBRARY.set(name);
 }
 
-/// Sets this library's panic hook: message and place are kept for the error that the guard makes,
-/// and nothing is printed but the backtrace that `RUST_BACKTRACE` asks for. Each library has its
-/// own standard library, hence its own hook.
+/// Sets this library's panic hook. It keeps the message and its source location for the error that
+/// the guard makes, and prints nothing but the backtrace that `RUST_BACKTRACE` asks for. Each
+/// library has its own standard library and therefore its own hook.
 pub fn install_panic_hook() {
     let traced = std::env::var_os("RUST_BACKTRACE").is_some_and(|v| v != "0");
     std::panic::set_hook(Box::new(move |info| {
@@ -50,7 +50,7 @@ pub fn install_panic_hook() {
     }));
 }
 
-/// Forgets what the last panic of this thread said: it was caught.
+/// Takes the message of this thread's last panic, which has been caught.
 fn take_last() -> Option<String> {
     LAST_PANIC.try_with(|p| p.borrow_mut().0.take()).ok().flatten()
 }
@@ -65,14 +65,15 @@ fn payload_text(payload: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-/// The error of a caught panic. The payload is forgotten: its drop could panic again.
+/// The error for a caught panic. The payload is leaked on purpose, because dropping it could panic
+/// again.
 pub fn panic_error(what: &str, payload: Box<dyn std::any::Any + Send>) -> Error {
     let text = take_last().unwrap_or_else(|| payload_text(payload.as_ref()));
     std::mem::forget(payload);
     Error::new(ErrorKind::PANIC, format!("panic in {what}: {text}"))
 }
 
-/// Runs an exported function: an error or a panic becomes an error value.
+/// Runs an exported function and turns an error or a panic into an error value.
 pub fn guard<T>(what: &str, f: impl FnOnce() -> Result<T, Error>) -> RResult<T, Error> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(v)) => RResult::ROk(v),
@@ -81,7 +82,7 @@ pub fn guard<T>(what: &str, f: impl FnOnce() -> Result<T, Error>) -> RResult<T, 
     }
 }
 
-/// Runs an exported function that cannot say an error; a panic gives `fallback`.
+/// Runs an exported function that cannot return an error; after a panic it returns `fallback`.
 pub fn guard_value<T>(fallback: T, f: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(v) => v,
@@ -93,7 +94,7 @@ pub fn guard_value<T>(fallback: T, f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs a drop: a panic is swallowed, its payload forgotten.
+/// Runs a drop; a panic is swallowed and its payload leaked.
 pub fn guard_drop(f: impl FnOnce()) {
     guard_value((), f)
 }

@@ -1,6 +1,7 @@
-//! The only place that names `abi_stable`: its types under our names, the root module, guards.
+//! The only module that names `abi_stable`: its types under our names, the root module and the
+//! guards against panics.
 //!
-//! Vendors never need this module: they write the traits of `crate::engine`, `crate::ops`,
+//! Vendors never need this module: they implement the traits of `crate::engine`, `crate::ops`,
 //! `crate::pass`, `crate::frontend` and `crate::device`, and the macros of `crate::author` do the
 //! rest.
 pub mod erase;

@@ -9,28 +9,29 @@ use crate::ops::OpSetObject;
 use crate::pass::PassObject;
 use crate::services::{HostTableRef, OptionSpec, OptionValue};
 
-/// What every plugin exports. Minor versions append fields after the last prefix field, each read
-/// as an Option.
+/// What every plugin exports. Minor versions append fields after the last prefix field; each of
+/// those is read as an `Option`.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginRef)))]
 #[sabi(missing_field(option))]
 pub struct Plugin {
-    /// Called once before anything else: the host's services and the checked options.
+    /// Called once, before every function but `options`, with the host's services and the checked
+    /// options.
     pub init: extern "C" fn(HostTableRef, RVec<OptionValue>) -> RResult<(), Error>,
-    /// The options that the plugin takes; callable before `init`.
+    /// The options that the plugin accepts; may be called before `init`.
     pub options: extern "C" fn() -> RResult<RVec<OptionSpec>, Error>,
-    /// Its engines.
+    /// The plugin's engines.
     pub engines: extern "C" fn() -> RResult<RVec<EngineObject>, Error>,
-    /// Its operator prototypes.
+    /// The plugin's operator prototypes.
     pub ops: extern "C" fn() -> RResult<RVec<OpSetObject>, Error>,
-    /// Its front ends.
+    /// The plugin's front ends.
     pub frontends: extern "C" fn() -> RResult<RVec<FrontendObject>, Error>,
-    /// Its operator mappings.
+    /// The plugin's operator mappings.
     pub mappings: extern "C" fn() -> RResult<RVec<MappingObject>, Error>,
-    /// Its passes.
+    /// The plugin's passes.
     pub passes: extern "C" fn() -> RResult<RVec<PassObject>, Error>,
-    /// Its devices.
+    /// The plugin's devices.
     #[sabi(last_prefix_field)]
     pub devices: extern "C" fn() -> RResult<RVec<DeviceObject>, Error>,
 }
@@ -42,13 +43,13 @@ impl RootModule for PluginRef {
     const VERSION_STRINGS: VersionStrings = abi_stable::package_version_strings!();
 }
 
-/// Version of this crate: the version of the border.
+/// Version of this crate, which is the version of the plugin ABI.
 pub const API_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Name of the ELF section that holds the manifest.
 pub const MANIFEST_SECTION: &str = ".ge.plugin";
 
-/// Target and panic strategy of the crate that is being built, as the manifest writes them.
+/// Target architecture of the crate that is being built, as the manifest writes it.
 pub const TARGET: &str = if cfg!(target_arch = "x86_64") {
     "x86_64"
 } else if cfg!(target_arch = "aarch64") {

@@ -1,9 +1,10 @@
-//! What the layout of a type says, written out: two are the same in every part where what is written
-//! of them is equal, as of a host and a library that were built with one version of this interface.
+//! The layout of a type, written out as flat lists. Two types are the same in every part if their
+//! lists are equal, as they are in a host and a library that were built with the same version of
+//! this interface.
 //!
-//! abi_stable's own check asks for less (a type may have grown) and takes much longer: it keeps a
-//! trace for its report and joins what it has seen in tables of the process. What is equal here
-//! passes there, too; what is not is left to it.
+//! abi_stable's own check is more lenient (a type may have grown) and much slower: it keeps a trace
+//! for its report and collects what it has seen in process-wide tables. Types that are equal here
+//! pass that check, too; types that differ are left to it.
 use crate::types::NumberMap;
 use abi_stable::abi_stability::ConstGeneric;
 use abi_stable::prefix_type::{FieldAccessibility, FieldConditionality};
@@ -15,21 +16,21 @@ use abi_stable::type_layout::{
 };
 use std::collections::HashMap;
 
-/// Types that there is room for before any is looked at: as many as the interface has.
+/// Number of types that space is reserved for at the start: as many as the interface has.
 const ROOM: usize = 448;
 
-/// All that the layout of a type says, and those of the types that it names.
+/// The full layout of a type and of all types that it refers to.
 #[derive(Default)]
 pub struct Layout {
     types: Vec<Type>,
     fields: Vec<Field>,
     functions: Vec<Function>,
-    /// Types that types and functions name beside their fields, by number.
+    /// Numbers of the types that types and functions refer to outside their fields.
     named: Vec<usize>,
 }
 
-/// One type. How many fields, functions and names of the lists are its own says the number of each
-/// before.
+/// One type. `before` tells which fields, functions and names in the lists belong to it: how many
+/// of each come before its own.
 #[derive(PartialEq)]
 struct Type {
     name: &'static str,
@@ -78,15 +79,15 @@ struct Function {
 }
 
 impl Layout {
-    /// Writes out a type. None where one that it names has checks of its own, which only abi_stable
-    /// can run.
+    /// Writes out the layout of a type. `None` if it refers to a type with extra checks, which only
+    /// abi_stable can run.
     pub fn of(root: &'static TypeLayout) -> Option<Layout> {
         let mut w = Walk::new(None);
         w.walk(root)?;
         Some(w.out)
     }
 
-    /// Whether another type says the same, in every part.
+    /// Whether another type has the same layout in every part.
     pub fn is_of(&self, root: &'static TypeLayout) -> bool {
         let mut w = Walk::new(Some(self));
         let all = [self.types.len(), self.fields.len(), self.functions.len(), self.named.len()];
@@ -94,19 +95,20 @@ impl Layout {
     }
 }
 
-/// The way through a type: what it says is written out, or held against what is.
+/// The walk through a type: it writes out what it finds, or compares it with `against`.
 struct Walk<'l> {
     against: Option<&'l Layout>,
     out: Layout,
-    /// How many types, fields, functions and names there were so far.
+    /// How many types, fields, functions and names have been visited so far.
     at: [usize; 4],
-    /// Numbers of types by address, and by what tells types apart.
+    /// Numbers of types by address, and by type id.
     numbers: NumberMap<usize, usize>,
     ids: HashMap<UTypeId, usize>,
     found: Vec<&'static TypeLayout>,
 }
 
-/// Adds to a list, or compares with the place of another.
+/// Appends to a list, or compares with the entry at the same position in the other list; `None` if
+/// they differ.
 fn say<T: PartialEq>(out: &mut Vec<T>, against: Option<&Vec<T>>, at: &mut usize, what: T) -> Option<()> {
     match against {
         None => out.push(what),
@@ -129,8 +131,8 @@ impl<'l> Walk<'l> {
         }
     }
 
-    /// All types, as they are found while others are walked through: they name each other in
-    /// circles. None: something is said otherwise, or by checks that only abi_stable can run.
+    /// Visits all types in the order in which they are found, because types may refer to each other
+    /// in cycles. `None` if something differs or has extra checks that only abi_stable can run.
     fn walk(&mut self, root: &'static TypeLayout) -> Option<()> {
         self.number(root);
         let mut next = 0;
@@ -141,8 +143,8 @@ impl<'l> Walk<'l> {
         Some(())
     }
 
-    /// The number of a type: how many were found before it. One type may be described at several
-    /// addresses of a library, and be found at others first.
+    /// The number of a type: how many types were found before it. A library may describe one type
+    /// at several addresses, so an address that is new is looked up by type id.
     fn number(&mut self, t: &'static TypeLayout) -> usize {
         let address = core::ptr::from_ref(t).addr();
         if let Some(number) = self.numbers.get(&address) {
@@ -257,7 +259,7 @@ mod tests {
         Layout::of(a).expect("no checks of its own").is_of(b)
     }
 
-    /// One type in two modules of the same names, with a difference.
+    /// Declares modules with types of the same names but different fields.
     macro_rules! variants {
         ($($name:ident { $($body:tt)* })*) => {
             $(mod $name {

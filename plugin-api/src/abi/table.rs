@@ -1,22 +1,22 @@
-//! One declaration of an object that crosses the border: its table of functions, the functions that
-//! the plugin's library fills it with, and the methods by which the host calls them.
+//! One declaration for an object that crosses the ABI boundary: its function table, the functions
+//! that the plugin's library puts into the table, and the methods with which the host calls them.
 use super::{RResult, RVec, guard, guard_value};
 use crate::abi::erase::RawSlice;
 use crate::diagnostic::{Error, Result};
 
-/// An argument of the host's, which crosses as `R`.
+/// An argument that the host passes; it crosses the ABI boundary as `R`.
 ///
 /// # Safety
-/// What `lend` gives must be what `hold` takes.
+/// `hold` must accept what `lend` returns.
 pub unsafe trait Lend<R> {
-    /// What the plugin has of it.
+    /// The argument as the plugin sees it.
     type Held;
-    /// As it crosses.
+    /// Converts the host's argument into the form that crosses.
     fn lend(self) -> R;
-    /// On the plugin's side.
+    /// Converts what crossed into the plugin's argument.
     ///
     /// # Safety
-    /// `raw` came from `lend`, and what was lent is alive and unchanged for the call.
+    /// `raw` must come from `lend`, and what was lent must be alive and unchanged during the call.
     unsafe fn hold(raw: R) -> Self::Held;
 }
 
@@ -30,40 +30,40 @@ unsafe impl<T> Lend<T> for T {
         raw
     }
 }
-// SAFETY: a reference crosses as the pointer that it is.
+// SAFETY: a reference crosses as a pointer.
 unsafe impl<'a, T> Lend<*const T> for &'a T {
     type Held = &'a T;
     fn lend(self) -> *const T {
         self
     }
     unsafe fn hold(raw: *const T) -> &'a T {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { &*raw }
     }
 }
-// SAFETY: a run of values crosses as its pointer and its length.
+// SAFETY: a slice crosses as its pointer and its length.
 unsafe impl<'a, T> Lend<RawSlice<T>> for &'a [T] {
     type Held = &'a [T];
     fn lend(self) -> RawSlice<T> {
         RawSlice::of(self)
     }
     unsafe fn hold(raw: RawSlice<T>) -> &'a [T] {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { raw.get() }
     }
 }
-// SAFETY: a text crosses as its bytes, which are UTF-8.
+// SAFETY: a string crosses as its bytes, which are UTF-8.
 unsafe impl<'a> Lend<RawSlice<u8>> for &'a str {
     type Held = &'a str;
     fn lend(self) -> RawSlice<u8> {
         RawSlice::of(self.as_bytes())
     }
     unsafe fn hold(raw: RawSlice<u8>) -> &'a str {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { core::str::from_utf8_unchecked(raw.get()) }
     }
 }
-// SAFETY: a list crosses whole.
+// SAFETY: a list crosses with its ownership.
 unsafe impl<T> Lend<RVec<T>> for Vec<T> {
     type Held = Vec<T>;
     fn lend(self) -> RVec<T> {
@@ -74,11 +74,11 @@ unsafe impl<T> Lend<RVec<T>> for Vec<T> {
     }
 }
 
-/// What a method gives, which crosses as `R`. No panic crosses.
+/// The result of a method; it crosses the ABI boundary as `R`. No panic crosses.
 pub trait Outcome<R> {
-    /// The plugin's side: what `f` gives, or that it panicked in `what`.
+    /// Plugin side: the result of `f`, or the outcome of a panic in `what`.
     fn guarded(what: &str, f: impl FnOnce() -> Self) -> R;
-    /// The host's side.
+    /// Host side: restores the result from what crossed.
     fn back(raw: R) -> Self;
 }
 impl<T, R: Into<T>> Outcome<RResult<R, Error>> for Result<T>
@@ -109,7 +109,7 @@ impl Outcome<bool> for bool {
     }
 }
 
-/// Declares an object that crosses.
+/// Declares an object that crosses the ABI boundary.
 ///
 /// ```text
 /// abi_object! {
@@ -122,14 +122,16 @@ impl Outcome<bool> for bool {
 ///         = |e| Ok(e.supports(&node));
 /// }
 /// ```
-/// An argument is `name: the host's type => as it crosses` ([`Lend`]), a result likewise
-/// ([`Outcome`]); the last part is the plugin's side, over what it holds of the arguments. `call`
-/// makes the host's method too, `raw` leaves that to the file. `[last_prefix_field]` before a
-/// method marks the last one of version 1.0: those after it are appended, and `raw`.
+/// An argument is declared as `name: type in the host => type that crosses` ([`Lend`]), and a
+/// result likewise ([`Outcome`]). The last part is the plugin's side, an expression over the
+/// arguments as the plugin holds them. `call` also generates the host's method; `raw` leaves that
+/// to the file. `[last_prefix_field]` marks the last method of version 1.0; methods after it are
+/// appended ones, and `raw`.
 ///
-/// Expansion: the prefix table, a static of it whose functions run under the guard, and the carrier:
-/// a `repr(C)` struct of the maker's pointer and its table, dropped by the maker, `Send` and `Sync`
-/// as the trait is, with the host's methods. Nothing else says a method's types.
+/// Expansion: the prefix table, a static table whose functions run under the guard, and the
+/// carrier. The carrier is a `repr(C)` struct with the maker's pointer and table and with the
+/// host's methods. The maker's library drops it, and it is `Send` and `Sync` as the trait requires.
+/// The types of a method are written nowhere else.
 macro_rules! abi_object {
     (
         $(#[$om:meta])* object $object:ident of dyn $tr:ident;
@@ -157,15 +159,15 @@ macro_rules! abi_object {
             static TABLE: &$crate::abi::WithMetadata<$table> = &$crate::abi::WithMetadata::new($table {
                 drop: {
                     unsafe extern "C" fn call(p: *const ()) {
-                        // SAFETY: the carrier's own pointer, dropped once.
+                        // SAFETY: this is the carrier's own pointer, and it is dropped once.
                         unsafe { $crate::abi::erase::drop_object::<dyn $tr>(p) }
                     }
                     call
                 },
                 $($name: {
                     unsafe extern "C" fn call(p: *const () $(, $arg: $raw)*) -> $out_raw {
-                        // SAFETY: the host calls a table with the pointer that belongs to it, and
-                        // with arguments that live for the call.
+                        // SAFETY: the host calls a table only with the pointer that belongs to it
+                        // and with arguments that live during the call.
                         let $e: &dyn $tr = unsafe { $crate::abi::erase::object::<dyn $tr>(p) };
                         $(
                             // SAFETY: as above.
@@ -180,7 +182,7 @@ macro_rules! abi_object {
                 },)+
             });
             impl $object {
-                /// The table that objects of this library have.
+                /// The table of all objects that this library makes.
                 #[allow(dead_code)]
                 pub(crate) fn own_table() -> $table_ref {
                     $table_ref(TABLE.static_as_prefix())
@@ -206,10 +208,10 @@ macro_rules! abi_object {
         impl core::fmt::Debug for $object {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result { f.write_str(stringify!($object)) }
         }
-        /// Pointer and table belong together, and what is lent lives for the call: so all of its
-        /// methods are safe.
+        /// The pointer and the table belong together, and what is lent lives during the call;
+        /// therefore all methods are safe.
         impl $object {
-            /// Wraps an object of this library.
+            /// Wraps an object of this library into its carrier.
             pub fn from_box(object: Box<dyn $tr>) -> Self {
                 Self { ptr: Box::into_raw(Box::new(object)) as *const (), table: Self::own_table() }
             }
@@ -225,13 +227,13 @@ macro_rules! abi_object {
 }
 pub(crate) use abi_object;
 
-/// The host's method of one function of a table.
+/// Generates the host's method for one function of a table.
 macro_rules! abi_method {
     (raw; $($rest:tt)*) => {};
     (call; $(#[$m:meta])* $name:ident ($($arg:ident: $ty:ty => $raw:ty),*) -> $out:ty => $out_raw:ty) => {
         $(#[$m])*
         pub fn $name(&self $(, $arg: $ty)*) -> $out {
-            // SAFETY: see the impl's doc.
+            // SAFETY: see the doc comment of the impl.
             let raw = unsafe { (self.table().$name())(self.ptr() $(, $crate::abi::table::Lend::lend($arg))*) };
             $crate::abi::table::Outcome::<$out_raw>::back(raw)
         }

@@ -1,13 +1,14 @@
 //! `ge_plugin!` and the `register_*!` macros.
 
-/// Makes a library a plugin. Once a library:
+/// Makes a library a plugin. Use it once per library:
 /// `ge_plugin! { name: "acme", kinds: ["engine", "ops"], provides: ["AcmeEngine"] }`.
 ///
-/// `provides` names engines, front ends and devices, so that duplicates are found before the library is opened. Optional: `options:
-/// fn() -> Vec<OptionSpec>` and `init: fn(&[OptionValue]) -> Result<()>`.
+/// `provides` names engines, front ends and devices, so that duplicates are found before the
+/// library is opened. Optional arguments: `options: fn() -> Vec<OptionSpec>` and
+/// `init: fn(&[OptionValue]) -> Result<()>`.
 ///
 /// Expansion: the manifest in the ELF section `.ge.plugin`, the exported header that the loader
-/// looks for, the root functions with their guards, and the panic hook of this library.
+/// looks for, the guarded root functions, and the panic hook of this library.
 #[macro_export]
 macro_rules! ge_plugin {
     (name: $name:literal, kinds: [$($kind:literal),* $(,)?], provides: [$($p:literal),* $(,)?] $(, options: $options:expr)? $(, init: $init:expr)? $(,)?) => {
@@ -87,7 +88,7 @@ macro_rules! ge_plugin {
             }
             extern "C" fn erased() -> l::RootModuleResult { l::__call_root_module_loader(root) }
             #[unsafe(export_name = "_1as_0lib_1header_0root_bmodule_bloader")]
-            // SAFETY: `erased` gives the root module of the type that the header is made for.
+            // SAFETY: `erased` returns a root module of the type that the header declares.
             pub static HEADER: l::LibHeader = unsafe { l::LibHeader::from_constructor::<PluginRef>(erased, l::CheckTypeLayout::Yes) };
         }
     };
@@ -108,8 +109,7 @@ macro_rules! register_op {
         $crate::inventory::submit! { $crate::author::Registration::Op($make) }
     };
 }
-/// Registers a family of operator prototypes: `register_ops!(family)` with `fn family() ->
-/// Vec<OpDef>`.
+/// Registers several operator prototypes: `register_ops!(family)` with `fn family() -> Vec<OpDef>`.
 #[macro_export]
 macro_rules! register_ops {
     ($make:expr) => {
@@ -140,9 +140,10 @@ macro_rules! map_op {
         })) }
     };
 }
-/// Registers a pass: `register_pass!(MyPass)` for a unit struct that is a `Pass`, or by a function:
-/// `register_pass!("AcmePass", AFTER_INFER_SHAPE, O1, "what it does", |graph, patch| …)` with the
-/// names of [`PassStage`](crate::pass::PassStage) and [`PassLevel`](crate::pass::PassLevel).
+/// Registers a pass: `register_pass!(MyPass)` for a unit struct that implements `Pass`, or a
+/// function: `register_pass!("AcmePass", AFTER_INFER_SHAPE, O1, "what it does", |graph, patch| …)`
+/// with the constants of [`PassStage`](crate::pass::PassStage) and
+/// [`PassLevel`](crate::pass::PassLevel).
 #[macro_export]
 macro_rules! register_pass {
     ($name:literal, $stage:ident, $level:ident, $help:literal, $run:expr) => {
@@ -158,7 +159,7 @@ macro_rules! register_pass {
         $crate::inventory::submit! { $crate::author::Registration::Pass(|| Box::new($pass)) }
     };
 }
-/// Registers a fusion by a pattern and what takes its place, both as expressions:
+/// Registers a fusion by its pattern and its replacement, both written as expressions:
 /// `register_fusion!("AcmeSiluFusion", AFTER_INFER_SHAPE, O1, "x sigmoid(x) becomes AcmeSilu",
 /// |p| { let x = p.input("x"); x * p.op("Sigmoid", [x]) }, |m, r| Ok(r.op("AcmeSilu", [m.value("x")]).value(0)))`.
 #[macro_export]
@@ -183,10 +184,11 @@ macro_rules! register_device {
         $crate::inventory::submit! { $crate::author::Registration::Device($make) }
     };
 }
-/// Registers a kernel of a
-/// [`SimpleEngine`](crate::author::SimpleEngine): `register_kernel!("AcmeEngine", "AcmeGelu",
-/// [DType::F32], gelu)`; with a condition beside the types: `register_kernel!("AcmeEngine",
-/// "AcmeGelu", [DType::F32], gelu, when: |node| ..)`, which gives `Ok(())` or a reason in words.
+/// Registers a kernel of a [`SimpleEngine`](crate::author::SimpleEngine):
+/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu)`. A further condition besides
+/// the types is possible:
+/// `register_kernel!("AcmeEngine", "AcmeGelu", [DType::F32], gelu, when: |node| ..)`. It returns
+/// `Ok(())` or the reason for a refusal.
 #[macro_export]
 macro_rules! register_kernel {
     ($engine:literal, $op:literal, [$($t:expr),* $(,)?], $run:expr $(,)?) => {

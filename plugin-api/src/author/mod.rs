@@ -1,4 +1,5 @@
-//! What authors write with: registrations, `ge_plugin!`, and a ready engine for plain operators.
+//! What plugin authors use: registrations, `ge_plugin!`, and a ready-made engine for plain
+//! operators.
 pub mod macros;
 pub mod registry;
 pub mod simple;

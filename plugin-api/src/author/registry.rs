@@ -1,4 +1,4 @@
-//! Registrations of one library, gathered by `inventory` and sorted by name.
+//! The registrations of one library, collected by `inventory` and sorted by name.
 use crate::device::{Device, DeviceObject};
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, EngineObject};
@@ -8,7 +8,7 @@ use crate::pass::{Pass, PassObject};
 use crate::range::{Range, RangeCtx};
 use crate::types::TensorDesc;
 
-/// One thing that a library brings. Made by the `register_*!` macros.
+/// One thing that a library provides. Made by the `register_*!` macros.
 pub enum Registration {
     /// An engine.
     Engine(fn() -> Box<dyn Engine>),
@@ -26,12 +26,12 @@ pub enum Registration {
     Pass(fn() -> Box<dyn Pass>),
     /// A device.
     Device(fn() -> Box<dyn Device>),
-    /// A kernel of a [`crate::author::SimpleEngine`], by the engine's name.
+    /// A kernel of the [`crate::author::SimpleEngine`] that it names.
     Kernel(fn() -> crate::author::simple::SimpleKernel),
 }
 inventory::collect!(Registration);
 
-/// All registrations of this library (in no fixed order; the collectors below sort).
+/// All registrations of this library, in no fixed order; the functions below sort them.
 pub fn collect() -> impl Iterator<Item = &'static Registration> {
     inventory::iter::<Registration>()
 }
@@ -77,7 +77,7 @@ pub fn devices() -> Vec<DeviceObject> {
     v.sort_by_cached_key(|d| d.info().name);
     v.into_iter().map(DeviceObject::from_box).collect()
 }
-/// Prototypes as one set, sorted by name.
+/// All prototypes as one set, sorted by name; empty if there are none.
 pub fn ops() -> Vec<OpSetObject> {
     let mut defs: Vec<OpDef> = Vec::new();
     for r in collect() {

@@ -1,8 +1,8 @@
-//! `SimpleEngine`: an engine made of registered host kernels, for a vendor's own operators in a few
-//! lines.
+//! `SimpleEngine`: an engine made of registered host kernels. It brings a vendor's own operators in
+//! a few lines.
 //!
-//! Each kernel is one launch of one block on the device, and folds constants where the engine is
-//! told to.
+//! Each kernel is launched as a single block on the device; the engine can also fold constants with
+//! it.
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, EngineInfo, KernelBinary, LoadRequest, Support, Target, TaskContext};
 use crate::kernel::{Access, BlockArgs, BlockKernel, HostKernel, KernelCtx, LoadedKernel, TensorView, block_kernel};
@@ -15,19 +15,19 @@ use std::sync::Arc;
 /// A kernel of a simple engine.
 #[derive(Clone)]
 pub struct SimpleKernel {
-    /// Engine's name.
+    /// Name of the engine that the kernel belongs to.
     pub engine: &'static str,
     /// Operator type.
     pub op: &'static str,
-    /// Types it takes on its inputs; empty: any.
+    /// Types that the kernel accepts on its inputs; empty means any type.
     pub types: &'static [DType],
     /// Computes the outputs.
     pub run: fn(&mut KernelCtx<'_>) -> Result<()>,
-    /// What else must hold of a node, or why it is refused.
+    /// Further condition on a node; the error says why the node is refused.
     pub when: fn(&Node<'_>) -> core::result::Result<(), String>,
 }
 
-/// An engine of registered kernels ([`crate::register_kernel!`]).
+/// An engine made of registered kernels ([`crate::register_kernel!`]).
 pub struct SimpleEngine {
     info: EngineInfo,
     kernels: BTreeMap<&'static str, SimpleKernel>,
@@ -35,7 +35,8 @@ pub struct SimpleEngine {
 }
 
 impl SimpleEngine {
-    /// An engine of a name with all kernels registered for it; cost 1, no flags.
+    /// An engine with this name and with all kernels registered for it; its cost is 1 and no flags
+    /// are set.
     pub fn new(name: &'static str) -> SimpleEngine {
         let mut kernels = BTreeMap::new();
         let mut boxed: BTreeMap<&'static str, Box<dyn HostKernel>> = BTreeMap::new();
@@ -51,39 +52,39 @@ impl SimpleEngine {
         let info = EngineInfo::new(name, 1);
         SimpleEngine { info, kernels, boxed }
     }
-    /// With a compute cost.
+    /// Sets the compute cost; the engine with the lowest cost is chosen first.
     pub fn cost(mut self, cost: u32) -> Self {
         self.info.cost = cost;
         self
     }
-    /// With flags ([`crate::engine::flags`]).
+    /// Sets the flags ([`crate::engine::flags`]).
     pub fn flags(mut self, flags: u64) -> Self {
         self.info.flags = flags;
         self
     }
-    /// With the name of its kernel library.
+    /// Sets the name of the engine's kernel library.
     pub fn kernel_lib(mut self, lib: &str) -> Self {
         self.info.kernel_lib = lib.into();
         self
     }
-    /// With a user's name for exclude lists.
+    /// Sets the name that users write in exclude lists.
     pub fn user_name(mut self, name: &str) -> Self {
         self.info.user_name = name.into();
         self
     }
-    /// With a priority among graph optimizers.
+    /// Sets the priority among graph optimizers; a lower value runs first.
     pub fn optimizer_priority(mut self, p: u32) -> Self {
         self.info.optimizer_priority = p;
         self
     }
-    /// Names of its operators.
+    /// Operator types that the engine has kernels for.
     pub fn ops(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.kernels.keys().copied()
     }
 }
 
-/// Args format of all inputs and outputs of a node, in order:
-/// `{i0*}{i1*}{o0*}`; absent inputs are the empty placeholder `{}`.
+/// Args format of all inputs, outputs and workspaces of a node, in this order, such as
+/// `{i0*}{i1*}{o0*}{ws0*}`. An absent input is the empty placeholder `{}`.
 pub fn plain_args_format(node: &Node<'_>, workspaces: usize) -> String {
     let mut s = String::new();
     for (i, v) in node.inputs().iter().enumerate() {
@@ -125,8 +126,8 @@ impl Engine for SimpleEngine {
         (k.when)(node).map_or_else(Support::no, |()| Support::Yes)
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
-        // The simulator's binary of a simple kernel is its operator type: attributes travel with
-        // the node.
+        // The simulator's binary of a simple kernel is just its operator type; the attributes
+        // travel with the node.
         let name = format!("{}_{}", self.info.name, node.op());
         Ok(Some(KernelBinary { name: name.into(), binary: node.op().as_bytes().into() }))
     }
@@ -154,17 +155,18 @@ impl Engine for SimpleEngine {
     }
 }
 
-/// Makes a device kernel of a host kernel: one block that computes everything, shapes checked at
-/// load.
+/// Turns a host kernel into a device kernel: one block computes everything, and the shapes are
+/// checked at load time.
 /// # Errors
-/// `damaged`: the request's arguments are not the inputs and outputs that its node has.
+/// Returns a `damaged` error if the request's arguments do not match the inputs and outputs of its
+/// node, and a `failed` error if an argument has no static shape.
 pub fn host_kernel_on_device(kernel: Arc<dyn HostKernel>, request: &LoadRequest) -> Result<LoadedKernel> {
     struct OnDevice {
         kernel: Arc<dyn HostKernel>,
         op: String,
         node: String,
         attrs: AttrMap,
-        /// For each argument: input or output position, type, sizes, bytes; None for a placeholder.
+        /// For each input position: argument index, type and sizes; `None` for an absent input.
         inputs: Vec<Option<(usize, DType, Vec<u64>)>>,
         outputs: Vec<(usize, DType, Vec<u64>)>,
     }

@@ -1,33 +1,33 @@
-//! How a composite engine says that a subgraph runs slice by slice: attributes of the subgraph and
-//! of its nodes, which the host reads when it makes the FFTS+ task.
+//! How a composite engine tells the host that a subgraph runs slice by slice: attributes of the
+//! subgraph and of its nodes, which the host reads when it makes the FFTS+ task.
 //!
-//! The subgraph asks for one node of type `OP` (`_composite_node`). Along one axis of
-//! `EXTENT` elements it is cut into slices of `ROWS` (the last may have fewer), of which
-//! `WINDOW` are under way at once. Each node says which axis of each input (`INPUT_AXES`; -1: read
-//! whole) and of each output (`OUTPUT_AXES`) is cut; all axes before it have one element, so that a
-//! slice is one run of bytes.
+//! The subgraph is to become one node of type `OP` (`_composite_node`). It is cut along one axis of
+//! `EXTENT` elements into slices of `ROWS` elements (the last one may be shorter), of which
+//! `WINDOW` are in flight at once. Each node says which axis of each input (`INPUT_AXES`; -1 if the
+//! input is read whole) and of each output (`OUTPUT_AXES`) is cut. All axes before that one have a
+//! single element, so that a slice is one contiguous run of bytes.
 
-/// Type of the node that a subgraph in slices becomes.
+/// Type of the node that a sliced subgraph becomes.
 pub const OP: &str = "FftsPlus";
-/// Elements along the axis (graph attribute).
+/// Number of elements along the cut axis (graph attribute).
 pub const EXTENT: &str = "_ffts_extent";
-/// Elements of a slice (graph attribute).
+/// Number of elements in a slice (graph attribute).
 pub const ROWS: &str = "_ffts_slice";
-/// Slices under way at once (graph attribute).
+/// Number of slices in flight at once (graph attribute).
 pub const WINDOW: &str = "_ffts_window";
-/// Axis of each input, -1 where it is read whole (node attribute).
+/// Cut axis of each input, -1 if the input is read whole (node attribute).
 pub const INPUT_AXES: &str = "_ffts_input_axes";
-/// Axis of each output (node attribute).
+/// Cut axis of each output (node attribute).
 pub const OUTPUT_AXES: &str = "_ffts_output_axes";
 
-/// A cut.
+/// How a subgraph is cut into slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Elements along the axis.
+    /// Number of elements along the cut axis.
     pub extent: u64,
-    /// Elements of a slice.
+    /// Number of elements in a slice.
     pub rows: u64,
-    /// Slices under way at once.
+    /// Number of slices in flight at once.
     pub window: u64,
 }
 
@@ -36,11 +36,12 @@ impl Cut {
     pub fn threads(&self) -> u64 {
         self.extent.div_ceil(self.rows.max(1))
     }
-    /// Elements of the last slice.
+    /// Number of elements in the last slice.
     pub fn tail(&self) -> u64 {
         self.extent - (self.threads().max(1) - 1) * self.rows
     }
-    /// Whether the numbers fit together.
+    /// Whether the numbers are consistent: neither `extent` nor `rows` is zero, and `window` is at
+    /// least 1 and at most the number of slices.
     pub fn holds(&self) -> bool {
         self.rows > 0 && self.extent > 0 && (1..=self.threads()).contains(&self.window)
     }

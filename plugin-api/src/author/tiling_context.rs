@@ -1,50 +1,51 @@
-//! The device's tiling context (document 001 §5.1): one buffer of a node whose tiling runs on the
-//! device. The loader fills in what the host knows, a tiling function what it found; both sides
-//! read and write it by this layout.
+//! The device's tiling context (document 001 §5.1): one buffer for each node whose tiling runs on
+//! the device. The loader fills in what the host knows, and a tiling function what it computes;
+//! both sides access it by this layout.
 //!
 //! | header: bytes of tiling data, room for them | tiling data | 16 workspace addresses | context | compute node info |
 //!
-//! The tiling data have as much room as the operator asks for (attribute `op_para_size`), 16 KiB
-//! where it asks for none; what lies behind them moves back by what is beyond that.
+//! The room for tiling data is what the operator asks for (attribute `op_para_size`), but at least
+//! 16 KiB; everything behind it moves back by what exceeds 16 KiB.
 use crate::diagnostic::{Error, Result};
 use crate::kernel::BlockArgs;
 
-/// Attribute of an operator: the most bytes of tiling data that it has.
+/// Operator attribute: the maximum size of its tiling data in bytes.
 pub const OP_PARA_SIZE: &str = "op_para_size";
-/// Room for tiling data where an operator asks for none.
+/// Bytes of room for tiling data if an operator asks for no more.
 pub const TILING_DATA_BYTES: usize = 16 * 1024;
-/// The most room that an operator can have.
+/// The most room for tiling data that an operator may ask for, in bytes.
 pub const MOST_TILING_DATA_BYTES: usize = 1024 * 1024;
-/// Bytes before the tiling data: their length, the room for them, then nothing.
+/// Size of the header before the tiling data: their length, the room for them, then unused bytes.
 pub const HEADER_BYTES: usize = 64;
-/// Workspace addresses of a context.
+/// Number of workspace addresses in a context.
 pub const WORKSPACE_SLOTS: usize = 16;
-/// Where the workspace addresses start.
+/// Offset of the workspace addresses.
 pub const WORKSPACES_AT: usize = HEADER_BYTES + TILING_DATA_BYTES;
-/// Where the tiling key stands: eight bytes.
+/// Offset of the tiling key, eight bytes.
 pub const KEY_AT: usize = WORKSPACES_AT + 8 * WORKSPACE_SLOTS;
-/// Where block_dim stands: eight bytes.
+/// Offset of block_dim, eight bytes.
 pub const BLOCK_DIM_AT: usize = KEY_AT + 8;
-/// Where the event's word stands, by whose address a super kernel waits for its tiling: eight
-/// bytes.
+/// Offset of the event word, eight bytes: a super kernel waits for its tiling on this address.
 pub const EVENT_AT: usize = KEY_AT + 16;
-/// Where the flags of deterministic computation stand: whether, and its level, four bytes each.
+/// Offset of the flags of deterministic computation: whether it is on, and its level, four bytes
+/// each.
 pub const DETERMINISTIC_AT: usize = KEY_AT + 24;
-/// Where the platform stands: AI cores, vector cores, tasks read ahead, whose it is (four bytes
-/// each), device memory (eight).
+/// Offset of the platform: number of AI cores, of vector cores and of prefetched tasks, whether the
+/// operator is a custom one (four bytes each), and device memory (eight bytes).
 pub const PLATFORM_AT: usize = KEY_AT + 32;
-/// Where the compute node's info starts: the operator's type, ended by a zero.
+/// Offset of the compute node info, which starts with the operator type as a zero-terminated
+/// string.
 pub const NODE_INFO_AT: usize = KEY_AT + 64;
-/// Bytes of the operator's type and its zero.
+/// Bytes for the operator type with its terminating zero.
 pub const OP_TYPE_BYTES: usize = 64;
-/// Bytes of a tiling context with all its parts.
+/// Bytes of a tiling context with all its parts, without additional room for tiling data.
 pub const CONTEXT_BYTES: usize = NODE_INFO_AT + 256;
 
-/// Inputs read by value that the compute node's info has room for.
+/// Most inputs read by value that fit into the compute node info.
 const VALUES: usize = (256 - OP_TYPE_BYTES - 12) / 8;
 
-/// How far the parts behind the tiling data move back for an operator that asks for so many bytes;
-/// None: more than it can have.
+/// By how many bytes the parts behind the tiling data move back for an operator that asks for this
+/// many bytes; `None` if it asks for more than an operator may have, or for a negative number.
 pub fn beyond(op_para_size: Option<i64>) -> Option<usize> {
     let asked = usize::try_from(op_para_size.unwrap_or(0)).ok().filter(|n| *n <= MOST_TILING_DATA_BYTES)?;
     Some(asked.max(TILING_DATA_BYTES).next_multiple_of(64) - TILING_DATA_BYTES)
@@ -53,54 +54,54 @@ pub fn beyond(op_para_size: Option<i64>) -> Option<usize> {
 /// The platform as a tiling function sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Platform {
-    /// AI cores.
+    /// Number of AI cores.
     pub aic_cores: u32,
-    /// Vector cores.
+    /// Number of vector cores.
     pub aiv_cores: u32,
-    /// Tasks that are read ahead on a stream.
+    /// Number of tasks that are prefetched on a stream.
     pub prefetch_num: u32,
-    /// Whether it was loaded for a custom operator; built in otherwise.
+    /// Whether the tiling function was loaded for a custom operator; otherwise it is built in.
     pub custom: bool,
-    /// Device memory.
+    /// Device memory in bytes.
     pub memory_bytes: u64,
 }
 
 /// Everything that a context holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TilingContext {
-    /// Tiling data, once a tiling function has run.
+    /// Tiling data; valid once a tiling function has run.
     pub data: Vec<u8>,
-    /// Room for them.
+    /// Room for tiling data in bytes.
     pub capacity: u64,
     /// Addresses of the node's workspaces.
     pub workspaces: Vec<u64>,
-    /// Tiling key, once a tiling function has run.
+    /// Tiling key; valid once a tiling function has run.
     pub tiling_key: u64,
-    /// Blocks, once a tiling function has run.
+    /// Number of blocks; valid once a tiling function has run.
     pub block_dim: u64,
-    /// Whether results must not depend on how work is split.
+    /// Whether results must not depend on how the work is split.
     pub deterministic: bool,
-    /// How strictly.
+    /// Level of deterministic computation.
     pub deterministic_level: u32,
     /// The platform.
     pub platform: Platform,
-    /// The operator's type.
+    /// Operator type.
     pub op_type: String,
-    /// Inputs of the node.
+    /// Number of the node's inputs.
     pub inputs: u32,
-    /// Outputs of the node.
+    /// Number of the node's outputs.
     pub outputs: u32,
-    /// Inputs read by value: which, and which argument of the tiling function has its address, as
-    /// it is in each run.
+    /// Inputs read by value: the input's index, and the index of the tiling function's argument
+    /// that holds its address in the current run.
     pub values: Vec<(u32, u32)>,
 }
 
 impl TilingContext {
-    /// What the host writes, as offsets and bytes of a context whose parts are moved back by
-    /// `beyond`. Tiling data, key, blocks and event are the device's: they stay as they are.
+    /// What the host writes: offsets and bytes in a context whose parts are moved back by `beyond`.
+    /// Tiling data, key, block count and event belong to the device and are left as they are.
     ///
     /// # Errors
-    /// `failed` where a part has no room.
+    /// Returns a `failed` error if there are too many workspaces or inputs by value.
     pub fn host_parts(&self, beyond: usize) -> Result<[(usize, Vec<u8>); 3]> {
         if self.workspaces.len() > WORKSPACE_SLOTS || self.values.len() > VALUES {
             let (w, v) = (self.workspaces.len(), self.values.len());
@@ -135,7 +136,7 @@ impl TilingContext {
         Ok([(8, room.to_le_bytes().to_vec()), (WORKSPACES_AT + beyond, slots), (DETERMINISTIC_AT + beyond, rest)])
     }
 
-    /// Reads a whole context; None: it is none.
+    /// Reads a whole context; `None` if the bytes are not a context.
     pub fn decode(all: &[u8]) -> Option<TilingContext> {
         let beyond = all.len().checked_sub(CONTEXT_BYTES)?;
         let u32_at = |at: usize| Some(u32::from_le_bytes(*all.get(at..)?.first_chunk()?));
@@ -174,19 +175,19 @@ impl TilingContext {
     }
 }
 
-/// The context at argument `arg` of a tiling function, as the loader filled it.
+/// Reads the context at argument `arg` of a tiling function, as the loader filled it in.
 ///
 /// # Errors
-/// `failed` where there is none.
+/// Returns an error if the argument is not a filled tiling context.
 pub fn read_context(call: &BlockArgs<'_>, arg: usize) -> Result<TilingContext> {
     let found = call.look::<u8, _>(arg, TilingContext::decode)?;
     found.filter(|c| !c.op_type.is_empty()).ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))
 }
 
-/// Writes what a tiling function found into the context at argument `arg` of a launch.
+/// Writes the results of a tiling function into the context at argument `arg` of a launch.
 ///
 /// # Errors
-/// `failed` where the argument is no context, or has no room.
+/// Returns an error if the argument is not a tiling context, or has no room for `data`.
 pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32, data: &[u8]) -> Result<()> {
     let beyond = call.len(arg).checked_sub(CONTEXT_BYTES);
     let beyond = beyond.ok_or_else(|| Error::failed(format!("argument {arg} is no tiling context")))?;
@@ -208,7 +209,7 @@ pub fn write_context(call: &BlockArgs<'_>, arg: usize, key: u64, block_dim: u32,
 /// The tiling data at argument `arg` of a launch (`{tiling_context.tiling_data}`).
 ///
 /// # Errors
-/// `failed` where there are none.
+/// Returns an error if the argument holds no tiling data.
 pub fn tiling_data<'a>(call: &BlockArgs<'a>, arg: usize) -> Result<&'a [u8]> {
     let all: &[u8] = call.input(arg)?;
     let found = all.split_first_chunk::<8>().and_then(|(len, _)| {

@@ -1,9 +1,12 @@
-//! Tiling sink for kernel builders: the resources, the task sequence and the device's tiling
-//! context of an operator whose tiling reads values. Source: document 001 §4.2, §4.3, §5.1; facts 5.
+//! Tiling sink for kernel builders: the resources, the task list and the device's tiling context of
+//! an operator whose tiling depends on input values. Source: document 001 §4.2, §4.3, §5.1; facts
+//! 5.
 //!
-//! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP ×
-//! `prefetch_num`, kernel, UPDATE, EVENT_RECORD. Tiling, update and record stand on the attached stream, wait, NOPs and kernel on the node's own. A kernel of cube and vector cores together is launched by an FFTS+ task of one context where a composite engine launches tasks (`_alias_engine_name`,
-//! 001 §4.5); the rest of the list is the same.
+//! The node's list is PREPROCESS_KERNEL, EVENT_WAIT, NOP × `prefetch_num`, kernel, UPDATE,
+//! EVENT_RECORD. Tiling (PREPROCESS_KERNEL), update and record are on the attached stream; wait,
+//! NOPs and kernel are on the node's own stream. Where a composite engine launches the tasks
+//! (`_alias_engine_name`, 001 §4.5), a kernel that uses cube and vector cores together is launched
+//! by an FFTS+ task with one context; the rest of the list is the same.
 use crate::abi::RVec;
 use crate::device::SocSpec;
 use crate::diagnostic::{Error, Result};
@@ -12,34 +15,35 @@ use crate::kernel::Access;
 use crate::task::{KernelTask, KernelType, StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use crate::view::Node;
 
-/// Mark of a node whose tiling runs on the device.
+/// Attribute that marks a node whose tiling runs on the device.
 pub const SINK: &str = "_tiling_sink_op";
-/// The super kernel that a node is to be launched with (001 §4.4).
+/// Attribute that names the super kernel with which a node is to be launched (001 §4.4).
 pub const SCOPE: &str = "_super_kernel_scope";
-/// The composite engine by whose tasks the node's kernel may be launched, `ffts_plus` (001 §4.5).
+/// Attribute that names the composite engine whose tasks may launch the node's kernel, `ffts_plus`
+/// (001 §4.5).
 pub const ALIAS: &str = "_alias_engine_name";
 /// Name of the attached stream and of the event.
 pub const RESOURCE: &str = "tiling";
 /// Kernel name of the tiling task.
 pub const KERNEL_NAME: &str = "RunAicpuRpcSrvLaunch";
-/// Workspace that a custom operator has beyond its own, for the log of its tiling.
+/// Size of the extra workspace that a custom operator has for the log of its tiling, in bytes.
 pub const CUSTOM_LOG_BYTES: u64 = 20_480;
 
 pub use super::tiling_context::*;
 
-/// Whose tiling function it is.
+/// Where a tiling function comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner<'a> {
     /// Built in.
     BuiltIn,
-    /// A custom operator's.
+    /// A custom operator.
     Custom,
-    /// Of a library of its own: `libtiling_device_<prefix>.so`.
+    /// A library of its own: `libtiling_device_<prefix>.so`.
     Prefixed(&'a str),
 }
 
-/// Resources of a sunk node: workspaces of its tiling, an attached stream and an event named
-/// "tiling".
+/// Resources of a node with tiling sink: the workspaces (plus one for the tiling log unless the
+/// owner is built in), and an attached stream and an event, both named "tiling".
 pub fn running_params(depend_value_inputs: &[u32], workspaces: Vec<Workspace>, owner: Owner<'_>) -> RunningParams {
     let mut workspaces = workspaces;
     if owner != Owner::BuiltIn {
@@ -59,7 +63,7 @@ pub fn running_params(depend_value_inputs: &[u32], workspaces: Vec<Workspace>, o
     }
 }
 
-/// The library of the tiling functions on the device.
+/// Path of the library that holds the tiling functions on the device.
 pub fn so_name(soc: &SocSpec, owner: Owner<'_>) -> String {
     let series = if soc.name.starts_with("Ascend310P") { "Ascend-310P" } else { "Ascend" };
     match owner {
@@ -71,8 +75,9 @@ pub fn so_name(soc: &SocSpec, owner: Owner<'_>) -> String {
 
 const DATA: &str = "{tiling_context.tiling_data}";
 
-/// The kernel's args format with the device's tiling data after the last workspace, in place of the
-/// host's if that stands there; at the end where there is no workspace.
+/// The kernel's args format with the device's tiling data after the last workspace, where it
+/// replaces the host's tiling data if that follows there. Without a workspace the tiling data comes
+/// last.
 pub fn with_tiling_data(args_format: &str) -> String {
     let items: Vec<&str> = args_format.split_inclusive('}').collect();
     let mut out = String::new();
@@ -89,11 +94,11 @@ pub fn with_tiling_data(args_format: &str) -> String {
     out
 }
 
-/// The task list of a sunk node in the form that it needs:
-/// [`super_kernel_sequence`] where the node is to be launched with others, else [`sequence`], with
-/// [`ffts_plus`] where a composite engine launches it.
+/// The task list of a node with tiling sink: [`super_kernel_sequence`] if the node belongs to a
+/// super kernel, otherwise [`sequence`], with [`ffts_plus`] if a composite engine launches the
+/// node.
 /// # Errors
-/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
+/// Returns an `internal` error if `kernel` does not launch a kernel.
 pub fn tasks(
     node: &Node<'_>,
     kernel: Task,
@@ -110,10 +115,11 @@ pub fn tasks(
     }
 }
 
-/// The task list of a sunk node within a super kernel (001 §4.4): tiling on the attached stream,
-/// and the kernel, which reads key and blocks from the context and waits by the event's address.
+/// The task list of a node with tiling sink within a super kernel (001 §4.4): the tiling on the
+/// attached stream, and the kernel, which reads the key and the block count from the context and
+/// waits by means of the event's address.
 /// # Errors
-/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
+/// Returns an `internal` error if `kernel` does not launch a kernel.
 pub fn super_kernel_sequence(
     kernel: Task,
     soc: &SocSpec,
@@ -129,9 +135,9 @@ pub fn super_kernel_sequence(
     Ok(vec![tiling_task(soc, owner, log_workspace, parameters, "{event_addr0*}"), kernel])
 }
 
-/// The FFTS+ task of one context that launches a mixed kernel (its `kernel_type` says so); any
-/// other kernel as it is. The kernel's first argument is the address by which cube and vector cores
-/// of one block wait for each other.
+/// Turns the launch of a mixed kernel, recognised by its `kernel_type`, into an FFTS+ task with one
+/// context; returns any other kernel unchanged. The kernel's first argument is the address through
+/// which the cube and vector cores of one block synchronize.
 pub fn ffts_plus(mut kernel: Task) -> Task {
     const MIXED: [KernelType; 2] = [KernelType::MIX_AICORE, KernelType::MIX_VECTOR_CORE];
     let is_kernel = kernel.kind() == TaskType::KERNEL;
@@ -143,7 +149,8 @@ pub fn ffts_plus(mut kernel: Task) -> Task {
     kernel
 }
 
-/// The launch with blocks and key still to come, and the device's tiling data among its arguments.
+/// The launch with placeholders for block count and tiling key, and with the device's tiling data
+/// among its arguments.
 fn placeholder(mut kernel: Task) -> Result<Task> {
     let Some(launch) = kernel.kernel.as_mut().into_option() else {
         return Err(Error::internal("tiling sink of a task without a kernel"));
@@ -179,19 +186,18 @@ fn tiling_task(
     task.on(StreamSlot::attached(0))
 }
 
-/// How a tiling function touches its arguments: it writes context, event and workspaces, and reads
-/// the values.
+/// How a tiling function accesses its arguments: it reads the operator type and the node's tensors,
+/// and writes the context, the event and the workspaces.
 pub fn tiling_access(args: &[ArgInfo]) -> Vec<Access> {
     let reads = |a: &ArgInfo| matches!(a.kind.as_str(), "i" | "o" | "*op_type");
     args.iter().map(|a| if reads(a) { Access::READ } else { Access::WRITE }).collect()
 }
 
-/// The task list of a sunk node.
-/// `kernel` is its launch with the args format as it would be without tiling sink; `parameters` are
-/// handed to the tiling function as its tiling data; `log_workspace` is the index of the custom
-/// log.
+/// The task list of a node with tiling sink. `kernel` is its launch with the args format that it
+/// would have without tiling sink; `parameters` are passed to the tiling function as its tiling
+/// data; `log_workspace` is the index of the workspace for the custom log.
 /// # Errors
-/// `unsupported`: `kernel` is no launch of a kernel, or the node has no workspace `log_workspace`.
+/// Returns an `internal` error if `kernel` does not launch a kernel.
 pub fn sequence(
     kernel: Task,
     soc: &SocSpec,

@@ -1,22 +1,22 @@
-//! `FuseInspector`: whether nodes may become others (attributes that agree, no cycle), and the
-//! report of those that did.
+//! `FuseInspector`: decides whether nodes may be fused (their attributes agree, no cycle arises),
+//! and reports those that were.
 use super::Verdict;
 use crate::patch::{Edit, Patch};
 use crate::types::{Attr, AttrValue, Key, NodeId, ValueRef};
 use crate::view::{Graph, Node};
 use std::collections::{BTreeSet, HashMap};
 
-/// Attribute of a fused node: names of the nodes it stands for.
+/// Attribute of a fused node: names of the original nodes that it stands for.
 pub const ORIGINALS: &str = "_datadump_original_op_names";
-/// Attribute of a fused node: the passes that made it, the last one at the end.
+/// Attribute of a fused node: the passes that made it, the latest one last.
 pub const PASS_NAME: &str = "_pass_name";
-/// Graph attribute by which a pass reports to the host; it never reaches a graph. A list of texts:
-/// `fused`, the pass, the names of the nodes before and after (each list joined by `;`), or
-/// `refused`, the pass, a node's name, and why.
+/// Graph attribute in which a pass reports to the host; it never ends up in a graph. It is a list
+/// of strings: `fused`, the pass, the names of the nodes before and after (each list joined by
+/// `;`); or `refused`, the pass, a node's name, and the reason.
 pub const REPORT: &str = "_fusion_report";
 
-/// Attributes in which nodes must agree to become one: who computes them and where they stand. The
-/// fused node gets them.
+/// Attributes in which nodes must agree to be fused: they say who computes a node and where it
+/// runs. The fused node gets them, too.
 pub const CONSISTENT: &[&str] = &[
     "_engine",
     "_op_kernel_lib",
@@ -44,8 +44,8 @@ pub const CONSISTENT: &[&str] = &[
     "_keep_dtype",
 ];
 
-/// What lies between the places of two neighbours, for others that are moved there. Little in tests,
-/// so that it is used up.
+/// Distance between the positions of two neighbours, which leaves room for nodes that are moved in
+/// between. It is small in tests, so that they exhaust it.
 const GAP: u128 = if cfg!(test) { 64 } else { 1 << 64 };
 
 /// Whether a node holds subgraphs, which no fusion looks into.
@@ -58,8 +58,8 @@ pub(super) fn has_subgraph(n: &Node<'_>) -> bool {
     n.attrs().iter().any(|a| graph(&a.value))
 }
 
-/// The border of a set of nodes: what leaves it is one of `outputs`, and no control edge crosses
-/// it.
+/// Checks the boundary of a set of nodes: only values in `outputs` are read outside, and no control
+/// edge crosses the boundary.
 pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> Verdict {
     for &id in nodes {
         let n = g.node(id);
@@ -89,25 +89,26 @@ pub(super) fn border(g: &Graph<'_>, nodes: &[NodeId], outputs: &[ValueRef]) -> V
     Ok(())
 }
 
-/// Says whether nodes may be fused, and keeps what was fused, so that later answers count it.
+/// Decides whether nodes may be fused, and remembers what was fused, so that later decisions take
+/// it into account.
 pub struct FuseInspector<'g> {
     graph: Graph<'g>,
     consistent: Vec<Key>,
-    /// Place by node: whoever reads a node stands behind it, and what became one stands at one place.
-    /// Made when it is first asked for, with [`GAP`] from one to the next.
+    /// Position of each node. Readers of a node have a higher position, and nodes that were fused
+    /// share one. Filled on first use, with a distance of [`GAP`] between neighbours.
     place: Vec<u128>,
-    /// Places that were given in gaps since then.
+    /// Positions inside gaps that have been assigned since then.
     given: BTreeSet<u128>,
-    /// The search that has last seen a node, backward and forward.
+    /// For each node the last search that visited it: backward and forward.
     seen: [Vec<u32>; 2],
     searches: u32,
-    /// Sets fused so far with more than one output.
+    /// Sets of nodes fused so far that have more than one output.
     groups: Vec<Vec<NodeId>>,
     group_of: HashMap<NodeId, usize>,
 }
 
 impl<'g> FuseInspector<'g> {
-    /// For one graph.
+    /// An inspector for one graph.
     pub fn new(graph: &Graph<'g>) -> Self {
         FuseInspector {
             graph: *graph,
@@ -125,13 +126,13 @@ impl<'g> FuseInspector<'g> {
     /// and comes back.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// Returns the reason in words if they may not.
     pub fn can_fuse(&mut self, nodes: &[NodeId]) -> Verdict {
         self.attributes(nodes)?;
         self.cycle(nodes)
     }
 
-    /// Whether it is one of [`CONSISTENT`].
+    /// Whether the attribute is one of [`CONSISTENT`].
     pub(super) fn must_agree(&self, key: Key) -> bool {
         self.consistent.contains(&key)
     }
@@ -159,14 +160,14 @@ impl<'g> FuseInspector<'g> {
         Ok(())
     }
 
-    /// Nodes that read a node or follow it.
+    /// Nodes that read a node or depend on it by a control edge.
     fn leaving(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<'g> {
         let (g, n) = (self.graph, self.graph.node(id));
         let readers = (0..n.outputs().len() as u32).flat_map(move |k| g.users(n.value(k)).iter().map(|u| u.node));
         readers.chain(g.control_users(id).iter().copied())
     }
 
-    /// Nodes that a node reads or follows.
+    /// Nodes that a node reads or depends on by a control edge.
     fn entering(&self, id: NodeId) -> impl Iterator<Item = NodeId> + use<'g> {
         let n = self.graph.node(id);
         let read = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
@@ -182,23 +183,23 @@ impl<'g> FuseInspector<'g> {
         }
     }
 
-    /// Whether a node is seen for the first time in a search.
+    /// Marks a node as visited; returns whether this is its first visit in the search.
     fn see(&mut self, id: NodeId, way: &Way) -> bool {
         let seen = self.seen[usize::from(way.forward)].get_mut(id.index());
         seen.is_some_and(|s| std::mem::replace(s, way.number) != way.number)
     }
 
-    /// The nodes that became one with a node, it among them; nothing where it is by itself.
+    /// The nodes that were fused with a node, including itself; empty if it was not fused.
     fn group(&self, id: NodeId) -> &[NodeId] {
         self.group_of.get(&id).map_or(&[], |g| &self.groups[*g])
     }
 
-    /// Adds what stands next to a node.
+    /// Adds a node's neighbours in the direction of the search.
     fn next(&self, id: NodeId, way: &mut Way) {
         if way.forward { way.todo.extend(self.leaving(id)) } else { way.todo.extend(self.entering(id)) }
     }
 
-    /// A search from `nodes` one way, as far as what stands between them.
+    /// Starts a search from `nodes` in one direction, limited to the positions between them.
     fn begin(&mut self, nodes: &Inside, forward: bool) -> Way {
         self.make_places();
         self.searches += 1;
@@ -211,8 +212,8 @@ impl<'g> FuseInspector<'g> {
         way
     }
 
-    /// Looks at one more node; where one of a group is come to, all of it is. None: there are more
-    /// to look at. Err: it came back to one of `nodes`.
+    /// Visits one more node; if it belongs to a fused group, the whole group. Returns `None` while
+    /// there is more to visit, and `Err` if it came back to one of `nodes`.
     fn step(&mut self, nodes: &Inside, way: &mut Way) -> Option<std::result::Result<(), NodeId>> {
         let Some(id) = way.todo.pop() else { return Some(Ok(())) };
         if nodes.has(id) {
@@ -237,15 +238,16 @@ impl<'g> FuseInspector<'g> {
         None
     }
 
-    /// What can be come to from `nodes` along edges, apart from them, and stands between them: by the
-    /// shorter of the searches forward and backward. Err: one of `nodes` that a path comes back to.
+    /// The nodes that can be reached from `nodes` along edges and stand between them, without
+    /// `nodes` themselves. A backward and a forward search run in turns, and the first to end
+    /// decides. Returns `Err` with one of `nodes` if a path comes back to it.
     fn between(&mut self, nodes: &Inside) -> std::result::Result<Way, NodeId> {
         let mut backward = self.begin(nodes, false);
         let mut forward = self.begin(nodes, true);
         loop {
             match self.step(nodes, &mut backward) {
                 Some(Ok(())) => return Ok(backward),
-                // The search forward finds the same path, and where it comes back.
+                // The forward search finds the same path and the node at which it comes back.
                 Some(Err(id)) => loop {
                     if let Some(end) = self.step(nodes, &mut forward) {
                         return Err(end.err().unwrap_or(id));
@@ -259,12 +261,12 @@ impl<'g> FuseInspector<'g> {
         }
     }
 
-    /// Gives nodes that became one the same place: either what they wait for goes before it, right
-    /// before the first of them, or what waits for one of them goes behind it, right behind the last;
-    /// nobody else moves.
+    /// Gives fused nodes a common position. Either it is right before the first of them and the
+    /// nodes they wait for move in front of it, or it is right behind the last of them and the
+    /// nodes that wait for one of them move behind it. No other node moves.
     fn gather(&mut self, nodes: &[NodeId]) {
         let inside = Inside::of(nodes);
-        // They were found to have no path out and back.
+        // The caller has checked that no path leaves the nodes and comes back.
         let Ok(Way { forward, end, found, .. }) = self.between(&inside) else { return };
         if end == u128::MAX {
             return;
@@ -285,7 +287,8 @@ impl<'g> FuseInspector<'g> {
             self.spread();
             return self.gather(nodes);
         }
-        // Nodes first and what waits for them behind, or what they wait for first.
+        // Forward, the nodes themselves come first and those that wait for them follow; backward,
+        // those that they wait for come first.
         let ahead = if forward { 2 } else { 1 };
         let new = |rank: usize| low + step * (rank as u128 + ahead);
         for id in &found {
@@ -302,7 +305,7 @@ impl<'g> FuseInspector<'g> {
         self.given.extend((1..=count).map(|rank| low + step * rank));
     }
 
-    /// Makes all gaps alike again; the order stays.
+    /// Makes all gaps equal again and keeps the order.
     fn spread(&mut self) {
         let mut all: Vec<u128> = self.place.iter().copied().filter(|p| *p != u128::MAX).collect();
         all.sort_unstable();
@@ -321,8 +324,8 @@ impl<'g> FuseInspector<'g> {
 
     fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
         let inside = Inside::of(nodes);
-        // Where only one node has readers outside and every other is before it, what leaves cannot
-        // come back: what became one before left no cycle.
+        // If only one node has readers outside and all others come before it, no path can leave and
+        // come back: earlier fusions left no cycle.
         let open = nodes.iter().filter(|n| self.leaving(**n).any(|r| !inside.has(r))).count();
         if open <= 1 {
             return Ok(());
@@ -333,8 +336,8 @@ impl<'g> FuseInspector<'g> {
         })
     }
 
-    /// Tells that nodes became others (`after` by name; none: they are only deleted). Later answers
-    /// count it, and the host lists it.
+    /// Reports that nodes were fused into others (`after` are their names; empty if the nodes are
+    /// only deleted). Later decisions take it into account, and the host lists it.
     pub fn report(&mut self, pass: &str, before: &[NodeId], after: &[String], patch: &mut Patch) {
         let names: Vec<&str> = before.iter().map(|n| self.graph.node(*n).name()).collect();
         tell(patch, ["fused", pass, &names.join(";"), &after.join(";")]);
@@ -350,19 +353,19 @@ impl<'g> FuseInspector<'g> {
         }
     }
 
-    /// Tells why a node was left as it is.
+    /// Reports why a node was left as it is.
     pub fn refuse(&self, pass: &str, node: NodeId, why: &str, patch: &mut Patch) {
         tell(patch, ["refused", pass, self.graph.node(node).name(), why]);
     }
 }
 
-/// A search along edges.
+/// A search along edges in one direction.
 struct Way {
-    /// To those that read, or to those that are read.
+    /// Whether it goes to readers; otherwise to what is read.
     forward: bool,
-    /// Its number among all searches.
+    /// Its number among all searches of the inspector.
     number: u32,
-    /// The last place that it goes to.
+    /// The last position that it visits.
     end: u128,
     todo: Vec<NodeId>,
     found: Vec<NodeId>,
@@ -402,8 +405,8 @@ mod tests {
     use crate::testing::TestGraph;
     use crate::types::DType;
 
-    /// Whether one of `set` can be come to from outside of it, where sets of before are one each: by
-    /// looking at every path.
+    /// Whether one of `set` can be reached from outside it on a path that starts in it, with each
+    /// earlier group counting as one node. Looks at every path.
     fn comes_back(reads: &[Vec<usize>], groups: &[Vec<usize>], set: &[usize]) -> bool {
         let same = |a: usize, b: usize| a == b || groups.iter().any(|g| g.contains(&a) && g.contains(&b));
         let mut reached: Vec<bool> = (0..reads.len()).map(|n| reads[n].iter().any(|r| set.contains(r))).collect();
@@ -422,8 +425,8 @@ mod tests {
         }
     }
 
-    /// Sets of random graphs, one after the other: what may become one is what leaves no cycle behind
-    /// all that became one before.
+    /// Tries sets of nodes in random graphs, one after the other: a set may be fused exactly if
+    /// that leaves no cycle after all earlier fusions.
     #[test]
     fn what_may_become_one_leaves_no_cycle() {
         let mut seed = 7u64;
@@ -443,7 +446,7 @@ mod tests {
                 values.push(t.add("Op", &format!("n{k}"), &given).output(DType::F32, &[4]).value());
                 reads.push(own);
             }
-            // Each has a reader outside of any set.
+            // Each node gets a reader outside any set.
             for (k, v) in values.iter().enumerate() {
                 t.add("Op", &format!("r{k}"), &[*v]).output(DType::F32, &[4]);
             }

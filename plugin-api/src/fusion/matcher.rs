@@ -1,14 +1,14 @@
-//! `PatternMatcher`: finds a pattern from its outputs, backtracking where operands may stand in
-//! either order or where several readers are candidates, and checks the border of what it found.
+//! `PatternMatcher`: finds a pattern from its outputs and checks the boundary of what it found. It
+//! backtracks where operands may stand in either order and where several readers are candidates.
 use super::inspector;
 use super::pattern::{At, Pattern, Place};
 use crate::types::{ConstTensor, Key, NodeId, ValueRef};
 use crate::view::{Graph, Node};
 
-/// Steps that one start may take: a pattern that has more choices than this is given up there.
+/// Most steps that the search from one start may take; beyond that it gives up at this start.
 const STEPS: u32 = 20_000;
 
-/// A place where a pattern was found.
+/// A match of a pattern: the nodes and values where it was found.
 #[derive(Clone, Debug)]
 pub struct Match<'g> {
     graph: Shown<'g>,
@@ -17,7 +17,7 @@ pub struct Match<'g> {
     outputs: Vec<ValueRef>,
 }
 
-/// A graph that prints as nothing.
+/// A graph whose debug output is just its name.
 #[derive(Clone, Copy)]
 struct Shown<'g>(Graph<'g>);
 impl core::fmt::Debug for Shown<'_> {
@@ -27,24 +27,24 @@ impl core::fmt::Debug for Shown<'_> {
 }
 
 impl<'g> Match<'g> {
-    /// The graph.
+    /// The graph in which the pattern was found.
     pub fn graph(&self) -> Graph<'g> {
         self.graph.0
     }
-    /// A captured value; the absent one where an optional input is not given, or where nothing has
+    /// A captured value; [`ValueRef::ABSENT`] if the optional input is not given or nothing has
     /// that name.
     pub fn value(&self, name: &str) -> ValueRef {
         self.maybe(name).unwrap_or(ValueRef::ABSENT)
     }
-    /// A captured value, if it is there.
+    /// A captured value, if it is present.
     pub fn maybe(&self, name: &str) -> Option<ValueRef> {
         self.captures.iter().find(|(n, _)| n == name).and_then(|(_, v)| *v)
     }
-    /// The node that produces a captured value (an empty node where nothing has that name).
+    /// The node that produces a captured value; an empty node if nothing has that name.
     pub fn node(&self, name: &str) -> Node<'g> {
         self.graph.0.node(self.value(name).node)
     }
-    /// The value of a captured constant.
+    /// The tensor of a captured constant.
     pub fn constant(&self, name: &str) -> Option<&'g ConstTensor> {
         self.graph.0.constant(self.maybe(name)?)
     }
@@ -52,35 +52,35 @@ impl<'g> Match<'g> {
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
-    /// The values that the pattern's outputs are.
+    /// The values that match the pattern's outputs.
     pub fn outputs(&self) -> &[ValueRef] {
         &self.outputs
     }
-    /// The node that gives output 0.
+    /// The node that produces output 0.
     pub fn root(&self) -> Node<'g> {
         self.graph.0.node(self.outputs.first().map_or(NodeId(u32::MAX), |v| v.node))
     }
 }
 
-/// Gives the matches of a pattern one after the other, in topological order of output 0; none
-/// shares a node with one before.
+/// Returns the matches of a pattern one after the other, in topological order of output 0. No match
+/// shares a node with an earlier one.
 pub struct PatternMatcher<'g, 'p> {
     graph: Graph<'g>,
     pattern: &'p Pattern,
-    /// By place: whether an output needs it.
+    /// For each place, whether an output depends on it.
     needed: Vec<bool>,
-    /// Operator types by node, where the host has them at hand.
+    /// Operator types by node id, if the host keeps such a list.
     types: Option<&'g [Key]>,
-    /// Nodes among which output 0 stands.
+    /// Nodes that may produce output 0; set by the first search.
     starts: Option<&'g [NodeId]>,
     at: usize,
     taken: Taken,
-    /// Room for what a search binds.
+    /// Buffer for the bindings of a search, kept for reuse.
     bound: Vec<Option<ValueRef>>,
     refusals: Vec<(NodeId, String)>,
 }
 
-/// A set of nodes: a bit each.
+/// A set of nodes, one bit per node.
 #[derive(Default)]
 struct Taken(Vec<u64>);
 
@@ -102,13 +102,13 @@ impl Taken {
     }
 }
 
-/// What is still to be met, on the stack of the search: the inputs of one operator from `at` on,
-/// then the rest.
+/// What is still to be matched, on the stack of the search: the inputs of one operator from `at`
+/// on, then the rest.
 #[derive(Clone, Copy)]
 struct Goals<'a> {
     places: &'a [At],
     values: &'a [ValueRef],
-    /// The first two values change places.
+    /// Whether the first two values are swapped.
     turned: bool,
     at: usize,
     rest: Option<&'a Goals<'a>>,
@@ -118,7 +118,7 @@ impl<'a> Goals<'a> {
     fn new(places: &'a [At], values: &'a [ValueRef]) -> Goals<'a> {
         Goals { places, values, turned: false, at: 0, rest: None }
     }
-    /// The next goal (this place is that value), and those after it.
+    /// The next goal (this place must match that value) and the goals after it.
     fn next(&self) -> Option<(At, ValueRef, Goals<'a>)> {
         let mut now = *self;
         loop {
@@ -138,14 +138,15 @@ struct Search<'m, 'g> {
     needed: &'m [bool],
     types: Option<&'g [Key]>,
     taken: &'m Taken,
-    /// By place: the node of an operator, the value of an input or a constant.
+    /// For each place: the node of an operator (as its output), or the value of an input or a
+    /// constant.
     bound: Vec<Option<ValueRef>>,
     steps: u32,
     refusal: Option<String>,
 }
 
 impl<'g, 'p> PatternMatcher<'g, 'p> {
-    /// For one graph.
+    /// A matcher for one pattern on one graph.
     pub fn new(graph: &Graph<'g>, pattern: &'p Pattern) -> Self {
         PatternMatcher {
             graph: *graph,
@@ -159,7 +160,7 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
             refusals: Vec::new(),
         }
     }
-    /// Keeps nodes out of further matches.
+    /// Excludes nodes from further matches.
     pub fn take(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         nodes.into_iter().for_each(|n| self.taken.insert(n));
     }
@@ -169,11 +170,12 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
             self.taken.remove(*n);
         }
     }
-    /// Places where all but the border fitted: the node of output 0, and why it is no match.
+    /// Starts where everything but the boundary matched, or the search gave up: the node of output
+    /// 0, and why it is not a match. Later calls do not return them again.
     pub fn refusals(&mut self) -> Vec<(NodeId, String)> {
         core::mem::take(&mut self.refusals)
     }
-    /// The next match.
+    /// Searches for the next match.
     pub fn next_match(&mut self) -> Option<Match<'g>> {
         let types = self.pattern.root_types();
         let order = match self.starts {
@@ -213,7 +215,7 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
         None
     }
 
-    /// Nodes among which output 0 stands: none where the graph has no node of a type that the
+    /// The nodes that may produce output 0: none if the graph has no node of a type that the
     /// pattern needs.
     fn begin(&mut self, types: &[Key]) -> &'g [NodeId] {
         let is_there = |(place, needed): (&Place, &bool)| match place {
@@ -229,8 +231,8 @@ impl<'g, 'p> PatternMatcher<'g, 'p> {
 }
 
 impl<'g> Search<'_, 'g> {
-    /// Whether the goals (this place is that value) can all be met, and the border then holds; what
-    /// is bound stays bound.
+    /// Whether all goals (this place must match that value) can be met and the boundary then holds.
+    /// On success the bindings are kept.
     fn solve(&mut self, goals: &Goals<'_>) -> bool {
         self.steps += 1;
         if self.steps > STEPS {
@@ -269,7 +271,7 @@ impl<'g> Search<'_, 'g> {
                 }
                 let turns: &[bool] = if *commutative && inputs.len() == 2 { &[false, true] } else { &[false] };
                 for &turned in turns {
-                    // The first operand is looked at first.
+                    // The place of the first operand is matched first.
                     let next = Goals { places: inputs, values: n.inputs(), turned, at: 0, rest: Some(&rest) };
                     if self.bind(at.node, ValueRef::new(n.id(), at.output), &next) {
                         return true;
@@ -297,14 +299,14 @@ impl<'g> Search<'_, 'g> {
         self.bound.iter().enumerate().any(|(p, b)| self.is_op(p) && b.is_some_and(|v| v.node == id))
     }
 
-    /// The value of the graph that a bound place's value is.
+    /// The graph's value at a bound place.
     fn actual(&self, at: At) -> Option<ValueRef> {
         let b = (*self.bound.get(at.node)?)?;
         Some(if self.is_op(at.node) { ValueRef::new(b.node, at.output) } else { b })
     }
 
-    /// All goals are met: goes on with an operator of another output that reads what is bound, if
-    /// one is left.
+    /// All goals are met: continues with an unbound operator of another output that reads a bound
+    /// value, if there is one.
     fn further(&mut self) -> bool {
         let pattern = self.pattern;
         let mut open = false;
@@ -314,8 +316,8 @@ impl<'g> Search<'_, 'g> {
                 continue;
             }
             open = true;
-            // The fewest readers to try: a weight that many nodes share may have as many readers as
-            // the graph has nodes.
+            // Tries the value with the fewest readers: a weight that many nodes share may have as
+            // many readers as the graph has nodes.
             let known = inputs.iter().filter_map(|i| self.actual(*i)).filter(|v| !v.is_absent());
             let Some(v) = known.min_by_key(|v| self.graph.users(*v).len()) else { continue };
             let mut readers: Vec<NodeId> = self.graph.users(v).iter().map(|u| u.node).collect();
@@ -333,7 +335,8 @@ impl<'g> Search<'_, 'g> {
         !open && self.is_flat() && self.border()
     }
 
-    /// Whether no node of the match holds a subgraph: looked at once all else fits, which is seldom.
+    /// Whether no node of the match holds a subgraph. It is checked last, because everything else
+    /// seldom matches.
     fn is_flat(&self) -> bool {
         self.pattern.places.iter().zip(&self.bound).all(|(place, v)| match (place, v) {
             (Place::Op { .. }, Some(v)) => self.graph.find(v.node).is_some_and(|n| !inspector::has_subgraph(&n)),
@@ -341,7 +344,8 @@ impl<'g> Search<'_, 'g> {
         })
     }
 
-    /// Operators of the match: places are made inputs first, so that their order is topological.
+    /// Operators of the match. The inputs of a place are made before it, so the order of places is
+    /// topological.
     fn nodes(&self) -> Vec<NodeId> {
         (0..self.bound.len()).filter(|p| self.is_op(*p)).filter_map(|p| self.bound[p].map(|v| v.node)).collect()
     }

@@ -1,16 +1,16 @@
-//! Pattern fusion for pass plugins: say what to look for, and what takes its place; the rest is
-//! done here (003, 3.2 and 3.3).
+//! Pattern fusion for pass plugins: the author says what to look for and what replaces it;
+//! everything else is done here (003, 3.2 and 3.3).
 //!
 //! - `Pattern`: a small graph with captures, written as an expression: `x * p.op("Sigmoid", [x])`;
-//! - `PatternMatcher`: finds it from its outputs, backtracking, any number of times without
-//!   overlap;
-//! - `SubgraphRewriter`: puts other nodes in its place, after `FuseInspector` has said that this
-//!   can be done, and reports it;
-//! - `PatternFusion` and `Decompose`: a pass made of these, by [`crate::register_fusion!`] in a few
-//!   lines.
+//! - `PatternMatcher`: finds the pattern by backtracking from its outputs, any number of times and
+//!   without overlap;
+//! - `SubgraphRewriter`: replaces a match with other nodes if `FuseInspector` allows it, and
+//!   reports the replacement;
+//! - `PatternFusion` and `Decompose`: passes made of these parts; [`crate::register_fusion!`] makes
+//!   one in a few lines.
 //!
-//! All of it works on borrowed views and recorded patches: nothing here crosses the border that did
-//! not cross before.
+//! All of it works on borrowed views and recorded patches, so it adds nothing to what crosses the
+//! ABI boundary.
 
 mod inspector;
 mod matcher;
@@ -24,5 +24,5 @@ pub use pass::{Decompose, DecomposePass, FnFusion, PatternFusion, PatternFusionP
 pub use pattern::{Expr, Pattern, PatternBuilder};
 pub use rewriter::{Boundary, Made, Replacement, SubgraphRewriter};
 
-/// Why something is left as it is, in words for the user; success otherwise.
+/// Success, or the reason in words for the user why something is left as it is.
 pub type Verdict<T = ()> = core::result::Result<T, String>;

@@ -7,8 +7,7 @@ use crate::patch::Patch;
 use crate::types::ValueRef;
 use crate::view::{Graph, Node};
 
-/// A fusion by patterns.
-/// [`PatternFusionPass`] makes a pass of it.
+/// A fusion by patterns. [`PatternFusionPass`] turns it into a pass.
 ///
 /// # Examples
 /// ```
@@ -36,27 +35,27 @@ use crate::view::{Graph, Node};
 /// assert_eq!(PatternFusionPass(SwishFusionPass).info().name.as_str(), "SwishFusionPass");
 /// ```
 pub trait PatternFusion: Send + Sync {
-    /// What it is.
+    /// Name, stage, level and description of the pass.
     fn info(&self) -> PassInfo;
-    /// What it looks for; where two fit, the first one wins.
+    /// The patterns to look for; if several match at the same nodes, the first one wins.
     fn patterns(&self) -> Vec<Pattern>;
-    /// Conditions that a pattern cannot say.
+    /// Conditions that a pattern cannot express.
     ///
     /// # Errors
-    /// Why the match is left as it is, in words.
+    /// Returns the reason in words if the match must be left as it is.
     fn meets(&self, m: &Match<'_>) -> Verdict {
         let _ = m;
         Ok(())
     }
-    /// What takes its place: one value for each output of the pattern. Old values alone delete the
-    /// match.
+    /// Makes the replacement: one value for each output of the pattern. If all of them are existing
+    /// values, the match is only deleted.
     ///
     /// # Errors
-    /// Why the match is left as it is, in words.
+    /// Returns the reason in words if the match must be left as it is.
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>>;
 }
 
-/// A [`PatternFusion`] as a pass.
+/// Turns a [`PatternFusion`] into a pass.
 pub struct PatternFusionPass<T>(pub T);
 
 impl<T: PatternFusion> Pass for PatternFusionPass<T> {
@@ -69,8 +68,8 @@ impl<T: PatternFusion> Pass for PatternFusionPass<T> {
         for pattern in self.0.patterns() {
             let mut matcher = PatternMatcher::new(graph, &pattern);
             while let Some(m) = matcher.next_match() {
-                // Part of what an earlier pattern took, or of no use: its nodes are free for a
-                // later start.
+                // If the match overlaps an earlier replacement or was not replaced, its nodes may
+                // be matched again from a later start.
                 let done = !m.nodes().iter().any(|n| rewriter.is_gone(*n))
                     && match self.0.meets(&m) {
                         Ok(()) => rewriter.replace(&Boundary::from(&m), |r| self.0.replacement(&m, r)),
@@ -93,19 +92,19 @@ impl<T: PatternFusion> Pass for PatternFusionPass<T> {
     }
 }
 
-/// A fusion made of two closures, by [`crate::register_fusion!`].
+/// A fusion made of two closures; see [`crate::register_fusion!`].
 pub struct FnFusion {
-    /// Name.
+    /// Name of the pass.
     pub name: &'static str,
-    /// The stage of the compilation that it runs in.
+    /// The stage of the compilation in which it runs.
     pub stage: PassStage,
-    /// Level.
+    /// The optimization level from which it runs.
     pub level: PassLevel,
-    /// One line of what it does.
+    /// One line that says what it does.
     pub help: &'static str,
-    /// What it looks for.
+    /// Makes the pattern to look for.
     pub pattern: for<'p> fn(&'p PatternBuilder) -> Expr<'p>,
-    /// What takes its place.
+    /// Makes the value that replaces the pattern's output.
     pub replacement: for<'m> fn(&'m Match<'m>, &'m Replacement<'m>) -> Verdict<ValueRef>,
 }
 
@@ -121,8 +120,8 @@ impl PatternFusion for FnFusion {
     }
 }
 
-/// A node taken apart: the opposite of a fusion.
-/// [`DecomposePass`] makes a pass of it.
+/// Replaces a node by several others: the opposite of a fusion. [`DecomposePass`] turns it into a
+/// pass.
 ///
 /// # Examples
 /// ```
@@ -149,26 +148,26 @@ impl PatternFusion for FnFusion {
 /// assert_eq!(DecomposePass(SwishDecomposePass).info().level, PassLevel::O1);
 /// ```
 pub trait Decompose: Send + Sync {
-    /// What it is.
+    /// Name, stage, level and description of the pass.
     fn info(&self) -> PassInfo;
     /// Operator types that the pass looks at.
     fn ops(&self) -> &[&str];
-    /// Conditions.
+    /// Conditions on a node.
     ///
     /// # Errors
-    /// Why the node is left as it is, in words.
+    /// Returns the reason in words if the node must be left as it is.
     fn meets(&self, node: &Node<'_>) -> Verdict {
         let _ = node;
         Ok(())
     }
-    /// What takes its place: one value for each of its outputs.
+    /// Makes the replacement: one value for each output of the node.
     ///
     /// # Errors
-    /// Why the node is left as it is, in words.
+    /// Returns the reason in words if the node must be left as it is.
     fn replacement(&self, node: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>>;
 }
 
-/// A [`Decompose`] as a pass.
+/// Turns a [`Decompose`] into a pass.
 pub struct DecomposePass<T>(pub T);
 
 impl<T: Decompose> Pass for DecomposePass<T> {

@@ -1,31 +1,33 @@
-//! `Pattern`: a small graph to look for, with captures, and the expressions in which it is written.
+//! `Pattern`: a small graph to look for, with captures, and the expressions in which patterns are
+//! written.
 use crate::types::{AttrValue, ConstTensor, Key};
 use crate::view::Node;
 use core::cell::RefCell;
 use core::fmt;
 use std::sync::Arc;
 
-/// Most elements of a constant that a condition may look at.
+/// Most elements of a constant that [`PatternBuilder::scalar`] compares; a longer constant does not
+/// match.
 const MOST: usize = 1 << 16;
 
 /// Condition on a node of the graph.
 pub(super) type NodeTest = Arc<dyn Fn(&Node<'_>) -> bool + Send + Sync>;
-/// Condition on a constant's value.
+/// Condition on the value of a constant.
 pub(super) type ConstTest = Arc<dyn Fn(&ConstTensor) -> bool + Send + Sync>;
 
-/// A value of a pattern: output `output` of its node `node`.
+/// A value of a pattern: output `output` of its place `node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
     pub node: usize,
     pub output: u32,
 }
 
-/// What stands at a place of a pattern.
+/// A place of a pattern: what may stand there in the graph.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// Any value; absent too where it is optional.
+    /// Any value; it may be absent if `optional`.
     Input { optional: bool },
-    /// A constant whose value is in the graph.
+    /// A constant whose tensor is in the graph.
     Constant(Option<ConstTest>),
     /// An operator of one of these types.
     Op { types: Vec<Key>, inputs: Vec<At>, commutative: bool, tests: Vec<NodeTest> },
@@ -33,9 +35,9 @@ pub(super) enum Place {
 
 /// A small graph to look for: operators between inputs and outputs, connected by values.
 ///
-/// What it matches has exactly the inputs that the pattern names (absent ones at the end do not
-/// count), no subgraphs, no control edges that cross its border, and no inner value that is read
-/// outside of it. A value given twice (`x * sigmoid(x)`) is one value.
+/// A match has exactly the inputs that the pattern names (absent ones at the end do not count), no
+/// subgraphs, no control edges across its boundary, and no inner value that is read outside. A
+/// value that is used twice (`x * sigmoid(x)`) is one value.
 /// # Examples
 /// ```
 /// use ge_plugin_api::fusion::Pattern;
@@ -66,14 +68,14 @@ impl Pattern {
         let out = f(&b).at;
         b.finish(vec![out])
     }
-    /// A pattern with several outputs, the one looked for first in front. What is not connected
-    /// with it is never found.
+    /// A pattern with several outputs; the search starts at the first one. A part that is not
+    /// connected to it is never found.
     pub fn of_outputs(f: impl for<'p> FnOnce(&'p PatternBuilder) -> Vec<Expr<'p>>) -> Pattern {
         let b = PatternBuilder::default();
         let outs = f(&b).iter().map(|e| e.at).collect();
         b.finish(outs)
     }
-    /// By place: whether an output needs it.
+    /// For each place, whether an output depends on it.
     pub(super) fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.places.len()];
         let mut todo: Vec<usize> = self.outputs.iter().map(|o| o.node).collect();
@@ -87,7 +89,7 @@ impl Pattern {
         }
         needed
     }
-    /// Types of the node that gives output 0; none where that is no operator.
+    /// Operator types of the node that produces output 0; empty if that is not an operator.
     pub(super) fn root_types(&self) -> &[Key] {
         match self.outputs.first().and_then(|o| self.places.get(o.node)) {
             Some(Place::Op { types, .. }) => types,
@@ -96,8 +98,7 @@ impl Pattern {
     }
 }
 
-/// Makes the parts of a [`Pattern`].
-/// See [`Pattern`] for an example.
+/// Makes the parts of a [`Pattern`]; see there for an example.
 #[derive(Default)]
 pub struct PatternBuilder {
     places: RefCell<Vec<Place>>,
@@ -120,23 +121,24 @@ impl PatternBuilder {
             None => self.put(make()).named(name),
         }
     }
-    /// An input of the pattern by name: any value. The same name is the same value.
+    /// A named input of the pattern, which matches any value. The same name stands for the same
+    /// value.
     pub fn input(&self, name: &str) -> Expr<'_> {
         self.captured(name, || Place::Input { optional: false })
     }
-    /// An input that may be absent (an optional bias).
+    /// A named input that may be absent, such as an optional bias.
     pub fn maybe(&self, name: &str) -> Expr<'_> {
         self.captured(name, || Place::Input { optional: true })
     }
-    /// A constant by name. It stays in the graph while others read it.
+    /// A named constant. It stays in the graph as long as others read it.
     pub fn constant(&self, name: &str) -> Expr<'_> {
         self.captured(name, || Place::Constant(None))
     }
-    /// A constant by name for whose value a condition holds.
+    /// A named constant whose value must satisfy a condition.
     pub fn constant_if(&self, name: &str, test: impl Fn(&ConstTensor) -> bool + Send + Sync + 'static) -> Expr<'_> {
         self.captured(name, || Place::Constant(Some(Arc::new(test))))
     }
-    /// A constant of which every element is this number, up to one part in a thousand.
+    /// A constant whose elements all equal this number, within a relative error of one thousandth.
     pub fn scalar(&self, value: f64) -> Expr<'_> {
         self.put(Place::Constant(Some(Arc::new(move |c: &ConstTensor| {
             let near = |v: &f64| (v - value).abs() <= 1e-3 * value.abs();
@@ -155,7 +157,7 @@ impl PatternBuilder {
     }
 }
 
-/// A value of a pattern that is being written. `+` and `*` match either order of their operands.
+/// A value of a pattern that is being written. `+` and `*` match their operands in either order.
 #[derive(Clone, Copy)]
 pub struct Expr<'p> {
     b: &'p PatternBuilder,
@@ -163,30 +165,30 @@ pub struct Expr<'p> {
 }
 
 impl<'p> Expr<'p> {
-    /// Captures it: the match gives the value and its node by this name.
+    /// Captures the value: the match returns it and its node by this name.
     pub fn named(self, name: &str) -> Self {
         self.b.names.borrow_mut().push((name.to_owned(), self.at));
         self
     }
-    /// Another output of its node.
+    /// Another output of the same node.
     pub fn output(self, k: u32) -> Self {
         Expr { at: At { output: k, ..self.at }, ..self }
     }
-    /// Its two operands may stand in either order.
+    /// Lets the node's two operands stand in either order.
     pub fn commutative(self) -> Self {
         if let Some(Place::Op { commutative, .. }) = self.b.places.borrow_mut().get_mut(self.at.node) {
             *commutative = true;
         }
         self
     }
-    /// A condition on its node.
+    /// Adds a condition on the node.
     pub fn when(self, test: impl Fn(&Node<'_>) -> bool + Send + Sync + 'static) -> Self {
         if let Some(Place::Op { tests, .. }) = self.b.places.borrow_mut().get_mut(self.at.node) {
             tests.push(Arc::new(test));
         }
         self
     }
-    /// An attribute of its node that must have this value.
+    /// Requires an attribute of the node to have this value.
     pub fn attr(self, key: &str, value: impl Into<AttrValue>) -> Self {
         let (key, value) = (Key::new(key), value.into());
         self.when(move |n| n.attr(key) == Some(&value))

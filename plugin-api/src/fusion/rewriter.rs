@@ -1,5 +1,5 @@
-//! `SubgraphRewriter`: other nodes in place of a match, in one recorded patch: may it be (CanFuse),
-//! the edits, the report (ReportFuse).
+//! `SubgraphRewriter`: replaces a match with other nodes, in one recorded patch: it checks that
+//! this is allowed (CanFuse), records the edits and reports the replacement (ReportFuse).
 use super::inspector::{FuseInspector, ORIGINALS, PASS_NAME, border};
 use super::{Match, Verdict};
 use crate::patch::{Edit, NewNode, Patch};
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 pub struct Boundary {
     /// Operators, in topological order.
     pub nodes: Vec<NodeId>,
-    /// Values, each of which gets one that takes its place.
+    /// The values read outside; each of them gets a replacement.
     pub outputs: Vec<ValueRef>,
 }
 
@@ -24,8 +24,8 @@ impl From<&Match<'_>> for Boundary {
     }
 }
 
-/// The nodes that take a match's place, while they are being made.
-/// See [`PatternFusion`](super::PatternFusion) for an example.
+/// The nodes that replace a match, while they are being made. See
+/// [`PatternFusion`](super::PatternFusion) for an example.
 pub struct Replacement<'g> {
     graph: Graph<'g>,
     first: u32,
@@ -33,11 +33,12 @@ pub struct Replacement<'g> {
 }
 
 impl<'g> Replacement<'g> {
-    /// The graph as it was.
+    /// The graph as it was before the pass.
     pub fn graph(&self) -> Graph<'g> {
         self.graph
     }
-    /// A new operator. Outputs that are not described and take no other's place are inferred.
+    /// Adds an operator. An output without a description is inferred, unless it replaces a value,
+    /// whose descriptor it then gets.
     pub fn op(&self, op: &str, inputs: impl IntoIterator<Item = ValueRef>) -> Made<'_> {
         let mut inputs: Vec<ValueRef> = inputs.into_iter().collect();
         while inputs.last().is_some_and(|v| v.is_absent()) {
@@ -56,14 +57,14 @@ impl<'g> Replacement<'g> {
         });
         Made { drafts: &self.drafts, at }
     }
-    /// A new constant.
+    /// Adds a constant.
     pub fn constant(&self, tensor: ConstTensor) -> ValueRef {
         let made = self.op("Const", []).desc(0, tensor.desc()).attr("value", tensor);
         made.value(0)
     }
 }
 
-/// A new operator; it can be described further.
+/// A new operator that can be described further.
 #[derive(Clone, Copy)]
 pub struct Made<'r> {
     drafts: &'r RefCell<Vec<NewNode>>,
@@ -81,7 +82,7 @@ impl Made<'_> {
     pub fn attr(self, key: &str, value: impl Into<AttrValue>) -> Self {
         self.edit(|d| d.attrs.set(key, value))
     }
-    /// Takes a node's attributes, private ones (that begin with `_`) left out.
+    /// Copies a node's attributes, except private ones (their names begin with `_`).
     pub fn attrs_of(self, node: &Node<'_>) -> Self {
         self.edit(|d| {
             for a in node.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')) {
@@ -89,7 +90,7 @@ impl Made<'_> {
             }
         })
     }
-    /// Describes an output.
+    /// Sets the descriptor of an output.
     pub fn desc(self, k: u32, desc: TensorDesc) -> Self {
         self.edit(|d| {
             let k = k as usize;
@@ -99,7 +100,7 @@ impl Made<'_> {
             d.outputs[k] = desc;
         })
     }
-    /// Its value `k`.
+    /// The value of output `k`.
     pub fn value(self, k: u32) -> ValueRef {
         let mut drafts = self.drafts.borrow_mut();
         let Some(d) = drafts.get_mut(self.at) else { return ValueRef::ABSENT };
@@ -116,7 +117,7 @@ impl From<Made<'_>> for ValueRef {
     }
 }
 
-/// Rewrites one graph for one pass, match after match.
+/// Rewrites one graph for one pass, one match after the other.
 pub struct SubgraphRewriter<'g, 'p> {
     graph: Graph<'g>,
     patch: &'p mut Patch,
@@ -128,7 +129,7 @@ pub struct SubgraphRewriter<'g, 'p> {
 }
 
 impl<'g, 'p> SubgraphRewriter<'g, 'p> {
-    /// For a pass by name on a graph; edits go to `patch`.
+    /// A rewriter for the named pass on a graph; edits are recorded in `patch`.
     pub fn new(pass: &str, graph: &Graph<'g>, patch: &'p mut Patch) -> Self {
         SubgraphRewriter {
             graph: *graph,
@@ -144,20 +145,20 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
     pub fn fired(&self) -> u64 {
         self.fired
     }
-    /// Whether a node is replaced already.
+    /// Whether a node has already been replaced.
     pub fn is_gone(&self, id: NodeId) -> bool {
         self.gone.contains(&id)
     }
-    /// Tells why a node was left as it is.
+    /// Reports why a node was left as it is.
     pub fn refuse(&mut self, node: NodeId, why: &str) {
         self.inspector.refuse(&self.pass, node, why, self.patch);
     }
 
-    /// Replaces what `b` holds by what `make` makes: one value for each output of `b`, in order. A
-    /// value may be an old one; with no new node at all the nodes are only deleted. Where it cannot
-    /// be, nothing is recorded but the reason.
+    /// Replaces the nodes in `b` with what `make` makes: one value for each output of `b`, in
+    /// order. A value may be an existing one; if there is no new node at all, the nodes are only
+    /// deleted. If the replacement is not possible, only the reason is recorded.
     ///
-    /// Gives whether it was done.
+    /// Returns whether the nodes were replaced.
     pub fn replace(&mut self, b: &Boundary, make: impl FnOnce(&Replacement<'g>) -> Verdict<Vec<ValueRef>>) -> bool {
         let Some(root) = b.outputs.first().map(|v| v.node) else { return false };
         match self.try_replace(b, make) {
@@ -233,8 +234,8 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
         for n in b.nodes.iter().rev() {
             self.patch.remove(*n);
         }
-        // A new node that gives an old node's output takes its name; others get the first one's
-        // with a number.
+        // A new node that replaces an old node's output takes over its name; other new nodes get
+        // the first one's name with a number.
         let mut named: Vec<NodeId> = Vec::new();
         let mut after = Vec::new();
         for (from, to) in finals {
@@ -253,7 +254,7 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
         self.fired += 1;
     }
 
-    /// Where an old value is found now.
+    /// The value that stands for an old value after the replacements so far.
     pub fn resolve(&self, mut v: ValueRef) -> ValueRef {
         while let Some(next) = self.forward.get(&v) {
             v = *next;
@@ -274,8 +275,8 @@ impl<'g, 'p> SubgraphRewriter<'g, 'p> {
     }
 }
 
-/// Names of the nodes that stood at the beginning: those that a node stands for already, else its
-/// own.
+/// Names of the nodes of the original graph: those that a node already stands for, or else its own
+/// name.
 fn originals(nodes: &[Node<'_>]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::with_capacity(nodes.len());
     for n in nodes {

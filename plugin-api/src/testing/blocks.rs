@@ -1,6 +1,6 @@
-//! One launch of a kernel, each block by itself between guard bytes, and all of it twice over other
-//! bytes: blocks that write the same byte, bytes that no block writes, writes beyond an argument,
-//! and results that hang on bytes that are none of the kernel's are told.
+//! Runs one launch of a kernel, each block separately, between guard bytes and twice over different
+//! bytes. It reports blocks that write the same byte, bytes that no block writes, writes beyond an
+//! argument, and results that depend on bytes that do not belong to the kernel.
 use crate::abi::ROption;
 use crate::diagnostic::{Error, Result};
 use crate::kernel::{
@@ -9,11 +9,11 @@ use crate::kernel::{
 use crate::types::DType;
 use std::cell::RefCell;
 
-/// Bytes on either side of an argument that no kernel may touch.
+/// Number of bytes on either side of an argument that no kernel may touch.
 const GUARD: usize = 256;
-/// What memory holds before a block runs, in the two rounds.
+/// The byte that fills memory before a block runs, in each of the two rounds.
 const FILL: [u8; 2] = [0x5a, 0xa5];
-/// A byte that no block has written.
+/// Owner of a byte that no block has written.
 const NOBODY: u32 = u32::MAX;
 
 /// An argument of a launch: [`read`], [`write()`] or [`update`].
@@ -29,21 +29,21 @@ enum Bytes<'a> {
 
 /// An argument that the kernel reads.
 pub fn read<T: Plain>(x: &[T]) -> Arg<'_> {
-    // SAFETY: any bytes of plain numbers are bytes.
+    // SAFETY: the bytes of plain numbers are always valid bytes.
     let bytes = unsafe { core::slice::from_raw_parts(x.as_ptr() as *const u8, size_of_val(x)) };
     Arg { access: Access::READ, bytes: Bytes::Read(bytes) }
 }
-/// An argument that the blocks together write wholly, each its own part; what it holds before is of
-/// no account.
+/// An argument that the blocks write completely, each its own part; its previous content does not
+/// matter.
 pub fn write<T: Plain>(y: &mut [T]) -> Arg<'_> {
     Arg { access: Access::WRITE, bytes: Bytes::Write(RefCell::new(bytes_mut(y))) }
 }
-/// An argument that the kernel reads and writes, or of which it writes a part.
+/// An argument that the kernel reads and writes, or writes only in part.
 pub fn update<T: Plain>(y: &mut [T]) -> Arg<'_> {
     Arg { access: Access::READ_WRITE, bytes: Bytes::Write(RefCell::new(bytes_mut(y))) }
 }
 fn bytes_mut<T: Plain>(y: &mut [T]) -> &mut [u8] {
-    // SAFETY: plain numbers have no invalid bytes.
+    // SAFETY: every byte pattern is valid for plain numbers.
     unsafe { core::slice::from_raw_parts_mut(y.as_mut_ptr() as *mut u8, size_of_val(y)) }
 }
 
@@ -56,19 +56,20 @@ impl Arg<'_> {
     }
 }
 
-/// What a launch can run: a [`BlockKernel`], or what an executor loaded.
+/// What a launch can run: a [`BlockKernel`], or a kernel that an executor has loaded.
 pub trait TestKernel {
     /// Runs one block.
     /// # Errors
-    /// What the kernel said.
+    /// Returns the error of the kernel.
     fn run_block(&self, call: &KernelCall, lens: &[u64], access: &[Access], scratch: u64) -> Result<()>;
-    /// Bytes of scratch that it declared; None: it declared none, the launch says how many.
+    /// Bytes of scratch that the kernel declared; `None` if it declared none and the launch
+    /// decides.
     fn scratch_bytes(&self) -> Option<u64> {
         None
     }
-    /// Holds what it was told of its arguments against those of the launch.
+    /// Compares the argument lengths that the kernel was loaded for with those of the launch.
     /// # Errors
-    /// It was told of others.
+    /// Fails if they differ.
     fn check(&self, lens: &[u64]) -> Result<()> {
         let _ = lens;
         Ok(())
@@ -84,8 +85,7 @@ impl<K: BlockKernel> TestKernel for K {
 
 impl TestKernel for LoadedKernel {
     fn run_block(&self, call: &KernelCall, _: &[u64], _: &[Access], _: u64) -> Result<()> {
-        // SAFETY: the call has the addresses of all arguments, which are as long as `check` found
-        // them to be.
+        // SAFETY: the call has the addresses of all arguments, whose lengths `check` has verified.
         let code = unsafe { (self.run)(self.ctx, call) };
         if code == 0 {
             return Ok(());
@@ -105,7 +105,7 @@ impl TestKernel for LoadedKernel {
     }
 }
 
-/// A launch, with what is not always there: scratch, tiling data, a tiling key.
+/// A launch with its optional parts: scratch, tiling data, a tiling key.
 pub struct Launch<'k, K> {
     kernel: &'k K,
     blocks: u32,
@@ -115,50 +115,51 @@ pub struct Launch<'k, K> {
     partly: bool,
 }
 
-/// Runs a kernel in so many blocks over these arguments, each block by itself.
+/// Runs a kernel in `blocks` blocks over these arguments, each block separately.
 ///
 /// # Errors
-/// What the kernel said, by block; two blocks that write the same byte; a byte of a [`write()`]
-/// argument that no block writes; a write beside an argument or into one that is read; a result
-/// that differs with the bytes around the arguments or of the output before.
+/// Fails if a block returns an error, if two blocks write the same byte, if no block writes a byte
+/// of a [`write()`] argument, if a block writes beside an argument or into one that it only reads,
+/// or if a result depends on the bytes around the arguments or on the previous content of an
+/// output.
 pub fn run_blocks<K: TestKernel>(kernel: &K, blocks: u32, args: &[Arg<'_>]) -> Result<()> {
     Launch::new(kernel).blocks(blocks).run(args)
 }
 
 impl<'k, K: TestKernel> Launch<'k, K> {
-    /// One block, without scratch and tiling.
+    /// A launch of one block without scratch and tiling data.
     pub fn new(kernel: &'k K) -> Self {
         Launch { kernel, blocks: 1, scratch: 0, tiling: Vec::new(), tiling_key: 0, partly: false }
     }
-    /// In so many blocks.
+    /// Sets the number of blocks.
     pub fn blocks(mut self, blocks: u32) -> Self {
         self.blocks = blocks;
         self
     }
-    /// With bytes of scratch for each block (a [`LoadedKernel`] says its own).
+    /// Sets the bytes of scratch for each block; a [`LoadedKernel`] declares its own.
     pub fn scratch(mut self, bytes: u64) -> Self {
         self.scratch = bytes;
         self
     }
-    /// With tiling data.
+    /// Sets the tiling data.
     pub fn tiling(mut self, data: &[u8]) -> Self {
         self.tiling = data.to_vec();
         self
     }
-    /// With a tiling key.
+    /// Sets the tiling key.
     pub fn tiling_key(mut self, key: u64) -> Self {
         self.tiling_key = key;
         self
     }
-    /// Outputs need not be written wholly: another launch writes the rest.
+    /// Allows outputs to be written only in part, because another launch writes the rest.
     pub fn partly(mut self) -> Self {
         self.partly = true;
         self
     }
-    /// Runs it.
+    /// Runs the launch.
     ///
     /// # Errors
-    /// As [`run_blocks`].
+    /// Fails under the same conditions as [`run_blocks`].
     pub fn run(&self, args: &[Arg<'_>]) -> Result<()> {
         let before: Vec<Vec<u8>> = args.iter().map(Arg::held).collect();
         let lens: Vec<u64> = before.iter().map(|b| b.len() as u64).collect();
@@ -214,7 +215,7 @@ impl<'k, K: TestKernel> Launch<'k, K> {
         Ok(())
     }
 
-    /// One block over fresh memory; what its arguments hold afterwards.
+    /// Runs one block over fresh memory and returns what its arguments hold afterwards.
     fn round(&self, block: u32, fill: u8, before: &[Vec<u8>], access: &[Access], lens: &[u64]) -> Result<Vec<Vec<u8>>> {
         let mut memory = Vec::with_capacity(before.len());
         for (b, a) in before.iter().zip(access) {
@@ -256,7 +257,7 @@ impl<'k, K: TestKernel> Launch<'k, K> {
     }
 }
 
-/// Bytes on a border of 64, between guard bytes.
+/// Bytes aligned to 64, between guard bytes.
 struct Fenced {
     store: HostTensor,
     len: usize,
@@ -280,7 +281,7 @@ impl Fenced {
     fn inner(&self) -> &[u8] {
         &self.store.bytes()[GUARD..GUARD + self.len]
     }
-    /// On which side guard bytes were written.
+    /// Returns the side on which guard bytes were overwritten, if any.
     fn check(&self, guard: u8) -> core::result::Result<(), &'static str> {
         let all = self.store.bytes();
         let whole = |part: &[u8]| part.iter().all(|b| *b == guard);
@@ -304,7 +305,7 @@ mod tests {
             (self.0)(call)
         }
     }
-    /// Doubles its share, of which `more` elements belong to the next block.
+    /// Doubles its share of the elements and `more` elements of the next block's share.
     fn double(more: usize) -> By<impl Fn(&BlockArgs<'_>) -> Result<()> + Send + Sync + 'static> {
         By(move |call: &BlockArgs<'_>| {
             let x = call.input::<f32>(0)?;
@@ -361,12 +362,12 @@ mod tests {
     #[test]
     fn writes_beside_an_argument_and_into_inputs_are_told() {
         unsafe extern "C" fn behind(_: *const core::ffi::c_void, call: *const KernelCall) -> i32 {
-            // SAFETY: inside the guard bytes of argument 1.
+            // SAFETY: the write is inside the guard bytes of argument 1.
             unsafe { *(*(*call).args.add(1)).add(92) = 7 };
             0
         }
         unsafe extern "C" fn into(_: *const core::ffi::c_void, call: *const KernelCall) -> i32 {
-            // SAFETY: inside argument 0.
+            // SAFETY: the write is inside argument 0.
             unsafe { *(*(*call).args) = 7 };
             0
         }

@@ -1,5 +1,5 @@
-//! `TestGraph`: a small graph that passes, engines and inference of a plugin see as they see the
-//! host's.
+//! `TestGraph`: a small graph that a plugin's passes, engines and inference see like a graph of the
+//! host.
 use crate::diagnostic::{Error, Result};
 use crate::engine::{Engine, Hook};
 use crate::ops::{InferCtx, OpDef};
@@ -11,7 +11,7 @@ use crate::view::{Graph, Node};
 use core::fmt;
 use std::collections::HashMap;
 
-/// A graph of one's own making. Nodes come in an order in which each stands behind what it reads.
+/// A graph made by a test. Nodes are in topological order.
 ///
 /// # Examples
 /// ```
@@ -45,11 +45,11 @@ struct Held {
     control_users: Vec<NodeId>,
 }
 
-/// A node that was just added.
+/// A node that has just been added.
 pub struct NodeBuilder<'g> {
     graph: &'g mut TestGraph,
     id: NodeId,
-    /// Whether its outputs are still those that it began with.
+    /// Whether it still has only its default output.
     plain: bool,
 }
 
@@ -57,17 +57,17 @@ impl NodeBuilder<'_> {
     fn held(&mut self) -> &mut Held {
         self.graph.nodes[self.id.index()].as_mut().expect("the node was just added")
     }
-    /// With an attribute.
+    /// Sets an attribute.
     pub fn attr(mut self, key: &str, value: impl Into<AttrValue>) -> Self {
         self.held().attrs.set(key, value);
         self
     }
-    /// With an output of this type and these sizes, in place of the one like its first input;
-    /// again: with a further one.
+    /// Gives the node an output of this type and these sizes. The first call replaces the default
+    /// output, which is like the first input; each further call adds an output.
     pub fn output(self, dtype: DType, sizes: &[u64]) -> Self {
         self.output_desc(TensorDesc::new(dtype, Shape::of(sizes)))
     }
-    /// As [`output`](NodeBuilder::output), by descriptor.
+    /// The same as [`output`](NodeBuilder::output), with a descriptor.
     pub fn output_desc(mut self, desc: TensorDesc) -> Self {
         if std::mem::take(&mut self.plain) {
             self.held().outputs.clear();
@@ -76,11 +76,11 @@ impl NodeBuilder<'_> {
         self.graph.refresh();
         self
     }
-    /// Its first output.
+    /// The node's first output.
     pub fn value(self) -> ValueRef {
         ValueRef::new(self.id, 0)
     }
-    /// Its id.
+    /// The node's id.
     pub fn id(self) -> NodeId {
         self.id
     }
@@ -91,15 +91,16 @@ impl TestGraph {
     pub fn new() -> TestGraph {
         TestGraph::default()
     }
-    /// A graph input.
+    /// Adds a graph input.
     pub fn input(&mut self, name: &str, dtype: DType, sizes: &[u64]) -> ValueRef {
         self.add("Data", name, &[]).output(dtype, sizes).value()
     }
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
         self.add("Const", name, &[]).output_desc(tensor.desc()).attr("value", tensor).value()
     }
-    /// A node over values, with one output like its first input.
+    /// Adds a node that reads these values. It has one output with the descriptor of its first
+    /// input.
     pub fn add(&mut self, op: &str, name: &str, inputs: &[ValueRef]) -> NodeBuilder<'_> {
         let like = inputs.first().and_then(|v| view(self).desc(*v).cloned()).unwrap_or_else(TensorDesc::unknown);
         let id = NodeId(self.nodes.len() as u32);
@@ -117,12 +118,12 @@ impl TestGraph {
         self.refresh();
         NodeBuilder { graph: self, id, plain: true }
     }
-    /// What the prototype of an operator type says of it ([`crate::ops::flags`]), for code that
-    /// asks [`Node::op_flags`]; a host tells it of every prototype that is loaded.
+    /// Sets the flags of an operator type's prototype ([`crate::ops::flags`]), for code that asks
+    /// [`Node::op_flags`]. A host knows them for every prototype that is loaded.
     pub fn op_flags(&mut self, op: &str, flags: u64) {
         self.op_flags.insert(Key::new(op), flags);
     }
-    /// The values that the graph gives.
+    /// Sets the outputs of the graph.
     pub fn returns(&mut self, values: &[ValueRef]) {
         self.outputs = values.to_vec();
     }
@@ -130,10 +131,10 @@ impl TestGraph {
     pub fn graph(&self) -> Graph<'_> {
         view(self)
     }
-    /// The node of a name.
+    /// The node with a name.
     ///
     /// # Panics
-    /// There is none.
+    /// Panics if there is none.
     #[track_caller]
     pub fn node(&self, name: &str) -> Node<'_> {
         match self.graph().nodes().find(|n| n.name() == name) {
@@ -141,29 +142,31 @@ impl TestGraph {
             None => panic!("the graph has no node `{name}`:\n{self}"),
         }
     }
-    /// Runs a pass and applies what it records; whether it recorded anything.
+    /// Runs a pass and applies its edits; returns whether there were any.
     ///
     /// # Errors
-    /// The pass's own, and edits that do not fit.
+    /// Fails if the pass fails or its edits do not fit.
     pub fn run_pass(&mut self, pass: &dyn Pass) -> Result<bool> {
         let mut patch = Patch::new(&self.graph());
         pass.run(&self.graph(), &mut patch)?;
         self.apply(patch)
     }
-    /// Asks an engine's graph optimizer at a hook and applies what it records; whether it recorded
-    /// anything.
+    /// Runs an engine's graph optimizer at a hook and applies its edits; returns whether there were
+    /// any.
     ///
     /// # Errors
-    /// The engine's own, and edits that do not fit.
+    /// Fails if the engine fails or its edits do not fit.
     pub fn optimize(&mut self, engine: &dyn Engine, hook: Hook) -> Result<bool> {
         let mut patch = Patch::new(&self.graph());
         engine.optimize(hook, &self.graph(), &mut patch)?;
         self.apply(patch)
     }
-    /// Applies a patch whole, or leaves the graph as it is; whether it has edits.
+    /// Applies a whole patch, or leaves the graph as it is on error; returns whether the patch has
+    /// edits.
     ///
     /// # Errors
-    /// `failed`: an edit of a node that is not there, a reader left without what it reads, a cycle,
+    /// Returns a `failed` error if an edit names a node that does not exist, if a reader is left
+    /// without its input, if a cycle arises, or if an edit concerns attributes of the graph or
     /// another graph.
     pub fn apply(&mut self, patch: Patch) -> Result<bool> {
         let mut next = self.clone();
@@ -240,7 +243,7 @@ impl TestGraph {
         Ok(())
     }
 
-    /// Puts each node behind what it reads, else as they stood.
+    /// Sorts the nodes topologically and otherwise keeps their order.
     fn sort(&mut self) -> Result<()> {
         let mut placed = vec![false; self.nodes.len()];
         let mut left = self.order.clone();
@@ -280,7 +283,7 @@ impl TestGraph {
             None => Err(Error::failed(format!("{who} would read {v:?}, which there is not"))),
         }
     }
-    /// Finds readers anew.
+    /// Recomputes the readers of all values.
     fn refresh(&mut self) {
         let mut users: Vec<Vec<Vec<Use>>> =
             self.nodes.iter().map(|n| vec![Vec::new(); n.as_ref().map_or(0, |n| n.outputs.len())]).collect();
@@ -382,10 +385,10 @@ fn text(v: &AttrValue) -> String {
     }
 }
 
-/// What a prototype infers from a node.
+/// Runs the inference of a prototype on a node.
 ///
 /// # Errors
-/// The inference's own.
+/// Fails if the inference fails.
 pub fn infer(def: &OpDef, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
     (def.infer)(&InferCtx { node: *node })
 }

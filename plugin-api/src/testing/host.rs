@@ -1,4 +1,4 @@
-//! A host without engines: its services as a library sees them, with what it was told kept for the
+//! A host without engines: it offers its services to the library and keeps what it was told for the
 //! test.
 use crate::abi::{RVec, WithMetadata};
 use crate::frontend::MappingRef;
@@ -7,8 +7,8 @@ use core::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The host of this process's tests. There is one: tests that ask for the same thing run one behind
-/// the other, or look at what is theirs alone.
+/// The host of all tests in this process. There is only one, so tests that look at the same state
+/// must run one after the other, or look only at what is theirs.
 pub struct MockHost {
     logs: Mutex<Vec<(Level, String)>>,
     done: AtomicU64,
@@ -33,7 +33,7 @@ static TABLE: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     mappings,
 });
 
-/// Gives this library's services a host, which stays for the process.
+/// Connects this library's services to the test host, which stays for the life of the process.
 ///
 /// # Examples
 /// ```
@@ -54,29 +54,29 @@ pub fn mock_host() -> &'static MockHost {
 }
 
 impl MockHost {
-    /// Lines that were logged since the last call.
+    /// Returns the lines that were logged since the last call.
     pub fn take_logs(&self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.logs.lock().unwrap_or_else(PoisonError::into_inner))
     }
-    /// How far the work said that it is: done, and of how much.
+    /// The last reported progress: work done, and total work.
     pub fn progress(&self) -> (u64, u64) {
         (self.done.load(Ordering::SeqCst), self.total.load(Ordering::SeqCst))
     }
-    /// Whether the user has asked to stop.
+    /// Sets whether the user has asked to stop.
     pub fn cancel(&self, yes: bool) {
         self.cancelled.store(yes, Ordering::SeqCst);
     }
 }
 
-/// Runs all parts, the last first: what hangs on their order shows.
+/// Runs all parts, the last one first, so that a dependence on their order shows.
 extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32 {
     let grain = grain.max(1);
     for part in (0..n.div_ceil(grain)).rev() {
         if HOST.cancelled.load(Ordering::SeqCst) {
             return -1;
         }
-        // SAFETY: function and context belong together (contract of the service), ranges are within
-        // 0..n.
+        // SAFETY: function and context belong together (contract of the service), and the ranges
+        // are within 0..n.
         let code = unsafe { (f.0)(context, part * grain, ((part + 1) * grain).min(n)) };
         if code != 0 {
             return code;
@@ -85,7 +85,7 @@ extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_v
     0
 }
 extern "C" fn log(level: Level, text: *const u8, len: usize) {
-    // SAFETY: callers pass a `&str`'s parts.
+    // SAFETY: callers pass the pointer and length of a `&str`.
     let text = unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(text, len)) };
     HOST.logs.lock().unwrap_or_else(PoisonError::into_inner).push((level, text.to_owned()));
 }

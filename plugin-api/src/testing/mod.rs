@@ -1,5 +1,5 @@
-//! Tests of a plugin in its own crate, without a host: graphs, a host that listens, kernels block
-//! by block, nodes from store to numbers.
+//! Tests of a plugin in its own crate, without a host: small graphs, a host that records what it is
+//! told, kernels run block by block, and nodes taken from the op store to their results.
 //!
 //! # Examples
 //! ```
@@ -22,13 +22,13 @@
 //! assert_eq!(y, [2.0; 100]);
 //! # Ok::<(), Error>(())
 //! ```
-/// Kernels, block by block.
+/// Kernels, run block by block.
 mod blocks;
 /// Small graphs.
 mod graph;
-/// A host that listens.
+/// A host that records what it is told.
 mod host;
-/// Nodes from the op store to their numbers.
+/// Nodes, from the op store to their results.
 mod node;
 
 pub use blocks::{Arg, Launch, TestKernel, read, run_blocks, update, write};

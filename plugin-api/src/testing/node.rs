@@ -1,5 +1,5 @@
-//! One node through an engine as the host leads it: op store, running parameters, kernel, task
-//! list, loading, launch. Each launch runs block by block, as [`super::run_blocks`] does it.
+//! Runs one node through an engine in the order of the host: op store, running parameters, kernel,
+//! task list, loading, launch. Each launch runs block by block, as in [`super::run_blocks`].
 use super::blocks::{Arg, Launch, read, update, write};
 use crate::abi::ROption;
 use crate::device::SocSpec;
@@ -10,7 +10,7 @@ use crate::task::{Task, TaskType};
 use crate::types::TensorDesc;
 use crate::view::Node;
 
-/// A SoC of eight cube and sixteen vector cores, for tests.
+/// A SoC with eight cube cores and sixteen vector cores, for tests.
 pub fn test_soc() -> SocSpec {
     SocSpec {
         name: "test".into(),
@@ -26,16 +26,17 @@ pub fn test_soc() -> SocSpec {
     }
 }
 
-/// A target of that SoC.
+/// A target with that SoC.
 pub fn test_target() -> Target {
     Target { soc: test_soc(), deterministic: true, online: false, rank_size: 1 }
 }
 
-/// Runs a node on an engine: the outputs, from one tensor for each given input.
+/// Runs a node on an engine and returns its outputs. `inputs` has one tensor for each input of the
+/// node.
 ///
 /// # Errors
-/// The engine refuses the node, or fails; a task that is neither a launch nor a copy; what
-/// [`super::run_blocks`] finds; an output that nothing writes.
+/// Fails if the engine refuses the node or returns an error, if a task is neither a launch nor a
+/// copy, if [`super::run_blocks`] would fail, or if nothing writes an output.
 pub fn run_node(engine: &dyn Engine, node: &Node<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     if let Support::No(why) = engine.supports(node) {
         return Err(Error::unsupported(format!("the engine refuses `{}` ({}): {why}", node.name(), node.op())));
@@ -76,7 +77,7 @@ pub fn run_node(engine: &dyn Engine, node: &Node<'_>, inputs: &[HostTensor]) -> 
     }
 }
 
-/// What an item of an args format names.
+/// What an item of an args format refers to.
 enum Item {
     Input(usize),
     Output(usize),
@@ -146,7 +147,7 @@ impl Run<'_> {
             let (has, named) = (kernel.access.len(), items.len());
             return Err(Error::failed(format!("the kernel has {has} arguments, the args format names {named}")));
         }
-        // Each argument is handed out once: what is named twice is copied.
+        // Each item gets its own copy, even if the same argument is named twice.
         let mut held: Vec<Vec<u8>> = items
             .iter()
             .map(|i| match *i {

@@ -2,31 +2,32 @@
 use crate::abi::{RString, RVec, StableAbi};
 use crate::types::{ConstTensor, DType, Key};
 
-/// The value of an attribute. Lists of one kind have their own variant; an empty list is `Ints`.
+/// The value of an attribute. Lists of integers, floats or strings have their own variants; an
+/// empty list is always `Ints`.
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub enum AttrValue {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A real number.
+    /// A floating-point number.
     Float(f64),
-    /// true or false.
+    /// A boolean.
     Bool(bool),
-    /// Text.
+    /// A string.
     Str(RString),
     /// An element type.
     Type(DType),
-    /// Whole numbers; also every empty list.
+    /// A list of integers; also every empty list.
     Ints(RVec<i64>),
-    /// Real numbers.
+    /// A list of floats.
     Floats(RVec<f64>),
-    /// Texts.
+    /// A list of strings.
     Strs(RVec<RString>),
-    /// Any other list.
+    /// Any other list: of mixed kinds, or of a kind without a variant of its own.
     List(RVec<AttrValue>),
-    /// Named values, in order.
+    /// Named values, in the order given.
     Dict(RVec<DictEntry>),
-    /// A subgraph by name, `@name`.
+    /// The name of a subgraph, printed as `@name`.
     Graph(RString),
     /// A constant tensor.
     Tensor(ConstTensor),
@@ -46,7 +47,7 @@ pub struct DictEntry {
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct Attr {
-    /// Interned name.
+    /// Interned name of the attribute.
     pub key: Key,
     /// Value.
     pub value: AttrValue,
@@ -58,14 +59,14 @@ pub struct Attr {
 pub struct AttrMap(RVec<Attr>);
 
 impl PartialEq for AttrMap {
-    /// Equal as sets: order does not matter.
+    /// Compares them as sets: the order does not matter.
     fn eq(&self, other: &AttrMap) -> bool {
         self.0.len() == other.0.len() && self.0.iter().all(|a| other.get(a.key) == Some(&a.value))
     }
 }
 
 impl AttrMap {
-    /// The value of a key.
+    /// The value of a key, if it is set.
     pub fn get(&self, key: impl Into<Key>) -> Option<&AttrValue> {
         if self.0.is_empty() {
             return None;
@@ -73,7 +74,7 @@ impl AttrMap {
         let key = key.into();
         self.0.iter().find(|a| a.key == key).map(|a| &a.value)
     }
-    /// Sets a value, replacing an old one.
+    /// Sets a value and replaces the previous one, if any.
     pub fn set(&mut self, key: impl Into<Key>, value: impl Into<AttrValue>) {
         let (key, value) = (key.into(), value.into());
         match self.0.iter_mut().find(|a| a.key == key) {
@@ -81,17 +82,18 @@ impl AttrMap {
             None => self.0.push(Attr { key, value }),
         }
     }
-    /// A map of attributes whose keys are known to differ: linear, where setting each searches.
+    /// Builds a map from attributes whose keys are known to be distinct, without the search that
+    /// [`AttrMap::set`] makes for each key.
     pub fn from_distinct(attrs: RVec<Attr>) -> AttrMap {
         AttrMap(attrs)
     }
-    /// Removes a value and gives it back.
+    /// Removes a value and returns it.
     pub fn remove(&mut self, key: impl Into<Key>) -> Option<AttrValue> {
         let key = key.into();
         let i = self.0.iter().position(|a| a.key == key)?;
         Some(self.0.remove(i).value)
     }
-    /// Whether there are none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,57 +101,58 @@ impl AttrMap {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// In the order set.
+    /// Iterates over the attributes in the order in which they were set.
     pub fn iter(&self) -> core::slice::Iter<'_, Attr> {
         self.0.iter()
     }
-    /// As a slice, in the order set.
+    /// The attributes as a slice, in the order in which they were set.
     pub fn as_slice(&self) -> &[Attr] {
         &self.0
     }
-    /// Sorted by name, for printing and hashing.
+    /// The attributes sorted by name, for printing and hashing.
     pub fn sorted(&self) -> Vec<&Attr> {
         let mut v: Vec<&Attr> = self.0.iter().collect();
         v.sort_by_key(|a| a.key.as_str());
         v
     }
-    /// Keeps those for which `f` holds.
+    /// Keeps the attributes for which `f` returns true and removes the others.
     pub fn retain(&mut self, f: impl Fn(&Attr) -> bool) {
         self.0.retain(|a| f(a));
     }
-    /// A whole number.
+    /// The value as an integer; `None` if it is missing or of another kind.
     pub fn int(&self, key: impl Into<Key>) -> Option<i64> {
         self.get(key)?.as_int()
     }
-    /// A real number (a whole one counts).
+    /// The value as a float (an integer is converted); `None` if it is missing or of another kind.
     pub fn float(&self, key: impl Into<Key>) -> Option<f64> {
         self.get(key)?.as_float()
     }
-    /// A truth value (1 and 0 count).
+    /// The value as a boolean (the integers 1 and 0 count); `None` if it is missing or anything
+    /// else.
     pub fn bool(&self, key: impl Into<Key>) -> Option<bool> {
         self.get(key)?.as_bool()
     }
-    /// Whether the value is there and true.
+    /// Whether the value is present and true.
     pub fn flag(&self, key: impl Into<Key>) -> bool {
         self.bool(key).unwrap_or(false)
     }
-    /// Text.
+    /// The value as a string; `None` if it is missing or of another kind.
     pub fn str(&self, key: impl Into<Key>) -> Option<&str> {
         self.get(key)?.as_str()
     }
-    /// Whole numbers.
+    /// The value as a list of integers; `None` if it is missing or of another kind.
     pub fn ints(&self, key: impl Into<Key>) -> Option<&[i64]> {
         self.get(key)?.as_ints()
     }
-    /// Real numbers.
+    /// The value as a list of floats; `None` if it is missing or of another kind.
     pub fn floats(&self, key: impl Into<Key>) -> Option<&[f64]> {
         self.get(key)?.as_floats()
     }
-    /// Texts.
+    /// The value as a list of strings; `None` if it is missing or of another kind.
     pub fn strs(&self, key: impl Into<Key>) -> Option<Vec<&str>> {
         self.get(key)?.as_strs()
     }
-    /// A constant tensor.
+    /// The value as a constant tensor; `None` if it is missing or of another kind.
     pub fn tensor(&self, key: impl Into<Key>) -> Option<&ConstTensor> {
         match self.get(key)? {
             AttrValue::Tensor(t) => Some(t),
@@ -159,7 +162,7 @@ impl AttrMap {
 }
 
 impl From<&[Attr]> for AttrMap {
-    /// Of attributes with keys that differ, as a node has them.
+    /// The keys must be distinct, as those of a node are.
     fn from(attrs: &[Attr]) -> AttrMap {
         AttrMap(attrs.into())
     }
@@ -182,8 +185,8 @@ impl<'a> IntoIterator for &'a AttrMap {
 }
 
 impl AttrValue {
-    /// A list in its canonical variant: `Ints`, `Floats` or `Strs` where all members are of that
-    /// kind.
+    /// Builds a list in its canonical variant: `Ints`, `Floats` or `Strs` if all members are of
+    /// that kind, otherwise `List`.
     pub fn list(values: Vec<AttrValue>) -> AttrValue {
         if values.iter().all(|v| matches!(v, AttrValue::Int(_))) {
             return AttrValue::Ints(values.iter().filter_map(AttrValue::as_int).collect());
@@ -198,14 +201,14 @@ impl AttrValue {
         }
         AttrValue::List(values.into())
     }
-    /// A whole number.
+    /// The value as an integer.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             AttrValue::Int(v) => Some(*v),
             _ => None,
         }
     }
-    /// A real number (a whole one counts).
+    /// The value as a float; an integer is converted.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             AttrValue::Float(v) => Some(*v),
@@ -213,7 +216,7 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// A truth value (1 and 0 count).
+    /// The value as a boolean; the integers 1 and 0 count.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             AttrValue::Bool(v) => Some(*v),
@@ -222,21 +225,21 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// Text.
+    /// The value as a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             AttrValue::Str(v) => Some(v),
             _ => None,
         }
     }
-    /// Whole numbers.
+    /// The value as a list of integers.
     pub fn as_ints(&self) -> Option<&[i64]> {
         match self {
             AttrValue::Ints(v) => Some(v),
             _ => None,
         }
     }
-    /// Real numbers; an empty list counts.
+    /// The value as a list of floats; an empty list counts.
     pub fn as_floats(&self) -> Option<&[f64]> {
         match self {
             AttrValue::Floats(v) => Some(v),
@@ -244,7 +247,7 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// Texts; an empty list counts.
+    /// The value as a list of strings; an empty list counts.
     pub fn as_strs(&self) -> Option<Vec<&str>> {
         match self {
             AttrValue::Strs(v) => Some(v.iter().map(|s| s.as_str()).collect()),
@@ -252,14 +255,14 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// The entries of a dictionary.
+    /// The entries, if the value is a dictionary.
     pub fn as_dict(&self) -> Option<&[DictEntry]> {
         match self {
             AttrValue::Dict(v) => Some(v),
             _ => None,
         }
     }
-    /// What kind of value it is, for messages.
+    /// The kind of the value as a word for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             AttrValue::Int(_) => "integer",

@@ -1,10 +1,10 @@
-//! Bytes that are shared and not copied, whoever owns them: a mapped file, a vector, another
+//! Bytes that are shared instead of copied, whoever owns them: a mapped file, a vector, another
 //! library's memory.
 use crate::abi::StableAbi;
 use std::sync::Arc;
 
-/// A shared, immutable run of bytes with its owner. Cloning counts a reference; the owner's own
-/// library frees it.
+/// A shared, immutable run of bytes with its owner. Cloning increments a reference count; the
+/// library that made the owner frees it.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct Blob {
@@ -31,14 +31,14 @@ unsafe extern "C" fn release(owner: *const ()) {
 }
 unsafe extern "C" fn nothing(_: *const ()) {}
 
-// SAFETY: the bytes are immutable for the Blob's life and the owner is Send + Sync (bound of
+// SAFETY: the bytes do not change while the Blob lives, and the owner is Send + Sync (bound of
 // `from_owner`).
 unsafe impl Send for Blob {}
 // SAFETY: as above.
 unsafe impl Sync for Blob {}
 
 impl Blob {
-    /// No bytes.
+    /// An empty blob without an owner.
     pub const fn empty() -> Blob {
         Blob {
             ptr: core::ptr::NonNull::<u128>::dangling().as_ptr() as *const u8,
@@ -48,8 +48,8 @@ impl Blob {
             release: nothing,
         }
     }
-    /// All bytes of an owner (a vector, a mapping). The owner must give the same bytes each time it
-    /// is asked.
+    /// All bytes of an owner such as a vector or a mapping. The owner must return the same bytes
+    /// every time `as_ref` is called.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Blob {
         let owner: Owner = Arc::new(owner);
         let bytes = (*owner).as_ref();
@@ -57,11 +57,11 @@ impl Blob {
         let owner = Arc::into_raw(Arc::new(owner)).cast::<()>();
         Blob { ptr, len, owner, retain, release }
     }
-    /// A copy of bytes.
+    /// A blob with its own copy of the bytes.
     pub fn copy_of(bytes: &[u8]) -> Blob {
         Blob::from_owner(bytes.to_vec())
     }
-    /// A part of this blob, sharing its owner; None if out of range.
+    /// A part of this blob that shares its owner; `None` if it is out of range.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Blob> {
         if offset.checked_add(len)? > self.len {
             return None;
@@ -77,8 +77,7 @@ impl Blob {
         // SAFETY: ptr and len describe bytes that the owner keeps alive and unchanged.
         unsafe { core::slice::from_raw_parts(self.ptr, self.len) }
     }
-    /// Whether two blobs are the very same bytes in memory (a quick test before comparing
-    /// contents).
+    /// Whether two blobs are the same bytes in memory (a quick test before comparing contents).
     pub fn same_memory(&self, other: &Blob) -> bool {
         self.ptr == other.ptr && self.len == other.len
     }

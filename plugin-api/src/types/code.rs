@@ -1,10 +1,10 @@
-//! Codes that cross the border: open sets of small numbers with names, so that a newer side may
-//! know more of them.
+//! Codes that cross the ABI boundary: open sets of small numbers with names, so that the newer side
+//! may know more of them.
 
 /// Declares an open code type: a number with named constants, `name()`, `from_name()` and `ALL`.
 ///
-/// Expansion: a
-/// `repr(transparent)` struct over the integer with one associated constant a row; an unknown number is a legal value that prints as `#n`.
+/// Expansion: a `repr(transparent)` struct over the integer with one associated constant per row.
+/// An unknown number is a legal value that prints as `#n`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! open_code {
@@ -15,20 +15,20 @@ macro_rules! open_code {
         $vis struct $name(pub $int);
         impl $name {
             $($(#[$vm])* pub const $id: Self = Self($num);)+
-            /// Every code this version knows, in declared order.
+            /// Every code that this version knows, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$id),+];
-            /// The name as texts, files and messages write it; None for a code this version does
-            /// not know.
+            /// The name as texts, files and messages write it; `None` for a code that this version
+            /// does not know.
             pub fn known_name(self) -> Option<&'static str> {
                 match self.0 { $($num => Some($text),)+ _ => None }
             }
-            /// The name; `?` for a code this version does not know.
+            /// The name; `?` for a code that this version does not know.
             pub fn name(self) -> &'static str { self.known_name().unwrap_or("?") }
-            /// The code of a name.
+            /// The code with a name; `None` if this version does not know the name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($text => Some(Self::$id),)+ _ => None }
             }
-            /// The code of a number, if this version knows it.
+            /// The code with a number; `None` if this version does not know it.
             pub fn from_code(code: $int) -> Option<Self> { Self(code).known_name().map(|_| Self(code)) }
             /// The number itself.
             pub const fn code(self) -> $int { self.0 }

@@ -2,41 +2,41 @@
 use crate::open_code;
 
 open_code! {
-    /// An element type, by the names of the text form (DESIGN 7).
+    /// An element type, named as in the text form (DESIGN 7).
     pub struct DType: u8 {
-        /// Not known yet: inference sets it.
+        /// Not known yet; inference sets it.
         UNKNOWN = 0 "unknown",
-        /// IEEE single.
+        /// IEEE single precision.
         F32 = 1 "f32",
-        /// IEEE half.
+        /// IEEE half precision.
         F16 = 2 "f16",
         /// bfloat16.
         BF16 = 3 "bf16",
-        /// IEEE double.
+        /// IEEE double precision.
         F64 = 4 "f64",
-        /// 8-bit signed.
+        /// 8-bit signed integer.
         I8 = 5 "i8",
-        /// 16-bit signed.
+        /// 16-bit signed integer.
         I16 = 6 "i16",
-        /// 32-bit signed.
+        /// 32-bit signed integer.
         I32 = 7 "i32",
-        /// 64-bit signed.
+        /// 64-bit signed integer.
         I64 = 8 "i64",
-        /// 8-bit unsigned.
+        /// 8-bit unsigned integer.
         U8 = 9 "u8",
-        /// 16-bit unsigned.
+        /// 16-bit unsigned integer.
         U16 = 10 "u16",
-        /// 32-bit unsigned.
+        /// 32-bit unsigned integer.
         U32 = 11 "u32",
-        /// 64-bit unsigned.
+        /// 64-bit unsigned integer.
         U64 = 12 "u64",
-        /// One byte, 0 or 1.
+        /// Boolean: one byte, 0 or 1.
         BOOL = 13 "bool",
-        /// Strings: u64 offsets[n+1], then bytes.
+        /// Strings: `n+1` offsets of type u64, then the bytes of all strings.
         STRING = 14 "string",
-        /// Two f32.
+        /// Complex number of two f32.
         COMPLEX64 = 15 "complex64",
-        /// Two f64.
+        /// Complex number of two f64.
         COMPLEX128 = 16 "complex128",
         /// Float8 E4M3 FN.
         F8E4M3FN = 17 "f8e4m3fn",
@@ -48,21 +48,21 @@ open_code! {
         F8E5M2FNUZ = 20 "f8e5m2fnuz",
         /// Float8 E8M0.
         F8E8M0 = 21 "f8e8m0",
-        /// Float4 E2M1, two elements a byte.
+        /// Float4 E2M1, two elements per byte.
         F4E2M1 = 22 "f4e2m1",
-        /// 4-bit signed, two elements a byte.
+        /// 4-bit signed integer, two elements per byte.
         I4 = 23 "i4",
-        /// 4-bit unsigned, two elements a byte.
+        /// 4-bit unsigned integer, two elements per byte.
         U4 = 24 "u4",
-        /// 2-bit signed, four elements a byte.
+        /// 2-bit signed integer, four elements per byte.
         I2 = 25 "i2",
-        /// 2-bit unsigned, four elements a byte.
+        /// 2-bit unsigned integer, four elements per byte.
         U2 = 26 "u2",
     }
 }
 
 impl DType {
-    /// Bits of one element; None for strings and unknown types.
+    /// Bits per element; `None` for strings and unknown types.
     pub const fn bits(self) -> Option<u64> {
         Some(match self {
             DType::F32 | DType::I32 | DType::U32 => 32,
@@ -76,8 +76,8 @@ impl DType {
             _ => return None,
         })
     }
-    /// Bytes of `count` elements, sub-byte types packed; None on overflow, for strings and unknown
-    /// types.
+    /// Bytes that `count` elements take, with sub-byte types packed; `None` on overflow and for
+    /// strings and unknown types.
     pub fn bytes_of(self, count: u64) -> Option<u64> {
         let bits = self.bits()?;
         if bits >= 8 { count.checked_mul(bits / 8) } else { Some(count.checked_mul(bits)?.checked_add(7)? / 8) }
@@ -102,7 +102,7 @@ impl Default for DType {
     }
 }
 
-/// The types of general arithmetic: f32 f16 bf16 f64 and all whole numbers of 8 to 64 bits.
+/// The types of general arithmetic: f32, f16, bf16, f64 and all integers of 8 to 64 bits.
 pub const NUMERIC: &[DType] = &[
     DType::F32,
     DType::F16,
@@ -117,11 +117,11 @@ pub const NUMERIC: &[DType] = &[
     DType::U32,
     DType::U64,
 ];
-/// f32 f16 bf16 f64.
+/// The usual floating-point types: f32, f16, bf16, f64.
 pub const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
-/// Index types: i32 i64.
+/// Index types: i32, i64.
 pub const INDEX: &[DType] = &[DType::I32, DType::I64];
-/// Any type at all (no restriction).
+/// No restriction: an empty list stands for any type.
 pub const ANY: &[DType] = &[];
 
 #[cfg(test)]

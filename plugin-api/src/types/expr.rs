@@ -1,28 +1,29 @@
-//! Sizes as expressions: sums and products of symbols with whole coefficients, floors of quotients,
-//! maxima. A symbolic dimension whose name reads as an expression (`2*batch`, `seq+1`, `(n+1)/2`)
-//! is one; equal expressions have equal names.
+//! Sizes as expressions: sums and products of symbols with integer coefficients, rounded-down
+//! quotients and maxima. A symbolic dimension is an expression if its name reads as one (`2*batch`,
+//! `seq+1`, `(n+1)/2`); equal expressions have equal names.
 use crate::types::Dim;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most terms of a sum, and most letters of its name: what grows beyond is unknown.
+/// Most terms, and most bytes of the name, that [`Expr::dim`] accepts; a longer expression becomes
+/// an unknown dimension.
 const TERMS: usize = 8;
 const LETTERS: usize = 96;
-/// Deepest nesting that is read.
+/// Deepest nesting that the parser accepts.
 const DEPTH: u32 = 16;
 
-/// A factor.
+/// One factor of a product.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Atom {
-    /// A size by name, zero or more.
+    /// A named size, zero or more.
     Symbol(String),
-    /// The quotient, rounded down.
+    /// The expression divided by the number, rounded down.
     Quotient(Box<Expr>, i64),
-    /// The greater one.
+    /// The larger of the two.
     Max(Box<Expr>, Box<Expr>),
 }
 
-/// A sum of products, in canonical form.
+/// A sum of products in canonical form: each product with its coefficient.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expr {
     terms: BTreeMap<Vec<Atom>, i64>,
@@ -37,7 +38,7 @@ impl From<i64> for Expr {
 }
 
 impl Expr {
-    /// The expression of a dimension; `None` where the dimension is unknown or its name is no
+    /// The expression of a dimension; `None` if the dimension is unknown or its name is not an
     /// expression.
     pub fn of(d: Dim) -> Option<Expr> {
         match (d.size(), d.symbol_name()) {
@@ -46,7 +47,7 @@ impl Expr {
             (None, None) => None,
         }
     }
-    /// As a dimension; unknown where it may be negative or is too long for a name.
+    /// The expression as a dimension; unknown if it may be negative or is too long for a name.
     pub fn dim(&self) -> Dim {
         if let Some(v) = self.constant() {
             return u64::try_from(v).map_or(Dim::UNKNOWN, Dim::known);
@@ -57,13 +58,13 @@ impl Expr {
         let name = self.to_string();
         if self.terms.len() > TERMS || name.len() > LETTERS { Dim::UNKNOWN } else { Dim::symbol(&name) }
     }
-    /// Reads an expression; `None` where the text is not one.
+    /// Parses an expression; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Expr> {
         let mut p = Parser { rest: text.trim(), depth: 0 };
         let e = p.sum()?;
         p.rest.is_empty().then_some(e)
     }
-    /// The number that it is, whatever the symbols.
+    /// The value, if it does not depend on any symbol.
     pub fn constant(&self) -> Option<i64> {
         match self.terms.len() {
             0 => Some(0),
@@ -71,14 +72,15 @@ impl Expr {
             _ => None,
         }
     }
-    /// The least and the greatest value, where there is one; a symbol is zero or more.
+    /// The least and the greatest possible value, `None` where no bound is known. Symbols are zero
+    /// or more.
     pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
         let (mut low, mut high) = (Some(0i64), Some(0i64));
         for (atoms, c) in &self.terms {
             let (mut l, mut h) = (Some(1i64), Some(1i64));
             for a in atoms {
                 let (al, ah) = a.bounds();
-                // A product of factors that may be negative is not followed.
+                // A product with a factor that may be negative gets no bounds.
                 l = l.zip(al.filter(|v| *v >= 0)).and_then(|(x, y)| x.checked_mul(y));
                 h = h.zip(ah).and_then(|(x, y)| x.checked_mul(y)).filter(|_| l.is_some());
             }
@@ -88,15 +90,15 @@ impl Expr {
         }
         (low, high)
     }
-    /// Sum.
+    /// The sum; `None` on overflow or if it has too many terms.
     pub fn add(&self, other: &Expr) -> Option<Expr> {
         self.sum(other, 1)
     }
-    /// Difference.
+    /// The difference; `None` on overflow or if it has too many terms.
     pub fn sub(&self, other: &Expr) -> Option<Expr> {
         self.sum(other, -1)
     }
-    /// Product.
+    /// The product; `None` on overflow or if it has too many terms.
     pub fn mul(&self, other: &Expr) -> Option<Expr> {
         let mut out = Expr::default();
         for (a, x) in &self.terms {
@@ -109,14 +111,15 @@ impl Expr {
         }
         out.kept()
     }
-    /// The quotient by a positive number, rounded down.
+    /// The quotient by a positive number, rounded down; `None` if `by` is not positive.
     pub fn div_floor(&self, by: i64) -> Option<Expr> {
         if by < 1 {
             return None;
         }
         let (mut whole, mut rest) = (Expr::default(), Expr::default());
         for (atoms, c) in &self.terms {
-            // A whole part of a coefficient leaves the floor.
+            // Coefficients that `by` divides, and the whole part of the constant, move out of the
+            // floor.
             let (q, r) = if atoms.is_empty() || c % by == 0 { (c.div_euclid(by), c.rem_euclid(by)) } else { (0, *c) };
             whole.put(atoms.clone(), q);
             rest.put(atoms.clone(), r);
@@ -132,7 +135,8 @@ impl Expr {
         };
         whole.add(&out)
     }
-    /// The quotient by a product that divides it.
+    /// The quotient by a single product with a positive coefficient; `None` if `by` is anything
+    /// else or a term lacks one of its factors.
     pub fn div_exact(&self, by: &Expr) -> Option<Expr> {
         let (divisor, c) = by.terms.iter().next().filter(|_| by.terms.len() == 1)?;
         let mut out = Expr::default();
@@ -148,7 +152,7 @@ impl Expr {
             _ => None,
         }
     }
-    /// The greater of two.
+    /// The larger of the two: a `max` unless one is known to be at least the other.
     pub fn greater(&self, other: &Expr) -> Option<Expr> {
         let (low, high) = self.sub(other)?.bounds();
         if low.is_some_and(|v| v >= 0) {
@@ -161,8 +165,8 @@ impl Expr {
         Expr::atom(Atom::Max(Box::new(a.clone()), Box::new(b.clone()))).kept()
     }
 
-    /// The lesser of two, written as the one that has a greatest value without what it is beyond the
-    /// other.
+    /// The smaller of the two. If neither is known to be at most the other, it is `a-max(a-b,0)`,
+    /// where `a` is the one that has an upper bound.
     pub fn lesser(&self, other: &Expr) -> Option<Expr> {
         let (low, high) = self.sub(other)?.bounds();
         if low.is_some_and(|v| v >= 0) {
@@ -175,7 +179,7 @@ impl Expr {
         let (a, b) = if rank(self) >= rank(other) { (self, other) } else { (other, self) };
         a.sub(&a.sub(b)?.greater(&Expr::from(0))?)
     }
-    /// Whether it is the lesser of another and a number.
+    /// Whether this expression is the smaller of `whole` and a constant.
     pub fn is_lesser_of(&self, whole: &Expr) -> bool {
         let most = self.bounds().1.filter(|_| self.constant().is_none());
         most.and_then(|most| whole.lesser(&Expr::from(most))).is_some_and(|e| e == *self)
@@ -232,7 +236,7 @@ impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Atom::Symbol(s) => f.write_str(s),
-            // One product needs no parentheses of its own: it is divided as a whole.
+            // A single product needs no parentheses of its own, as it is divided as a whole.
             Atom::Quotient(e, by) if e.terms.len() == 1 && e.terms.values().all(|c| *c > 0) => write!(f, "({e}/{by})"),
             Atom::Quotient(e, by) => write!(f, "(({e})/{by})"),
             Atom::Max(a, b) => write!(f, "max({a},{b})"),
@@ -245,7 +249,7 @@ impl fmt::Display for Expr {
         if self.terms.is_empty() {
             return f.write_str("0");
         }
-        // The number stands last.
+        // The constant term is printed last.
         let products = self.terms.iter().filter(|(a, _)| !a.is_empty());
         let number = self.terms.iter().filter(|(a, _)| a.is_empty());
         for (i, (atoms, c)) in products.chain(number).enumerate() {
@@ -396,7 +400,8 @@ mod tests {
         assert!(!e("512-n").is_lesser_of(&e("n")) && !e("max(n,512)").is_lesser_of(&e("n")));
     }
 
-    /// Expressions against numbers: whatever is put for the symbols, both give the same.
+    /// Compares expressions with plain arithmetic: both must give the same for any values of the
+    /// symbols.
     #[test]
     fn random_expressions_are_what_they_were_made_of() {
         let mut seed = 11u64;

@@ -1,5 +1,5 @@
-//! Tensor formats: aligned shapes, shape transfer and axis mapping, as pure functions for host and
-//! engines. Source: facts 6, 2.1; the layouts are those of the public CANN documentation.
+//! Tensor formats: aligned shapes, shape transfer and axis mapping, as pure functions for the host
+//! and the engines. Source: facts 6, 2.1; the layouts are those of the public CANN documentation.
 use crate::open_code;
 use crate::types::{DType, Dim, Shape};
 
@@ -12,15 +12,15 @@ open_code! {
         NCHW = 1 "NCHW",
         /// Batch, height, width, channel.
         NHWC = 2 "NHWC",
-        /// Height, width, in, out: filters.
+        /// Filters: height, width, input channel, output channel.
         HWCN = 3 "HWCN",
         /// Batch, depth, channel, height, width.
         NCDHW = 4 "NCDHW",
         /// Batch, depth, height, width, channel.
         NDHWC = 5 "NDHWC",
-        /// Depth, height, width, in, out: 3-D filters.
+        /// 3-D filters: depth, height, width, input channel, output channel.
         DHWCN = 6 "DHWCN",
-        /// Channels in groups of C0, innermost.
+        /// Channels in groups of C0, with the group innermost.
         NC1HWC0 = 7 "NC1HWC0",
         /// Filters for the cube unit: C1·H·W, N1, N0, C0.
         FRACTAL_Z = 8 "FRACTAL_Z",
@@ -30,7 +30,7 @@ open_code! {
         NDC1HWC0 = 10 "NDC1HWC0",
         /// 3-D filters for the cube unit.
         FRACTAL_Z_3D = 11 "FRACTAL_Z_3D",
-        /// Channels in groups of four.
+        /// NC1HWC0 with channels in groups of four.
         NC1HWC0_C04 = 12 "NC1HWC0_C04",
         /// Batch, channel, width (1-D convolutions).
         NCL = 13 "NCL",
@@ -45,8 +45,9 @@ impl Default for Format {
 /// Cube size of the matrix unit along M and N.
 pub const CUBE: u64 = 16;
 
-/// Length of C0 for a type: 32 bytes a row of the cube unit, at least 8 elements, so f32 8 (stored
-/// 16 as CANN does for NC1HWC0 of f32: 8), f16 16, i8 32.
+/// Number of elements in C0 for an element type: one row of the cube unit, 32 bytes. That is 64 for
+/// 4-bit types, 32 for i8, 16 for f16, 8 for f32 (as CANN does for NC1HWC0 of f32) and 4 for 64-bit
+/// types; every other type gets 16.
 pub const fn c0(dtype: DType) -> u64 {
     match dtype.bits() {
         Some(4) => 64,
@@ -57,8 +58,8 @@ pub const fn c0(dtype: DType) -> u64 {
     }
 }
 
-/// Position of the channel axis of a plain format, and of batch, height and width where it has
-/// them.
+/// Position of the channel axis of a plain format (the input channel of filters); `None` for other
+/// formats.
 pub fn channel_axis(format: Format) -> Option<usize> {
     Some(match format {
         Format::NCHW | Format::NCL => 1,
@@ -84,7 +85,7 @@ fn mul(a: Dim, b: Dim) -> Dim {
     }
 }
 
-/// N, C, H, W of a four-dimensional plain format.
+/// The sizes N, C, H, W of a four-dimensional shape in a plain format; ND is read as NCHW.
 pub fn nchw(format: Format, shape: &Shape) -> Option<[Dim; 4]> {
     let d = shape.dims();
     if d.len() != 4 {
@@ -98,8 +99,8 @@ pub fn nchw(format: Format, shape: &Shape) -> Option<[Dim; 4]> {
     })
 }
 
-/// The run-time shape of an original shape in another format; None where that change is not
-/// defined.
+/// The run-time shape that an original shape has in another format; `None` if that conversion is
+/// not defined.
 pub fn transfer_shape(origin: Format, shape: &Shape, to: Format, dtype: DType) -> Option<Shape> {
     if origin == to || to == Format::ND {
         return Some(shape.clone());
@@ -140,9 +141,9 @@ pub fn transfer_shape(origin: Format, shape: &Shape, to: Format, dtype: DType) -
     }
 }
 
-/// Sizes to which the original dimensions are padded in a run-time format (facts 6, CheckDim:
-/// `dim % aligned == 0`). One number an original axis: the unit that its length must be a multiple
-/// of to be stored without a gap.
+/// The unit to which a run-time format pads each original axis, one number per axis. An axis is
+/// stored without padding if its length is a multiple of its unit (facts 6, CheckDim:
+/// `dim % aligned == 0`). `None` if the conversion is not defined.
 pub fn axis_alignment(origin: Format, rank: usize, to: Format, dtype: DType) -> Option<Vec<u64>> {
     let mut unit = vec![1u64; rank];
     match to {
@@ -172,8 +173,8 @@ pub fn axis_alignment(origin: Format, rank: usize, to: Format, dtype: DType) -> 
     Some(unit)
 }
 
-/// The run-time axes that an original axis maps to, outermost first; None where the pair of formats
-/// is not defined.
+/// The run-time axes that an original axis maps to, outermost first; `None` if the conversion is
+/// not defined or the axis is out of range.
 pub fn axis_mapping(origin: Format, rank: usize, axis: usize, to: Format) -> Option<Vec<usize>> {
     if axis >= rank {
         return None;
@@ -184,7 +185,7 @@ pub fn axis_mapping(origin: Format, rank: usize, axis: usize, to: Format) -> Opt
     {
         return Some(vec![axis]);
     }
-    // The letter of the original axis, for four-dimensional formats.
+    // The letter of the original axis; only for four-dimensional formats.
     let letter = |axis: usize| -> Option<char> {
         let s = match origin {
             Format::NCHW | Format::ND => "NCHW",

@@ -1,15 +1,16 @@
 //! Ids of nodes and values in one graph.
 use crate::abi::StableAbi;
 
-/// A node of one graph. Ids are handed out in order and never again while the graph lives.
+/// Id of a node in one graph. Ids are assigned in ascending order and never reused while the graph
+/// lives.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, StableAbi)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// No node.
+    /// The id that no node has.
     pub const NONE: NodeId = NodeId(u32::MAX);
-    /// As an index into a table by node.
+    /// The id as an index into a table with one entry per node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,24 +21,24 @@ impl core::fmt::Debug for NodeId {
     }
 }
 
-/// One output of one node; or the absent optional input.
+/// One output of one node, or the marker of an absent optional input.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, StableAbi)]
 pub struct ValueRef {
-    /// Producer.
+    /// The node that produces the value.
     pub node: NodeId,
     /// Index of the output, from 0.
     pub output: u32,
 }
 
 impl ValueRef {
-    /// An optional input that is not given.
+    /// Stands for an optional input that is not given.
     pub const ABSENT: ValueRef = ValueRef { node: NodeId::NONE, output: 0 };
-    /// Output `output` of `node`.
+    /// The value of output `output` of `node`.
     pub const fn new(node: NodeId, output: u32) -> ValueRef {
         ValueRef { node, output }
     }
-    /// Whether it is the absent input.
+    /// Whether this is [`ValueRef::ABSENT`].
     pub const fn is_absent(self) -> bool {
         self.node.0 == u32::MAX
     }
@@ -48,12 +49,12 @@ impl core::fmt::Debug for ValueRef {
     }
 }
 
-/// One reading of a value: which node, at which of its inputs.
+/// One use of a value: the node that reads it and the position of that input.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, StableAbi)]
 pub struct Use {
-    /// Reader.
+    /// The node that reads the value.
     pub node: NodeId,
-    /// Input position.
+    /// Index of the input, from 0.
     pub input: u32,
 }

@@ -4,21 +4,22 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{OnceLock, RwLock};
 
-/// An interned name. One table a process: the host's, which plugins reach by the host's services.
+/// An interned name. Each process has one table of names, which belongs to the host; plugins reach
+/// it through the host's services.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, StableAbi)]
 pub struct Key(u32);
 
-/// Names by key, in blocks of doubling length that never move: reading one takes no lock.
+/// Names by key, in blocks of doubling length that never move, so that reading one takes no lock.
 struct Names([OnceLock<Box<[OnceLock<&'static str>]>>; BLOCKS]);
 
-/// Keys in the first block.
+/// Number of keys in the first block.
 const FIRST: u64 = 256;
-/// Blocks that hold every `u32`.
+/// Number of blocks needed for every `u32`.
 const BLOCKS: usize = 25;
 
 impl Names {
-    /// Block and place in it.
+    /// The block of a key and its index in that block.
     fn place(key: u32) -> (usize, usize) {
         let x = u64::from(key) + FIRST;
         let block = x.ilog2() - FIRST.ilog2();
@@ -33,15 +34,15 @@ impl Names {
         let Some(slot) = self.0.get(block) else { return };
         let all = slot.get_or_init(|| (0..FIRST << block).map(|_| OnceLock::new()).collect());
         if let Some(one) = all.get(at) {
-            // The same name: a key has one.
+            // If it is already set, it is the same name: a key has only one.
             let _ = one.set(name);
         }
     }
 }
 
-/// Keys of this library's own table: the host's, and those of a library that has no host yet.
+/// Names in this library's own table: the host's table, or that of a library without a host yet.
 static OWN: Names = Names([const { OnceLock::new() }; BLOCKS]);
-/// Keys of the host that this library has asked for.
+/// Names of host keys that this library has already asked for.
 static ASKED: Names = Names([const { OnceLock::new() }; BLOCKS]);
 
 fn keys() -> &'static RwLock<HashMap<&'static str, u32>> {
@@ -49,11 +50,12 @@ fn keys() -> &'static RwLock<HashMap<&'static str, u32>> {
     KEYS.get_or_init(RwLock::default)
 }
 
-/// Names that a thread has asked for, with their keys: asked for again they cost neither a lock nor
-/// a hash. A name has the place of its address, for most are literals.
+/// Names that a thread has recently looked up, with their keys, so that looking one up again costs
+/// neither a lock nor a hash. A name's slot follows from its address and length, as most names are
+/// literals.
 struct Recent([Cell<(&'static str, u32)>; RECENT]);
 
-/// Names that a thread keeps.
+/// Number of names that a thread keeps.
 const RECENT: usize = 128;
 
 impl Recent {
@@ -77,7 +79,8 @@ thread_local! {
     static OF_LIBRARY: Recent = const { Recent::new() };
 }
 
-/// Interns in this library's own table. Used by the host, and by a library that has no host yet.
+/// Interns a name in this library's own table. The host uses it, and so does a library without a
+/// host yet.
 pub(crate) fn intern_local(name: &str) -> u32 {
     OF_LIBRARY.with(|r| {
         r.get(name, || {
@@ -102,13 +105,13 @@ fn look_up(name: &str) -> u32 {
     k
 }
 
-/// The name of a key in this library's own table.
+/// The name of a key in this library's own table; `?` if the key is unknown.
 pub(crate) fn name_local(key: u32) -> &'static str {
     OWN.get(key).unwrap_or("?")
 }
 
 impl Key {
-    /// The key of a name.
+    /// The key of a name; a new name is interned.
     pub fn new(name: &str) -> Key {
         Key(match crate::services::host_or_none() {
             Some(h) => OF_HOST.with(|r| {
@@ -120,7 +123,7 @@ impl Key {
             None => intern_local(name),
         })
     }
-    /// The name of the key.
+    /// The name of the key; `?` if the key is unknown.
     pub fn as_str(self) -> &'static str {
         match crate::services::host_or_none() {
             Some(h) => ASKED.get(self.0).unwrap_or_else(|| {
@@ -133,11 +136,11 @@ impl Key {
             None => name_local(self.0),
         }
     }
-    /// The number, for tables by key.
+    /// The number of the key, for tables indexed by key.
     pub const fn index(self) -> u32 {
         self.0
     }
-    /// From a number that came from `index`.
+    /// The key of a number that [`Key::index`] returned.
     pub const fn from_index(index: u32) -> Key {
         Key(index)
     }

@@ -1,4 +1,5 @@
-//! Plain types of the border: element types, formats, shapes, attributes, tensors, ids.
+//! Plain types that cross the ABI boundary: element types, formats, shapes, attributes, tensors,
+//! ids.
 pub mod attr;
 pub mod blob;
 pub mod code;

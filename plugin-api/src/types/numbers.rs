@@ -1,15 +1,15 @@
-//! Maps and sets by keys, nodes and values: numbers that the program gives out itself, so that
-//! nobody can choose them to meet in one place, and a multiplication is enough of a hash.
+//! Maps and sets keyed by keys, nodes and values. The program assigns these numbers itself, so
+//! nobody can choose them to collide, and a multiplication is enough of a hash.
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by numbers that the program gives out: [`Key`](super::Key), [`NodeId`](super::NodeId),
+/// A map keyed by numbers that the program assigns: [`Key`](super::Key), [`NodeId`](super::NodeId),
 /// [`ValueRef`](super::ValueRef).
 pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
-/// A set of numbers that the program gives out.
+/// A set of numbers that the program assigns.
 pub type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;
 
-/// The hash of one or several small numbers.
+/// Hasher for one or several small numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 
@@ -24,7 +24,7 @@ impl Hasher for NumberHasher {
         self.write_u64(u64::from(n));
     }
     fn write_u64(&mut self, n: u64) {
-        // 2^64 by the golden ratio: neighbours come to lie far apart.
+        // 2^64 divided by the golden ratio: it spreads neighbouring numbers far apart.
         self.0 = (self.0.rotate_left(26) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     fn write_usize(&mut self, n: usize) {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn values_of_a_graph_lie_apart() {
-        // 2^16 hashes in as many places: chance fills 63 % of them, one place for all is none.
+        // 2^16 hashes into as many slots: random hashes fill 63 % of them, a bad hash fills few.
         for shift in [0, 48] {
             let of = |v: u64| (v >> shift) as u16;
             let nodes: HashSet<u16> = (0..1 << 16).map(|n| of(hash(NodeId(n)))).collect();

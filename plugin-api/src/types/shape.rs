@@ -1,31 +1,32 @@
-//! Dimensions and shapes, known, symbolic or unknown.
+//! Dimensions and shapes, which may be known, symbolic or unknown.
 use crate::abi::{RVec, StableAbi};
 use crate::types::Key;
 
 /// One dimension: a size, a symbol, or unknown.
 ///
-/// Coded in one i64 so that shapes cross the border as plain numbers: `>= 0` is a size,
-/// `-1` unknown, `-(k+2)` the symbol whose interned name is key `k`.
+/// It is one i64, so that shapes cross the ABI boundary as plain numbers: `>= 0` is a size, `-1` is
+/// unknown, `-(k+2)` is the symbol whose interned name is key `k`.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, StableAbi)]
 pub struct Dim(i64);
 
 impl Dim {
-    /// An unknown dimension, `?` in text.
+    /// An unknown dimension, printed as `?`.
     pub const UNKNOWN: Dim = Dim(-1);
-    /// A known size. Sizes above `i64::MAX` cannot be expressed.
+    /// A known size. Sizes above `i64::MAX` become `i64::MAX`.
     pub const fn known(size: u64) -> Dim {
         if size > i64::MAX as u64 { Dim(i64::MAX) } else { Dim(size as i64) }
     }
-    /// A symbolic dimension by name; equal names are equal sizes.
+    /// A symbolic dimension with a name; equal names mean equal sizes.
     pub fn symbol(name: &str) -> Dim {
         Dim(-(i64::from(Key::new(name).index()) + 2))
     }
-    /// From the raw code: `-1` unknown, `>= 0` a size, anything below a symbol.
+    /// The dimension with a raw code: `>= 0` is a size, `-1` is unknown, anything below is a
+    /// symbol.
     pub const fn from_raw(raw: i64) -> Dim {
         Dim(raw)
     }
-    /// The raw code.
+    /// The raw code; see [`Dim`].
     pub const fn raw(self) -> i64 {
         self.0
     }
@@ -37,11 +38,11 @@ impl Dim {
     pub const fn is_known(self) -> bool {
         self.0 >= 0
     }
-    /// The symbol's name, if symbolic.
+    /// The symbol's name, if the dimension is symbolic.
     pub fn symbol_name(self) -> Option<&'static str> {
         if self.0 <= -2 { Some(Key::from_index(u32::try_from(-(self.0 + 2)).ok()?).as_str()) } else { None }
     }
-    /// Whether both are known (or the same symbol) and equal.
+    /// Whether both are certain to be equal: the same known size or the same symbol.
     pub fn same(self, other: Dim) -> bool {
         self.0 == other.0 && self.0 != -1
     }
@@ -68,7 +69,7 @@ impl core::fmt::Debug for Dim {
     }
 }
 
-/// A shape: a list of dimensions, or of unknown rank.
+/// A shape: a list of dimensions, or a shape of unknown rank.
 #[repr(C)]
 #[derive(Clone, PartialEq, Eq, Hash, StableAbi)]
 pub struct Shape {
@@ -77,27 +78,27 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A scalar.
+    /// The shape of a scalar: rank 0.
     pub fn scalar() -> Shape {
         Shape { dims: RVec::new(), unranked: false }
     }
-    /// Unknown rank, `[...]` in text.
+    /// A shape of unknown rank, printed as `[...]`.
     pub fn unranked() -> Shape {
         Shape { dims: RVec::new(), unranked: true }
     }
-    /// From dimensions.
+    /// A shape with these dimensions.
     pub fn new(dims: impl IntoIterator<Item = Dim>) -> Shape {
         Shape { dims: dims.into_iter().collect(), unranked: false }
     }
-    /// From known sizes.
+    /// A shape with these known sizes.
     pub fn of(sizes: &[u64]) -> Shape {
         Shape::new(sizes.iter().map(|&s| Dim::known(s)))
     }
-    /// From i64 sizes, negative is unknown.
+    /// A shape with these sizes; a negative size is an unknown dimension.
     pub fn from_i64(sizes: &[i64]) -> Shape {
         Shape::new(sizes.iter().map(|&s| if s < 0 { Dim::UNKNOWN } else { Dim(s) }))
     }
-    /// The rank, if known.
+    /// The rank; `None` if it is unknown.
     pub fn rank(&self) -> Option<usize> {
         if self.unranked { None } else { Some(self.dims.len()) }
     }
@@ -109,29 +110,30 @@ impl Shape {
     pub fn dims(&self) -> &[Dim] {
         &self.dims
     }
-    /// The dimensions, to change.
+    /// The dimensions for changing in place; empty for a scalar and for unknown rank.
     pub fn dims_mut(&mut self) -> &mut [Dim] {
         &mut self.dims
     }
-    /// Sizes, if every dimension is known.
+    /// The sizes; `None` if the rank or a dimension is not known.
     pub fn sizes(&self) -> Option<Vec<u64>> {
         if self.unranked { None } else { self.dims.iter().map(|d| d.size()).collect() }
     }
-    /// Sizes as i64, if every dimension is known.
+    /// The sizes as i64; `None` if the rank or a dimension is not known.
     pub fn sizes_i64(&self) -> Option<Vec<i64>> {
         if self.unranked { None } else { self.dims.iter().map(|d| d.size().map(|s| s as i64)).collect() }
     }
-    /// Whether every dimension is known.
+    /// Whether the rank and every dimension are known.
     pub fn is_static(&self) -> bool {
         !self.unranked && self.dims.iter().all(|d| d.is_known())
     }
-    /// Element count, if static and without overflow. A scalar has one.
+    /// Element count, which is 1 for a scalar; `None` if the shape is not static or the count
+    /// overflows.
     pub fn count(&self) -> Option<u64> {
         if self.unranked {
             return None;
         }
-        // A zero anywhere makes it zero, whatever the others: checked_mul must not fail before the
-        // zero.
+        // A zero makes the product zero whatever the other sizes are, so an overflow before the
+        // zero must not count.
         let mut n: u64 = 1;
         let mut overflow = false;
         for d in self.dims.iter() {
@@ -146,7 +148,8 @@ impl Shape {
         }
         if overflow { None } else { Some(n) }
     }
-    /// A negative axis counted from the end; None if out of range.
+    /// Turns an axis, counted from the end if negative, into an index; `None` if it is out of range
+    /// or the rank is unknown.
     pub fn axis(&self, axis: i64) -> Option<usize> {
         let r = i64::try_from(self.rank()?).ok()?;
         let a = if axis < 0 { axis.checked_add(r)? } else { axis };

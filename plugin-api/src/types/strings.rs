@@ -1,10 +1,10 @@
-//! Tensors of strings: `u64` offsets, little-endian, one more than there are strings, and then the bytes
-//! of all of them.
+//! Tensors of strings: little-endian `u64` offsets, one more than there are strings, followed by
+//! the bytes of all strings.
 
-/// Bytes of an offset.
+/// Bytes per offset.
 const OFFSET: usize = 8;
 
-/// The `count` strings of a tensor with these bytes; None where the offsets do not fit the bytes.
+/// The `count` strings of a tensor with these bytes; `None` if the offsets do not fit the bytes.
 pub fn strings_in(bytes: &[u8], count: u64) -> Option<Vec<&[u8]>> {
     let table = usize::try_from(count).ok()?.checked_add(1)?.checked_mul(OFFSET)?;
     let (table, rest) = bytes.split_at_checked(table)?;
@@ -13,7 +13,7 @@ pub fn strings_in(bytes: &[u8], count: u64) -> Option<Vec<&[u8]>> {
     offsets.windows(2).map(|w| rest.get(w[0]..w[1])).collect()
 }
 
-/// The bytes of a tensor of these strings.
+/// The bytes of a tensor that holds these strings.
 pub fn bytes_of_strings<S: AsRef<[u8]>>(all: &[S]) -> Vec<u8> {
     let length: usize = all.iter().map(|s| s.as_ref().len()).sum();
     let mut out = Vec::with_capacity((all.len() + 1) * OFFSET + length);

@@ -23,7 +23,7 @@ impl Default for Container {
     }
 }
 
-/// Format and shape that the user's model had, where the run-time ones differ.
+/// Format and shape in the user's model, kept where the run-time ones differ.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, StableAbi)]
 pub struct Origin {
@@ -33,8 +33,9 @@ pub struct Origin {
     pub shape: Shape,
 }
 
-/// The descriptor of one output: type, run-time format and shape, original ones, attributes.
-/// There are no separate input descriptors: an input's is its producer's.
+/// The descriptor of one output: type, run-time format and shape, original format and shape,
+/// attributes. There are no separate input descriptors: an input has the descriptor of its
+/// producer.
 /// # Examples
 /// ```
 /// use ge_plugin_api::types::{DType, Shape, TensorDesc};
@@ -49,68 +50,69 @@ pub struct TensorDesc {
     pub dtype: DType,
     /// Run-time format.
     pub format: Format,
-    /// Tensor, sequence or optional.
+    /// Whether the value is a tensor, a sequence or an optional.
     pub container: Container,
     /// Run-time shape.
     pub shape: Shape,
-    /// Original format and shape where they differ from the run-time ones.
+    /// Original format and shape; `RNone` if they equal the run-time ones.
     pub origin: ROption<Origin>,
     /// Attributes of this descriptor (`offset`, `size`, `memory` …).
     pub attrs: AttrMap,
 }
 
 impl TensorDesc {
-    /// A tensor of a type and shape in ND.
+    /// A tensor of a type and shape in format ND.
     pub fn new(dtype: DType, shape: Shape) -> TensorDesc {
         TensorDesc { dtype, shape, ..TensorDesc::default() }
     }
-    /// Nothing known yet; inference sets it.
+    /// A descriptor of which nothing is known yet; inference fills it in.
     pub fn unknown() -> TensorDesc {
         TensorDesc::default()
     }
-    /// The same with another format.
+    /// The same descriptor with another run-time format.
     pub fn with_format(mut self, format: Format) -> TensorDesc {
         self.format = format;
         self
     }
-    /// Original format: the run-time one where no other is recorded.
+    /// The original format; the run-time format if none is recorded.
     pub fn origin_format(&self) -> Format {
         match &self.origin {
             ROption::RSome(o) => o.format,
             ROption::RNone => self.format,
         }
     }
-    /// Original shape: the run-time one where no other is recorded.
+    /// The original shape; the run-time shape if none is recorded.
     pub fn origin_shape(&self) -> &Shape {
         match &self.origin {
             ROption::RSome(o) => &o.shape,
             ROption::RNone => &self.shape,
         }
     }
-    /// Bytes of the data (no padding), if static and countable.
+    /// Bytes of the data without padding; `None` if the shape is not static, the type has no fixed
+    /// size or the count overflows.
     pub fn data_bytes(&self) -> Option<u64> {
         self.dtype.bytes_of(self.shape.count()?)
     }
-    /// Whether type and shape are wholly known.
+    /// Whether the type and the whole shape are known.
     pub fn is_static(&self) -> bool {
         self.dtype != DType::UNKNOWN && self.shape.is_static()
     }
 }
 
-/// The bytes of a constant: held once, or one element said for all.
+/// The bytes of a constant: either all of them, or one element that is repeated.
 #[repr(u8)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub enum ConstData {
     /// All bytes, shared (a vector or a part of a mapped file).
     Bytes(Blob),
-    /// Every element has these bytes (one element long; sub-byte types: one byte of packed
-    /// elements).
+    /// Every element has these bytes: the bytes of one element, or one byte of packed elements for
+    /// sub-byte types.
     Splat(Blob),
 }
 
-/// A constant tensor: one pointer, as attributes hold many values and few of them are tensors.
-/// Cloning shares all of it; the first write to a field of a shared one copies the fields, never
-/// the bytes.
+/// A constant tensor. It is a single pointer, because attributes hold many values and few of them
+/// are tensors. A clone shares everything; the first write to a shared tensor copies the fields,
+/// never the bytes.
 #[repr(transparent)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct ConstTensor(RArc<Constant>);
@@ -127,17 +129,18 @@ impl DerefMut for ConstTensor {
     }
 }
 
-/// What a constant tensor is made of.
+/// The contents of a constant tensor.
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, StableAbi)]
 pub struct Constant {
     /// Element type.
     pub dtype: DType,
-    /// Sizes.
+    /// Size of each dimension.
     pub dims: RVec<u64>,
-    /// The bytes.
+    /// The bytes of the elements.
     pub data: ConstData,
-    /// Where the bytes lie in a file, as the text form prints it; empty path if not from a file.
+    /// Where the bytes are in a file, as the text form prints it; the path is empty if they are not
+    /// from a file.
     pub file: FileRange,
 }
 
@@ -145,9 +148,9 @@ pub struct Constant {
 #[repr(C)]
 #[derive(Clone, Debug, PartialEq, Eq, Default, StableAbi)]
 pub struct FileRange {
-    /// Path as written; empty: not from a file.
+    /// Path as written in the model; empty if the bytes are not from a file.
     pub path: RString,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
 }
 
@@ -155,7 +158,8 @@ impl ConstTensor {
     fn over(dtype: DType, dims: &[u64], data: ConstData) -> ConstTensor {
         ConstTensor(RArc::new(Constant { dtype, dims: dims.into(), data, file: FileRange::default() }))
     }
-    /// A tensor over shared bytes. None if the byte count does not fit type and sizes.
+    /// A tensor over shared bytes. `None` if the byte count does not fit the type and the sizes;
+    /// strings are not checked.
     pub fn new(dtype: DType, dims: &[u64], bytes: Blob) -> Option<ConstTensor> {
         let t = ConstTensor::over(dtype, dims, ConstData::Bytes(bytes));
         match &t.data {
@@ -163,13 +167,14 @@ impl ConstTensor {
             _ => None,
         }
     }
-    /// Every element the same.
+    /// A tensor whose elements are all equal. `None` if `element` is not one element long (one byte
+    /// for sub-byte types), the byte count overflows or the type has no fixed size.
     pub fn splat(dtype: DType, dims: &[u64], element: &[u8]) -> Option<ConstTensor> {
         let t = ConstTensor::over(dtype, dims, ConstData::Splat(Blob::copy_of(element)));
         let one = dtype.bits()?.div_ceil(8);
         if element.len() as u64 == one && t.byte_len().is_some() { Some(t) } else { None }
     }
-    /// A tensor of plain numbers.
+    /// A tensor of plain numbers. `None` if their count does not fit the sizes.
     pub fn of<T: Scalar>(dims: &[u64], values: &[T]) -> Option<ConstTensor> {
         let mut bytes = Vec::with_capacity(core::mem::size_of_val(values));
         for v in values {
@@ -177,18 +182,19 @@ impl ConstTensor {
         }
         ConstTensor::new(T::DTYPE, dims, Blob::from_owner(bytes))
     }
-    /// Element count, without overflow.
+    /// Element count; `None` on overflow.
     pub fn count(&self) -> Option<u64> {
         Shape::of(&self.dims).count()
     }
-    /// Byte count of the data, without overflow; for strings the blob's length.
+    /// Byte count of the data, for strings the length of the blob; `None` on overflow.
     pub fn byte_len(&self) -> Option<u64> {
         match (&self.data, self.dtype) {
             (ConstData::Bytes(b), DType::STRING) => Some(b.len() as u64),
             _ => self.dtype.bytes_of(self.count()?),
         }
     }
-    /// The bytes, written out where they are a splat. None if memory for that cannot be had.
+    /// The bytes, with a splat written out in full. `None` if the memory for that cannot be
+    /// allocated.
     pub fn bytes(&self) -> Option<Blob> {
         match &self.data {
             ConstData::Bytes(b) => Some(b.clone()),
@@ -211,12 +217,12 @@ impl ConstTensor {
     pub fn shape(&self) -> Shape {
         Shape::of(&self.dims)
     }
-    /// The descriptor of a Const node that holds it.
+    /// The descriptor of a Const node that holds this tensor.
     pub fn desc(&self) -> TensorDesc {
         TensorDesc::new(self.dtype, self.shape())
     }
-    /// Values as i64, for whole-number and bool tensors (shapes, axes, indices). At most `limit`
-    /// elements are read.
+    /// Values as i64, for integer and bool tensors (shapes, axes, indices). `None` for other types,
+    /// for more than `limit` elements and if a value does not fit.
     pub fn to_i64(&self, limit: usize) -> Option<Vec<i64>> {
         let n = usize::try_from(self.count()?).ok()?;
         if n > limit {
@@ -242,7 +248,8 @@ impl ConstTensor {
             _ => None,
         }
     }
-    /// Values as f64, for real-number tensors. At most `limit` elements are read.
+    /// Values as f64, for f32, f64, f16, bf16, integer and bool tensors. `None` for other types and
+    /// for more than `limit` elements.
     pub fn to_f64(&self, limit: usize) -> Option<Vec<f64>> {
         let n = usize::try_from(self.count()?).ok()?;
         if n > limit {
@@ -262,7 +269,7 @@ impl ConstTensor {
     }
 }
 
-/// Plain numbers that tensors hold.
+/// Plain numbers that a tensor can hold.
 /// # Examples
 /// ```
 /// use ge_plugin_api::types::{DType, Scalar};
@@ -275,9 +282,9 @@ impl ConstTensor {
 /// assert_eq!(bytes_of(&[1u16, 258]), (DType::U16, vec![1, 0, 2, 1]));
 /// ```
 pub trait Scalar: Copy + Send + Sync + 'static {
-    /// Its element type.
+    /// Element type of a tensor of these numbers.
     const DTYPE: DType;
-    /// Appends its little-endian bytes.
+    /// Appends the little-endian bytes of the number.
     fn push_le(self, to: &mut Vec<u8>);
 }
 macro_rules! scalar {

@@ -1,10 +1,10 @@
-//! The host's side of the view: any store of nodes becomes a `Graph` for plugins.
+//! The host's side of the view: turns any store of nodes into a `Graph` for plugins.
 use super::{Graph, GraphTable, GraphTableRef, RawGraph, RawNode};
 use crate::abi::WithMetadata;
 use crate::abi::erase::RawSlice;
 use crate::types::{Attr, Key, NodeId, TensorDesc, Use, ValueRef};
 
-/// A node as its store lends it.
+/// A node, borrowed from its store.
 pub struct NodeParts<'a> {
     /// Operator type.
     pub op: Key,
@@ -12,7 +12,7 @@ pub struct NodeParts<'a> {
     pub name: &'a str,
     /// Data inputs.
     pub inputs: &'a [ValueRef],
-    /// Control inputs.
+    /// Nodes that must run before this one, by control edges.
     pub controls: &'a [NodeId],
     /// Output descriptors.
     pub outputs: &'a [TensorDesc],
@@ -20,8 +20,8 @@ pub struct NodeParts<'a> {
     pub attrs: &'a [Attr],
 }
 
-/// A graph's store. What it lends must stay unchanged while the view lives, which the borrow of
-/// [`view`] guarantees.
+/// A store that holds a graph. What it lends must stay unchanged while the view lives; the borrow
+/// in [`view`] guarantees that.
 ///
 /// # Examples
 /// A graph without nodes:
@@ -65,41 +65,41 @@ pub struct NodeParts<'a> {
 pub trait GraphSource: Sized {
     /// Nodes in topological order.
     fn order(&self) -> &[NodeId];
-    /// A node.
+    /// The node with an id, if there is one.
     fn node(&self, id: NodeId) -> Option<NodeParts<'_>>;
-    /// Readers of a value.
+    /// Inputs that read a value.
     fn users(&self, value: ValueRef) -> &[Use];
-    /// Nodes that follow by control edge.
+    /// Nodes that a control edge from `node` leads to.
     fn control_users(&self, node: NodeId) -> &[NodeId];
-    /// Name.
+    /// Name of the graph.
     fn name(&self) -> &str;
-    /// Attributes.
+    /// Attributes of the graph.
     fn attrs(&self) -> &[Attr];
-    /// Another graph of the model by name.
+    /// Another graph of the same model, by name.
     fn graph(&self, name: &str) -> Option<&Self>;
-    /// The first id that new nodes get.
+    /// The id that the next new node gets.
     fn next_id(&self) -> NodeId;
-    /// What the prototype of an operator type says of it ([`crate::ops::flags`]); 0 where there is
-    /// none.
+    /// Flags in the prototype of an operator type ([`crate::ops::flags`]); 0 if it has no
+    /// prototype.
     fn op_flags(&self, op: Key) -> u64;
-    /// Nodes of an operator type in topological order, where the store knows without looking at
-    /// each.
+    /// Nodes of an operator type in topological order; `None` if the store would have to search all
+    /// nodes.
     fn of_op(&self, op: Key) -> Option<&[NodeId]> {
         let _ = op;
         None
     }
-    /// Operator types of all nodes by id ([`super::NO_TYPE`] where there is no node), where the store
-    /// has them at hand.
+    /// Operator types of all nodes, indexed by id ([`super::NO_TYPE`] where there is no node);
+    /// `None` if the store keeps no such list.
     fn op_types(&self) -> Option<&[Key]> {
         None
     }
 }
 
-/// A view of a store.
+/// A graph view of a store.
 pub fn view<S: GraphSource>(source: &S) -> Graph<'_> {
     let table = GraphTableRef(Table::<S>::VT.as_prefix());
-    // SAFETY: the table's functions cast the context back to S, which is borrowed for the view's
-    // life.
+    // SAFETY: the table's functions cast the context back to S, which is borrowed while the view
+    // lives.
     unsafe { Graph::from_raw(RawGraph { context: source as *const S as *const (), table }) }
 }
 
@@ -120,7 +120,7 @@ impl<S: GraphSource> Table<S> {
     }) }
 }
 
-// SAFETY of all functions below: the context is the `S` of `view`, borrowed for the view's life;
+// SAFETY of all functions below: the context is the `S` of `view`, borrowed while the view lives;
 // the host does not panic in them, and what they lend lives as long as the borrow.
 unsafe fn of<'a, S>(c: *const ()) -> &'a S {
     // SAFETY: see above.
@@ -131,7 +131,7 @@ unsafe extern "C" fn order<S: GraphSource>(c: *const ()) -> RawSlice<NodeId> {
     RawSlice::of(unsafe { of::<S>(c) }.order())
 }
 unsafe extern "C" fn node<S: GraphSource>(c: *const (), id: NodeId, out: *mut RawNode) -> bool {
-    // SAFETY: see above; `out` is a place for one node.
+    // SAFETY: see above; `out` points to room for one node.
     unsafe {
         match of::<S>(c).node(id) {
             Some(n) => {
@@ -180,7 +180,7 @@ unsafe extern "C" fn op_flags<S: GraphSource>(c: *const (), op: Key) -> u64 {
     unsafe { of::<S>(c) }.op_flags(op)
 }
 unsafe extern "C" fn of_op<S: GraphSource>(c: *const (), op: Key, out: *mut RawSlice<NodeId>) -> bool {
-    // SAFETY: see above; `out` is a place for one slice.
+    // SAFETY: see above; `out` points to room for one slice.
     unsafe {
         match of::<S>(c).of_op(op) {
             Some(list) => {
@@ -192,7 +192,7 @@ unsafe extern "C" fn of_op<S: GraphSource>(c: *const (), op: Key, out: *mut RawS
     }
 }
 unsafe extern "C" fn op_types<S: GraphSource>(c: *const (), out: *mut RawSlice<Key>) -> bool {
-    // SAFETY: see above; `out` is a place for one slice.
+    // SAFETY: see above; `out` points to room for one slice.
     unsafe {
         match of::<S>(c).op_types() {
             Some(types) => {

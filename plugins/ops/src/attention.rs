@@ -1,23 +1,24 @@
-//! Attention and its relatives.
+//! Attention and related operators.
 //!
 //! * `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?, kv_lengths?) {num_heads, scale_value, softcap = 0, sparse_mode = 0, pre_tokens, next_tokens, inner_precise = 0, input_layout = BSH|BNSD|BSND, num_key_value_heads = 0 (as num_heads)}`:
-//!   softmax(cap(q·kᵀ·scale) + pse_shift, masked where atten_mask is true or out of lengths)·v, in
-//!   query's layout, where cap(x) is softcap·tanh(x / softcap), and x where that is 0. Lengths are
-//!   read by value. `sparse_mode` says which keys a query sees by its place: 0 all, 2 those up to its
-//!   number, 3 as 2 with the last query and the last key in one place, 4 from `pre_tokens` before that
-//!   place to `next_tokens` behind it. `kv_lengths`, of no CANN operator, says how many keys each
-//!   sequence of the batch has; a kernel reads it as it reads numbers, and the last key of modes 3 and
-//!   4 is the last of those. A query all of whose keys are masked by truth values, place or lengths
-//!   gives zeros; with 2 in `inner_precise` so does one all of whose scores are minus infinity.
+//!   softmax(cap(q·kᵀ·scale) + pse_shift, masked where atten_mask is true or beyond the lengths)·v,
+//!   in query's layout. cap(x) is softcap·tanh(x / softcap), or x if softcap is 0. The lengths are
+//!   read by value. `sparse_mode` says which keys a query sees, given its position: 0 all; 2 those
+//!   up to its own number; 3 as 2, but with the last query aligned to the last key; 4 from
+//!   `pre_tokens` before that aligned position to `next_tokens` behind it. `kv_lengths`, which
+//!   CANN's operator does not have, is the number of keys of each sequence in the batch. A kernel
+//!   reads it like any tensor, and the last key in modes 3 and 4 is then the last of these. A query
+//!   whose keys are all masked by a boolean mask, position or lengths gives zeros; with
+//!   `inner_precise` 2, so does a query whose scores are all minus infinity.
 //! * `Attention(Q, K, V, attn_mask?, past_key?, past_value?, nonpad_kv_seqlen?) {is_causal, q_num_heads, kv_num_heads, scale, softcap, left_window_size, right_window_size, softmax_precision, qk_matmul_output_mode} -> Y, present_key, present_value, qk_matmul_output`:
-//!   ONNX's.
+//!   as in ONNX.
 //! * `LinearAttention(query [B,T,q_num_heads*k], key [B,T,kv_num_heads*k], value [B,T,kv_num_heads*v], past_state? [B,kv_num_heads,k,v], decay?, beta?) {q_num_heads, kv_num_heads, update_rule = gated_delta|linear|gated|delta, scale = 0} -> output [B,T,q_num_heads*v], present_state`:
-//!   ONNX's: each position multiplies the state by exp(decay) (gated), takes what the state says of
-//!   its key off its value and multiplies the rest by beta (delta), adds key by value to the state,
-//!   and its queries read it, times scale (0: one over the root of k). The state has the type of
-//!   `past_state`, else of the query.
+//!   as in ONNX. Each position multiplies the state by exp(decay) (gated), subtracts from its value
+//!   what the state returns for its key and multiplies the difference by beta (delta), and adds the
+//!   product of key and value to the state. Its queries then read the state, times scale (0 means
+//!   1/√k). The state has the type of `past_state`, or else of the query.
 //! * `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?) {interleaved, num_heads, rotary_embedding_dim}`:
-//!   ONNX's.
+//!   as in ONNX.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;

@@ -1,13 +1,14 @@
 //! Communication between ranks (names and attributes of CANN's Hcom operators).
 //!
-//! Common: `group = "hccl_world_group"`. `HcomAllReduce(x) {reduction = sum|max|min|prod}`;
-//! `HcomAllGather(x) {rank_size}`: dimension 0 times rank_size;
-//! `HcomReduceScatter(x) {reduction, rank_size}`: dimension 0 divided;
-//! `HcomBroadcast(x...) {root_rank}`: outputs as inputs; `HcomAllToAll(x) {rank_size}`: dimension 0
-//! in rank_size equal blocks, block k goes to rank k; `HcomSend(x) {sr_tag, dest_rank}`: no output;
+//! All have `group = "hccl_world_group"`. `HcomAllReduce(x) {reduction = sum|max|min|prod}`;
+//! `HcomAllGather(x) {rank_size}`: dimension 0 is multiplied by rank_size;
+//! `HcomReduceScatter(x) {reduction, rank_size}`: dimension 0 is divided by rank_size;
+//! `HcomBroadcast(x...) {root_rank}`: the outputs are like the inputs;
+//! `HcomAllToAll(x) {rank_size}`: dimension 0 consists of rank_size equal blocks, and block k goes
+//! to rank k; `HcomSend(x) {sr_tag, dest_rank}`: no output;
 //! `HcomReceive() {sr_tag, src_rank, shape, dtype}`;
-//! `HcomTransfer(x) {sr_tag, src_rank, dest_rank}`: what a send and its receive become, zeros in
-//! every rank but `dest_rank`.
+//! `HcomTransfer(x) {sr_tag, src_rank, dest_rank}`: what a send and its receive are merged into; it
+//! gives zeros in every rank but `dest_rank`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;

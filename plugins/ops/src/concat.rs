@@ -1,16 +1,16 @@
-//! Joining and splitting along an axis.
+//! Operators that join and split tensors along an axis.
 //!
-//! * `ConcatD(x...) {concat_dim, N}`, `ConcatV2D` (the same), `Concat(concat_dim, x...)
-//!   {N}`, `ConcatV2(x..., concat_dim) {N}`.
-//! * `Pack(x...) {axis = 0, N}`: a new axis; `Unpack(x) {axis = 0, num} -> y...`.
-//! * `SplitD(x) {split_dim, num_split} -> y...`: equal parts, the last one smaller where they do
-//!   not divide; `Split(split_dim, x) {num_split}`;
+//! * `ConcatD(x...) {concat_dim, N}`, `ConcatV2D` (the same), `Concat(concat_dim, x...) {N}`,
+//!   `ConcatV2(x..., concat_dim) {N}`.
+//! * `Pack(x...) {axis = 0, N}` joins along a new axis; `Unpack(x) {axis = 0, num} -> y...`.
+//! * `SplitD(x) {split_dim, num_split} -> y...`: equal parts; if the size is not divisible, the
+//!   last parts are smaller. `Split(split_dim, x) {num_split}`;
 //!   `SplitVD(x) {size_splits, split_dim, num_split}`,
 //!   `SplitV(x, size_splits, split_dim) {num_split}`.
 //! * `PhonyConcat(x...) {concat_dim = [d], N = [n]}` and
-//!   `PhonySplit(x) {split_dim = [d], num_split = [n]}`: without a task; several numbers: joined
-//!   (split) in turn, the first the innermost grouping: `N = [2, 3]` joins pairs along
-//!   `concat_dim[0]`, then three of these along `concat_dim[1]`.
+//!   `PhonySplit(x) {split_dim = [d], num_split = [n]}` have no task. Several numbers mean several
+//!   rounds of joining (splitting), the first one being the innermost grouping: `N = [2, 3]` joins
+//!   pairs along `concat_dim[0]`, then three of these along `concat_dim[1]`.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
@@ -19,7 +19,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
 
-/// Shapes joined along an axis.
+/// The shape of tensors joined along an axis.
 pub fn joined(shapes: &[&Shape], axis: i64) -> Result<Shape> {
     let Some(first) = shapes.iter().find(|s| !s.is_unranked()) else { return Ok(Shape::unranked()) };
     let r = first.dims().len();
@@ -94,7 +94,7 @@ fn pack(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     Ok(vec![TensorDesc::new(c.input(0)?.dtype, s)])
 }
-/// Outputs that a node has already, for operators whose attribute does not say it.
+/// The number of outputs: the attribute `key`, or else the outputs that the node already has.
 fn wanted(c: &InferCtx<'_>, key: &str) -> Result<usize> {
     let n = c.node.int(key).unwrap_or(c.node.outputs().len() as i64);
     usize::try_from(n)
@@ -115,7 +115,7 @@ fn unpack(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     };
     Ok(vec![TensorDesc::new(x.dtype, s); n])
 }
-/// Shapes of the parts: by sizes, or equal ones.
+/// Descriptors of the parts of `x`: with the given sizes, or equal ones.
 fn parts(
     x: &TensorDesc,
     axis: Option<i64>,
@@ -231,8 +231,8 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .opt_attr("N", i)
             .value_inputs(&[0]),
-        // The axis is the last of the dynamic inputs: it has a type of its own, so that no type
-        // ties them.
+        // The axis is the last of the dynamic inputs and has its own type, so no type variable ties
+        // the inputs together.
         OpDef::new("ConcatV2", concat).dynamic("x", ANY, "").output("y", ANY, "").opt_attr("N", i),
         many("Pack", pack).output("y", ANY, "T").attr("axis", i, 0i64).opt_attr("N", i),
         OpDef::new("Unpack", unpack)

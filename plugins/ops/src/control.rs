@@ -1,20 +1,20 @@
-//! Control flow. Subgraphs are attributes; the host infers these operators (DESIGN 3.2), the
-//! prototypes say what they take.
+//! Control flow. Subgraphs are attributes. The host infers these operators (DESIGN 3.2); the
+//! prototypes declare their inputs, outputs and attributes.
 //!
 //! * `If(cond, input...) {then_branch, else_branch}`;
 //!   `Case(branch_index, input...) {branches = [@a, @b]}`.
-//! * `While(input...) {cond, body}`: `cond` gives one bool from the inputs, `body` the next inputs;
-//!   outputs are the last ones.
+//! * `While(input...) {cond, body}`: `cond` computes one bool from the inputs, `body` the next
+//!   inputs; the outputs are the final values.
 //! * `For(start, limit, delta, input...) {body}`; `PartitionedCall(input...) {f}`.
-//! * `Loop`-like ONNX nodes are imported as `While`. The named `StatelessIf`, `StatelessWhile`,
-//!   `StatelessCase` are the same.
+//! * ONNX's `Loop` and similar nodes are imported as `While`. `StatelessIf`, `StatelessWhile` and
+//!   `StatelessCase` mean the same as the operators without that prefix.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
 
-/// What the node states already: the host refines it from the subgraphs.
+/// The outputs that the node already states; the host refines them from the subgraphs.
 fn stated(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(c.node.outputs().to_vec())
 }

@@ -1,29 +1,30 @@
-//! Convolutions, in CANN's attribute forms.
+//! Convolutions with CANN's attributes.
 //!
-//! Common: `strides` and `dilations` have one number a dimension of
-//! `x`, in the order of `data_format` (`NCHW` is the default here, also `NHWC`; 3-D:
-//! `NCDHW`); `pads` has begin and end of each spatial axis in turn: `[top, bottom, left, right]`,
-//! 3-D `[front, back, top, bottom, left, right]`; `groups`; `auto_pad`
-//! `NOTSET` (pads as given), `VALID` (none), `SAME_UPPER`, `SAME_LOWER` (output is ceil(in /
-//! stride); total pad is (out-1)·stride + (k-1)·dilation + 1 - in, the odd one at the end or the
-//! beginning; where it is below zero, so much is left out instead, halved towards zero).
+//! Common attributes: `strides` and `dilations` have one number per dimension of `x`, in the order
+//! of `data_format` (the default is `NCHW`, in 3-D `NCDHW`; `NHWC` is possible, too). `pads` has
+//! begin and end of each spatial axis in turn: `[top, bottom, left, right]`, in 3-D
+//! `[front, back, top, bottom, left, right]`; `groups`; `auto_pad` is `NOTSET` (pads as given),
+//! `VALID` (none), `SAME_UPPER` or `SAME_LOWER`. With these two the output size is ceil(in /
+//! stride) and the total pad is (out-1)·stride + (k-1)·dilation + 1 - in, with the odd one at the
+//! end or at the beginning, respectively. If the total is negative, that many elements are left out
+//! instead, halved towards zero.
 //!
-//! * `Conv2D(x [N,C,H,W], filter [O,C/groups,kh,kw], bias? [O], offset_w?)`,
-//!   `Conv3D` with one more axis. With `NHWC` the filter is still
-//!   `[O,C/groups,kh,kw]`. A depthwise convolution is `Conv2D` with groups = C;
-//!   `DepthwiseConv2D(x, filter [C·m,1,kh,kw], bias?)` is the same without `groups`.
+//! * `Conv2D(x [N,C,H,W], filter [O,C/groups,kh,kw], bias? [O], offset_w?)`; `Conv3D` has one more
+//!   axis. With `NHWC` the filter is still `[O,C/groups,kh,kw]`. A depthwise convolution is
+//!   `Conv2D` with groups = C; `DepthwiseConv2D(x, filter [C·m,1,kh,kw], bias?)` is the same
+//!   without `groups`.
 //! * `Conv2DTransposeD(x [N,C,H,W], filter [C,O/groups,kh,kw], bias? [O]) {output_padding, input_size}`:
-//!   out = (in-1)·stride + (k-1)·dilation + 1 + output_padding - pads;
-//!   `output_padding` rank-long like strides; `input_size` (empty: formula) gives the output's
-//!   whole shape, the pads then follow from it (total = formula without pads - size; the odd one at
-//!   the beginning, but at the end for SAME_UPPER). `Conv3DTransposeD` with one more axis.
+//!   out = (in-1)·stride + (k-1)·dilation + 1 + output_padding - pads. `output_padding` has one
+//!   number per dimension, like strides. `input_size` (empty: use the formula) is the whole shape
+//!   of the output; the pads then follow from it (total = formula without pads - size; the odd one
+//!   is at the beginning, but at the end for SAME_UPPER). `Conv3DTransposeD` has one more axis.
 //! * `ConvInteger(x, w, x_zero_point?, w_zero_point?) -> i32`,
 //!   `QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, b?)`:
-//!   any number of spatial axes; **ONNX's** attributes (`strides`, `dilations` one a spatial axis,
-//!   `pads` all begins then all ends, `group`, `auto_pad`, `kernel_shape`); w's scale and zero
-//!   point: one, or one an output channel.
-//! * `DeformConv(x, w, offset, b?, mask?)`: ONNX's attributes and `offset_group`.
-//! * `CausalConvWithState`: see `attention.rs`.
+//!   any number of spatial axes and **ONNX's** attributes (`strides` and `dilations` with one
+//!   number per spatial axis, `pads` with all begins and then all ends, `group`, `auto_pad`,
+//!   `kernel_shape`). The scale and zero point of w are a single number or one per output channel.
+//! * `DeformConv(x, w, offset, b?, mask?)`: ONNX's attributes, including `offset_group`.
+//! * ONNX's `CausalConvWithState` has no prototype: see `plugins/onnx/src/ops/causal.rs`.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
@@ -34,12 +35,12 @@ use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 
-/// Positions of the channel and of the spatial axes by data format.
+/// The channel axis and the spatial axes of the data format.
 pub fn layout(c: &InferCtx<'_>, rank: usize) -> (usize, Vec<usize>) {
     let format = read::text(c, "data_format", "");
     if format.ends_with('C') { (rank - 1, (1..rank - 1).collect()) } else { (1, (2..rank).collect()) }
 }
-/// A rank-long list attribute; empty: ones.
+/// A list attribute with one number per dimension; `default` for each if it is missing or empty.
 pub fn full_list(c: &InferCtx<'_>, key: &str, rank: usize, default: i64) -> Result<Vec<i64>> {
     match read::ints(c, key) {
         None | Some([]) => Ok(vec![default; rank]),
@@ -49,7 +50,8 @@ pub fn full_list(c: &InferCtx<'_>, key: &str, rank: usize, default: i64) -> Resu
         }
     }
 }
-/// Begin and end pads of each spatial axis from CANN's interleaved list; empty: zeros.
+/// Begin and end pad of each of the `n` spatial axes from CANN's interleaved list; zeros if it is
+/// missing or empty.
 pub fn pads(c: &InferCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
     match read::ints(c, "pads") {
         None | Some([]) => Ok(vec![(0, 0); n]),
@@ -57,7 +59,7 @@ pub fn pads(c: &InferCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
         Some(v) => Err(read::bad("attribute `pads`", format!("{} numbers", v.len()), format!("{} numbers", 2 * n))),
     }
 }
-/// Output size of one axis by padding mode.
+/// Output size of one axis with the padding mode `mode`.
 pub fn axis_out(mode: &str, n: Dim, k: i64, s: i64, d: i64, pad: (i64, i64), ceil: bool) -> Result<Dim> {
     let r = match mode {
         "SAME_UPPER" | "SAME_LOWER" => Some(dims::window_same(n, s)),
@@ -73,9 +75,10 @@ pub fn axis_out(mode: &str, n: Dim, k: i64, s: i64, d: i64, pad: (i64, i64), cei
     })
 }
 
-/// The shape of the filter. Laid out for a kernel it has one of those numbers of axes, and its sizes as
-/// original shape: one axis, three where it is packed, or two in both forms; of a transposed convolution
-/// one by phases, two by phases in panels.
+/// The shape of the filter. A filter that was laid out for a kernel has a rank within `laid` and
+/// the sizes of the filter in its original shape. Its rank is 1, or 3 if it is packed, or 2 if it
+/// holds both forms; that of a transposed convolution is 1 if laid out by phases, 2 if by phases in
+/// panels.
 fn filter<'c>(c: &'c InferCtx<'_>, rank: usize, laid: std::ops::RangeInclusive<usize>) -> Result<&'c Shape> {
     let w = c.input(1)?;
     if w.shape.rank().is_some_and(|r| laid.contains(&r)) && w.origin_shape().rank() == Some(rank) {
@@ -130,7 +133,7 @@ fn conv_shape(c: &InferCtx<'_>, rank: usize) -> Result<Shape> {
     }
     Ok(Shape::new(out))
 }
-/// Inference of a convolution of images.
+/// Inference of a 2-D convolution.
 pub fn conv2d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = conv_shape(c, 4)?;
     conv_out(c, s)
@@ -192,7 +195,7 @@ fn transpose2d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn transpose3d(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     transpose_shape(c, 5)
 }
-/// Shape of a convolution with ONNX's attributes.
+/// Output shape of a convolution with ONNX's attributes.
 fn onnx_conv_shape(c: &InferCtx<'_>, xi: usize, wi: usize) -> Result<Shape> {
     let (x, w) = (&c.input(xi)?.shape, c.input(wi)?.origin_shape());
     let (Some(r), Some(rw)) = (x.rank(), w.rank()) else {
@@ -231,11 +234,11 @@ fn deform_conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     read::one(c, s)
 }
 
-/// `auto_pad` with its values.
+/// Adds the attribute `auto_pad` with its choices.
 pub fn with_auto_pad(d: OpDef) -> OpDef {
     d.attr("auto_pad", AttrKind::STRING, "NOTSET").choices(&["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
 }
-/// Attributes that all convolutions in CANN's form have.
+/// Adds the attributes that all convolutions in CANN's form have.
 pub fn common(d: OpDef, format: &str) -> OpDef {
     with_auto_pad(
         d.attr("strides", AttrKind::INTS, Vec::<i64>::new())

@@ -1,22 +1,22 @@
-//! Arithmetic of dimensions: known numbers exactly, symbols as expressions (`2*batch`), everything
-//! else unknown unless it cannot matter.
+//! Arithmetic of dimensions: exact for known numbers, expressions for symbols (`2*batch`); anything
+//! else is unknown unless it cannot matter.
 use crate::read::bad;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{Dim, Expr, Shape};
 
-/// Dimensions of unknown size.
+/// A shape of this rank whose dimensions are all unknown.
 pub fn unknown(rank: usize) -> Shape {
     Shape::new(std::iter::repeat_n(Dim::UNKNOWN, rank))
 }
-/// From a number that was computed; negative is unknown.
+/// The dimension for a computed number; a negative number gives an unknown dimension.
 pub fn from_i64(v: i64) -> Dim {
     u64::try_from(v).map_or(Dim::UNKNOWN, Dim::known)
 }
-/// The size as i64.
+/// The size as i64, if it is known.
 pub fn size(d: Dim) -> Option<i64> {
     i64::try_from(d.size()?).ok()
 }
-/// Sum.
+/// The sum of two dimensions.
 pub fn add(a: Dim, b: Dim) -> Dim {
     match (a.size(), b.size()) {
         (Some(x), Some(y)) => x.checked_add(y).map_or(Dim::UNKNOWN, Dim::known),
@@ -29,7 +29,7 @@ fn of_both(a: Dim, b: Dim, f: fn(&Expr, &Expr) -> Option<Expr>) -> Dim {
     let e = Expr::of(a).and_then(|a| f(&a, &Expr::of(b)?));
     e.map_or(Dim::UNKNOWN, |e| e.dim())
 }
-/// A dimension with a number added that may be negative: at least zero.
+/// The sum of a dimension and a number that may be negative; the result is at least zero.
 pub fn plus(d: Dim, n: i64) -> Dim {
     if n == 0 {
         return d;
@@ -37,15 +37,15 @@ pub fn plus(d: Dim, n: i64) -> Dim {
     let e = Expr::of(d).and_then(|e| e.add(&Expr::from(n))?.greater(&Expr::from(0)));
     e.map_or(Dim::UNKNOWN, |e| e.dim())
 }
-/// The quotient by a number that divides it, or rounded down.
+/// The quotient by a number, rounded down.
 pub fn over(d: Dim, by: i64) -> Dim {
     Expr::of(d).and_then(|e| e.div_floor(by)).map_or(Dim::UNKNOWN, |e| e.dim())
 }
-/// From a value that was computed; unknown where it may be negative.
+/// The dimension for a computed value; unknown if the value may be negative.
 pub fn of_value(e: Option<&Expr>) -> Dim {
     e.map_or(Dim::UNKNOWN, Expr::dim)
 }
-/// Product.
+/// The product of two dimensions.
 pub fn mul(a: Dim, b: Dim) -> Dim {
     match (a.size(), b.size()) {
         (Some(x), Some(y)) => x.checked_mul(y).map_or(Dim::UNKNOWN, Dim::known),
@@ -55,11 +55,12 @@ pub fn mul(a: Dim, b: Dim) -> Dim {
         _ => of_both(a, b, Expr::mul),
     }
 }
-/// Product of several.
+/// The product of several dimensions.
 pub fn product(dims: &[Dim]) -> Dim {
     dims.iter().fold(Dim::known(1), |a, &d| mul(a, d))
 }
-/// The more telling of two dimensions that must be equal; None: they cannot be.
+/// The more precise of two dimensions that must be equal (a size before a symbol before an unknown
+/// one); `None` if they cannot be equal.
 pub fn meet(a: Dim, b: Dim) -> Option<Dim> {
     match (a.size(), b.size()) {
         (Some(x), Some(y)) if x != y => None,
@@ -69,11 +70,12 @@ pub fn meet(a: Dim, b: Dim) -> Option<Dim> {
         _ => Some(b),
     }
 }
-/// As [`meet`], with an error that names both.
+/// The same as [`meet`], with an error that names both dimensions.
 pub fn equal(subject: &str, a: Dim, b: Dim) -> Result<Dim> {
     meet(a, b).ok_or_else(|| bad(subject, b, a))
 }
-/// Two shapes that must be equal, dimension by dimension.
+/// The more precise shape of two that must be equal, dimension by dimension; an error if they
+/// cannot be equal.
 pub fn equal_shapes(subject: &str, a: &Shape, b: &Shape) -> Result<Shape> {
     let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else {
         return Ok(if a.is_unranked() { b.clone() } else { a.clone() });
@@ -88,11 +90,11 @@ pub fn equal_shapes(subject: &str, a: &Shape, b: &Shape) -> Result<Shape> {
         .collect::<Result<Vec<_>>>()
         .map(Shape::new)
 }
-/// Output size of one window axis. `pads` is begin plus end; `ceil` rounds up but starts no window
-/// beyond input and begin pad.
+/// Output size of one window axis with the pads `begin` and `end`. `ceil` rounds the size up, but
+/// no window starts beyond the input and the begin pad. `None` if no window fits.
 pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, end: i64, ceil: bool) -> Option<Dim> {
     let Some(n) = size(input) else {
-        // A size that the window does not fit is an error at run: the quotient is of something of
+        // If the window does not fit, that is an error at run time, so the dividend is taken to be
         // at least zero.
         let open = |e: Expr| {
             let span = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
@@ -106,7 +108,8 @@ pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, e
     if stride < 1 {
         return None;
     }
-    // Rounded up, less than one window is one that reaches beyond the input.
+    // With `ceil`, padded input that is shorter than a window still gets one window, which reaches
+    // beyond it.
     if room < 0 {
         return (ceil && room > -stride && n.checked_add(begin)? > 0).then_some(Dim::known(1));
     }
@@ -119,8 +122,9 @@ pub fn window(input: Dim, kernel: i64, stride: i64, dilation: i64, begin: i64, e
     }
     Some(from_i64(out))
 }
-/// Output size of a transposed window, `(n - 1) * stride + reach * dilation + 1 + extra - begin - end`,
-/// of an open `n` at least zero; None where that is negative.
+/// Output size of an axis of a transposed window,
+/// `(n - 1) * stride + reach * dilation + 1 + extra - begin - end`; `None` if it is negative. If
+/// `n` is not known, the result is taken to be at least zero.
 pub fn steps(input: Dim, stride: i64, [reach, dilation]: [i64; 2], [extra, begin, end]: [i64; 3]) -> Option<Dim> {
     let ends = i128::from(reach) * i128::from(dilation) + 1 + i128::from(extra) - i128::from(begin) - i128::from(end);
     match size(input) {
@@ -134,7 +138,7 @@ pub fn steps(input: Dim, stride: i64, [reach, dilation]: [i64; 2], [extra, begin
         }
     }
 }
-/// Output size of one window axis padded automatically to `ceil(n / stride)`.
+/// Output size of a window axis with automatic padding: `ceil(n / stride)`.
 pub fn window_same(input: Dim, stride: i64) -> Dim {
     match size(input) {
         Some(n) if stride > 0 => from_i64((n + stride - 1) / stride),

@@ -1,19 +1,19 @@
-//! Element-wise operators. One output `y` of the broadcast shape (NumPy rules) and, where nothing
-//! else is said, the type of input 0.
+//! Element-wise operators. Each has one output `y` with the broadcast shape (NumPy rules) and,
+//! unless something else is said, the type of input 0.
 //!
-//! * Maps of one tensor: `maps.rs`.
-//! * `Invert` (bitwise not), `LogicalNot`;
-//!   `IsNan IsInf {detect_negative, detect_positive} IsFinite` give bool.
-//! * Binary `x1, x2`: `Add Sub Mul Maximum Minimum`; `RealDiv` (floats), `Div` (whole numbers
-//!   truncate toward zero), `FloorDiv`, `Mod` (C's fmod: sign of x1),
-//!   `FloorMod` (sign of x2), `Pow` (types may differ; result has x1's),
-//!   `Atan2`, `SquaredDifference`, `BitwiseAnd/Or/Xor`, `LeftShift`,
-//!   `RightShift`, `LogicalAnd/Or/Xor`; `Equal NotEqual Less LessEqual Greater GreaterEqual` give
-//!   bool. `PRelu(x, weight)`: weight broadcasts to x.
-//! * `AddN(x...) {N}`: sum of equal shapes. `SelectV2(condition, then, else)`: broadcast of all
-//!   three. `Select`: the same.
-//! * `ClipByValue(x, clip_value_min, clip_value_max)` = min(max(x, lo), hi), bounds scalar.
-//! * `Cast(x) {dst_type, saturate = true}`, `CastLike(x, target)`: to the target's type;
+//! * Maps of one tensor: see `maps.rs`.
+//! * `Invert` (bitwise not), `LogicalNot`; `IsNan`, `IsInf {detect_negative, detect_positive}` and
+//!   `IsFinite` return bool.
+//! * Binary `x1, x2`: `Add Sub Mul Maximum Minimum`; `RealDiv` (floats), `Div` (integers truncate
+//!   toward zero), `FloorDiv`, `Mod` (C's fmod: sign of x1), `FloorMod` (sign of x2), `Pow` (the
+//!   types may differ; the result has x1's), `Atan2`, `SquaredDifference`, `BitwiseAnd/Or/Xor`,
+//!   `LeftShift`, `RightShift`, `LogicalAnd/Or/Xor`;
+//!   `Equal NotEqual Less LessEqual Greater GreaterEqual` return bool. `PRelu(x, weight)`: weight
+//!   broadcasts to x.
+//! * `AddN(x...) {N}`: sum of tensors of equal shapes. `SelectV2(condition, then, else)` and
+//!   `Select`: all three inputs are broadcast.
+//! * `ClipByValue(x, clip_value_min, clip_value_max)` = min(max(x, lo), hi) with scalar bounds.
+//! * `Cast(x) {dst_type, saturate = true}`; `CastLike(x, target)`: to the type of target;
 //!   `Bitcast(x) {type}`.
 use crate::maps::unary;
 use crate::read;
@@ -23,10 +23,10 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, FLOATS, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
-/// All whole numbers.
+/// All integer types of 8 to 64 bits.
 pub const INTEGERS: &[DType] =
     &[DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64];
-/// bool.
+/// The boolean type alone.
 pub const BOOL: &[DType] = &[DType::BOOL];
 
 fn test_op(name: &str) -> OpDef {

@@ -1,11 +1,12 @@
 //! Fourier transforms, windows and spectra.
 //!
-//! * `DFT(x, dft_length?, axis?) {axis = -2, inverse, onesided}`: ONNX's: last dimension 1 (real)
-//!   or 2 (complex);
-//!   `axis` by input or by attribute; without inverse no scaling, inverse divides by the length; onesided forward: length/2+1 bins; onesided inverse: real result (last dimension 1). `STFT(signal
-//!   [B,L,1|2], frame_step, window?, frame_length?) {onesided = true} -> [B,frames,bins,2]`.
-//! * `RFFT(x [..., n]) {n} -> [..., n/2+1, 2]`, `IRFFT(x [..., m, 2]) {n} -> [..., n]` (n defaults
-//!   to 2·(m-1)), both along the last axis.
+//! * `DFT(x, dft_length?, axis?) {axis = -2, inverse, onesided}` as in ONNX: the last dimension is
+//!   1 (real) or 2 (complex); `axis` is an input or an attribute; the forward transform does not
+//!   scale, the inverse divides by the length; onesided forward: length/2+1 bins; onesided inverse:
+//!   real result (last dimension 1). `STFT(signal [B,L,1|2], frame_step, window?, frame_length?)
+//!   {onesided = true} -> [B,frames,bins,2]`.
+//! * `RFFT(x [..., n]) {n} -> [..., n/2+1, 2]` and `IRFFT(x [..., m, 2]) {n} -> [..., n]` (n
+//!   defaults to 2·(m-1)), both along the last axis.
 //! * `HannWindow HammingWindow BlackmanWindow (size) {periodic = true, output_dtype = f32}`;
 //!   `MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) {output_dtype}`.
 use crate::dims;

@@ -1,39 +1,43 @@
-//! What fusions make of several operators. `activation` is one of `none relu clip leaky_relu
-//! sigmoid tanh gelu gelu_tanh silu hard_sigmoid hard_swish elu`; `activation_params` are its
-//! numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha; `hard_sigmoid`: alpha, beta). `y_dtype`
-//! of a product: the type of y, bias and residual, where it is another than the factors'.
-//! `steps` of a product or a convolution: what follows, as of `FusedElementwise`, over `%0`, which
-//! is y without them.
+//! Operators that fusions make from several others. `activation` is one of
+//! `none relu clip leaky_relu sigmoid tanh gelu gelu_tanh silu hard_sigmoid hard_swish elu`;
+//! `activation_params` are its numbers (`clip`: low, high; `leaky_relu`, `elu`: alpha;
+//! `hard_sigmoid`: alpha, beta). `y_dtype` of a product is the type of y, bias and residual if it
+//! differs from that of the factors. `steps` of a product or a convolution are applied afterwards,
+//! as in `FusedElementwise`; their `%0` is y without them.
 //!
 //! * `FusedConv(x, filter, bias? [O], residual? of y's shape) {as Conv2D, activation, activation_params, steps?}`:
 //!   activation(conv(x, filter) + bias + residual).
 //! * `FusedConvPair(x, filter, bias? [O], second_filter, second_bias? [O2], residual? of y's shape) {depthwise, strides, pads, first_activation, first_activation_params, activation, activation_params}`:
-//!   activation(second(first_activation(first(x) + bias)) + second_bias + residual), channels second.
-//!   `depthwise` says which of the two is depthwise, with as many channels as it reads, `strides` and
-//!   `pads` (as Conv2D); the other is of one point.
+//!   activation(second(first_activation(first(x) + bias)) + second_bias + residual), channels
+//!   second. `depthwise` says which of the two convolutions is depthwise; it has as many output
+//!   channels as input channels, and `strides` and `pads` (as in Conv2D) are its own. The other one
+//!   has a filter of one point.
 //! * `FusedMatMul(x1, x2, bias? [N], x3? of y's shape) {transpose_x1, transpose_x2, alpha, activation, activation_params, steps?}`:
-//!   activation(alpha·x1·x2 + bias + x3), with the leading axes of `BatchMatMulV2`.
+//!   activation(alpha·x1·x2 + bias + x3), with leading axes as in `BatchMatMulV2`.
 //! * `FusedQuantMatMul(a, a_scale?, a_zero_point?, b, b_scale, b_zero_point?, y_scale?, y_zero_point?, bias? [N]) {transpose_x2, activation, activation_params}`:
-//!   v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), the product in
-//!   whole numbers; b's scale and zero point are one or one a column; an a of f32 has none and is
-//!   quantised as by DynamicQuantizeLinear. y = v in f32, or saturate(round_half_even(v / y_scale) +
-//!   y_zero_point).
+//!   v = activation(a_scale·b_scale·(a - a_zero_point)·(b - b_zero_point) + bias), with the product
+//!   in integers. The scale and zero point of b are a single number or one per column. If a is f32,
+//!   it has neither and is quantised as by DynamicQuantizeLinear. y = v in f32, or
+//!   saturate(round_half_even(v / y_scale) + y_zero_point).
 //! * `FusedWeightMatMul(x1, x2 [ceil(N/16),K,16], x2_scale [N], bias? [N], x3? of y's shape)
-//!   {activation, activation_params}`: activation(x1·w·x2_scale + bias + x3) of f32, where column j of
-//!   w is column j % 16 of panel j / 16 of the bytes x2.
+//!   {activation, activation_params}`:
+//!   activation(x1·w·x2_scale + bias + x3) in f32, where column j of w is column j % 16 of panel j
+//!   / 16 of the bytes x2.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
-//!   shape, each rounded to single precision, y then to its type. A step is an operator and its operands:
-//!   `%k` is input k, or step k less the number of inputs; else a number. The last step is y. Operators: those of `elementwise.rs`
-//!   (their numbers behind the operand: `LeakyRelu %0 0.01`), `Clip %0 low high`,
-//!   `Dequantize %0 scale zero`, `Quantize %0 scale zero`.
-//! * `FusedCluster(x...) {steps, gives} -> y...`: steps as above, each of the broadcast shape of what
-//!   it reads, and reductions `ReduceSum %0 n keep`, `ReduceMean`, `ReduceMax`, `ReduceMin` over the
-//!   last n axes, which stay with size one where keep is 1. Values have types: `Cast:f16 %0` names
-//!   the new one, `Select:f32 %0 %1 0` that of what it chooses between, comparisons, `LogicalAnd`,
-//!   `LogicalOr`, `LogicalXor`, `LogicalNot` and `IsNan` give truth values, every other step what it
-//!   reads. Floats are computed in single precision and i32 as whole numbers; a value of any other
-//!   type is read by casts alone. `gives` are the values that are outputs, counted as `%k` is, each
-//!   rounded once.
+//!   shape. Each step is rounded to single precision, and y then to its type. A step is an operator
+//!   and its operands. The operand `%k` is input k, or, if k is at least the number of inputs, the
+//!   step with the number k minus the number of inputs; any other operand is a number. The last
+//!   step is y. The operators are those of `elementwise.rs` (with their numbers behind the operand:
+//!   `LeakyRelu %0 0.01`), `Clip %0 low high`, `Dequantize %0 scale zero` and
+//!   `Quantize %0 scale zero`.
+//! * `FusedCluster(x...) {steps, gives} -> y...`: steps as above, each with the broadcast shape of
+//!   what it reads, and the reductions `ReduceSum %0 n keep`, `ReduceMean`, `ReduceMax`,
+//!   `ReduceMin` over the last n axes, which stay with size one if keep is 1. Values have types:
+//!   `Cast:f16 %0` names the new one, `Select:f32 %0 %1 0` that of the values it chooses from;
+//!   comparisons, `LogicalAnd`, `LogicalOr`, `LogicalXor`, `LogicalNot` and `IsNan` return
+//!   booleans; every other step has the type of what it reads. Floats are computed in single
+//!   precision and i32 as integers; values of any other type may only be read by casts. `gives`
+//!   lists the values that are outputs, numbered as in `%k`; each is rounded once.
 //! * `ScaledMaskedSoftmax(x, mask?) {scale}`: softmax(scale·x + mask) over the last axis; mask
 //!   broadcasts to x.
 use crate::conv::{axis_out, common, conv2d, full_list, pads};
@@ -47,7 +51,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::FLOATS;
 use ge_plugin_api::types::{AttrValue, DType, Dim, Shape, TensorDesc};
 
-/// Names of activations.
+/// Names of the activations.
 const ACTIVATIONS: &[&str] = &[
     "none",
     "relu",
@@ -64,7 +68,7 @@ const ACTIVATIONS: &[&str] = &[
 ];
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 const SINGLE: &[DType] = &[DType::F32];
-/// Steps of a cluster that give truth values.
+/// Steps of a cluster that return booleans.
 const TRUTHS: &[&str] = &[
     "Equal",
     "NotEqual",
@@ -88,7 +92,7 @@ fn activated(d: OpDef) -> OpDef {
     )
 }
 
-/// A residual has the shape of the output.
+/// Checks that a residual has the shape of the output.
 fn residual_fits(c: &InferCtx<'_>, y: &Shape) -> Result<()> {
     match c.opt_input(3).and_then(|r| r.shape.sizes()).zip(y.sizes()) {
         Some((r, y)) if r != y => Err(read::bad("input 3", format!("{r:?}"), format!("{y:?}, as the output"))),
@@ -166,7 +170,7 @@ fn chain(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let dtype = read::dtype(c, "dtype").unwrap_or(c.input(0)?.dtype);
     Ok(vec![TensorDesc::new(dtype, s)])
 }
-/// The shapes of a cluster's steps one after the other, and of them those that it gives.
+/// Infers the shapes of a cluster's steps one after the other and returns those of its outputs.
 fn cluster(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut shapes = (0..c.input_count()).map(|i| c.input(i).map(|d| d.shape.clone())).collect::<Result<Vec<_>>>()?;
     let mut types = (0..c.input_count()).map(|i| c.input(i).map(|d| d.dtype)).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Images and grids.
+//! Images and sampling grids.
 //!
 //! * `Resize(x, roi?, scales?, sizes?)` with ONNX's attributes:
 //!   `mode` nearest|linear|cubic, `coordinate_transformation_mode`,
@@ -54,7 +54,8 @@ fn resize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
                     None => Dim::UNKNOWN,
                 }
             }
-            // ONNX's scales are f32 numbers; the product is taken in f32 as its reference does.
+            // ONNX's scales are f32; the product is computed in f32, as in ONNX's reference
+            // implementation.
             (None, Some(s), Some(n)) if !by_size => {
                 let v = f64::from((n as f32 * s[i] as f32).floor());
                 if v.is_finite() && (0.0..1e15).contains(&v) {

@@ -1,4 +1,4 @@
-//! Losses, with ONNX's names and semantics.
+//! Loss functions with ONNX's names and semantics.
 //!
 //! * `NegativeLogLikelihoodLoss(input [N,C,...], target [N,...], weight? [C]) {ignore_index, reduction = mean|sum|none}`.
 //! * `SoftmaxCrossEntropyLoss(scores, labels, weights?) {ignore_index, reduction} -> output, log_prob`.

@@ -1,9 +1,9 @@
-//! Operator prototypes: inputs, outputs, attributes, types and shape inference, one file a family.
+//! Operator prototypes: inputs, outputs, attributes, types and shape inference, with one file per
+//! family.
 //!
-//! Names are CANN's where it has the operator, else ONNX's (`docs`: `plugins/ops/README.md` is the
-//! table). Every family file has one function of prototypes, and `ranges` knows which inputs are
-//! indices, lengths and masks; the doc comment of each file fixes the semantics that kernels
-//! follow.
+//! Operators have CANN's name if CANN has them, otherwise ONNX's (`plugins/ops/README.md` has the
+//! table). Each family file has one function that makes its prototypes; its doc comment defines the
+//! semantics that kernels follow. `ranges` knows which inputs are indices, lengths and masks.
 #![forbid(unsafe_code)]
 
 pub mod attention;

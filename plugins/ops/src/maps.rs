@@ -1,10 +1,10 @@
-//! Maps of one tensor, a row each: the types that they take, what else is said of them, and what is
-//! known of the numbers that they give.
+//! Maps of one tensor, one row each: the types that they accept, their further flags, and the range
+//! of the values that they return.
 //!
-//! * Unary, `x` of a float type: `Sigmoid Tanh Erf Erfc Exp Expm1 Log Log1p Sqrt Rsqrt Reciprocal
-//!   Softplus Softsign Mish Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh
-//!   Atanh`; also on whole numbers: `Abs Neg Sign Square Relu`; rounding: `Ceil Floor
-//!   Round` (`Round`: half to even).
+//! * Unary, for `x` of a float type: `Sigmoid Tanh Erf Erfc Exp Expm1 Log Log1p Sqrt Rsqrt
+//!   Reciprocal Softplus Softsign Mish Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh`;
+//!   also for integers: `Abs Neg Sign Square Relu`; rounding: `Ceil Floor Round` (`Round`: half to
+//!   even).
 //! * `Gelu {approximate = "none" | "tanh"}`, `Swish {scale}` = x·sigmoid(scale·x),
 //!   `HardSwish`, `HardSigmoid {alpha, beta}` = min(1, max(0, alpha·x+beta)), `LeakyRelu
 //!   {negative_slope}`, `Elu {alpha}`, `Selu {scale, alpha}`, `Celu
@@ -18,19 +18,20 @@ use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::types::dtype::{FLOATS, NUMERIC};
 
-/// A map of one tensor.
+/// The prototype of a map of one tensor.
 pub fn unary(name: &str, types: &[DType]) -> OpDef {
     OpDef::new(name, infer::same).input("x", types, "T").output("y", types, "T").flags(ELEMENTWISE | INPLACE)
 }
 
-/// A map: name, types, flags beyond those of all maps, and the range of what it gives; None where
-/// nothing can be said.
+/// A map: name, types, flags beyond those of all maps, and the range of its output; `None` if
+/// nothing is known about it.
 type Row = (&'static str, &'static [DType], u64, Option<RangeFn>);
 
-/// ln of the least and the greatest number of single precision: a finite logarithm is that of one.
+/// Natural logarithms of the least and the greatest positive number of single precision: every
+/// finite logarithm is between them.
 const LOGARITHMS: (f64, f64) = (-104.0, 89.0);
 
-/// Maps without numbers of their own.
+/// Maps without attributes.
 const PLAIN: &[Row] = &[
     ("Sigmoid", FLOATS, MAKES_DIGITS, Some(|_| vec![Range::new(0.0, 1.0)])),
     ("Tanh", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
@@ -84,20 +85,20 @@ fn root(v: f64) -> f64 {
 fn rounded(c: &RangeCtx<'_>) -> Vec<Range> {
     vec![Range::new(c.input(0).low.floor(), c.input(0).high.ceil())]
 }
-/// x times something between 0 and 1 that grows with `scale` times x: below zero it gives a little
-/// of what it reads and no more than it, -0.38 at most where it is not scaled.
+/// Range of x times a factor between 0 and 1 that grows with `scale` times x. Below zero the result
+/// is between x and zero and at least -0.38 / `scale`.
 fn gated(c: &RangeCtx<'_>, scale: f64) -> Range {
     let x = c.input(0);
     let least = if scale > 0.0 { -0.38 / scale } else { f64::NEG_INFINITY };
     Range::new(x.low.min(0.0).max(least), if scale > 0.0 { x.high.max(0.0) } else { f64::INFINITY })
 }
-/// Not below minus alpha.
+/// Range of the values of x, but none of them below -|alpha|.
 fn bent(c: &RangeCtx<'_>) -> Vec<Range> {
     let alpha = number(c, "alpha").unwrap_or(1.0).abs();
     vec![c.input(0).through(|v| v.max(-alpha))]
 }
 
-/// The prototypes.
+/// The prototypes of all maps.
 pub fn defs() -> Vec<OpDef> {
     let f = AttrKind::FLOAT;
     let plain = PLAIN.iter().map(|(name, types, flags, range)| {

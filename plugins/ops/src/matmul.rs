@@ -1,17 +1,17 @@
 //! Matrix products.
 //!
-//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2, y_dtype?}`: matrices;
-//!   `bias [N]` is added to each row; `y_dtype`: the output's type, where it is another than the
-//!   factors'.
-//! * `BatchMatMulV2(x1, x2, bias?, offset_w?) {adj_x1, adj_x2}`: NumPy's matmul: leading dimensions
-//!   broadcast; a vector stands for a row (x1) or a column (x2) that the result does not keep.
-//!   `adj_*` swaps the last two (ignored on vectors).
+//! * `MatMulV2(x1, x2, bias?, offset_w?) {transpose_x1, transpose_x2, y_dtype?}`: product of
+//!   matrices; `bias [N]` is added to each row; `y_dtype` is the output type if it differs from
+//!   that of the factors.
+//! * `BatchMatMulV2(x1, x2, bias?, offset_w?) {adj_x1, adj_x2}`: NumPy's matmul. Leading dimensions
+//!   broadcast; a vector is treated as a row (x1) or a column (x2), and that axis is not in the
+//!   result. `adj_*` swaps the last two axes (ignored for vectors).
 //! * `MatMulInteger(a, b, a_zero_point?, b_zero_point?) -> i32` and
 //!   `QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)` as
-//!   ONNX has them: matmul of 8-bit numbers less their zero points.
+//!   in ONNX: matmul of 8-bit numbers minus their zero points.
 //! * `GroupedMatmul(x [M,K], weight [E,K,N], group_list i64[E], bias? [E,N]) {group_list_type}`:
-//!   rows of x in E groups, each times its own matrix; 0: `group_list` holds cumulative ends, 1:
-//!   rows a group.
+//!   the rows of x form E groups, each of which is multiplied by its own matrix. `group_list` holds
+//!   cumulative ends (type 0) or the number of rows in each group (type 1).
 //! * `Einsum(x...) {equation, N}`; `MatrixDeterminant(x [...,n,n]) -> [...]`.
 use crate::dims;
 use crate::elementwise::INTEGERS;
@@ -29,7 +29,7 @@ use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 const F8: &[DType] = &[DType::I8, DType::U8, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ];
 
-/// Shape of NumPy's matmul.
+/// The result shape of NumPy's matmul; `swap_*` swaps the last two axes of a factor.
 pub fn matmul_shape(a: &Shape, b: &Shape, swap_a: bool, swap_b: bool) -> Result<Shape> {
     let (Some(ra), Some(rb)) = (a.rank(), b.rank()) else { return Ok(Shape::unranked()) };
     if ra == 0 || rb == 0 {

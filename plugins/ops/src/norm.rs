@@ -1,22 +1,23 @@
-//! Normalisation, softmax and relatives.
+//! Normalisation, softmax and related operators.
 //!
 //! * `SoftmaxV2(x) {axes = [-1]}`, `LogSoftmaxV2(x) {axes = [-1]}`: over the given axes together.
-//!   `Hardmax(x) {axis = -1}`: one at the first greatest, zero elsewhere.
+//!   `Hardmax(x) {axis = -1}`: one at the first maximum, zero elsewhere.
 //! * `LayerNormV3(x, gamma, beta?) {begin_norm_axis, epsilon} -> y, mean, rstd`: over all axes from
-//!   `begin_norm_axis` on; mean and rstd (1/sqrt(var+eps)) are f32 (f64 for f64) with those axes kept as 1. `LayerNorm(x,
-//!   gamma, beta)`: the same with `variance` in place of rstd, outputs of x's type. gamma and beta
-//!   broadcast against x.
+//!   `begin_norm_axis` on. mean and rstd (1/sqrt(var+eps)) are f32 (f64 for f64) and keep those
+//!   axes with size 1. `LayerNorm(x, gamma, beta)`: the same with `variance` instead of rstd and
+//!   with outputs of x's type. gamma and beta broadcast against x.
 //! * `RmsNorm(x, gamma) {begin_norm_axis = -1, epsilon} -> y, rstd`.
 //! * `BNInfer(x [N,C,...], scale, offset, mean, variance) {epsilon}`: inference.
 //!   `BatchNorm(x, scale, offset, mean, variance) {epsilon, momentum, is_training = true} -> y, running_mean, running_variance`:
-//!   statistics of the batch (population variance); running = old·momentum + new·(1-momentum).
+//!   with the statistics of the batch (population variance); running = old·momentum +
+//!   new·(1-momentum).
 //! * `InstanceNorm(x [N,C,...], gamma [C], beta [C]) {epsilon}`,
-//!   `GroupNorm(x, gamma, beta) {num_groups, eps}` (gamma and beta one a channel, or one a group
-//!   when they have `num_groups` numbers).
+//!   `GroupNorm(x, gamma, beta) {num_groups, eps}` (gamma and beta have one number per channel, or
+//!   one per group if they have `num_groups` numbers).
 //! * `LRN(x [N,C,...]) {alpha, beta, bias, size}`, `LpNormalization(x) {axis, p}`,
 //!   `MVNV2(x) {axes, eps}`: (x-mean)/(std+eps).
-//! * `Dropout`: training only, `DropoutV3(x, ratio?, training?) {seed} -> y, mask`; random unless
-//!   ratio is 0.
+//! * Dropout for training: `DropoutV3(x, ratio?, training?) {seed} -> y, mask`; random unless ratio
+//!   is 0.
 use crate::dims;
 use crate::elementwise::BOOL;
 use crate::read;

@@ -1,17 +1,17 @@
 //! Pooling over 1, 2 or 3 spatial axes.
 //!
-//! Windows: `ksize`, `strides`, `dilations` have one number a dimension of `x` in the order of
-//! `data_format` (`NCHW` kind: channel second; `NHWC` kind: last); `pads` begin and end of each
-//! spatial axis in turn; `auto_pad` as for convolutions; `ceil_mode` rounds the output up, but no
-//! window starts beyond input and begin pad.
+//! Windows: `ksize`, `strides` and `dilations` have one number per dimension of `x` in the order of
+//! `data_format` (`NCHW` and the like: channel second; `NHWC` and the like: channel last). `pads`
+//! has begin and end of each spatial axis in turn; `auto_pad` is as for convolutions. `ceil_mode`
+//! rounds the output size up, but no window starts beyond the input and the begin pad.
 //!
-//! * `MaxPoolV3(x)`; padding never wins. `MaxPoolWithArgmaxV2(x) -> y, argmax
-//!   i64`: flat index into the whole `x` (ONNX's `Indices`), `storage_order` 1: column major within
-//!   the plane.
-//! * `AvgPoolV2(x) {exclusive = true}`: true: the divisor counts no padding.
+//! * `MaxPoolV3(x)`: padding never wins. `MaxPoolWithArgmaxV2(x) -> y, argmax i64`: flat index into
+//!   the whole `x` (ONNX's `Indices`); `storage_order` 1 means column-major within the plane.
+//! * `AvgPoolV2(x) {exclusive = true}`: if true, the divisor does not count padding.
 //! * `LpPool(x) {p}`: p-th root of the sum of |x|^p.
 //! * `GlobalAveragePool`, `GlobalMaxPool`, `GlobalLpPool {p}`: `[N,C,...]` to `[N,C,1,...]`.
-//! * `MaxUnpool(x, argmax, output_shape?) {ksize, strides, pads}`: the inverse; zeros elsewhere.
+//! * `MaxUnpool(x, argmax, output_shape?) {ksize, strides, pads}`: the inverse of a max pooling;
+//!   zeros elsewhere.
 //! * `RoiAlign(features, rois [R,4], batch_indices [R])` and `MaxRoiPool(x, rois [R,5])` with
 //!   ONNX's attributes.
 use crate::conv::{axis_out, full_list, layout, pads, with_auto_pad};

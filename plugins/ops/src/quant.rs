@@ -1,10 +1,10 @@
-//! Quantisation, with ONNX's names and semantics.
+//! Quantisation with ONNX's names and semantics.
 //!
 //! * `QuantizeLinear(x, y_scale, y_zero_point?) {axis = 1, block_size = 0, output_dtype, saturate = true, precision}`:
-//!   y = saturate(round_half_even(x / scale) + zero). Type: the zero point's, else `output_dtype`,
-//!   else u8.
+//!   y = saturate(round_half_even(x / scale) + zero). The type of y is the zero point's, or else
+//!   `output_dtype`, or else u8.
 //! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x -
-//!   zero)·scale in the scale's type, or `output_dtype`.
+//!   zero)·scale in the type `output_dtype`, or else in the scale's type.
 //! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`.
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
@@ -13,7 +13,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, FLOATS};
 use ge_plugin_api::types::{DType, Shape, TensorDesc};
 
-/// Types that scales have.
+/// Types that scales may have.
 const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32, DType::F8E8M0];
 
 fn quantize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

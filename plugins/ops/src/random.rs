@@ -1,12 +1,12 @@
-//! Random numbers: never merged or folded. `seed` makes a run reproducible.
+//! Random numbers. These operators are never merged or folded; `seed` makes a run reproducible.
 //!
 //! `RandomUniform() {shape, dtype, low, high, seed}`,
-//! `RandomNormal() {shape, dtype, mean, scale, seed}`,
-//! `RandomUniformLike(x)`, `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`,
+//! `RandomNormal() {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x)`,
+//! `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`,
 //! `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
-//! `DropOutGenMask(shape, prob) {seed, seed2}` gives a bit for each element of that shape, one with
-//! probability `prob`, and `DropOutDoMask(x, mask, keep_prob)` keeps `x / keep_prob` where there is
-//! one.
+//! `DropOutGenMask(shape, prob) {seed, seed2}` gives one bit for each element of that shape, which
+//! is 1 with probability `prob`. `DropOutDoMask(x, mask, keep_prob)` gives `x / keep_prob` where
+//! the bit is 1, and zero elsewhere.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
@@ -31,7 +31,7 @@ fn multinomial(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(t, Shape::new([b, dims::from_i64(read::int(c, "sample_size", 1))]))])
 }
 
-/// Bits of a tensor of the shape that input 0 holds, in whole 128s.
+/// One bit for each element of the shape that input 0 holds, padded to a multiple of 128 bits.
 fn mask(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let bytes = c.const_ints(0).and_then(|s| s.iter().try_fold(1i64, |a, d| a.checked_mul(*d)));
     let dim = bytes.map_or(Dim::UNKNOWN, |n| dims::from_i64(n.max(0).saturating_add(127) / 128 * 16));

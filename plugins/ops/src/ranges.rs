@@ -1,11 +1,15 @@
-//! `InputRangePass`: the range of the whole numbers that an input of the graph may have, where its
-//! readers say it.
+//! `InputRangePass`: notes the range of the integers that a graph input may have, as far as its
+//! readers determine it.
 //!
-//! Before: `%i = Data()  %y = GatherV2(%x : f32[7,4], %i, 0)`   After: `%i = Data() {_value_range = [0, 6]}`
-//! When: an input of whole numbers is, as it is or through changes of shape and type, an index of an axis (gather, scatter, one-hot),
-//! a number of the greatest, a length of sequences, a place to write to, or a mask (cast to bool, or taken from one).
-//! Refuses: axes of unknown size. Where readers disagree, what all of them take; where there is no such number, the first's.
-//! Keeps: everything; the attribute is for whoever makes up inputs (`--random`). Cost: each reader of an input once.
+//! Before: `%i = Data()  %y = GatherV2(%x : f32[7,4], %i, 0)`
+//! After: `%i = Data() {_value_range = [0, 6]}`
+//! When: an integer input, directly or through changes of shape and type, is an index into an axis
+//! (gather, scatter, one-hot), the k of a top-k, a sequence length, a position to write to, or a
+//! mask (cast to bool, or subtracted from one).
+//! Refuses: axes of unknown size. If readers differ, the range is what all of them accept; if there
+//! is no such number, the first reader's range stays.
+//! Keeps: everything; the attribute is for whoever makes up inputs (`--random`). Cost: each reader
+//! of an input is visited once.
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
@@ -14,10 +18,10 @@ use ge_plugin_api::types::{DType, Use, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
 
-/// Attribute of a Data node: least and greatest value.
+/// Attribute of a Data node: its least and greatest value.
 const RANGE: &str = "_value_range";
 
-/// The pass.
+/// The pass that this module describes.
 struct InputRange;
 
 impl Pass for InputRange {
@@ -56,7 +60,8 @@ impl Found {
         self.range = Some(if both.0 <= both.1 { both } else { (a, b) });
     }
 
-    /// What the readers of a value say, and those of what has the same numbers.
+    /// Collects the ranges that readers of a value accept, also through nodes that pass the numbers
+    /// on.
     fn follow(&mut self, g: &Graph<'_>, v: ValueRef) {
         let mut open = vec![v];
         while let Some(v) = open.pop() {
@@ -74,7 +79,7 @@ impl Found {
     }
 }
 
-/// Size of an axis of an input; None: not known, or none of it.
+/// Size of an axis of an input; `None` if it is not known or zero.
 fn axis(n: &Node<'_>, input: usize, axis: i64) -> Option<i64> {
     let shape = &n.input_desc(input)?.shape;
     let rank = i64::try_from(shape.rank()?).ok()?;
@@ -90,7 +95,7 @@ fn one(n: &Node<'_>, input: usize) -> Option<i64> {
     n.const_input(input)?.to_i64(1)?.first().copied()
 }
 
-/// The numbers that a reader takes at one of its inputs; None: it says nothing.
+/// The range that a reader accepts at one of its inputs; `None` if it does not limit the input.
 fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
     let int = |key: &str, default: i64| n.int(key).unwrap_or(default);
     match (n.op(), u.input) {
@@ -99,7 +104,7 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
         ("GatherElements", 1) => places(axis(n, 0, int("dim", 0))),
         ("ScatterElements", 1) => places(axis(n, 0, int("axis", 0))),
         ("GatherNd", 1) => {
-            // Each index has a number for each of these axes: what the shortest takes.
+            // Each index has one number for each of these axes, so the shortest axis decides.
             let first = int("batch_dims", 0);
             let many = axis(n, 1, -1)?;
             places(
@@ -123,7 +128,7 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
         ("TopKV2", 1) => Some((1, axis(n, 0, int("dim", -1))?)),
         ("ReverseSequence", 1) => Some((1, axis(n, 0, int("seq_dim", 0))?)),
         ("CommonRNN" | "CommonGRU" | "CommonLSTM", 4) => {
-            // Layout 1 has the batch first.
+            // With layout 1 the batch comes first, so the sequence is axis 1.
             Some((1, axis(n, 0, int("layout", 0))?))
         }
         ("PromptFlashAttention", 5..=7) => {
@@ -132,7 +137,7 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
             Some((1, axis(n, of, along)?))
         }
         ("Cast", 0) => (n.outputs().first()?.dtype == DType::BOOL).then_some((0, 1)),
-        // `1 - mask`, as masks become what is added to scores.
+        // `1 - mask`, as masks are turned into what is added to attention scores.
         ("Sub", 1) => {
             let c = n.const_input(0)?;
             (c.to_f64(1)?.first() == Some(&1.0)).then_some((0, 1))
@@ -141,7 +146,7 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
     }
 }
 
-/// Whether a reader's outputs have the numbers of this input.
+/// Whether the outputs of a reader contain the numbers of this input.
 fn passes_on(n: &Node<'_>, u: &Use) -> bool {
     match n.op() {
         "Identity" | "Reshape" | "Flatten" | "Squeeze" | "SqueezeV3" | "Unsqueeze" | "UnsqueezeV3" | "ExpandDims"

@@ -1,10 +1,10 @@
-//! Reading a node under inference: attributes with defaults, axes, constants behind inputs, and the
-//! errors of all that.
+//! Reading a node during inference: attributes with defaults, axes, constant inputs, and the errors
+//! that may occur.
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::ops::InferCtx;
 use ge_plugin_api::types::{AttrValue, DType, Shape, TensorDesc};
 
-/// An error about one input, output or attribute.
+/// The error that one input, output or attribute does not fit.
 pub fn bad(subject: impl Into<String>, found: impl ToString, expected: impl ToString) -> Error {
     let subject = subject.into();
     Diagnostic::error(format!("{subject} does not fit"))
@@ -12,27 +12,27 @@ pub fn bad(subject: impl Into<String>, found: impl ToString, expected: impl ToSt
         .found(found.to_string(), expected.to_string())
         .of(ErrorKind::FAILED)
 }
-/// A whole-number attribute with its default.
+/// An integer attribute, or the default.
 pub fn int(c: &InferCtx<'_>, key: &str, default: i64) -> i64 {
     c.node.int(key).unwrap_or(default)
 }
-/// A truth attribute with its default.
+/// A boolean attribute, or the default.
 pub fn flag(c: &InferCtx<'_>, key: &str, default: bool) -> bool {
     c.node.attr(key).and_then(AttrValue::as_bool).unwrap_or(default)
 }
-/// A text attribute with its default.
+/// A string attribute, or the default.
 pub fn text<'a>(c: &InferCtx<'a>, key: &str, default: &'a str) -> &'a str {
     c.node.str(key).unwrap_or(default)
 }
-/// A list-of-integers attribute.
+/// A list-of-integers attribute, if it is set.
 pub fn ints<'a>(c: &InferCtx<'a>, key: &str) -> Option<&'a [i64]> {
     c.node.ints(key)
 }
-/// A list-of-integers attribute that must be there.
+/// A list-of-integers attribute; an error if it is missing.
 pub fn need_ints<'a>(c: &InferCtx<'a>, key: &str) -> Result<&'a [i64]> {
     ints(c, key).ok_or_else(|| bad(key, "nothing", "a list of integers"))
 }
-/// An element-type attribute.
+/// An element-type attribute, given as a type or by name.
 pub fn dtype(c: &InferCtx<'_>, key: &str) -> Option<DType> {
     match c.node.attr(key)? {
         AttrValue::Type(t) => Some(*t),
@@ -40,14 +40,14 @@ pub fn dtype(c: &InferCtx<'_>, key: &str) -> Option<DType> {
         _ => None,
     }
 }
-/// Several integers: an attribute of that name, else the constant behind an input.
+/// Several integers from the attribute of that name, or else from a constant input.
 pub fn ints_or_input(c: &InferCtx<'_>, key: &str, input: usize) -> Option<Vec<i64>> {
     match ints(c, key) {
         Some(v) => Some(v.to_vec()),
         None => c.const_ints(input),
     }
 }
-/// An axis within a rank, counted from the front.
+/// The index of an axis, which counts from the end if negative; an error if it is out of range.
 pub fn axis(subject: &str, axis: i64, rank: usize) -> Result<usize> {
     let r = i64::try_from(rank).unwrap_or(i64::MAX);
     let a = if axis < 0 { axis.saturating_add(r) } else { axis };
@@ -57,7 +57,7 @@ pub fn axis(subject: &str, axis: i64, rank: usize) -> Result<usize> {
         Err(bad(subject, axis, format!("-{rank} to {}", r - 1)))
     }
 }
-/// Several axes, sorted; an axis that stands twice is an error.
+/// The indices of several axes, sorted; an error if one is out of range or occurs twice.
 pub fn axes(subject: &str, list: &[i64], rank: usize) -> Result<Vec<usize>> {
     let mut v = list.iter().map(|&a| axis(subject, a, rank)).collect::<Result<Vec<_>>>()?;
     v.sort_unstable();
@@ -66,7 +66,7 @@ pub fn axes(subject: &str, list: &[i64], rank: usize) -> Result<Vec<usize>> {
         None => Ok(v),
     }
 }
-/// A tensor of a type and shape, in the format of input 0.
+/// A tensor of a type and shape. It has the format of input 0 if the ranks are equal.
 pub fn out(c: &InferCtx<'_>, dtype: DType, shape: Shape) -> TensorDesc {
     let mut d = TensorDesc::new(dtype, shape);
     if let Some(i) = c.opt_input(0) {
@@ -76,15 +76,16 @@ pub fn out(c: &InferCtx<'_>, dtype: DType, shape: Shape) -> TensorDesc {
     }
     d
 }
-/// Output of the type of input 0 with a shape.
+/// A single output of this shape with the type of input 0.
 pub fn one(c: &InferCtx<'_>, shape: Shape) -> Result<Vec<TensorDesc>> {
     Ok(vec![out(c, c.input(0)?.dtype, shape)])
 }
-/// One output of a product: of the type of input 0, or of `y_dtype`.
+/// A single output of this shape for a matrix product or a similar operator: its type is `y_dtype`,
+/// or else that of input 0.
 pub fn product(c: &InferCtx<'_>, shape: Shape) -> Result<Vec<TensorDesc>> {
     Ok(vec![out(c, dtype(c, "y_dtype").unwrap_or(c.input(0)?.dtype), shape)])
 }
-/// Rank of input `i`, checked against what the operator takes; None: not known.
+/// Rank of input `i`, `None` if it is not known; an error if it is not between `least` and `most`.
 pub fn rank_in(c: &InferCtx<'_>, i: usize, name: &str, least: usize, most: usize) -> Result<Option<usize>> {
     match c.input(i)?.shape.rank() {
         Some(r) if r < least || r > most => {

@@ -1,16 +1,16 @@
-//! Reductions, searches along an axis and running sums.
+//! Reductions, arg-max and arg-min, top-k, and cumulative sums and products.
 //!
 //! * `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny (x, axes?) {keep_dims = false, noop_with_empty_axes = true}`:
-//!   over the axes in the second input. Without axes, or with an empty list: all axes, but nothing
-//!   is reduced (y = x) where
-//!   `noop_with_empty_axes` is true **and** an empty list was given. `...D`: the same with an
-//!   attribute `axes` in place of the input. `ReduceLogSumExp` is computed stably. An empty
-//!   reduction gives 0 (sum), 1 (product), -inf or the least number (max), +inf or the greatest
-//!   (min), true (all), false (any), -inf (log-sum-exp), NaN (mean).
+//!   over the axes in the second input. Without axes or with an empty list, all axes are reduced;
+//!   but nothing is reduced (y = x) if an empty list was given **and** `noop_with_empty_axes` is
+//!   true. `...D`: the same with an attribute `axes` instead of the input. `ReduceLogSumExp` is
+//!   computed in a numerically stable way. An empty reduction gives 0 (sum), 1 (product), -inf or
+//!   the least number (max), +inf or the greatest (min), true (all), false (any), -inf
+//!   (log-sum-exp), NaN (mean).
 //! * `ArgMaxV2(x, dimension) ArgMinV2(x, dimension) {dtype = i64, keep_dims = false, select_last_index = false}`.
-//!   `ArgMaxD ArgMinD {dimension, ...}`: the same by attribute.
+//!   `ArgMaxD ArgMinD {dimension, ...}`: the same with the dimension as an attribute.
 //! * `TopKV2(x, k) {sorted = true, dim = -1, largest = true, indices_dtype = i32} -> values, indices`:
-//!   equal values by lower index.
+//!   equal values are ordered by index, the lower one first.
 //! * `Cumsum(x, axis) Cumprod(x, axis) {exclusive, reverse}`; `CumsumD {axis, ...}`.
 use crate::dims;
 use crate::elementwise::BOOL;
@@ -21,7 +21,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
-/// [`NUMERIC`] and truth values.
+/// [`NUMERIC`] and bool.
 pub const NUMERIC_BOOL: &[DType] = &[
     DType::F32,
     DType::F16,
@@ -38,7 +38,7 @@ pub const NUMERIC_BOOL: &[DType] = &[
     DType::BOOL,
 ];
 
-/// A shape with axes reduced.
+/// A shape after a reduction of axes, which are kept with size 1 if `keep`.
 pub fn reduced(s: &Shape, axes: &[usize], keep: bool) -> Shape {
     Shape::new(s.dims().iter().enumerate().filter_map(|(i, &d)| match (axes.contains(&i), keep) {
         (false, _) => Some(d),

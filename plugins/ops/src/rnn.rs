@@ -1,15 +1,14 @@
-//! Recurrent networks: one operator a kind, with ONNX's semantics under CANN's names.
+//! Recurrent networks: one operator per kind of cell, with ONNX's semantics under CANN's names.
 //!
-//! `CommonRNN(x, w, r, b?, sequence_lens?, initial_h?) -> y, y_h`,
-//! `CommonGRU` (the same inputs), `CommonLSTM(..., initial_c?, p?) -> y, y_h, y_c`. `x
-//! [S,B,I]` (layout 1: `[B,S,I]`), `w [D,G·H,I]`, `r [D,G·H,H]`, `b [D,2·G·H]`, `initial_* [D,B,H]`
-//! (layout 1: `[B,D,H]`), `p [D,3·H]`; gates: RNN one, GRU z r h, LSTM i o f c. `y
-//! [S,D,B,H]` (layout 1: `[B,S,D,H]`), `y_h`, `y_c [D,B,H]` (layout 1: `[B,D,H]`). Attributes:
-//! `hidden_size`, `direction` forward|reverse|bidirectional, `activations`, `activation_alpha`,
-//! `activation_beta`, `clip`, `layout`, GRU `linear_before_reset`, LSTM
-//! `input_forget`. With `packed`, `w` and `r` are `[D, P]`, direction by direction in the form that
-//! `engines/kernels/src/rnn/pack.rs` describes, their last block of sixteen hidden units filled up; `hidden_size`
-//! must then be given.
+//! `CommonRNN(x, w, r, b?, sequence_lens?, initial_h?) -> y, y_h`, `CommonGRU` (the same inputs),
+//! `CommonLSTM(..., initial_c?, p?) -> y, y_h, y_c`. `x [S,B,I]` (layout 1: `[B,S,I]`),
+//! `w [D,G·H,I]`, `r [D,G·H,H]`, `b [D,2·G·H]`, `initial_* [D,B,H]` (layout 1: `[B,D,H]`),
+//! `p [D,3·H]`. Gates: one for RNN, z r h for GRU, i o f c for LSTM. `y [S,D,B,H]` (layout 1:
+//! `[B,S,D,H]`), `y_h`, `y_c [D,B,H]` (layout 1: `[B,D,H]`). Attributes: `hidden_size`, `direction`
+//! forward|reverse|bidirectional, `activations`, `activation_alpha`, `activation_beta`, `clip`,
+//! `layout`; for GRU `linear_before_reset`, for LSTM `input_forget`. With `packed`, `w` and `r` are
+//! `[D, P]`: each direction has the form that `engines/kernels/src/rnn/pack.rs` describes, with the
+//! last block of sixteen hidden units padded; `hidden_size` must then be given.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
@@ -18,7 +17,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::FLOATS;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
-/// Hidden units of a block of packed weights.
+/// Hidden units per block of packed weights.
 const BLOCK: u64 = 16;
 
 fn recurrent(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

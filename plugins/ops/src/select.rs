@@ -1,16 +1,16 @@
-//! Choosing elements by value.
+//! Operators that choose elements by value.
 //!
 //! * `NonZero(x) {transpose = true, dtype = i64}`: `[rank, n]` (transpose false: `[n, rank]`).
-//!   `Compress(x, condition) {axis}` (without axis on the flat x).
-//!   `Unique(x) {axis, sorted = true} -> y, indices, inverse_indices, counts` (indices i64). All
-//!   three know their sizes only after they ran.
-//! * `OneHot(x, depth, on_value, off_value) {axis = -1}`: negative indices count from depth;
-//!   outside the range: all off.
-//! * `MapIndex(x [n], data_seq [m*n], level_index?) -> i32[]`: which of the rows of
-//!   `data_seq`, n numbers each, is x: its number, or of `level_index` the number at that place;
-//!   the number of rows where none is.
+//!   `Compress(x, condition) {axis}` (without axis: on the flattened x).
+//!   `Unique(x) {axis, sorted = true} -> y, indices, inverse_indices, counts` (indices i64). The
+//!   output sizes of all three are known only after they have run.
+//! * `OneHot(x, depth, on_value, off_value) {axis = -1}`: negative indices count from depth; an
+//!   index out of range gives off values only.
+//! * `MapIndex(x [n], data_seq [m*n], level_index?) -> i32[]`: the number of the row of `data_seq`
+//!   (rows have n numbers) that equals x, or the entry of `level_index` with that number; the
+//!   number of rows if no row equals x.
 //! * `NonMaxSuppression(boxes [B,N,4], scores [B,C,N], max_output_boxes_per_class?, iou_threshold?, score_threshold?) {center_point_box} -> [n,3] i64`,
-//!   ONNX's semantics.
+//!   with ONNX's semantics.
 use crate::dims;
 use crate::elementwise::BOOL;
 use crate::read;

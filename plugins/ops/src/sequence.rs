@@ -1,11 +1,12 @@
-//! Sequences and optionals: values that hold tensors. They live on the host; a graph that has one
-//! is scheduled there.
+//! Sequences and optionals: values that hold tensors. They live on the host, and a graph that has
+//! one is scheduled there.
 //!
 //! * `SequenceEmpty() {dtype, element}`, where `element` is the declared shape of what a loop will
-//!   add (-1: open), `SequenceConstruct(x...)`, `SequenceInsert(s, x, position?)`, `SequenceErase(s, position?)`, `SequenceAt(s, position)`, `SequenceLength(s)`.
-//! * `SplitToSequence(x, split?) {axis = 0, keepdims = 1}`: parts along an axis; without
-//!   `split` of one element each, whose axis goes where `keepdims` is 0.
-//!   `ConcatFromSequence(s) {axis, new_axis = 0}` joins them, along a new axis if so said.
+//!   append (-1: unknown size), `SequenceConstruct(x...)`, `SequenceInsert(s, x, position?)`,
+//!   `SequenceErase(s, position?)`, `SequenceAt(s, position)`, `SequenceLength(s)`.
+//! * `SplitToSequence(x, split?) {axis = 0, keepdims = 1}`: parts along an axis. Without `split`
+//!   the parts have one element each, and `keepdims` 0 removes their axis.
+//!   `ConcatFromSequence(s) {axis, new_axis = 0}` joins them, along a new axis if `new_axis` is 1.
 //! * `Optional(x?) {dtype}`, `OptionalHasElement(x?)`, `OptionalGetElement(x)`.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -23,7 +24,7 @@ fn stated(c: &InferCtx<'_>) -> DType {
         _ => DType::UNKNOWN,
     }
 }
-/// The type that inputs agree on, where any of them is known.
+/// The first known type among inputs that have the same type; unknown if there is none.
 fn element(c: &InferCtx<'_>, inputs: std::ops::Range<usize>) -> DType {
     let types = inputs.filter_map(|i| c.opt_input(i)).map(|d| d.dtype);
     types.into_iter().find(|t| *t != DType::UNKNOWN).unwrap_or(DType::UNKNOWN)

@@ -1,26 +1,26 @@
-//! Operators that change or make shapes.
+//! Operators that change or create shapes.
 //!
-//! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (allowzero 1: it is zero),
-//!   one -1 is computed. A list attribute `shape` may stand in place of the input. `Flatten(x)
-//!   {axis = 1}`: a matrix; `Squeeze(x) {axis = []}` (empty: all ones), `Unsqueeze(x)
-//!   {axes}` (places in the result), `SqueezeV3(x, axes?)`, `UnsqueezeV3(x, axes)`, `ExpandDims(x,
-//!   axis)`.
-//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed; a
-//!   format whose letters the permutation turns into another's becomes that one (NHWC by 0, 3, 1, 2
-//!   is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of layout.
-//!   `TransShape(x) {outShape}`: the same elements under another shape.
-//! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): read no
-//!   data.
-//! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: both broadcast against each other (ONNX).
-//!   `Tile(x, multiples)`, `TileD {multiples}`.
+//! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (with allowzero 1 it means
+//!   zero), and one -1 is computed. A list attribute `shape` may replace the input.
+//!   `Flatten(x) {axis = 1}` gives a matrix; `Squeeze(x) {axis = []}` (empty: all dimensions of
+//!   size 1), `Unsqueeze(x) {axes}` (positions in the result), `SqueezeV3(x, axes?)`,
+//!   `UnsqueezeV3(x, axes)`, `ExpandDims(x, axis)`.
+//! * `TransposeD(x) {perm}` and `Transpose(x, perm?) {perm}`: without perm the axes are reversed.
+//!   The result's format is the one that the permutation turns the format's letters into (NHWC by
+//!   0, 3, 1, 2 is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of layout.
+//!   `TransShape(x) {outShape}`: the same elements with another shape.
+//! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): they do
+//!   not read the data.
+//! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: x and shape are broadcast against each other
+//!   (ONNX). `Tile(x, multiples)`, `TileD {multiples}`.
 //! * `PadV3(x, paddings, constant_values?, axes?) {mode = "constant" | "reflect" | "edge" | "wrap", paddings_contiguous = true}`:
-//!   true: begin and end of each axis in turn; false: all begins, then all ends (ONNX). Negative
-//!   pads crop. `PadD {paddings}`.
+//!   if `paddings_contiguous` is true, begin and end of each axis in turn; otherwise all begins,
+//!   then all ends (ONNX). Negative pads crop. `PadD {paddings}`.
 //! * `DepthToSpace(x [N,C,H,W]) {block_size, mode = "DCR" | "CRD"}`, `SpaceToDepth(x)
 //!   {block_size, mode}`, both NCHW.
 //! * `Fill(dims, value)`, `Range(start, limit, delta)`, `EyeLike(x) {dtype, k}`,
 //!   `Trilu(x, k?) {upper = true}`.
-//! * `CenterCropPad(x, shape) {axes}`: crops or pads (zeros) around the middle, as ONNX has it.
+//! * `CenterCropPad(x, shape) {axes}`: crops or pads (with zeros) around the middle, as in ONNX.
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
@@ -35,12 +35,13 @@ const MOST_DIMS: u64 = 64;
 fn length(s: &Shape) -> Option<usize> {
     s.dims().first().and_then(|d| d.size()).filter(|&n| n <= MOST_DIMS).and_then(|n| usize::try_from(n).ok())
 }
-/// The shape that a Reshape gives.
+/// The shape that a Reshape to `wanted` gives.
 pub fn reshaped(x: &Shape, wanted: &[i64], allow_zero: bool) -> Result<Shape> {
     let wanted: Vec<Wanted> = wanted.iter().map(|&v| Wanted { number: v, size: None }).collect();
     reshaped_to(x, &wanted, allow_zero)
 }
-/// One place of a wanted shape: a number with its meanings 0 and -1, or a size that is computed.
+/// One entry of a wanted shape: a number, where 0 and -1 have their special meanings, or a computed
+/// size.
 struct Wanted {
     number: i64,
     size: Option<Dim>,
@@ -71,7 +72,7 @@ fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> 
         });
     }
     if let (Some(h), Some(_)) = (hole, x.rank()) {
-        // Unknown dimensions that stand on both sides cancel.
+        // Unknown dimensions that occur on both sides cancel.
         let mut from: Vec<Dim> = xd.to_vec();
         let mut known: u64 = 1;
         let mut open = false;
@@ -79,8 +80,8 @@ fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> 
             match d.size() {
                 Some(s) => known = known.saturating_mul(s),
                 None => {
-                    // A copied unknown dimension (0 in the shape) cancels with the place it was
-                    // copied from.
+                    // A copied unknown dimension (0 in the shape) cancels with the dimension that
+                    // it was copied from.
                     let at = if d == Dim::UNKNOWN && wanted[i].number == 0 && wanted[i].size.is_none() {
                         Some(i).filter(|&i| i < from.len())
                     } else {
@@ -107,7 +108,7 @@ fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> 
         } else if !open && rest.len() == 1 && total == known {
             out[h] = rest[0];
         } else if known > 0 {
-            // What is left of a product when the other sizes are divided out.
+            // The quotient of the whole product by the other sizes.
             let others: Vec<Dim> = out.iter().enumerate().filter(|(i, _)| *i != h).map(|(_, d)| *d).collect();
             let all = |dims: &[Dim]| dims.iter().try_fold(Expr::from(1), |a, d| a.mul(&Expr::of(*d)?));
             out[h] = dims::of_value(all(xd).and_then(|a| a.div_exact(&all(&others)?)).as_ref());
@@ -134,8 +135,8 @@ fn reshape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     };
     Ok(vec![TensorDesc::new(x.dtype, s)])
 }
-/// A place of a wanted shape; what may be negative at run stays open, since -1 has a meaning of its
-/// own.
+/// An entry of a wanted shape. A value that may be negative at run time stays unknown, because -1
+/// has a special meaning.
 fn wanted(v: &Option<Expr>) -> Wanted {
     match v {
         Some(e) => match e.constant() {
@@ -208,8 +209,8 @@ fn transpose(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let s = Shape::new(from.iter().map(|&a| x.shape.dims()[a]));
     Ok(vec![TensorDesc::new(x.dtype, s).with_format(permuted(x.format, &from))])
 }
-/// The format whose letters are another's in a new order: NHWC by 0, 3, 1, 2 is NCHW. ND where no
-/// format is named so.
+/// The format whose letters are those of `format` in a new order: NHWC by 0, 3, 1, 2 is NCHW. ND if
+/// there is no format of that name.
 fn permuted(format: Format, from: &[usize]) -> Format {
     let letters = format.name().as_bytes();
     if letters.len() != from.len() || !letters.iter().all(u8::is_ascii_uppercase) {
@@ -218,7 +219,7 @@ fn permuted(format: Format, from: &[usize]) -> Format {
     let name: String = from.iter().map(|&a| char::from(letters[a])).collect();
     Format::from_name(&name).unwrap_or(Format::ND)
 }
-/// `TransShape`: the shape that its attribute names, or the one that the graph states.
+/// `TransShape`: the shape in its attribute, or else the one that the graph states.
 fn trans_shape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
     match read::ints(c, "outShape").filter(|v| !v.is_empty()) {
@@ -230,7 +231,8 @@ fn trans_data(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
     let to = c.node.str("dst_format").and_then(Format::from_name);
     let from = c.node.str("src_format").and_then(Format::from_name).unwrap_or(x.format);
-    // The result is inferred only where the layouts say all; else what the graph states stays.
+    // The result is inferred only if the layouts determine it; otherwise what the graph states
+    // stays.
     let plain = |f: Format| format::channel_axis(f).is_some() || f == Format::ND;
     let Some(to) = to else {
         return Ok(vec![c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown)]);
@@ -397,8 +399,8 @@ fn range(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     };
     read::one(c, Shape::new([n]))
 }
-/// How many numbers a range of whole ones has, where its borders are made of sizes:
-/// max(0, ceil((limit - start) / delta)).
+/// The number of elements of an integer range whose bounds are expressions of sizes: max(0,
+/// ceil((limit - start) / delta)).
 fn steps(c: &InferCtx<'_>) -> Option<Expr> {
     if !(0..3).all(|i| c.opt_input(i).is_some_and(|d| d.dtype.is_int())) {
         return None;

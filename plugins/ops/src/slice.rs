@@ -1,9 +1,9 @@
 //! Parts of tensors: slices, gathers, scatters.
 //!
-//! * `StridedSliceV2(x, begin, end, axes?, strides?)`: ONNX's Slice: negative places count from the
-//!   end, places clamp, negative steps go backwards; without axes the first axes in order.
-//!   `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the end).
-//!   `StridedSliceD(x) {begin, end, strides}`.
+//! * `StridedSliceV2(x, begin, end, axes?, strides?)` is ONNX's Slice: negative positions count
+//!   from the end, positions are clamped, negative steps go backwards; without axes the first axes
+//!   are sliced in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the
+//!   end). `StridedSliceD(x) {begin, end, strides}`.
 //! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++
 //!   indices ++ x[axis+1..]; negative indices count from the end. `GatherElements(x, index) {dim}`,
 //!   `GatherNd(x, indices) {batch_dims}`.
@@ -20,7 +20,7 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
 use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
 
-/// Elements that a slice of one axis takes.
+/// The number of elements that a slice takes from an axis of `n` elements.
 pub fn slice_len(n: i64, begin: i64, end: i64, step: i64) -> i64 {
     let at = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
     let (b, e) = if step > 0 {
@@ -46,7 +46,7 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         axes.as_ref().map(|a| vec![1; a.len()])
     };
     let Some(axes) = axes else {
-        // How many axes are cut may be known even where the places are not.
+        // The rank is known even if the positions are not.
         return read::one(c, dims::unknown(r));
     };
     let mut d = x.dims().to_vec();
@@ -59,7 +59,7 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
             (_, _, Some(0)) => return Err(bad("strides", 0, "a step other than zero")),
             (Some(b), Some(e), Some(s)) => match dims::size(d[a]) {
                 Some(n) => dims::from_i64(slice_len(n, b, e, s)),
-                // A whole axis stays itself.
+                // A slice of the whole axis keeps its dimension.
                 None if b == 0 && e >= i64::from(i32::MAX) && s == 1 => d[a],
                 None if s > 0 && b >= 0 && e >= 0 && e <= b => Dim::known(0),
                 None if s == 1 => cut(d[a], &Expr::from(b), &Expr::from(e)),
@@ -77,25 +77,26 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     read::one(c, Shape::new(d))
 }
-/// Length of the part from `begin` to `end` of a size, where it is plain on which side of the border
-/// both lie; of an end that is counted from the front, or the size itself, the lesser.
+/// Length of the part of a dimension from `begin` to `end`. It is unknown if it is not clear
+/// whether a position counts from the front or from the back. For an `end` that counts from the
+/// front, the smaller of it and the dimension counts.
 fn cut(d: Dim, begin: &Expr, end: &Expr) -> Dim {
     let whole = Expr::of(d);
     let place = |p: &Expr| {
         let n = whole.as_ref()?;
         match p.bounds() {
-            // Counted from the front, up to the border.
+            // Counted from the front, at most the end of the axis.
             (Some(low), _) if low >= 0 => match n.sub(p)?.bounds().0 {
                 Some(room) if room >= 0 => Some(p.clone()),
                 _ if p.constant().is_some_and(|p| p >= i64::from(i32::MAX)) => Some(n.clone()),
                 _ => n.lesser(p),
             },
-            // From the back, not beyond the front.
+            // Counted from the back, not before the front of the axis.
             (_, Some(high)) if high < 0 => n.add(p)?.greater(&Expr::from(0)),
             _ => None,
         }
     };
-    // A part that begins behind the border is empty, as one that ends before it begins.
+    // A part that begins behind the end of the axis is empty, like one that ends before it begins.
     let from = if begin.constant().is_some_and(|b| b >= 0) { Some(begin.clone()) } else { place(begin) };
     let length = from.zip(place(end)).and_then(|(b, e)| e.sub(&b)?.greater(&Expr::from(0)));
     dims::of_value(length.as_ref())
@@ -230,7 +231,7 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .attr("seq_dim", i, 0i64)
             .attr("batch_dim", i, 1i64),
-        // The type list keeps doc tables exact for the index type of scatters.
+        // The type list keeps the documentation tables exact about the index type of scatters.
         OpDef::new("ScatterNd", scatter_nd)
             .input("indices", INDEX, "")
             .input("x", ANY, "T")

@@ -1,18 +1,21 @@
-//! Strings. They live on the host; a graph that has some is scheduled there.
+//! String operators. Strings live on the host, and a graph that has any is scheduled there.
 //!
-//! * `StringConcat(x, y) -> z`: each string of `x` with that of `y` behind it, broadcast.
-//! * `StringSplit(x) {delimiter = "", maxsplit} -> y [x..., n], z i64[x...]`: the parts of each string,
-//!   with empty ones behind up to the most that a string has, and how many it has. Without a
-//!   delimiter between white space. At most `maxsplit` splits, below zero or left out: all.
+//! * `StringConcat(x, y) -> z`: each string of `x` followed by the string of `y`, with
+//!   broadcasting.
+//! * `StringSplit(x) {delimiter = "", maxsplit} -> y [x..., n], z i64[x...]`: `y` has the parts of
+//!   each string, padded with empty strings to the greatest number of parts, and `z` their number.
+//!   Without a delimiter, strings are split at white space. There are at most `maxsplit` splits; a
+//!   negative or missing value means no limit.
 //! * `StringNormalizer(x [c] or [1,c]) {case_change_action = NONE|LOWER|UPPER, is_case_sensitive = false, stopwords} -> y`:
-//!   the words that are no stop words (`is_case_sensitive` is of their comparison) in letters of a
-//!   case; one empty word where none is left.
+//!   the words that are not stop words (`is_case_sensitive` applies to their comparison), converted
+//!   to a case; one empty string if no word is left.
 //! * `Tokenizer(x [c] or [n,c]) {separators, tokenexp, mincharnum = 1, mark = false, pad_value} -> y [x..., d]`:
-//!   the words of each string: what stands between matches of the separators (of an empty one: its
-//!   characters), else what `tokenexp` matches; those of fewer than `mincharnum` characters are left
-//!   out. `mark` puts them between the characters 2 and 3, rows are filled with `pad_value`.
-//! * `RegexFullMatch(x) {pattern} -> bool`: whether the whole of each string is what an expression in
-//!   RE2's syntax says.
+//!   the words of each string. They are what stands between matches of the separators (an empty
+//!   separator gives single characters), or else what `tokenexp` matches. Words of fewer than
+//!   `mincharnum` characters are left out. `mark` puts the words between the characters 2 and 3;
+//!   rows are filled up with `pad_value`.
+//! * `RegexFullMatch(x) {pattern} -> bool`: whether each whole string matches an expression in
+//!   RE2's syntax.
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::DATA_DEPENDENT_SHAPE, infer};

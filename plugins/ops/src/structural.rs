@@ -1,10 +1,10 @@
-//! Structural operators: data, constants, identities, copies and what streams, events and labels
-//! are made of.
+//! Structural operators: data, constants, identities, copies, and what control flow, streams,
+//! events and labels are made of.
 //!
-//! The host treats these types itself (DESIGN 1); the prototypes give it arity, attributes and
-//! flags. `Identity(x)` is a view of x; `GearView(x)`: the memory of
-//! `x` under another shape, which may have fewer or more bytes. `IdentityN(x...)`;
-//! `MemcpyAsync(x)` copies; `NoOp` does nothing.
+//! The host handles these types itself (DESIGN 1); the prototypes tell it their arity, attributes
+//! and flags. `Identity(x)` is a view of x. `GearView(x)` is the memory of `x` under another shape,
+//! which may take fewer or more bytes. `IdentityN(x...)`; `MemcpyAsync(x)` copies; `NoOp` does
+//! nothing.
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
 use ge_plugin_api::register_ops;
@@ -46,13 +46,13 @@ fn defs() -> Vec<OpDef> {
         source("Variable", stated).opt("x", ANY, "").flags(STATEFUL),
         OpDef::new("NetOutput", stated).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("Identity").flags(VIEW),
-        // The first bytes of a value under a smaller shape, or a value with the room of a greater
-        // one behind it.
+        // The first bytes of a value with a smaller shape, or a value with a larger shape and the
+        // room for it behind the value.
         OpDef::new("GearView", stated).input("x", ANY, "T").output("y", ANY, "T").flags(VIEW),
         OpDef::new("IdentityN", each).dynamic("x", ANY, "").dynamic_output("y", ANY, ""),
         through("TensorMove"),
-        // What a queue of the host gives: the host feeds graphs by their inputs, no engine takes
-        // one.
+        // Reads from a queue of the host. The host feeds graphs through their inputs instead, so no
+        // engine accepts this operator.
         OpDef::new("GetNext", stated)
             .dynamic_output("y", ANY, "")
             .opt_attr("output_types", AttrKind::ANY)
@@ -73,7 +73,8 @@ fn defs() -> Vec<OpDef> {
             .opt_attr("is_constant", AttrKind::BOOL)
             .opt_attr("parallel_iterations", i),
         through("LoopCond"),
-        // What the next turn of a loop takes acts beyond its output: no edge leads back.
+        // The next iteration of the loop takes the value although no edge leads back, so the
+        // operator has an effect beyond its output.
         through("NextIteration").opt("held", ANY, "T").flags(STATEFUL),
         through("RefNextIteration").opt("held", ANY, "T").flags(STATEFUL),
         through("Exit"),

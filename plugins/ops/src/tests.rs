@@ -1,5 +1,5 @@
-//! Inference, case by case: graphs in the text form whose stated output types are what inference
-//! must give.
+//! Inference, case by case: graphs in the text form state the output types that inference must
+//! produce.
 use ge_ir::view::GraphContext;
 use ge_plugin_api::author::registry;
 use ge_plugin_api::ops::OpSetObject;
@@ -16,7 +16,7 @@ fn protos() -> Protos {
     Protos { set, index }
 }
 
-/// Infers every node of a graph; the first difference or error.
+/// Infers every node of a graph; returns the first difference or error.
 fn check(p: &Protos, text: &str) -> Result<(), String> {
     let model =
         ge_ir::text::parse(text, "case", &ge_ir::text::NoFiles).map_err(|d| format!("{text}: {}", d[0].message))?;
@@ -184,7 +184,7 @@ fn slices_and_gathers() {
     holds("%x: f32[5,6], %i: i64[2,3]", &format!("{}%y = GatherV2(%x, %i, %a) : f32[5,2,3]", ints("a", &[1])));
     holds("%x: f32[2,3,4], %i: i64[7,2]", "%y = GatherNd(%x, %i) : f32[7,4]");
     holds("%x: f32[5,6], %i: i64[2,6]", "%y = GatherElements(%x, %i) : f32[2,6]");
-    // What a table has at most fits what asks for it.
+    // A table of at most 512 rows broadcasts with the size `n` that it was cut from.
     let few = "\"-max(-n+512,0)+512\"";
     let first = format!("{}{}", ints("b", &[0]), ints("e", &[512]));
     holds("%x: f32[n]", &format!("{first}%y = StridedSliceV2(%x, %b, %e) : f32[{few}]"));
@@ -311,7 +311,7 @@ fn extreme_numbers_do_not_overflow() {
     }
 }
 
-/// One line an operator: inputs (`?` optional, `...` any number), outputs, attributes with
+/// One line per operator: inputs (`?` optional, `...` any number), outputs, attributes with
 /// defaults.
 fn table() -> String {
     use ge_plugin_api::ops::{AttrKind, ParamKind, ParamSpec, flags};
@@ -399,7 +399,7 @@ fn the_table_is_current() {
     assert!(old == now, "plugins/ops/README.md is stale: run this test with UPDATE_EXPECT=1");
 }
 
-/// The table of docs/precision.md and the flags of the prototypes say the same.
+/// The table in docs/precision.md must agree with the flags of the prototypes.
 #[test]
 fn the_lists_of_mixed_precision_are_the_prototypes() {
     use ge_plugin_api::ops::flags::{FULL_PRECISION, LOW_PRECISION};
@@ -442,7 +442,7 @@ fn a_cluster_gives_values_of_its_steps() {
 fn every_element_wise_operator_says_what_is_known_of_its_numbers() {
     use ge_plugin_api::author::registry::Registration;
     use ge_plugin_api::ops::flags::ELEMENTWISE;
-    // Nothing is known of them: poles, whole numbers bit by bit, and truth values.
+    // Operators without a range: they have poles, work on the bits of integers, or return booleans.
     const NOTHING: [&str; 24] = [
         "BitwiseAnd",
         "BitwiseOr",

@@ -1,9 +1,10 @@
-//! Words, given as numbers or as they are.
+//! Features of words, which are given as numbers or as strings.
 //!
 //! * `TfIdfVectorizer(x [c] or [n,c]) {mode = TF|IDF|TFIDF, min_gram_length, max_gram_length, max_skip_count, ngram_counts, ngram_indexes, pool_int64s or pool_strings, weights} -> f32[columns] or f32[n,columns]`:
-//!   ONNX's: how often each n-gram of the pool stands in a row, its words next to each other or up
-//!   to `max_skip_count` words apart (TF); its weight where it stands at all (IDF), or each time
-//!   that it does (TFIDF). There are as many columns as the greatest of `ngram_indexes` and one.
+//!   as in ONNX. For each n-gram of the pool, TF counts its occurrences in a row, where its words
+//!   are adjacent or up to `max_skip_count` words apart; IDF gives its weight if it occurs at all;
+//!   TFIDF gives its weight times the count. The number of columns is the greatest of
+//!   `ngram_indexes` plus one.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;

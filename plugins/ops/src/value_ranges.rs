@@ -1,15 +1,16 @@
-//! Ranges of values: what operators say of the numbers that they give, from bounds of those that
-//! they read. The host chooses types by them: what may leave half precision stays in single
-//! precision.
+//! Ranges of values: what operators know about the numbers that they return, given bounds of the
+//! numbers that they read. The host chooses types by them: values that may exceed the range of half
+//! precision stay in single precision.
 //!
-//! Bounds hold wherever those of the inputs do. Of a product of two computed tensors a likely bound
-//! is told, √K times the greatest term: the terms of such a sum have nothing to do with each other.
-//! Maps of one tensor have theirs in `maps.rs`. Operators that are in neither say nothing.
+//! A bound holds if the bounds of the inputs hold. For a product of two computed tensors the range
+//! is only a likely bound, √K times the greatest term, because the terms of such a sum are taken to
+//! be independent of each other. The ranges of maps of one tensor are in `maps.rs`. Nothing is
+//! known about operators that are in neither file.
 use ge_plugin_api::ops::OpDef;
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType};
 
-/// Prototypes with the range functions of those that have one.
+/// Adds range functions to the prototypes that have one.
 pub fn given(defs: Vec<OpDef>) -> Vec<OpDef> {
     let one = |d: OpDef| match of(&d.proto.name) {
         Some(f) => d.value_ranges(f),
@@ -80,7 +81,7 @@ fn of(op: &str) -> Option<RangeFn> {
             let window = c.given(2).map_or(1.0, Range::magnitude);
             vec![n.map_or(Range::UNKNOWN, |n| Range::within(c.input(0).magnitude() * window * n))]
         },
-        // A mean of values, by weights that sum to one.
+        // A mean of values with weights that sum to one.
         "PromptFlashAttention" => |c| vec![c.input(2)],
         _ => return None,
     })
@@ -93,7 +94,7 @@ pub fn number(c: &RangeCtx<'_>, key: &str) -> Option<f64> {
     }
 }
 
-/// What rises by itself above zero and by a slope below it.
+/// Range of a function that is x above zero and x times a slope below it.
 pub fn sloped(x: Range, slope: Range) -> Range {
     let above = Range::new(x.low.max(0.0), x.high.max(0.0));
     let below = Range::new(x.low.min(0.0), x.high.min(0.0)).times(slope);
@@ -112,7 +113,7 @@ fn power(x: Range, exponent: Range) -> Range {
     match whole {
         true if e % 2.0 == 0.0 => x.absolute().through(|v| v.powf(e)),
         true => x.through(|v| v.signum() * v.abs().powf(e)),
-        // A finite root or broken power is that of a number that is not negative.
+        // A finite root or fractional power has a base that is not negative.
         false => x.through(|v| v.max(0.0).powf(e)),
     }
 }
@@ -121,13 +122,13 @@ fn sum_of(x: Range, n: f64) -> Range {
     x.times(Range::of(n))
 }
 
-/// Numbers that one output of a reduction is made of.
+/// The number of elements that one output of a reduction is computed from.
 fn terms(c: &RangeCtx<'_>) -> Option<f64> {
     let (all, each) = (c.desc(0)?.shape.count()?, c.node.outputs().first()?.shape.count()?);
     Some(all.checked_div(each).unwrap_or(0) as f64)
 }
 
-/// `(x - mean) / deviation * gamma + beta`: of N numbers none lies further than √N deviations from
+/// `(x - mean) / deviation * gamma + beta`: no one of N numbers is further than √N deviations from
 /// the mean.
 fn normalised(c: &RangeCtx<'_>) -> Vec<Range> {
     let rank = c.desc(0).and_then(|d| d.shape.rank()).unwrap_or(0);
@@ -145,8 +146,8 @@ fn normalised(c: &RangeCtx<'_>) -> Vec<Range> {
     out
 }
 
-/// Sums of positive and of negative weights for each output, the greatest of them: `(plus, minus)`,
-/// both at least 0.
+/// For each output, the sum of its positive weights and the negated sum of its negative ones; both
+/// are at least 0.
 struct Weights {
     plus: Vec<f64>,
     minus: Vec<f64>,
@@ -165,7 +166,8 @@ impl Weights {
             }
         }
     }
-    /// Sums of these weights times numbers of a range, or of fewer of them.
+    /// Range of the sum of all or some of these weights times numbers in the range `x`, over all
+    /// outputs.
     fn times(&self, x: Range) -> Range {
         let (low, high) = (x.low.min(0.0), x.high.max(0.0));
         let of = |w: f64, x: f64| if w == 0.0 { 0.0 } else { w * x };
@@ -175,8 +177,8 @@ impl Weights {
     }
 }
 
-/// Calls `f` with the place and value of each number of a constant; false: it is of no type that is
-/// followed.
+/// Calls `f` with the index and value of each number of a constant; false if the numbers cannot be
+/// read.
 fn each(t: &ConstTensor, mut f: impl FnMut(usize, f64)) -> bool {
     let Some(bytes) = t.bytes() else { return false };
     let wide = |b: &[u8]| <[u8; 4]>::try_from(b).map_or(f64::NAN, |b| f64::from(f32::from_le_bytes(b)));
@@ -212,7 +214,8 @@ fn mat_mul(c: &RangeCtx<'_>) -> Range {
             [.., r, k] => (r, k),
             [] => return None,
         };
-        // Along which axis is summed: that next to the other factor.
+        // Whether the sum for one output runs along a row: it runs along the axis that meets the
+        // other factor.
         let by_row = (w == 1) == transposed(w) && dims.len() > 1;
         let mut sums =
             Weights::new(if by_row { rows } else { columns } * (t.count()? as usize / (rows * columns).max(1)));
@@ -233,7 +236,7 @@ fn mat_mul(c: &RangeCtx<'_>) -> Range {
     finished(c, product.times(alpha))
 }
 
-/// Bias, residual and activation behind a product.
+/// Applies the bias, residual and activation that follow a product.
 fn finished(c: &RangeCtx<'_>, product: Range) -> Range {
     let fused = c.node.attr("activation").is_some() || c.node.op().starts_with("Fused");
     let sum = product.plus(c.given(2).unwrap_or(Range::of(0.0)));
@@ -254,12 +257,12 @@ fn finished(c: &RangeCtx<'_>, product: Range) -> Range {
         },
         "sigmoid" | "hard_sigmoid" => Range::new(0.0, 1.0),
         "tanh" => Range::within(1.0),
-        // The rest gives no more than it reads.
+        // The other activations do not increase the magnitude.
         _ => sum.or(Range::of(0.0)),
     }
 }
 
-/// A filter is [O, I/groups, ...], of a transposed convolution [I, O/groups, ...].
+/// A filter is [O, I/groups, ...]; that of a transposed convolution is [I, O/groups, ...].
 fn conv(c: &RangeCtx<'_>) -> Range {
     let plain = c.node.str("data_format").is_none_or(|f| f.starts_with("NC"));
     let Some(t) = c.constant(1).filter(|_| plain) else { return Range::UNKNOWN };
@@ -299,10 +302,10 @@ mod tests {
         let mut w = Weights::new(2);
         [1.0, -2.0, 4.0].iter().for_each(|v| w.add(0, *v));
         w.add(1, 0.5);
-        // 5 of plus, 2 of minus.
+        // The positive weights sum to 5, the negative ones to -2.
         assert_eq!(w.times(Range::within(10.0)), Range::within(70.0));
         assert_eq!(w.times(Range::new(0.0, 10.0)), Range::new(-20.0, 50.0));
-        // Padding takes terms away: zero stays within.
+        // Padding may remove terms, so zero must stay within the range.
         assert_eq!(w.times(Range::new(1.0, 10.0)), Range::new(-20.0, 50.0));
     }
 }

@@ -1,11 +1,11 @@
-//! Variables: `Assign(ref, value)`, `AssignAdd`, `AssignSub`: output 0 is the variable itself,
+//! Variables. `Assign(ref, value)`, `AssignAdd`, `AssignSub`: output 0 is the variable itself,
 //! whose value persists between runs.
 //!
-//! Steps of optimizers write several: of `ApplyMomentum(var, accum, lr, grad, momentum)` and
+//! Optimizer steps update several variables: in `ApplyMomentum(var, accum, lr, grad, momentum)` and
 //! `ApplyAdam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)` output k is
-//! input k. Outputs that are left out are added when a graph comes in.
-//! `VarIsInitializedOp(var)` asks whether a variable has a value. `RefIdentity(ref)` is another
-//! name for it.
+//! input k. Outputs that the model leaves out are added when the graph is read.
+//! `VarIsInitializedOp(var)` returns whether a variable has a value. `RefIdentity(ref)` is another
+//! name for a variable.
 use crate::dims;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
@@ -19,7 +19,8 @@ fn assign(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![d])
 }
 
-/// Each output is the input of its number; what they are updated by has the variable's shape.
+/// Each output is the input with the same number. The gradient and the other updated inputs must
+/// have the variable's shape.
 fn step(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let (grad, states) = match c.node.op() {
         "ApplyGradientDescent" => (2, 1),

@@ -1,32 +1,33 @@
-//! `AttentionDecomposePass`: ONNX's `Attention` becomes `PromptFlashAttention`, which engines compute by
-//! blocks, with concatenations of the past and of what is new before it.
+//! `AttentionDecomposePass`: turns ONNX's `Attention` into `PromptFlashAttention`, which engines
+//! compute by blocks. Concatenations of the past and the new keys and values come before it.
 //!
 //! Before: `%y, %k2, %v2 = Attention(%q, %k, %v, %mask, %past_k, %past_v) {is_causal = 1}`
 //! After: `%k2 = ConcatD(%past_k, %k)  %v2 = ConcatD(%past_v, %v)
 //! %y = PromptFlashAttention(%q, %k2, %v2, %mask) {sparse_mode = 3}`
-//! When: query, key and value have heads of one known size. `[B, S, N * D]` is brought to heads first
-//! where there is a past, and the result back. A mask of truth values becomes a shift.
+//! When: the heads of query, key and value have the same known size. If there is a past,
+//! `[B, S, N * D]` is split into heads first, and the result is converted back. A boolean mask
+//! becomes a shift.
 //! Refuses: scores as an output, values of another size than keys, a band of keys that begins at
-//! neither corner of the scores, sums in double precision.
-//! Keeps: the node's name and values. A past that the model is given and gives out again may grow in
-//! place.
+//! neither corner of the scores, computation in double precision.
+//! Keeps: the node's name and values. A past that is both an input and an output of the model may
+//! grow in place.
 use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType, Dim, ValueRef};
 use ge_plugin_api::view::Node;
 
-/// Any distance.
+/// A number of keys that stands for any distance.
 const FAR: i64 = 214_748_647;
-/// Rows whose scores are all minus infinity give zeros.
+/// Value of `inner_precise` with which rows whose scores are all minus infinity give zeros.
 const EMPTY_IS_ZERO: i64 = 2;
 
-/// The pass.
+/// The pass that this module describes.
 pub struct AttentionDecompose;
 
-/// Heads of a query, a key or a value.
+/// How a query, a key or a value is divided into heads.
 #[derive(Clone, Copy)]
 struct Heads {
-    /// `[B, N, S, D]`; else `[B, S, N * D]`.
+    /// Whether it is `[B, N, S, D]`; otherwise it is `[B, S, N * D]`.
     apart: bool,
     count: u64,
     positions: Dim,
@@ -52,7 +53,7 @@ impl Heads {
         }
     }
 
-    /// A value of these heads as `[B, N, S, D]`.
+    /// Returns a value of these heads as `[B, N, S, D]`.
     fn split(&self, x: ValueRef, r: &Replacement<'_>) -> ValueRef {
         if self.apart {
             return x;
@@ -63,12 +64,12 @@ impl Heads {
     }
 }
 
-/// How many keys each sequence has, where that is given.
+/// The input with the number of keys of each sequence, if it is given.
 fn lengths(n: &Node<'_>) -> Option<ValueRef> {
     n.input(6).filter(|v| !v.is_absent())
 }
 
-/// Which keys a query sees: mode, and how many before and behind its place.
+/// Which keys a query sees: the mode, and how many keys before and behind its position.
 fn band(n: &Node<'_>, [q, k]: [&Heads; 2]) -> Verdict<[i64; 3]> {
     let side = |key: &str| n.int(key).filter(|w| *w >= 0);
     let (left, right) = (side("left_window_size"), side("right_window_size"));
@@ -80,7 +81,8 @@ fn band(n: &Node<'_>, [q, k]: [&Heads; 2]) -> Verdict<[i64; 3]> {
     if causal && left.is_none() && !past && lengths(n).is_none() {
         return Ok([2, FAR, 0]);
     }
-    // The query's place among the keys is then counted from the last key, or the last that counts.
+    // The query's position among the keys is then counted from the last key, or from the last one
+    // within the given lengths.
     if !aligned && lengths(n).is_none() {
         return Err("there are as many queries as new keys in no case that is known".into());
     }
@@ -90,7 +92,7 @@ fn band(n: &Node<'_>, [q, k]: [&Heads; 2]) -> Verdict<[i64; 3]> {
     Ok([4, left.unwrap_or(FAR), if causal { 0 } else { right.unwrap_or(FAR) }])
 }
 
-/// What is added to the scores, of the type of the query.
+/// What is added to the scores, in the type of the query.
 fn shift(n: &Node<'_>, dtype: DType, r: &Replacement<'_>) -> Verdict<ValueRef> {
     let Some(mask) = n.input(3).filter(|v| !v.is_absent()) else { return Ok(ValueRef::ABSENT) };
     let of = n.input_desc(3).map_or(DType::UNKNOWN, |d| d.dtype);
@@ -146,7 +148,8 @@ impl Decompose for AttentionDecompose {
             })
         };
         let whole = q.apart || past(4).is_some() || past(5).is_some();
-        // Who reads neither the heads nor the present needs no keys and values by heads.
+        // Without a past and with `[B, S, N * D]`, only the outputs for the present need keys and
+        // values by heads.
         let by_heads = whole || n.outputs().len() > 1;
         let [keys, values] = if by_heads { [all(1, &k)?, all(2, &v)?] } else { [ValueRef::ABSENT; 2] };
         let operands = if whole { [q.split(given(0)?, r), keys, values] } else { [given(0)?, given(1)?, given(2)?] };

@@ -1,9 +1,10 @@
-//! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean,
-//! variance)` becomes one convolution with new weights `w·k` and bias `(b − mean)·k + offset`,
-//! `k = scale / √(variance + epsilon)` by output channel, all computed in double precision and
-//! rounded once. So does `Mul(Conv(x, w, b?), k)` with a constant for each output channel: batch
-//! norms whose scale stands apart. A single number stays, for the chain of maps behind. An
-//! activation after it stays a node of its own: no convolution's prototype has one.
+//! `ConvBatchNormActivationFusionPass`: `BNInfer(Conv(x, w, b?), scale, offset, mean, variance)`
+//! becomes one convolution with new weights `w·k` and bias `(b − mean)·k + offset`, where
+//! `k = scale / √(variance + epsilon)` for each output channel. All of this is computed in double
+//! precision and rounded once. The same is done for `Mul(Conv(x, w, b?), k)` with one constant per
+//! output channel, a batch norm whose scale is a separate node. A product with a single number
+//! stays as it is, for the chain of maps behind it. An activation after the norm stays a node of
+//! its own, because the prototypes of these convolutions have none.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -18,7 +19,7 @@ const CONVOLUTIONS: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "Conv3D"];
 /// Most elements of a filter that is folded.
 const MOST: usize = 1 << 28;
 
-/// The pass.
+/// The pass that this module describes.
 pub struct ConvBatchNormActivation;
 
 impl Pass for ConvBatchNormActivation {
@@ -52,7 +53,7 @@ fn values(node: &Node<'_>, i: usize, n: usize) -> Option<Vec<f64>> {
     node.const_input(i)?.to_f64(n).filter(|v| v.len() == n)
 }
 
-/// Values in an element type, rounded once.
+/// A tensor of these values in an element type, each rounded once.
 fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
     match dtype {
         DType::F32 => ConstTensor::of(dims, &v.iter().map(|x| *x as f32).collect::<Vec<_>>()),
@@ -63,7 +64,7 @@ fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
     }
 }
 
-/// What is done to each output channel: `y = (x − mean)·k + shift`.
+/// What is applied to each output channel: `y = (x − mean)·k + shift`.
 struct Affine {
     mean: Vec<f64>,
     k: Vec<f64>,
@@ -71,7 +72,7 @@ struct Affine {
 }
 
 impl Affine {
-    /// Of a batch norm that infers.
+    /// The function of a batch norm in inference mode.
     fn norm(norm: &Node<'_>, channels: usize) -> Option<Affine> {
         if norm.op() == "BatchNorm" && norm.attr("is_training").and_then(|a| a.as_bool()) != Some(false) {
             return None;
@@ -83,7 +84,7 @@ impl Affine {
         Some(Affine { mean, k, shift })
     }
 
-    /// Of a product with a constant, input `i`, of one number for each channel.
+    /// The function of a product with a constant, input `i`, that has one number per channel.
     fn product(mul: &Node<'_>, i: usize, channels: usize) -> Option<Affine> {
         let rank = mul.outputs().first()?.shape.rank()?;
         let dims = mul.input_desc(i)?.shape.sizes()?;
@@ -101,7 +102,7 @@ impl Affine {
 impl<'a> Fold<'a> {
     fn of(norm: &Node<'a>) -> Option<Fold<'a>> {
         let g = norm.graph();
-        // A product's factors come in either order.
+        // The factors of a product may be in either order.
         let at = if norm.op() == "Mul" && norm.const_input(0).is_some() { 1 } else { 0 };
         let input = norm.input(at).filter(|v| !v.is_absent() && v.output == 0)?;
         let conv = g.find(input.node)?;
@@ -109,7 +110,7 @@ impl<'a> Fold<'a> {
         let alone = g.users(input).len() == 1
             && edit::is_free(&conv)
             && (1..norm.outputs().len()).all(|k| g.users(norm.value(k as u32)).is_empty());
-        // Input 3 of a convolution is an offset of quantised weights.
+        // Input 3 of a convolution is the offset of quantised weights.
         let offset = conv.input(3).is_some_and(|v| !v.is_absent());
         if !plain || !alone || offset {
             return None;
@@ -145,7 +146,7 @@ impl<'a> Fold<'a> {
         Some(Fold { conv, filter, bias })
     }
 
-    /// The norm becomes the convolution: its name and its readers stay.
+    /// Turns the norm into the convolution, so that its name and its readers stay.
     fn record(&self, g: &Graph<'_>, patch: &mut Patch, norm: &Node<'_>, names: &BTreeSet<&str>) {
         let name = |what: &str| edit::fresh_name(names, norm.name(), what);
         let filter = patch.constant(&name("filter"), self.filter.clone());

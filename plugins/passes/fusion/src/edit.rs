@@ -1,19 +1,21 @@
-//! What fusions share: names of what was fused and of what is new, whether a node may be moved, and
+//! Shared by the fusions: names of fused and of new nodes, whether a node may be moved, and the
 //! removal of nodes that nothing reads any more.
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
 
-/// Attribute of a fused node: names of the nodes it stands for (DESIGN 2, "Names survive").
+/// Attribute of a fused node: names of the original nodes that it stands for (DESIGN 2, "Names
+/// survive").
 const ORIGINALS: &str = "_datadump_original_op_names";
 
-/// Whether a node's place hangs on its values alone: no control edge holds it or others by it.
+/// Whether only the values determine a node's position: it has no control edges in either
+/// direction.
 pub fn is_free(n: &Node<'_>) -> bool {
     n.controls().is_empty() && n.graph().control_users(n.id()).is_empty()
 }
 
-/// The name `of` followed by `what`, and by as many underscores as make it new.
+/// The name `of` followed by `_` and `what`, and by as many underscores as make it new.
 pub fn fresh_name(names: &BTreeSet<&str>, of: &str, what: &str) -> String {
     let mut name = format!("{of}_{what}");
     while names.contains(name.as_str()) {
@@ -22,7 +24,8 @@ pub fn fresh_name(names: &BTreeSet<&str>, of: &str, what: &str) -> String {
     name
 }
 
-/// Makes another operator of a node, over other inputs; its own attributes go, those of passes stay.
+/// Turns a node into another operator with other inputs. Its own attributes are removed; private
+/// ones, which passes set, stay.
 pub fn becomes(patch: &mut Patch, n: &Node<'_>, op: Key, inputs: &[ValueRef]) {
     for a in n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')) {
         patch.push(Edit::RemoveAttr(n.id(), a.key));
@@ -31,8 +34,8 @@ pub fn becomes(patch: &mut Patch, n: &Node<'_>, op: Key, inputs: &[ValueRef]) {
     patch.push(Edit::SetInputs(n.id(), inputs.into()));
 }
 
-/// Records the names of the nodes that `into` stands for, those that they stood for already
-/// included.
+/// Records the names of the original nodes that `into` stands for, including those that the fused
+/// nodes already stood for.
 pub fn keep_names(patch: &mut Patch, into: &Node<'_>, fused: &[Node<'_>]) {
     let mut names: Vec<String> = Vec::new();
     for n in fused {
@@ -44,9 +47,9 @@ pub fn keep_names(patch: &mut Patch, into: &Node<'_>, fused: &[Node<'_>]) {
     patch.set_attr(into.id(), ORIGINALS, names);
 }
 
-/// Removes those of
-/// `candidates`, and constants that they read, whose outputs only removed nodes (or `into`'s old
-/// inputs) read. `reads`: what `into` reads after the fusion.
+/// Removes the `candidates`, and the constants that they and `into` read, if afterwards only
+/// removed nodes or old inputs of `into` read them. `reads` are the nodes that `into` reads after
+/// the fusion; they stay.
 pub fn remove_unread(patch: &mut Patch, g: &Graph<'_>, into: NodeId, reads: &[NodeId], candidates: &[NodeId]) {
     let mut all: Vec<NodeId> = candidates.to_vec();
     for &c in candidates.iter().chain([&into]) {

@@ -1,17 +1,18 @@
-//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a product of matrices, or of elements where
-//! nothing is summed, one of a single tensor a sum and a transpose.
+//! `EinsumFusionPass`: an `Einsum` of two tensors becomes a matrix product, or an element-wise
+//! product if nothing is summed. An `Einsum` of one tensor becomes a sum and a transpose.
 //!
 //! Before: `%y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}`
-//! After: `%y = BatchMatMulV2(%a, %b) {adj_x2}`, with transposes and reshapes where letters stand
-//! otherwise.
-//! When: letters of both tensors and the result number the products, letters of both alone are
-//! summed, letters of one are rows or columns. Several letters of one kind are one axis, for which
-//! their sizes must be known unless they are rows of one matrix. Where no letter is summed, sizes of
-//! one stand for letters that a tensor lacks, behind its first one with known sizes alone.
-//! Axes that `...` stands for have letters of their own, the last axes the same ones in every term.
-//! Refuses: a letter twice in a term, letters summed that one tensor alone has, sizes of 1
-//! that stretch, more than two tensors, whole numbers.
-//! Keeps: the node's name and value; the order of additions is the product's.
+//! After: `%y = BatchMatMulV2(%a, %b) {adj_x2}`, with transposes and reshapes if the letters are in
+//! another order.
+//! When: letters in both tensors and the result are batch axes, letters only in both tensors are
+//! summed, letters in one tensor and the result are rows or columns. Several letters of one kind
+//! are joined into one axis; their sizes must be known, unless they are rows of a single matrix. If
+//! no letter is summed, axes of size one replace letters that a tensor lacks; behind its first
+//! letter this needs known sizes. The axes that `...` stands for get letters of their own, and the
+//! last axes get the same ones in every term.
+//! Refuses: a letter that occurs twice in a term, summed letters that only one of two tensors has,
+//! sizes of 1 that are broadcast, more than two tensors, integers.
+//! Keeps: the node's name and value; the order of additions is that of the matrix product.
 use crate::edit::{becomes, fresh_name, is_free};
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -20,7 +21,7 @@ use ge_plugin_api::types::{AttrMap, AttrValue, DType, Dim, Key, Shape, TensorDes
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
 
-/// The pass.
+/// The pass that this module describes.
 pub struct EinsumFusion;
 
 impl Pass for EinsumFusion {
@@ -43,28 +44,28 @@ impl Pass for EinsumFusion {
     }
 }
 
-/// An operator with its attributes, and the sizes of what it gives.
+/// An operator with its attributes and the sizes of its output.
 struct Step {
     op: &'static str,
     attrs: Vec<(&'static str, AttrValue)>,
     dims: Vec<Dim>,
 }
 
-/// What an `Einsum` becomes: steps of each tensor, and those of the result, the first of which reads
-/// what those end with.
+/// What an `Einsum` becomes: the steps of each tensor, and those of the result. The first of these
+/// reads what the steps of the tensors return.
 struct Steps {
     of: Vec<Vec<Step>>,
     result: Vec<Step>,
 }
 
-/// The letters of a term, each once.
+/// The letters of a term; `None` if one occurs twice or is not a letter.
 fn letters(term: &str) -> Option<Vec<char>> {
     let all: Vec<char> = term.chars().collect();
     let once = all.iter().collect::<BTreeSet<_>>().len() == all.len();
     (once && all.iter().all(char::is_ascii_alphabetic)).then_some(all)
 }
 
-/// A tensor on its way: the letters of its axes and their sizes.
+/// A tensor between steps: the letters of its axes, and their sizes.
 struct Tensor {
     axes: Vec<char>,
     dims: Vec<Dim>,
@@ -82,7 +83,7 @@ impl Tensor {
         Some(self.dims[self.axes.iter().position(|l| *l == letter)?])
     }
 
-    /// Brings the axes into an order.
+    /// Transposes the axes into an order.
     fn turn(&mut self, order: &[char]) -> Option<()> {
         if self.axes == order {
             return Some(());
@@ -96,7 +97,7 @@ impl Tensor {
         Some(())
     }
 
-    /// Makes one axis of each group of neighbours but those of the first, which stay.
+    /// Keeps the first axes and joins each of the two groups of axes behind them into one axis.
     fn join(&mut self, first: usize, groups: [usize; 2]) -> Option<()> {
         if groups == [1, 1] {
             return Some(());
@@ -146,7 +147,8 @@ impl Steps {
         }
         let out = match right {
             Some(right) => letters(&spelled(right, most)?)?,
-            // Without an arrow: what dots stand for, and the letters that are there once, in their order.
+            // Without an arrow: what the dots stand for, then the letters that occur once, in
+            // alphabetical order.
             None => {
                 let once = |l: &char| l.is_ascii_alphabetic() && left.matches(*l).count() == 1;
                 let letters: BTreeSet<char> = left.chars().filter(once).collect();
@@ -178,7 +180,7 @@ impl Steps {
         (!x.steps.is_empty()).then(|| Steps { of: vec![Vec::new()], result: x.steps })
     }
 
-    /// A product of matrices.
+    /// A matrix product.
     fn of_two(mut a: Tensor, mut b: Tensor, out: &[char]) -> Option<Steps> {
         let kind = |in_a: bool, in_b: bool, in_out: bool| -> Vec<char> {
             let is = |l: &char| (a.axes.contains(l), b.axes.contains(l), out.contains(l)) == (in_a, in_b, in_out);
@@ -199,10 +201,10 @@ impl Steps {
         }
         let sizes = |t: &Tensor, of: &[char]| of.iter().map(|l| t.dim(*l)).collect::<Option<Vec<Dim>>>();
         let split = [sizes(&a, &batch)?, sizes(&a, &rows)?, sizes(&b, &columns)?].concat();
-        // Either of the two last axes may be the one that is summed.
+        // In either tensor the summed axis may be any of the last two axes.
         let swap_a = a.axes == [&batch[..], &sum, &rows].concat() && !rows.is_empty();
         let swap_b = b.axes == [&batch[..], &columns, &sum].concat() && !columns.is_empty();
-        // A single matrix is multiplied by all rows, however many axes they have.
+        // All rows are multiplied by a single matrix, however many axes they have.
         let all_rows = batch.is_empty() && rows.len() > 1 && sum.len() == 1 && !swap_a;
         if swap_a {
             a.join(batch.len(), [sum.len(), rows.len()])?;
@@ -231,14 +233,14 @@ impl Steps {
         Some(Steps { of: vec![a.steps, b.steps], result: y.steps })
     }
 
-    /// A product element by element: both have their axes where the result has them, and sizes of
-    /// one in the places of those that they lack.
+    /// An element-wise product. Both tensors get their axes in the order of the result, with axes
+    /// of size one for the letters that they lack.
     fn of_pairs(mut a: Tensor, mut b: Tensor, out: &[char]) -> Option<Steps> {
         let dims = out.iter().map(|l| a.dim(*l).or(b.dim(*l))).collect::<Option<Vec<Dim>>>()?;
         for t in [&mut a, &mut b] {
             let own: Vec<char> = out.iter().copied().filter(|l| t.axes.contains(l)).collect();
             t.turn(&own)?;
-            // Axes that a tensor lacks in front need no place.
+            // Leading axes that a tensor lacks need no axis of size one.
             let from = out.iter().position(|l| own.contains(l)).unwrap_or(out.len());
             let placed: Vec<Dim> = out[from..].iter().map(|l| t.dim(*l).unwrap_or(Dim::known(1))).collect();
             if placed.len() != own.len() {
@@ -249,7 +251,7 @@ impl Steps {
         Some(Steps { of: vec![a.steps, b.steps], result: vec![product] })
     }
 
-    /// The node becomes the last step.
+    /// Adds the steps; the node itself becomes the last one.
     fn write(self, patch: &mut Patch, n: &Node<'_>, names: &BTreeSet<&str>) {
         let like = &n.outputs()[0];
         let mut count = 0;

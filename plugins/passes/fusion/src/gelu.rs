@@ -1,9 +1,9 @@
-//! `GeluFusionPass`: `x/2·(1 + erf(x/√2))` and `x/2·(1 + tanh(√(2/π)·(x +
-//! 0.044715·x³)))` become `Gelu`.
+//! `GeluFusionPass`: `x/2·(1 + erf(x/√2))` and `x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))` become
+//! `Gelu`.
 //!
-//! The form of the arithmetic does not matter: what an erf or tanh reads is taken as a polynomial
-//! in some value `x`, what reads it as a polynomial in `x` and the erf or tanh, and the
-//! coefficients decide.
+//! The form of the arithmetic does not matter. The argument of an erf or tanh is read as a
+//! polynomial in some value `x`, and the expression around it as a polynomial in `x` and the erf or
+//! tanh; the coefficients decide.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -14,12 +14,12 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// Nodes that one expression may have.
+/// Most nodes that one expression may have.
 const MOST_NODES: usize = 24;
-/// How deep an expression is looked at.
+/// Greatest depth to which an expression is read.
 const MOST_DEPTH: usize = 12;
 
-/// The pass.
+/// The pass that this module describes.
 pub struct GeluFusion;
 
 impl Pass for GeluFusion {
@@ -47,7 +47,7 @@ impl Pass for GeluFusion {
     }
 }
 
-/// A polynomial: coefficients of `x^i · t^j`, i up to 3, j up to 1.
+/// A polynomial: coefficients of `x^i · t^j`, with i up to 3 and j up to 1.
 type Poly = [[f64; 2]; 4];
 
 const ZERO: Poly = [[0.0; 2]; 4];
@@ -102,7 +102,7 @@ impl Reader<'_> {
             return None;
         }
         if let Some(c) = self.g.constant(v) {
-            // A constant of more elements, or of more axes than x, would change the shape.
+            // A constant with more elements, or with more axes than x, would change the shape.
             let one = c.count() == Some(1) && c.shape().rank().is_some_and(|r| r <= self.x_rank);
             return one.then(|| c.to_f64(1))?.and_then(|v| v.first().copied()).map(constant);
         }
@@ -181,7 +181,7 @@ impl Match {
             let x_rank = g.desc(x)?.shape.rank()?;
             let mut reader = Reader { g, x, t: None, inner: vec![t.id()], x_rank };
             let Some(p) = reader.value(argument, MOST_DEPTH) else { continue };
-            // The constants of a model come with few digits: 1.4142, 0.7979.
+            // The constants in models often have few digits: 1.4142, 0.7979.
             if !near(&p, &wanted, tolerance.max(2e-4)) {
                 continue;
             }
@@ -217,7 +217,8 @@ impl Match {
     }
 }
 
-/// What could be x: the values below the argument that are no constants, nearest first.
+/// Candidates for x: the values that the argument is computed from, without constants, nearest
+/// first.
 fn bases(g: &Graph<'_>, argument: ValueRef) -> Vec<ValueRef> {
     let mut all = vec![argument];
     let mut at = 0;
@@ -235,7 +236,8 @@ fn bases(g: &Graph<'_>, argument: ValueRef) -> Vec<ValueRef> {
     all
 }
 
-/// What could be the end of the expression: nodes above `t` along single readers.
+/// Candidates for the end of the expression: the nodes that follow `t` as long as there is only one
+/// reader.
 fn above<'a>(g: &Graph<'a>, t: &Node<'a>) -> Vec<Node<'a>> {
     let mut all = Vec::new();
     let mut at = *t;

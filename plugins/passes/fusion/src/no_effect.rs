@@ -1,10 +1,12 @@
-//! `NoEffectOpRemoveFusionPass`: slices, paddings, tilings and expansions that give what they read
-//! are removed.
+//! `NoEffectOpRemoveFusionPass`: removes slices, paddings, tilings and expansions that return their
+//! input unchanged.
 //!
 //! Before: `%y = StridedSliceV2(%x : f32[2,3], …) : f32[2,3]`   After: reads of `%x`
-//! When: type, shape and format of input and output are the same, all sizes known or named; a slice goes forward by ones, a padding is zero.
-//! Refuses: steps and paddings that are no constants; sizes without a name; nodes with control edges.
-//! Keeps: all else. Cost: each node once.
+//! When: input and output have the same type, shape and format, and all sizes are known or named; a
+//! slice has steps of one, a padding is zero.
+//! Refuses: steps and paddings that are not constant; sizes without a name; nodes with control
+//! edges.
+//! Keeps: everything else. Cost: each node is visited once.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -13,10 +15,10 @@ use ge_plugin_api::types::{Dim, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeMap;
 
-/// What may give what it reads.
+/// Operators that may return their input unchanged.
 const OPS: [&str; 9] = ["Slice", "SliceD", "BroadcastTo", "Expand", "TileD", "Tile", "StridedSliceV2", "PadV3", "PadD"];
 
-/// The pass.
+/// The pass that this module describes.
 pub struct NoEffectOpRemove;
 
 impl Pass for NoEffectOpRemove {
@@ -45,7 +47,7 @@ impl Pass for NoEffectOpRemove {
     }
 }
 
-/// Whole numbers of an attribute or of a constant input; None where they are not known.
+/// Integers of an attribute or of a constant input; `None` if they are not known.
 fn ints(n: &Node<'_>, key: &str, input: usize) -> Option<Vec<i64>> {
     match n.ints(key) {
         Some(v) => Some(v.to_vec()),
@@ -61,7 +63,8 @@ fn gives_its_input(n: &Node<'_>) -> bool {
         return false;
     }
     match n.op() {
-        // Of a full shape every slice begins at its first element, and every repetition is one.
+        // If the shape stays the same and has elements, every slice begins at the first one and
+        // every repetition count is one.
         "Slice" | "SliceD" | "BroadcastTo" | "Expand" | "TileD" | "Tile" => {
             x.shape.dims().iter().all(|d| d.size() != Some(0))
         }

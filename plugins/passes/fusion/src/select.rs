@@ -1,13 +1,15 @@
-//! `SelectBeforeMapFusionPass`: rows of a large constant table are selected before what maps every
-//! element of the table.
+//! `SelectBeforeMapFusionPass`: selects rows of a large constant table before the operators that
+//! map every element of the table.
 //!
 //! Before: `%f = Cast(%w)  %t = Mul(%f, %s)  %y = GatherV2(%t, %i, 0)`
 //! After: `%g = GatherV2(%w, %i, 0)  %c = Cast(%g)  %y = Mul(%c, %s)`
-//! When: the table is made of constants alone, element by element, and is too large to be folded (DESIGN 10): it would be computed in
-//! every run, and kept in memory whole. `GatherV2` and `Gather` along one axis; `StridedSliceV2` and `SliceD` at any places.
-//! Refuses: tables that anything but selections reads; more indices than the axis has places; operands that the selection would
-//! have to lay out anew; control edges.
-//! Keeps: the selection's name and value, bit by bit: each element meets the same operations. Cost: each node of a table once.
+//! When: the table is computed element by element from constants alone and is too large to be
+//! folded (DESIGN 10), so it would be computed in every run and kept in memory as a whole.
+//! `GatherV2` and `Gather` along one axis; `StridedSliceV2` and `SliceD` at any positions.
+//! Refuses: tables that anything but selections reads; more indices than the axis has entries;
+//! operands that would need another layout for the selection; control edges.
+//! Keeps: the selection's name and value, bit by bit, because the same operations are applied to
+//! each element. Cost: each node of a table is visited once.
 use crate::edit;
 use crate::edit::keep_names;
 use ge_plugin_api::Result;
@@ -17,15 +19,15 @@ use ge_plugin_api::types::{AttrMap, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tables up to this are folded.
+/// Tables of at most this size are folded.
 const FOLDED_BYTES: u64 = 1 << 20;
-/// Nodes of a table at most: what is longer is no table of weights.
+/// Most nodes of a table; a longer computation is not a table of weights.
 const MOST_NODES: usize = 16;
-/// Maps of elements, of one tensor or of several that broadcast.
+/// Element-wise maps of one tensor, or of several that broadcast.
 const MAPS: [&str; 14] =
     ["Cast", "Add", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum", "Neg", "Abs", "Sqrt", "Exp", "Muls", "Adds"];
 
-/// The pass.
+/// The pass that this module describes.
 pub struct SelectBeforeMap;
 
 impl Pass for SelectBeforeMap {
@@ -51,11 +53,11 @@ impl Pass for SelectBeforeMap {
 
 /// How a node selects from its first input.
 struct Selection {
-    /// Sizes of the table.
+    /// Sizes of the table's axes.
     table: Vec<u64>,
-    /// Sizes of what is selected.
+    /// Sizes of the selection's axes.
     out: Vec<Dim>,
-    /// The axis, and the sizes that take its place; None: a slice, which keeps the rank.
+    /// The axis, and the sizes that replace it; `None` for a slice, which keeps the rank.
     gather: Option<(usize, Vec<Dim>)>,
 }
 
@@ -80,7 +82,7 @@ impl Selection {
                 };
                 let axis = usize::try_from(if axis < 0 { axis + table.len() as i64 } else { axis }).ok()?;
                 let places = *table.get(axis)?;
-                // As many indices as places, and the table had better be mapped once.
+                // With more indices than entries, it is better to map the table once.
                 let many = index.shape.count().is_some_and(|c| c > places);
                 if many || places <= 1 || n.int("batch_dims").unwrap_or(0) != 0 {
                     return None;
@@ -93,8 +95,8 @@ impl Selection {
         known.then_some(Selection { table, out, gather })
     }
 
-    /// Sizes of an operand once the selection stands before it: itself where it need not be
-    /// selected from. None: neither works.
+    /// What becomes of an operand with these sizes once the selection comes before the map: it is
+    /// selected from, or stays as it is if that is not needed. `None` if neither works.
     fn of_operand(&self, sizes: &[u64]) -> Option<Operand> {
         let dims = |s: &[u64]| s.iter().map(|d| Dim::known(*d)).collect::<Vec<_>>();
         let Some((axis, places)) = &self.gather else {
@@ -104,7 +106,7 @@ impl Selection {
                 sizes.iter().all(|d| *d == 1).then(|| Operand::Kept(dims(sizes)))
             };
         };
-        // The operand's place of the axis, counted from its own first.
+        // The axis in the operand, which may lack leading axes.
         let lead = self.table.len().checked_sub(sizes.len())?;
         let own = axis.checked_sub(lead).and_then(|a| sizes.get(a).copied());
         if own == Some(self.table[*axis]) {
@@ -114,7 +116,8 @@ impl Selection {
             let out = dims(&sizes[..*axis]).into_iter().chain(places.iter().copied()).chain(dims(&sizes[axis + 1..]));
             return Some(Operand::Selected(out.collect()));
         }
-        // One value for all places: it stays where the axes behind it stay, counted from the last.
+        // The operand has one value for all entries. It may stay if the axes after it keep their
+        // position, counted from the last axis.
         let before = axis.checked_sub(lead).map_or(0, |a| a + 1);
         let stays = places.len() == 1 || sizes[..before].iter().all(|d| *d == 1);
         stays.then(|| Operand::Kept(dims(if places.len() == 1 { sizes } else { &sizes[before..] })))
@@ -122,19 +125,19 @@ impl Selection {
 }
 
 enum Operand {
-    /// The selection is made of it; its sizes then.
+    /// The operand is selected from; its sizes afterwards.
     Selected(Vec<Dim>),
-    /// It stays; its sizes as they count for what is behind it.
+    /// The operand stays; its sizes as they take part in the broadcast.
     Kept(Vec<Dim>),
 }
 
-/// A table that is made of constants.
+/// A table that is computed from constants.
 struct Table {
-    /// Its nodes, each behind those that it reads.
+    /// Its nodes in topological order.
     nodes: Vec<NodeId>,
-    /// Sizes of each node's output once the selection stands before it.
+    /// Sizes of each node's output once the selection comes before it.
     made: BTreeMap<NodeId, Vec<Dim>>,
-    /// Constants that are selected from, and their sizes then.
+    /// Constants that are selected from, with their sizes afterwards.
     leaves: BTreeMap<ValueRef, Vec<Dim>>,
 }
 
@@ -151,7 +154,7 @@ impl Table {
         (!t.leaves.is_empty() && t.made.get(&top.node)? == &how.out).then_some(t)
     }
 
-    /// Takes in the node behind a value, and what it reads.
+    /// Adds the node that produces a value, and the nodes that it reads.
     fn add(&mut self, g: &Graph<'_>, v: ValueRef, reader: Option<NodeId>, how: &Selection) -> Option<()> {
         let n = g.find(v.node)?;
         let free = edit::is_free(&n) && n.outputs().len() == 1;
@@ -182,7 +185,8 @@ impl Table {
         Some(())
     }
 
-    /// The selection becomes the last map; before it stand the others, over what is selected.
+    /// Turns the selection into the last map; the other maps come before it and read what is
+    /// selected.
     fn write(&self, g: &Graph<'_>, patch: &mut Patch, n: &Node<'_>, how: &Selection, names: &mut BTreeSet<String>) {
         let mut name = |of: &str| {
             let mut name = format!("{}/{of}", n.name());
@@ -222,14 +226,14 @@ impl Table {
     }
 }
 
-/// Whether a node maps elements: of a dequantisation only one with one scale.
+/// Whether a node is an element-wise map; a dequantisation only is one if it has a single scale.
 fn is_map(n: &Node<'_>) -> bool {
     let one = |i: usize| n.input_desc(i).is_none_or(|d| d.shape.count() == Some(1));
     MAPS.contains(&n.op()) || (n.op() == "DequantizeLinear" && one(1) && one(2))
 }
 
-/// Sizes of operands that broadcast against each other; None where they do not, or where that is
-/// not known.
+/// Sizes of operands that broadcast against each other; `None` if they do not, or if that is not
+/// known.
 fn broadcast(all: &[Vec<Dim>]) -> Option<Vec<Dim>> {
     let rank = all.iter().map(Vec::len).max()?;
     let mut out = vec![Dim::known(1); rank];

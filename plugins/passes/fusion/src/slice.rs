@@ -1,9 +1,10 @@
-//! `StridedSliceMergeFusionPass`: a slice of a slice is one slice.
+//! `StridedSliceMergeFusionPass`: merges a slice of a slice into one slice.
 //!
 //! Before: `%a = StridedSliceV2(%x, …)  %y = StridedSliceV2(%a, …)`   After: `%y = StridedSliceV2(%x, begin, end, axes)`
-//! When: both go forward by ones between places that are constants, all sizes are known, and only such slices read the first.
-//! Refuses: other steps, places that are not known, control edges.
-//! Keeps: names and values of what is read. Cost: each node once.
+//! When: both have steps of one and constant positions, all sizes are known, and only such slices
+//! read the first.
+//! Refuses: other steps, unknown positions, control edges.
+//! Keeps: names and values of what is read. Cost: each node is visited once.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -12,7 +13,7 @@ use ge_plugin_api::types::{ConstTensor, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pass.
+/// The pass that this module describes.
 pub struct StridedSliceMerge;
 
 impl Pass for StridedSliceMerge {
@@ -28,7 +29,7 @@ impl Pass for StridedSliceMerge {
         let slices = || graph.nodes_of(&["StridedSliceV2"]);
         let cuts: BTreeMap<NodeId, Vec<i64>> = slices().filter_map(|n| Some((n.id(), begins(&n)?))).collect();
         let mut names: Option<BTreeSet<&str>> = None;
-        // What a slice reads and where it begins, once those before it are taken in.
+        // What a slice reads and where it begins, once the slices before it are merged into it.
         let mut whole: BTreeMap<NodeId, (ValueRef, Vec<i64>)> = BTreeMap::new();
         let mut gone: Vec<NodeId> = Vec::new();
         for n in slices() {
@@ -53,7 +54,7 @@ impl Pass for StridedSliceMerge {
     }
 }
 
-/// Where a slice begins on each axis; None where it is not one that can be taken in.
+/// Where a slice begins on each axis; `None` if it cannot be merged.
 fn begins(n: &Node<'_>) -> Option<Vec<i64>> {
     let (Some(x), [y]) = (n.input_desc(0)?.shape.sizes(), n.outputs()) else { return None };
     let given = |i: usize| n.input(i).is_some_and(|v| !v.is_absent());
@@ -78,7 +79,7 @@ fn begins(n: &Node<'_>) -> Option<Vec<i64>> {
     (axes.len() == begin.len() && inside).then_some(out)
 }
 
-/// The slice reads `from` at the places of all slices together.
+/// Makes the slice read from `base` at the position of all merged slices together.
 fn write(patch: &mut Patch, n: &Node<'_>, (base, begin): (ValueRef, Vec<i64>), names: &BTreeSet<&str>) {
     let Some(sizes) = n.outputs()[0].shape.sizes() else { return };
     let rank = begin.len() as u64;

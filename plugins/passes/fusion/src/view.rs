@@ -1,15 +1,17 @@
-//! `ViewMotionFusionPass`: maps of one tensor stand before the views that they follow, views one
-//! behind the other are one.
+//! `ViewMotionFusionPass`: moves maps of one tensor before the views that they follow, and merges
+//! chains of views.
 //!
 //! Before: `%c = Conv2D(…)  %s = Squeeze(%c)  %r = Relu(%s)  %u = Unsqueeze(%r)  %y = Conv2D(%u, …)`
 //! After: `%c = Conv2D(…)  %r = Relu(%c)  %y = Conv2D(%r, …)`
-//! When: the views between are read by nothing else, and the map is read by views alone or behind a product that can take it in;
-//! all sizes are known or have names. A transpose that moves axes of length one alone is a view. A chain of views becomes one
-//! `Reshape`, or none where it comes back to the shape that it began with. Open sizes stay where they stand, or one of them is what
-//! the known ones leave, or ones alone come and go (`Squeeze`, `Unsqueeze`).
-//! Refuses: views and maps with control edges; a map whose views others read too; sizes without a name; views that do more with
-//! open sizes, which are no part of a chain.
-//! Keeps: names, order and values of all nodes that compute. Cost: each node and edge once.
+//! When: nothing else reads the views between, only views read the map or it follows a product that
+//! can include it, and all sizes are known or have names. A transpose that moves only axes of
+//! length one is a view. A chain of views becomes one `Reshape`, or nothing if it comes back to its
+//! initial shape. Open sizes (known by name only) may stay where they are, or one of them may
+//! follow from the others, or only axes of length one may come and go (`Squeeze`, `Unsqueeze`).
+//! Refuses: views and maps with control edges; a map whose views others read, too; sizes without a
+//! name. Views that do more with open sizes are not part of a chain.
+//! Keeps: names, order and values of all nodes that compute. Cost: each node and edge is visited
+//! once.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -18,14 +20,14 @@ use ge_plugin_api::types::{AttrMap, Dim, Key, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Operators that give the elements of their first input in another shape; so does a transpose that
-/// moves axes of length one alone.
+/// Operators that return the elements of their first input in another shape. So does a transpose
+/// that moves only axes of length one.
 const VIEWS: [&str; 7] = ["Reshape", "Flatten", "Squeeze", "SqueezeV3", "Unsqueeze", "UnsqueezeV3", "ExpandDims"];
-/// Operators whose kernels may do the map that follows them.
+/// Operators whose kernels may apply the map that follows them.
 const PRODUCTS: [&str; 7] =
     ["Conv2D", "Conv3D", "DepthwiseConv2D", "MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"];
 
-/// The pass.
+/// The pass that this module describes.
 pub struct ViewMotion;
 
 impl Pass for ViewMotion {
@@ -53,31 +55,31 @@ impl Pass for ViewMotion {
     }
 }
 
-/// What a value is a view of.
+/// The value that a value is a view of.
 #[derive(Clone, Copy)]
 struct Origin {
     /// The value that is computed.
     base: ValueRef,
-    /// Views between.
+    /// Number of views between.
     views: usize,
 }
 
 struct Plan<'a> {
     g: Graph<'a>,
     views: BTreeMap<ValueRef, Origin>,
-    /// Maps that moved: what they read now, and what they give.
+    /// Maps that were moved: what they read now, and the new descriptor of their output.
     moved: BTreeMap<NodeId, (ValueRef, TensorDesc)>,
     names: BTreeSet<&'a str>,
 }
 
-/// Whether a tensor's sizes are known, none of them zero, or have names, and its elements stand one
-/// behind the other.
+/// Whether the sizes of a tensor are known and not zero, or have names, and its elements are
+/// contiguous.
 fn laid(d: &TensorDesc) -> bool {
     let sized = |d: &Dim| *d != Dim::UNKNOWN && d.size() != Some(0);
     !d.shape.is_unranked() && d.shape.dims().iter().all(sized) && d.origin.is_none()
 }
 
-/// Whether a node is a transpose that leaves all axes but those of length one in their order.
+/// Whether a node is a transpose that keeps the order of all axes but those of length one.
 fn moves_ones(n: &Node<'_>) -> bool {
     if !matches!(n.op(), "Transpose" | "TransposeD") {
         return false;
@@ -89,7 +91,7 @@ fn moves_ones(n: &Node<'_>) -> bool {
     perm.len() == x.len() && order.is_sorted()
 }
 
-/// A view as a node: its operator, and the attribute that says what it does.
+/// A view as a node: its operator, and the attribute with its parameters.
 struct View {
     op: &'static str,
     key: &'static str,
@@ -97,8 +99,8 @@ struct View {
 }
 
 impl View {
-    /// Of one tensor as another of as many elements. None: it does more with open sizes than one
-    /// attribute says.
+    /// The view that turns one tensor into another with as many elements. `None` if it does more
+    /// with open sizes than one attribute can express.
     fn of(from: &TensorDesc, to: &TensorDesc) -> Option<View> {
         let (x, y) = (from.shape.dims(), to.shape.dims());
         let stays = |k: usize| x.get(k).is_some_and(|d| d.same(y[k]));
@@ -115,13 +117,14 @@ impl View {
         if let Some(list) = without_ones(y, x) {
             return Some(View { op: "Unsqueeze", key: "axes", list });
         }
-        // What is left is told from nothing where another size may be zero.
+        // -1 may replace only the single open size: it could not be computed if another size may be
+        // zero.
         let only = y.iter().filter(|d| !d.is_known()).count() == 1;
         sizes(&|_| only.then_some(-1)).map(|list| View { op: "Reshape", key: "shape", list })
     }
 }
 
-/// The axes of length one without which `long` is `short`.
+/// The axes of length one that must be removed from `long` to get `short`.
 fn without_ones(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
     let mut rest = short.iter().peekable();
     let mut axes = Vec::new();
@@ -140,8 +143,8 @@ impl<'a> Plan<'a> {
         Plan { g: *g, views: BTreeMap::new(), moved: BTreeMap::new(), names: BTreeSet::new() }
     }
 
-    /// Whether a node may be moved: one output of sizes that are known or named, the type of its input, no
-    /// control edges.
+    /// Whether a node may be moved: it has one output with known or named sizes and the type of its
+    /// input, and no control edges.
     fn free(&self, n: &Node<'_>) -> bool {
         let [y] = n.outputs() else { return false };
         let same = n.input_desc(0).is_some_and(|x| laid(x) && x.dtype == y.dtype && x.shape.count() == y.shape.count());
@@ -170,23 +173,23 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether a view may stay as it is, or can be one of what it begins with.
+    /// Whether a view may stay as it is, or can be written as one view of its origin.
     fn can_be_written(&self, n: &Node<'_>, from: Origin) -> bool {
         let stays = from.views == 0 && !self.moved.contains_key(&from.base.node) && !moves_ones(n);
         stays || self.view(n, from).is_some()
     }
 
-    /// What a node gives as a view of what its views begin with.
+    /// The output of a node as a view of its origin.
     fn view(&self, n: &Node<'_>, from: Origin) -> Option<View> {
         View::of(&self.desc(from.base)?, n.outputs().first()?)
     }
 
-    /// Whether a map is better before the views that it reads.
+    /// Whether it is better to move a map before the views that it reads.
     fn pays(&self, n: &Node<'_>, from: Origin) -> bool {
         if !self.free(n) || self.view(n, from).is_none() {
             return false;
         }
-        // Views that others read stay, and would be made again behind the map.
+        // Views that others read stay, and would have to be made again behind the map.
         let mut v = n.inputs()[0];
         while v != from.base {
             if self.g.users(v).len() != 1 {
@@ -201,7 +204,7 @@ impl<'a> Plan<'a> {
         !readers.is_empty() && (into_views || (product && self.g.users(from.base).len() == 1))
     }
 
-    /// What a value is now.
+    /// The descriptor of a value after the moves so far.
     fn desc(&self, v: ValueRef) -> Option<TensorDesc> {
         match self.moved.get(&v.node) {
             Some((_, d)) => Some(d.clone()),
@@ -214,8 +217,8 @@ impl<'a> Plan<'a> {
             patch.set_input(*id, 0, *x);
             patch.push(Edit::SetOutput(*id, 0, d.clone()));
         }
-        // Views that are read by what is no view; by the map that gives their elements where that
-        // has moved.
+        // `kept`: views that are still read by other nodes. `behind`: for a map that has moved, the
+        // new view with the shape that its readers expect.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
         let mut behind: HashMap<NodeId, ValueRef> = HashMap::new();
         for n in self.g.nodes().filter(|n| !self.moved.contains_key(&n.id()) && !self.is_planned(n.id())) {
@@ -236,7 +239,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        // Readers first: a node that is read is not removed.
+        // Readers first, because a node that is read cannot be removed.
         for id in self.g.order().iter().rev().filter(|id| self.is_planned(**id)) {
             let o = self.views[&ValueRef::new(*id, 0)];
             if !kept.contains(id) {
@@ -247,12 +250,12 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether a node is a view whose readers are told where its elements stand.
+    /// Whether a node is a view whose readers can read its origin instead.
     fn is_planned(&self, id: NodeId) -> bool {
         self.views.contains_key(&ValueRef::new(id, 0)) && !self.moved.contains_key(&id)
     }
 
-    /// A view becomes one of another value.
+    /// Turns a view into a view of another value.
     fn become_view(&self, patch: &mut Patch, id: NodeId, base: ValueRef) {
         let n = self.g.node(id);
         let Some(view) = self.desc(base).and_then(|d| View::of(&d, &n.outputs()[0])) else { return };
@@ -260,7 +263,7 @@ impl<'a> Plan<'a> {
         patch.set_attr(id, view.key, view.list);
     }
 
-    /// A new view behind a map that has moved.
+    /// Adds a view behind a map that has moved.
     fn view_behind(&self, patch: &mut Patch, base: ValueRef, want: &TensorDesc) -> Option<ValueRef> {
         let view = View::of(&self.desc(base)?, want)?;
         let mut attrs = AttrMap::default();

@@ -1,4 +1,5 @@
-//! Both fusions on small graphs in the text form: what comes out, and what stays as it was.
+//! Two of the fusions on small graphs in the text form: what they produce, and what they leave
+//! unchanged.
 #![allow(clippy::unwrap_used)]
 use ge_fusion::conv::ConvBatchNormActivation;
 use ge_fusion::gelu::GeluFusion;

@@ -1,29 +1,29 @@
-//! In which of two layouts each operator of a group works, so that the fewest numbers are
-//! transposed: a least cut (`petgraph`'s form of Dinic's algorithm).
+//! Decides in which of two layouts each operator of a group works, so that the fewest numbers are
+//! transposed. This is a minimum cut (computed by `petgraph`'s version of Dinic's algorithm).
 //!
-//! An operator on the source's side works in layout 1. A value that is given in one layout and read
-//! in the other is transposed once, whoever reads it: two more nodes for each value say whether
-//! somebody reads it in layout 0, and in layout 1. An operator that leaves its own layout costs a
-//! little, so that of equal cuts the one that changes least is taken.
+//! An operator on the source's side works in layout 1. A value that is produced in one layout and
+//! read in the other is transposed only once, however many nodes read it: for each value, two more
+//! nodes say whether somebody reads it in layout 0, and in layout 1. An operator that leaves its
+//! own layout has a small cost, so that among equal cuts the one with the fewest changes is taken.
 use super::amount;
 use super::frames::{Class, Group, Producer, Want};
 use petgraph::algo::dinics;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
-/// What transposing one number costs, in changes of an operator's layout.
+/// Cost of transposing one number, in units of changing one operator's layout.
 const NUMBER: u64 = 4;
 /// More than any cut costs.
 const ENDLESS: u64 = 1 << 60;
 
-/// The layout of each operator of the group; None where nothing is won.
+/// The layout of each operator of the group; `None` if nothing is gained.
 pub(super) fn best(group: &Group<'_, '_>) -> Option<Vec<bool>> {
     let layouts = least(group);
     let given = group.transposes.iter().filter_map(|id| group.g.node(*id).outputs().first()).map(amount);
     (transposed(group, &layouts) < given.fold(0, u64::saturating_add)).then_some(layouts)
 }
 
-/// How many numbers are transposed.
+/// How many numbers are transposed with these layouts.
 fn transposed(group: &Group<'_, '_>, layouts: &[bool]) -> u64 {
     let of = |c: &Class| {
         let given = match c.producer {
@@ -74,7 +74,7 @@ fn least(group: &Group<'_, '_>) -> Vec<bool> {
         }
     }
     let (_, flows) = dinics(&net, source, sink);
-    // What can be reached from the source over edges that are not full.
+    // The nodes that can be reached from the source over edges with spare capacity.
     let mut seen = vec![false; net.node_count()];
     seen[source.index()] = true;
     let mut queue = vec![source];

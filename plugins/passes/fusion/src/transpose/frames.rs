@@ -1,16 +1,16 @@
-//! Layouts of values for one permutation: layout 0 is the one in front of its transposes, layout 1
-//! the one behind them. Each value lies by itself in one of the two; operators that hang together,
-//! directly or by transposes, are a group.
+//! Layouts of values for one permutation: layout 0 is the one before its transposes, layout 1 the
+//! one after them. Each value has one of the two layouts in the graph. Operators that are
+//! connected, directly or by transposes, form a group.
 use super::member::Member;
 use super::{amount, inverse};
 use ge_plugin_api::types::{NodeId, ValueRef};
 use ge_plugin_api::view::Graph;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Operators of a group at most.
+/// Most operators of a group.
 const MOST: usize = 4096;
 
-/// A permutation and its inverse, of which one is as good as the other.
+/// A permutation and its inverse, in a fixed order, so that both give the same `Perm`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Perm {
     /// From layout 0 to layout 1.
@@ -25,13 +25,14 @@ impl Perm {
         if there <= back { Perm { there, back } } else { Perm { there: back, back: there } }
     }
 
-    /// What makes a value of layout `to` of one of the other layout.
+    /// The permutation that turns a value of the other layout into one of layout `to`.
     pub(super) fn into(&self, to: bool) -> &[usize] {
         if to { &self.there } else { &self.back }
     }
 }
 
-/// Sets of numbers that are joined; each number lies like the first of its set, or the other way.
+/// A union-find structure: each number has the same layout as the root of its set, or the other
+/// one.
 struct Joined {
     parent: Vec<usize>,
     flipped: Vec<bool>,
@@ -42,14 +43,14 @@ impl Joined {
         Joined { parent: (0..n).collect(), flipped: vec![false; n] }
     }
 
-    /// The first of a number's set, and whether the number lies the other way.
+    /// The root of a number's set, and whether the number has the other layout.
     fn find(&mut self, x: usize) -> (usize, bool) {
         let (mut at, mut way) = (x, false);
         while self.parent[at] != at {
             way ^= self.flipped[at];
             at = self.parent[at];
         }
-        // The way is short the next time.
+        // Path compression.
         let (root, mut from, mut rest) = (at, x, way);
         while self.parent[from] != root && from != root {
             let (next, own) = (self.parent[from], self.flipped[from]);
@@ -59,7 +60,8 @@ impl Joined {
         (root, way)
     }
 
-    /// Joins two numbers; false where they are joined the other way.
+    /// Joins the sets of two numbers; false if they already are in one set with the opposite
+    /// relation.
     fn join(&mut self, a: usize, b: usize, differ: bool) -> bool {
         let ((ra, fa), (rb, fb)) = (self.find(a), self.find(b));
         if ra == rb {
@@ -79,9 +81,9 @@ pub(super) struct Frames<'m, 'a> {
     transposes: Vec<NodeId>,
     others: &'m HashMap<NodeId, Vec<usize>>,
     values: HashMap<ValueRef, usize>,
-    /// The place of each transpose and operator in the graph's order.
+    /// The position of each transpose and operator in the graph's order.
     place: HashMap<NodeId, usize>,
-    /// Layouts; number 0 is of layout 0.
+    /// Layouts of the values; number 0 stands for layout 0.
     layouts: Joined,
     together: Joined,
 }
@@ -140,7 +142,7 @@ impl<'m, 'a> Frames<'m, 'a> {
         Frames { g, perm, members, transposes, others, values, place, layouts, together }
     }
 
-    /// The groups in which transposes and operators meet.
+    /// The groups with at least two transposes and at most [`MOST`] operators.
     pub(super) fn groups(mut self) -> Vec<Group<'m, 'a>> {
         let mut all: BTreeMap<usize, (Vec<NodeId>, Vec<&'m Member<'a>>)> = BTreeMap::new();
         for id in std::mem::take(&mut self.transposes) {
@@ -168,7 +170,7 @@ impl<'m, 'a> Frames<'m, 'a> {
     fn group(&mut self, turns: Vec<NodeId>, members: Vec<&'m Member<'a>>) -> Group<'m, 'a> {
         let of: HashMap<NodeId, usize> = members.iter().enumerate().map(|(i, m)| (m.node.id(), i)).collect();
         let own: BTreeSet<NodeId> = turns.iter().copied().collect();
-        // In order, so that what a transpose reads has its class.
+        // In topological order, so that the input of a transpose already has its class.
         let mut class: HashMap<ValueRef, usize> = HashMap::new();
         let mut classes: Vec<Class> = Vec::new();
         let given = members.iter().flat_map(|m| {
@@ -224,11 +226,11 @@ impl<'m, 'a> Frames<'m, 'a> {
     }
 }
 
-/// Who gives a value.
+/// What produces a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Producer {
     Member(usize),
-    /// It is known beforehand, in either layout.
+    /// The value is constant, so it can be had in either layout.
     Constant,
     Other,
 }
@@ -237,44 +239,45 @@ pub(super) enum Producer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Want {
     Layout(bool),
-    /// The layout of this operator.
+    /// The layout that this operator gets.
     Member(usize),
 }
 
-/// A value and what transposes make of it.
+/// A value and its transposed versions.
 pub(super) struct Class {
-    /// The value itself first; with the layout of each.
+    /// The value itself comes first; each version has its layout in the graph.
     pub(super) values: Vec<(ValueRef, bool)>,
     pub(super) producer: Producer,
     pub(super) amount: u64,
     pub(super) wants: Vec<Want>,
-    /// Transposes to other layouts, with the layout of what they read: they take either.
+    /// Transposes with other permutations, and the layout of what they read; they can read either
+    /// layout.
     pub(super) turned: Vec<(NodeId, bool)>,
 }
 
-/// Operators and transposes that hang together.
+/// Connected operators and transposes.
 pub(super) struct Group<'m, 'a> {
     pub(super) g: Graph<'a>,
     pub(super) perm: &'m Perm,
-    /// All nodes of the group, each behind those that it reads.
+    /// All nodes of the group in topological order.
     pub(super) order: Vec<NodeId>,
     pub(super) transposes: BTreeSet<NodeId>,
-    /// In order.
+    /// In topological order.
     pub(super) members: Vec<&'m Member<'a>>,
-    /// The layout in which each operator works as it is.
+    /// The layout in which each operator works in the original graph.
     pub(super) natural: Vec<bool>,
     pub(super) class: HashMap<ValueRef, usize>,
     pub(super) classes: Vec<Class>,
 }
 
 impl Group<'_, '_> {
-    /// All nodes of the group, and transposes to other layouts of its values.
+    /// All nodes of the group, and the transposes with other permutations that read its values.
     pub(super) fn own(&self) -> BTreeSet<NodeId> {
         let others = self.classes.iter().flat_map(|c| &c.turned).map(|(id, _)| *id);
         self.order.iter().copied().chain(others).collect()
     }
 
-    /// Who gives what they read.
+    /// The nodes that produce what they read.
     pub(super) fn reads(&self) -> BTreeSet<NodeId> {
         self.own().into_iter().flat_map(|id| self.g.node(id).inputs().iter().map(|v| v.node)).collect()
     }

@@ -1,14 +1,14 @@
-//! Operators that can work in another layout: what they read and give in it, and which of their
+//! Operators that can work in another layout: what they read and return in it, and which of their
 //! attributes and constants name axes.
 use super::is_plain;
 use crate::edit;
 use ge_plugin_api::types::{AttrMap, ConstTensor, DType, Dim, TensorDesc, ValueRef};
 use ge_plugin_api::view::Node;
 
-/// Attribute in which the host keeps the names that the model has for a node's outputs: a tensor
-/// that lies otherwise has none of them.
+/// Attribute in which the host keeps the model's names for a node's outputs. A tensor in another
+/// layout must not have these names.
 const NAMES: &str = "_origin_tensors";
-/// Reductions by axes, which are an attribute or the second input.
+/// Reductions whose axes are an attribute or the second input.
 const REDUCTIONS: [&str; 10] = [
     "ReduceSum",
     "ReduceMean",
@@ -21,25 +21,25 @@ const REDUCTIONS: [&str; 10] = [
     "ReduceMinD",
     "ReduceProdD",
 ];
-/// Axes that are listed at most.
+/// Most entries of a list of axes or paddings.
 const LISTED: usize = 64;
 
-/// What an input is to an operator that works in another layout.
+/// The role of an input in an operator that works in another layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
-    /// It has the operator's axes, and lies as the operator does.
+    /// It has the operator's axes and the same layout as the operator.
     Framed,
-    /// It has one long axis, this one of the operator's: it is reshaped.
+    /// It has a single long axis, which is this axis of the operator; it is reshaped.
     Along(usize),
-    /// It stays: a single number, or a list of sizes or axes.
+    /// It stays as it is: a single number, or a list of sizes or axes.
     Aside,
 }
 
 enum Kind {
     Map,
-    /// Axes that are reduced.
+    /// The axes that are reduced.
     Reduce(Vec<usize>),
-    /// Numbers before and behind each axis; whether each axis has its two side by side.
+    /// Paddings before and behind each axis, and whether the two of each axis are adjacent.
     Pad(Vec<i64>, bool),
     /// The attribute that names an axis, and the axis.
     Axis(&'static str, usize),
@@ -54,7 +54,7 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// The operator, where it is one of these.
+    /// The operator, if it is one that can.
     pub(super) fn of(node: Node<'a>) -> Option<Member<'a>> {
         let first = node.outputs().first()?;
         let rank = first.shape.rank().filter(|r| *r > 1)?;
@@ -87,13 +87,13 @@ impl<'a> Member<'a> {
         Some(Member { node, rank, operands, kind })
     }
 
-    /// The values that lie as the operator does: what it reads.
+    /// The inputs that have the operator's layout.
     pub(super) fn framed(&self) -> impl Iterator<Item = ValueRef> {
         let inputs = self.node.inputs().iter().zip(&self.operands);
         inputs.filter(|(_, o)| **o == Operand::Framed).map(|(v, _)| *v)
     }
 
-    /// The attributes in the layout in which axis `a` is axis `to[a]`.
+    /// The attributes in the layout where axis `a` becomes axis `to[a]`.
     pub(super) fn attrs(&self, to: &[usize]) -> AttrMap {
         let mut attrs = AttrMap::default();
         for a in self.node.attrs().iter().filter(|a| a.key.as_str() != NAMES) {
@@ -107,7 +107,7 @@ impl<'a> Member<'a> {
         attrs
     }
 
-    /// The constant in the place of input `i` in that layout; None: the input stays.
+    /// The constant that replaces input `i` in that layout; `None` if the input stays.
     pub(super) fn constant(&self, i: usize, to: &[usize]) -> Option<ConstTensor> {
         let given = self.node.const_input(i)?;
         let list = match (&self.kind, i) {
@@ -132,14 +132,14 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Axes in another layout, in order.
+/// Axes in another layout, sorted.
 fn moved(axes: &[usize], to: &[usize]) -> Vec<i64> {
     let mut all: Vec<i64> = axes.iter().map(|a| to[*a] as i64).collect();
     all.sort_unstable();
     all
 }
 
-/// The axes of a reduction that keeps them.
+/// The axes of a reduction; `None` if it does not keep them.
 fn reduced(n: &Node<'_>, rank: usize) -> Option<Vec<usize>> {
     let list = match n.ints("axes") {
         Some(list) => list.to_vec(),
@@ -150,8 +150,8 @@ fn reduced(n: &Node<'_>, rank: usize) -> Option<Vec<usize>> {
     (n.flag("keep_dims") && !axes.is_empty() && x.shape.rank() == Some(rank)).then_some(axes)
 }
 
-/// What an operand is to an element-wise operator whose result has these sizes; None: the operator
-/// cannot work in another layout.
+/// The role of an operand of an element-wise operator whose result has the sizes `own`; `None` if
+/// the operator cannot work in another layout.
 fn operand(d: &TensorDesc, own: &[Dim]) -> Option<Operand> {
     if d.origin.is_some() {
         return None;
@@ -161,7 +161,7 @@ fn operand(d: &TensorDesc, own: &[Dim]) -> Option<Operand> {
     let mut long = dims.iter().enumerate().filter(|(_, n)| n.size() != Some(1)).map(|(i, _)| i + lead);
     match (long.next(), long.next()) {
         (None, _) => Some(Operand::Aside),
-        // A size that is not known may be one.
+        // An axis of unknown size may have length one.
         (Some(axis), None) if dims[axis - lead].is_known() && dims[axis - lead].same(own[axis]) => {
             let whole = lead == 0 && own.iter().enumerate().all(|(i, n)| i == axis || n.size() == Some(1));
             Some(if whole { Operand::Framed } else { Operand::Along(axis) })

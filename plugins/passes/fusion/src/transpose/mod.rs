@@ -1,24 +1,26 @@
-//! `TransposeMotionFusionPass`: operators between transposes work on the tensors as they lie in
-//! front of them, and transposes that then meet their inverse are gone.
+//! `TransposeMotionFusionPass`: operators between transposes work on the tensors in the layout
+//! before the transposes, and transposes that then meet their inverse are removed.
 //!
 //! Before: `%a = TransposeD(%x) {perm = [0,2,3,1]}  %b = Tanh(%a)  %c = Neg(%b)  %y = TransposeD(%c) {perm = [0,3,1,2]}`
 //! After: `%b = Tanh(%x)  %y = Neg(%b)`
 //! When: element-wise operators, reductions that keep their axes, paddings, concatenations and
-//! splits read each other, and fewer numbers are transposed at their rim and among them than
-//! before. Which of them move is a least cut between the two layouts. Operands along one axis are
-//! reshaped, single numbers stay; axes, paddings and split axes are those of the other layout.
+//! splits read each other, and fewer numbers need to be transposed at the boundary of the group and
+//! inside it than before. Which operators move is decided by a minimum cut between the two layouts.
+//! Operands with one long axis are reshaped, single numbers stay; axes, paddings and split axes are
+//! converted to the other layout.
 //! Refuses: operators with control edges, operands of another rank with several long axes, tensors
 //! without elements, groups of more than 4,096 operators.
-//! Keeps: the values of all that reads the operators. Cost: each node and edge once for each of at
-//! most four permutations, and a cut for each group of operators that a transpose touches.
+//! Keeps: the values of everything that reads the operators. Cost: each node and edge is visited
+//! once for each of at most four permutations, plus one cut for each group of operators that a
+//! transpose touches.
 
-/// The least cut between two layouts.
+/// The minimum cut between two layouts.
 mod cut;
-/// Layouts of values, and which operators hang together.
+/// Layouts of values, and which operators are connected.
 mod frames;
 /// Operators that can work in another layout.
 mod member;
-/// The operators in their new layouts.
+/// Writes the operators in their new layouts.
 mod write;
 
 use crate::edit;
@@ -31,12 +33,12 @@ use ge_plugin_api::view::{Graph, Node};
 use member::Member;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The pass.
+/// The pass that this module describes.
 pub struct TransposeMotion;
 
-/// Permutations that are tried at most, each with its inverse.
+/// Most permutations that are tried, each together with its inverse.
 const TRIED: usize = 4;
-/// Size that stands for an open one where amounts are compared.
+/// The size that stands for an open one when amounts are compared.
 const OPEN: u64 = 8;
 
 impl Pass for TransposeMotion {
@@ -61,7 +63,8 @@ impl Pass for TransposeMotion {
             .filter_map(|id| Member::of(graph.node(*id)))
             .collect();
         let names = graph.nodes().map(|n| n.name()).collect();
-        // What one group changes another neither changes nor reads, nor the reverse.
+        // A group is skipped if it changes what an earlier group changed or reads, or reads what
+        // one changed.
         let (mut changed, mut read) = (BTreeSet::new(), BTreeSet::new());
         for perm in most_moved(graph, &transposes) {
             for group in Frames::new(*graph, &transposes, &members, &perm).groups() {
@@ -89,17 +92,17 @@ fn most_moved(g: &Graph<'_>, transposes: &HashMap<NodeId, Vec<usize>>) -> Vec<Pe
     all.into_iter().take(TRIED).map(|(p, _)| p).collect()
 }
 
-/// How many numbers a tensor has, about where sizes are open.
+/// How many numbers a tensor has; an estimate if sizes are open.
 fn amount(d: &TensorDesc) -> u64 {
     d.shape.dims().iter().fold(1, |all: u64, n| all.saturating_mul(n.size().unwrap_or(OPEN))).clamp(1, 1 << 40)
 }
 
-/// Whether a tensor is one that may lie otherwise: of this rank, in no other format, with elements.
+/// Whether a tensor may have another layout: it has this rank, no other format, and elements.
 fn is_plain(d: &TensorDesc, rank: usize) -> bool {
     d.origin.is_none() && d.shape.rank() == Some(rank) && d.shape.dims().iter().all(|n| n.size() != Some(0))
 }
 
-/// The permutation of a transpose that may go.
+/// The permutation of a transpose that may be removed.
 fn permutation(n: &Node<'_>) -> Option<Vec<usize>> {
     let ([_], [y]) = (n.inputs(), n.outputs()) else { return None };
     let x = n.input_desc(0)?;
@@ -116,7 +119,7 @@ fn inverse(perm: &[usize]) -> Vec<usize> {
     out
 }
 
-/// A descriptor whose tensor was transposed.
+/// The descriptor of a transposed tensor.
 fn permuted(d: &TensorDesc, perm: &[usize]) -> TensorDesc {
     let dims = d.shape.dims();
     TensorDesc { shape: Shape::new(perm.iter().map(|p| dims[*p])), ..d.clone() }

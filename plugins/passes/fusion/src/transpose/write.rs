@@ -1,4 +1,4 @@
-//! The operators of a group in the layouts that were chosen for them.
+//! Writes the operators of a group in the layouts that were chosen for them.
 use super::frames::Group;
 use super::member::Operand;
 use super::permuted;
@@ -7,7 +7,8 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, ConstTensor, NodeId, Shape, TensorDesc, ValueRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Computes the group's operators in these layouts; transposes that nothing reads any more go.
+/// Rewrites the group's operators in these layouts and removes transposes that nothing reads any
+/// more.
 pub(super) fn write(
     group: &Group<'_, '_>,
     layouts: &[bool],
@@ -38,7 +39,7 @@ struct Writer<'g, 'm, 'a> {
     group: &'g Group<'m, 'a>,
     layouts: &'g [bool],
     names: &'g BTreeSet<&'g str>,
-    /// Operators that leave their layout.
+    /// Operators that change their layout.
     moved: BTreeSet<NodeId>,
     /// Values by class and layout.
     made: BTreeMap<(usize, bool), ValueRef>,
@@ -51,7 +52,7 @@ impl Writer<'_, '_, '_> {
         edit::fresh_name(self.names, of, what)
     }
 
-    /// The value of a class in a layout: as it is given, behind a transpose that is there, or behind
+    /// The value of a class in a layout: as it is produced, behind an existing transpose, or behind
     /// a new one.
     fn value(&mut self, class: usize, layout: bool, patch: &mut Patch) -> Option<ValueRef> {
         if let Some(v) = self.made.get(&(class, layout)) {
@@ -82,7 +83,7 @@ impl Writer<'_, '_, '_> {
         Some(v)
     }
 
-    /// A value in the layout that it has in the graph.
+    /// A value in the layout that it has in the original graph.
     fn as_given(&mut self, v: ValueRef, patch: &mut Patch) -> Option<ValueRef> {
         let Some(class) = self.group.class.get(&v).copied() else { return Some(v) };
         let layout = self.group.classes[class].values.iter().find(|(own, _)| *own == v)?.1;
@@ -93,7 +94,7 @@ impl Writer<'_, '_, '_> {
     fn member(&mut self, i: usize, patch: &mut Patch) {
         let m = self.group.members[i];
         let layout = self.layouts[i];
-        // Axis `a` of the operator is axis `to[a]` in front of the transpose that gives its layout.
+        // Axis `a` of the operator is axis `to[a]` in its new layout.
         let to = self.group.perm.into(self.group.natural[i]);
         let back = self.group.perm.into(layout);
         let mut inputs = m.node.inputs().to_vec();
@@ -134,7 +135,7 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// What reads a value that is given otherwise now reads it in the layout that it wants.
+    /// Nodes that read a value whose layout has changed now read it in the layout that they expect.
     fn read_anew(&mut self, patch: &mut Patch) {
         for (k, c) in self.group.classes.iter().enumerate() {
             for (v, layout) in &c.values {
@@ -151,7 +152,8 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// Transposes to other layouts read what is there.
+    /// Transposes with other permutations read the version of the value that exists; their
+    /// permutation is adjusted if needed.
     fn turn_anew(&mut self, transposes: &HashMap<NodeId, Vec<usize>>, patch: &mut Patch) {
         for (k, c) in self.group.classes.iter().enumerate() {
             for (id, layout) in &c.turned {
@@ -182,7 +184,8 @@ impl Writer<'_, '_, '_> {
     }
 }
 
-/// A list of numbers along one axis.
+/// A one-dimensional operand, reshaped to lie along one axis; a constant is replaced by a new
+/// constant.
 fn along(
     patch: &mut Patch,
     name: &str,
