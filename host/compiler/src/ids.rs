@@ -1,44 +1,45 @@
-//! Ids that stages decide: streams, events, nodes across the graphs of a model.
+//! Ids that the stages assign: streams, events, and nodes across the graphs of a model.
 use ge_ir::{Graph, Model, Node, NodeId};
 
-/// Nodes that a thread takes at a time where all nodes of a graph are asked in parallel: few enough
-/// for a graph of some hundred nodes to be shared, enough for what each portion costs not to count.
+/// Nodes that a thread takes at a time when all nodes of a graph are processed in parallel. It is
+/// small enough to share a graph of a few hundred nodes among threads, and large enough to make the
+/// cost per portion negligible.
 pub const PORTION: usize = 64;
 
-/// A node of a model: graph (index in [`Model::graphs`]) and id.
+/// A node of a model, given by its graph and its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
-    /// Index of the graph.
+    /// Index of the graph in [`Model::graphs`].
     pub graph: u32,
-    /// Node.
+    /// Id of the node in that graph.
     pub node: NodeId,
 }
 
 impl NodeKey {
-    /// Of a node in graph `graph`.
+    /// The key of node `node` in the graph with index `graph`.
     pub fn new(graph: usize, node: NodeId) -> NodeKey {
         NodeKey { graph: graph as u32, node }
     }
-    /// The graph.
+    /// The graph that holds the node.
     pub fn graph_of<'m>(&self, model: &'m Model) -> &'m Graph {
         &model.graphs()[self.graph as usize]
     }
-    /// The node.
+    /// The node, or `None` if the graph has no such node.
     pub fn get<'m>(&self, model: &'m Model) -> Option<&'m Node> {
         self.graph_of(model).get(self.node)
     }
-    /// The node's name, for messages.
+    /// The node's name, for messages; empty if there is no such node.
     pub fn name(&self, model: &Model) -> String {
         self.get(model).map(|n| n.name().to_owned()).unwrap_or_default()
     }
 }
 
-/// One value for every node of every graph.
+/// One value for each node of each graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelMap<T>(Vec<ge_ir::NodeMap<T>>);
 
 impl<T: Clone> ModelMap<T> {
-    /// The same value for all nodes.
+    /// A map with the same value for all nodes.
     pub fn new(model: &Model, value: T) -> ModelMap<T> {
         ModelMap(model.graphs().iter().map(|g| ge_ir::NodeMap::new(g, value.clone())).collect())
     }
@@ -55,12 +56,12 @@ impl<T> std::ops::IndexMut<NodeKey> for ModelMap<T> {
     }
 }
 
-/// A logical stream.
+/// Id of a logical stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
-/// A physical stream.
+/// Id of a physical stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalId(pub u32);
-/// An event, or a notify where the kind says so.
+/// Id of an event, or of a notify where the kind says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(pub u32);

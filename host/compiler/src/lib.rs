@@ -1,55 +1,55 @@
-//! The compiler: from a graph to a GeRootModel, one module a stage, in the order of the stages.
+//! The compiler turns a graph into a GeRootModel. There is one module per stage, in stage order.
 #![forbid(unsafe_code)]
 
 /// Errors.
 pub mod error;
-/// Ids that stages decide.
+/// Ids that the stages assign: nodes, streams and events.
 pub mod ids;
 /// Options of a compilation.
 pub mod options;
-/// What plugins offer.
+/// What the plugins offer to a compilation.
 pub mod toolbox;
-/// Fusions of plugins: where they run, switches, reports.
+/// Fusions that plugins offer: where they run, their switches and their reports.
 pub mod fusion;
-/// Records of passes.
+/// Passes and the records of their runs.
 pub mod pass;
 /// The stages in order, and the loops over them.
 pub mod pipeline;
-/// Normalisation, inference, folding.
+/// Normalisation, inference and constant folding.
 pub mod prepare;
-/// Fusions, precision, formats of the original graph.
+/// Fusions, precision and formats on the original graph.
 pub mod original;
-/// What is redundant, removed.
+/// Removal of redundant nodes.
 pub mod stage1;
-/// Engines for nodes.
+/// Choice of an engine for each node.
 pub mod place;
-/// Clusters of one engine.
+/// Clusters of nodes of one engine.
 pub mod partition;
-/// Subgraphs, each changed by its own engine.
+/// Subgraphs, each optimised by its own engine.
 pub mod subgraph;
-/// Subgraphs put together again.
+/// Puts the subgraphs together again.
 pub mod merge;
-/// The whole graph made ready for the build.
+/// Prepares the whole graph for the build.
 pub mod stage2;
 /// Memory conflicts.
 pub mod conflict;
-/// Features across stages: tiling sink.
+/// Features that span several stages, such as tiling sink.
 pub mod feature;
-/// Output sizes, workspaces, wishes of each node.
+/// Output sizes, workspaces and resource requests of each node.
 pub mod params;
-/// Streams: logical allocation and, beyond it, streams from the graph's own parallelism.
+/// Streams: logical allocation, and streams taken from the parallelism of the graph itself.
 pub mod streams;
-/// Memory: lifetimes, assigners, offsets and their check.
+/// Memory: lifetimes, assigners, offsets and the check of offsets.
 pub mod memory;
 /// Events and notifies.
 pub mod sync;
 /// Tasks and kernels.
 pub mod tasks;
-/// Physical streams.
+/// Split of logical streams into physical streams.
 pub mod split;
-/// Weights, GeRootModel and its OM.
+/// Weights, the GeRootModel and its OM file.
 pub mod model;
-/// Models of unknown shapes, for executor v2.
+/// Models of unknown shapes, which executor v2 runs.
 pub mod dynamic;
 
 pub use pipeline as stages;

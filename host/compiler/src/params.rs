@@ -1,5 +1,5 @@
-//! `CalcOpParam`: each node's output sizes, workspaces, attached streams and sync resources, from
-//! its engine (003 §5.1).
+//! `CalcOpParam`: asks the engine of each node for its output sizes, workspaces, attached streams
+//! and sync resources (003 §5.1).
 use crate::error::CompileError;
 use crate::ids::{ModelMap, NodeKey, PORTION};
 use crate::place::Placement;
@@ -8,8 +8,8 @@ use ge_ir::Model;
 use ge_plugin_api::engine::{RunningParams, Target};
 use rayon::prelude::*;
 
-/// Asks every node's engine, in parallel; the answers in a table by node, and the first refusal. A
-/// node that was refused has none.
+/// Asks the engines of all nodes in parallel. Returns the answers by node and the first refusal. A
+/// refused node keeps the default parameters.
 pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap<RunningParams>, Option<CompileError>) {
     let target = Target { rank_size: rank_size(model), ..toolbox.target.clone() };
     let mut out = ModelMap::new(model, RunningParams::default());
@@ -44,8 +44,8 @@ pub fn ask(model: &Model, placement: &Placement, toolbox: &Toolbox) -> (ModelMap
     (out, refused)
 }
 
-/// Ranks that the model's communication nodes are made for: the greatest `rank_size` of any node;
-/// 0, as many as run it, where no node states one.
+/// Number of ranks that the model's communication nodes are made for: the greatest `rank_size` of
+/// any node. 0 if no node states one: as many ranks as run the model.
 pub fn rank_size(model: &Model) -> u32 {
     model
         .graphs()

@@ -1,5 +1,5 @@
-//! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml,
-//! prototypes by type, passes.
+//! What the plugins offer, as the compiler sees it: engines in the order of plugins.toml, operator
+//! prototypes by type, and passes.
 use crate::error::{CompileError, Result};
 use crate::feature::born::Born;
 use ge_ir::Model;
@@ -13,26 +13,26 @@ use ge_plugin_api::view::Node;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Folding may add this part of the constants that a model comes with.
+/// Folding may add at most 1/`PART` of the bytes of the constants that a model comes with.
 const PART: u64 = 4;
 
-/// By how much folding may still make a model's file grow: what is over constants alone would be
-/// computed in every run.
+/// Bytes by which folding may still make a model's file grow. A constant that would exceed them is
+/// not stored, and its value is computed in every run.
 #[derive(Debug, Default)]
 pub struct Growth(AtomicU64);
 
 impl Growth {
-    /// For a model as it comes.
+    /// Sets the limit from the constants of the model as it was given.
     pub fn allow(&self, model: &Model) {
         let constants = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| n.is_const());
         let bytes = constants.filter_map(|n| n.attrs().tensor("value")?.byte_len()).fold(0u64, u64::saturating_add);
         self.0.store(bytes / PART, Ordering::Relaxed);
     }
-    /// Whether so many bytes are left.
+    /// Whether more than `bytes` bytes are left.
     pub fn has(&self, bytes: u64) -> bool {
         bytes < self.0.load(Ordering::Relaxed)
     }
-    /// Uses them up.
+    /// Subtracts `bytes` from what is left, down to 0.
     pub fn take(&self, bytes: u64) {
         self.0.fetch_sub(bytes.min(self.0.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
@@ -42,19 +42,20 @@ impl Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineId(pub u16);
 
-/// One engine.
+/// An engine and what the compiler knows of it.
 pub struct EngineEntry {
-    /// What it is.
+    /// What the engine says of itself.
     pub info: EngineInfo,
-    /// How to call it.
+    /// Handle through which the engine is called.
     pub object: EngineHandle,
-    /// Name of its plugin.
+    /// Name of the plugin that the engine is from.
     pub plugin: String,
-    /// Why it takes part in no placement (plugins.toml, an option), or None.
+    /// Why the engine takes part in no placement (plugins.toml or an option). `None`: it takes
+    /// part.
     pub excluded: Option<String>,
 }
 
-/// All that plugins offer to one compilation.
+/// Everything that the plugins offer to one compilation.
 pub struct Toolbox {
     /// Engines in plugin order.
     pub engines: Vec<EngineEntry>,
@@ -63,19 +64,19 @@ pub struct Toolbox {
     /// Plugins that are loaded.
     pub plugins: Vec<PluginInfo>,
     ops: NumberMap<Key, OpHandle>,
-    /// Which engines know a type, once somebody has asked.
+    /// The engines that know each type; filled on the first request.
     ranks: OnceLock<EngineRanks>,
-    /// For what is compiled.
+    /// The device that the model is compiled for.
     pub target: Target,
-    /// What folding may add.
+    /// Bytes that folding may still add.
     pub growth: Growth,
-    /// Names of sizes that are born inside the graph.
+    /// Names of sizes that only come into being inside the graph.
     pub born: Born,
 }
 
 impl Toolbox {
-    /// Gathers what the plugins of a registry offer. `excluded` says why an engine takes part in no
-    /// placement.
+    /// Gathers what the plugins of a registry offer. `excluded` returns the reason if an engine
+    /// takes part in no placement.
     pub fn new(registry: &Registry, target: Target, excluded: &dyn Fn(&EngineInfo) -> Option<String>) -> Toolbox {
         let engines = registry
             .engines()
@@ -110,7 +111,7 @@ impl Toolbox {
             born: Born::default(),
         }
     }
-    /// Without plugins.
+    /// A toolbox without plugins.
     #[cfg(test)]
     pub(crate) fn bare() -> Toolbox {
         let target = Target { soc: Default::default(), deterministic: false, online: false, rank_size: 1 };
@@ -126,15 +127,15 @@ impl Toolbox {
             born: Born::default(),
         }
     }
-    /// An engine.
+    /// The engine with this id.
     pub fn engine(&self, id: EngineId) -> &EngineEntry {
         &self.engines[usize::from(id.0)]
     }
-    /// An engine by name.
+    /// Id of the engine with this name.
     pub fn engine_named(&self, name: &str) -> Option<EngineId> {
         self.engines.iter().position(|e| e.info.name.as_str() == name).and_then(|i| u16::try_from(i).ok()).map(EngineId)
     }
-    /// The first engine with a flag.
+    /// Id of the first engine that has any of the bits of `flag`.
     pub fn engine_with(&self, flag: u64) -> Option<EngineId> {
         self.engines.iter().position(|e| e.info.flags & flag != 0).and_then(|i| u16::try_from(i).ok()).map(EngineId)
     }
@@ -142,12 +143,12 @@ impl Toolbox {
     pub fn structural_engine(&self) -> Option<EngineId> {
         self.engine_with(flags::STRUCTURAL)
     }
-    /// The engine that takes a node at the least cost, the first among equals, and that cost.
-    /// `engines` come cheapest first: those whose own cost is no less than one found are not asked.
-    /// Refusals are told to `refused`.
+    /// The engine that takes a node at the least cost (the first among equals), and that cost.
+    /// `engines` must come cheapest first: the search stops at an engine whose own cost is no less
+    /// than the least cost found. Refusals are reported to `refused`.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn cheapest(
         &self,
         engines: impl IntoIterator<Item = EngineId>,
@@ -170,10 +171,10 @@ impl Toolbox {
         }
         Ok(best)
     }
-    /// The engines that know each type. They are asked for their types once a compilation.
+    /// The engines that know each type. The engines are asked for their types once per compilation.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn ranks(&self) -> Result<&EngineRanks> {
         match self.ranks.get() {
             Some(known) => Ok(known),
@@ -183,11 +184,11 @@ impl Toolbox {
             }
         }
     }
-    /// The prototype of a type.
+    /// The prototype of an operator type.
     pub fn op(&self, op: Key) -> Option<&OpHandle> {
         self.ops.get(&op)
     }
-    /// Flags of a type ([`ge_plugin_api::ops::flags`]); 0 for unknown ones.
+    /// Flags of an operator type ([`ge_plugin_api::ops::flags`]); 0 if the type is unknown.
     pub fn op_flags(&self, op: Key) -> u64 {
         self.op(op).map_or(0, |o| o.proto.flags)
     }
@@ -195,14 +196,16 @@ impl Toolbox {
     pub fn lend<'m>(&'m self, model: &'m Model, gi: usize) -> GraphContext<'m> {
         GraphContext::new(model, gi, self)
     }
-    /// Infers the outputs of a node by its prototype. The node is named in the error.
+    /// Infers the outputs of a node by its prototype. Fails if the type has no prototype (the error
+    /// names the node) or if inference fails.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let Some(o) = self.op(node.op_key()) else {
             return Err(CompileError::NoPrototype { node: node.name().into(), op: node.op().into() });
         };
         Ok(o.infer(node)?)
     }
-    /// Ranges of a node's outputs by its prototype; None: it has none, or says nothing of them.
+    /// Ranges of a node's outputs by its prototype. `None`: the type has no prototype, or its
+    /// prototype does not say.
     pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
         Ok(self.op(node.op_key()).map(|o| o.ranges(node, inputs)).transpose()?.flatten())
     }
@@ -214,18 +217,17 @@ impl OpFlags for Toolbox {
     }
 }
 
-/// The engines that know each operator type, best first: by compute cost, then plugin order. A
-/// composite engine takes subgraphs, of nodes that have an engine of their own: it is not among
-/// them.
+/// The engines that know each operator type, best first: by compute cost, then by plugin order.
+/// Composite engines are left out: they take subgraphs whose nodes have engines of their own.
 pub struct EngineRanks {
     by_type: NumberMap<Key, Vec<EngineId>>,
 }
 
 impl EngineRanks {
-    /// Asks every engine for its types once.
+    /// Asks every engine for its types, once.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails, or if there are more engines than an id can hold.
     fn new(toolbox: &Toolbox) -> Result<EngineRanks> {
         let mut by_type: NumberMap<Key, Vec<EngineId>> = NumberMap::default();
         for (i, e) in toolbox.engines.iter().enumerate() {
@@ -234,7 +236,7 @@ impl EngineRanks {
                 continue;
             }
             for t in e.object.op_types()? {
-                // Cheapest first; among equals the earlier plugin.
+                // Cheapest first; among equals the engine of the earlier plugin.
                 let list: &mut Vec<EngineId> = by_type.entry(Key::new(&t)).or_default();
                 let rank = |id: &EngineId| (toolbox.engine(*id).info.cost, *id);
                 if let Err(at) = list.binary_search_by_key(&rank(&id), rank) {
@@ -244,15 +246,16 @@ impl EngineRanks {
         }
         Ok(EngineRanks { by_type })
     }
-    /// The engines of a type.
+    /// The engines that know a type; empty if none does.
     pub fn of(&self, op: Key) -> &[EngineId] {
         self.by_type.get(&op).map_or(&[], Vec::as_slice)
     }
-    /// The engines behind one that take a node, in the order in which they get it: by the cost that
-    /// they take it at, then as [`EngineRanks::of`] has them. Refusals are told to `refused`.
+    /// The engines after `first` that take a node, in the order in which they are tried: by the
+    /// cost at which they take it, then by their order in [`EngineRanks::of`]. Refusals are
+    /// reported to `refused`.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn behind(
         &self,
         toolbox: &Toolbox,
@@ -269,7 +272,7 @@ impl EngineRanks {
             }
             match e.object.supports(node)? {
                 Support::No(why) if *id != first => refused(e, &why),
-                // An engine that was bound, and does not take the node any more, is the first of all.
+                // A bound engine that does not take the node any more still comes first, at cost 0.
                 answer => takers.push((answer.cost(e.info.cost).unwrap_or(0), rank, *id)),
             }
         }

@@ -1,55 +1,56 @@
-//! What a class of values that share memory is claimed for, and how two classes meet.
+//! What the memory of a class of values is claimed for. A class is a set of values that share
+//! memory.
 use crate::feature::shared_memory::JoinKind;
 use crate::feature::shared_memory::memory_type::memory_of;
 use crate::feature::shared_memory::rules::atomic_outputs;
 use ge_ir::Node;
 
-/// What the memory of a class is.
+/// What holds for the memory of a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// A graph input: the caller's memory, for reading.
+    /// It holds a graph input: the caller's memory, for reading only.
     pub user_input: bool,
-    /// A graph input that may be written (`RefData`).
+    /// It holds a graph input that may be written (`RefData`).
     pub user_reference: bool,
-    /// A graph output: the caller's memory.
+    /// It holds a graph output: the caller's memory.
     pub user_output: bool,
-    /// For a graph output: whether the value is all that lies there.
+    /// For a graph output: whether nothing but the value lies there.
     pub whole: bool,
-    /// A constant.
+    /// It holds a constant.
     pub immutable: bool,
-    /// A variable.
+    /// It holds a variable.
     pub variable: bool,
-    /// Cleared beforehand.
+    /// It is cleared beforehand.
     pub cleared: bool,
-    /// Part of a run without padding.
+    /// It is part of a contiguous run without padding.
     pub no_padding: bool,
-    /// Part of a run with padding.
+    /// It is part of a contiguous run with padding.
     pub padded: bool,
-    /// Memory type, where one is asked for.
+    /// Memory type, if one is asked for.
     pub memory: Option<String>,
 }
 
-/// Two classes that one join would make one.
+/// Two classes that a join would make one.
 #[derive(Clone, Copy)]
 pub struct Meeting<'m> {
-    /// The class of the value that comes in.
+    /// Claims on the class of the incoming value.
     pub claims: &'m Claims,
-    /// The class that it meets.
+    /// Claims on the class that it meets.
     pub other: &'m Claims,
-    /// The join; None where the value is given out as a graph output.
+    /// The kind of join; `None` where the value becomes a graph output.
     pub kind: Option<JoinKind>,
-    /// The node that joins.
+    /// The node that joins the two.
     pub reader: &'m Node,
-    /// Its input.
+    /// Index of the joining input of `reader`.
     pub input: u32,
-    /// Readers of the value that comes in, the joining node included.
+    /// Readers of the incoming value, the joining node included.
     pub readers: usize,
-    /// Whether inputs of the caller are refreshed where inner offsets are not.
+    /// Whether addresses of the caller's inputs are refreshed while inner offsets are not.
     pub refresh: bool,
 }
 
 impl Claims {
-    /// Of an output of a node, by itself.
+    /// Claims of output `k` of a node, taken alone.
     pub fn of_output(n: &Node, k: usize) -> Claims {
         Claims {
             user_input: matches!(n.op(), "Data" | "AippData" | "AnnData"),
@@ -61,11 +62,11 @@ impl Claims {
             ..Claims::default()
         }
     }
-    /// Of a graph output; `whole`: nothing else lies in its memory.
+    /// Claims of a graph output. `whole`: nothing else lies in its memory.
     pub fn user_output(whole: bool) -> Claims {
         Claims { user_output: true, whole, ..Claims::default() }
     }
-    /// What a join of this kind adds.
+    /// Adds the claims that a join of this kind makes.
     pub fn by(&mut self, kind: JoinKind) {
         match kind {
             JoinKind::NoPaddingInput | JoinKind::NoPaddingOutput => self.no_padding = true,
@@ -73,7 +74,7 @@ impl Claims {
             JoinKind::View | JoinKind::Reference | JoinKind::Held | JoinKind::Clean => {}
         }
     }
-    /// Both classes as one.
+    /// Adds the claims of the other class, after the two became one.
     pub fn merge(&mut self, o: &Claims) {
         self.user_input |= o.user_input;
         self.user_reference |= o.user_reference;
@@ -87,7 +88,7 @@ impl Claims {
             self.memory.clone_from(&o.memory);
         }
     }
-    /// Whether the memory is not the plan's to arrange: the caller's, a constant's, a variable's.
+    /// What the memory holds if the plan may not place it: a graph input, a constant or a variable.
     pub fn arranged(&self) -> Option<&'static str> {
         if self.user_input || self.user_reference {
             Some("a graph input")
@@ -101,8 +102,8 @@ impl Claims {
     }
 }
 
-/// Memory type that a node wants its input in, if it is one that joins inputs with a type of its
-/// own.
+/// Memory type that a copy before an input of the node gets: the type of the node's output 0, if it
+/// is stated and not HBM.
 pub fn wanted_memory(n: &Node) -> Option<String> {
     memory_of(n, 0).filter(|m| m != "HBM")
 }

@@ -1,10 +1,10 @@
-//! Runs (facts 2.7): what lies in a run of inputs is put there by the plan. A graph input, a
-//! constant and a variable lie where they lie; runs with padding and runs without have different
-//! distances.
+//! Contiguous runs (facts 2.7): the plan places what lies in a run of inputs. Graph inputs,
+//! constants and variables cannot be moved. Runs with padding and runs without padding have
+//! different distances between their parts.
 use super::claims::Meeting;
 use crate::feature::shared_memory::JoinKind;
 
-/// Why the value cannot be part of the run.
+/// Why the value cannot be part of the run; `None` if it can.
 pub fn conflict(m: &Meeting<'_>) -> Option<String> {
     let kind = m.kind?;
     let inputs = matches!(kind, JoinKind::NoPaddingInput | JoinKind::PaddedInput);
@@ -16,7 +16,7 @@ pub fn conflict(m: &Meeting<'_>) -> Option<String> {
             return Some(format!("it would have to lie beside {what}"));
         }
     }
-    // A part of one run may be the whole of a run inside it, but blocks with padding are no plain
+    // A part of one run may be the whole of an inner run, but a block with padding is not plain
     // data.
     let mixed = match kind {
         JoinKind::NoPaddingInput => m.claims.padded,

@@ -1,11 +1,12 @@
-//! `IrDefinitionRecovery`: what a node leaves out of its operator's definition is written into it,
-//! before the build.
+//! `IrDefinitionRecovery`: before the build, attributes that a node leaves out are written into it
+//! with the values of its operator's definition.
 //!
 //! Before: `%y = LeakyRelu(%x)`   After: `%y = LeakyRelu(%x) {negative_slope = 0.01}`
-//! When: the prototype gives the attribute a value where none is given. Kernels, tasks and the OM then have the whole definition, by
-//! the prototypes of this compilation, whoever wrote the graph and whenever.
-//! Keeps: every attribute that is given; attributes that may be left out without a value.
-//! Source: 003 §1.2 (E2). Cost: each node once, by the number of its operator's attributes.
+//! When: the prototype gives the attribute a value and the node does not. Kernels, tasks and the OM
+//! then see the whole definition, as the prototypes of this compilation have it, whoever wrote the
+//! graph and whenever.
+//! Keeps: every attribute that is given; optional attributes without a default stay absent.
+//! Source: 003 §1.2 (E2). Cost: visits each node once, and each attribute of its operator.
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
@@ -25,7 +26,7 @@ graph_pass!(
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
     let g = &model.graphs()[gi];
-    // The attributes with a value of each type, found once.
+    // The attributes with a default, by type; found once per type.
     let mut known: HashMap<Key, Vec<Attr>> = HashMap::new();
     let mut edits = Vec::new();
     for n in g.nodes() {

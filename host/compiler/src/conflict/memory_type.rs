@@ -1,8 +1,9 @@
-//! Memory types: a class has one. Two different ones that are asked for by name, or one that is not
-//! the caller's for a graph input or output, need a copy between them.
+//! Memory types: a class has one type. Values of two different named types need a copy between
+//! them; so does a graph input, constant, variable or graph output that is wanted in a type other
+//! than `HBM`.
 use super::claims::Meeting;
 
-/// Why the two types cannot be one.
+/// Why the two classes cannot have one type; `None` if they can.
 pub fn conflict(m: &Meeting<'_>) -> Option<String> {
     let plain = |s: &str| s == "HBM";
     match (&m.claims.memory, &m.other.memory) {

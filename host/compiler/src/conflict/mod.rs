@@ -1,24 +1,26 @@
-//! Memory conflicts. in: the optimised graph, out: the same with an
-//! `Identity` wherever two memory rules meet that one place cannot keep (003 `MemConflictProc`,
-//! facts 2.10).
+//! Memory conflicts. In: the optimised graph. Out: the same graph with an `Identity` wherever two
+//! memory rules meet that one place cannot satisfy (003 `MemConflictProc`, facts 2.10).
 //!
-//! One walk over the root graph: every rule by which a node makes values share memory is tried on
-//! the union of names; the pair families below say which classes cannot be one, and the first that
-//! speaks puts a copy before that input. Cost: the joins of the graph times the families.
+//! The root graph is walked once per round: every rule by which a node makes values share memory is
+//! tried on the union-find of names. The families below say which pairs of classes cannot be one;
+//! the first family that objects puts a copy before that input. Cost: the joins of the graph times
+//! the number of families.
+/// What the memory of each class of values is claimed for.
 pub mod claims;
-/// Runs of inputs and outputs, with and without padding, against memory that is not the plan's to
-/// arrange.
+/// Contiguous runs of inputs and outputs, with and without padding, against memory that the plan
+/// may not place.
 pub mod continuous;
-/// Memory types against each other and against the caller's buffers.
+/// Attributes that nodes leave out, filled in from the prototypes.
 pub mod ir_definition_recovery;
+/// Memory types against each other and against the caller's buffers.
 pub mod memory_type;
 /// Read against write: constants, inputs and values with other readers against in-place outputs.
 pub mod read_write;
-/// Inputs of the caller whose address is refreshed against splits without a task.
+/// The caller's inputs whose addresses are refreshed, against splits without a task.
 pub mod refresh;
-/// Outputs that lie in an input's memory against those who still read the input.
+/// Outputs that lie in an input's memory, against nodes that still read the input.
 mod shared_io;
-/// The caller's outputs against all memory that is not the output's own.
+/// The caller's outputs, against all memory that is not the output's own.
 pub mod user_output;
 
 use crate::error::{CompileError, Result};
@@ -32,14 +34,14 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A pair family: why two classes cannot share memory; None: they can.
+/// A family of pairs: returns why two classes cannot share memory, or `None` if they can.
 type Family = fn(&Meeting<'_>) -> Option<String>;
 
-/// The families in the order in which they are asked.
+/// The families, in the order in which they are asked.
 const FAMILIES: &[Family] =
     &[read_write::conflict, refresh::conflict, memory_type::conflict, continuous::conflict, user_output::conflict];
 
-/// A copy that a conflict asks for.
+/// A copy that resolves a conflict.
 struct Copy {
     reader: NodeId,
     input: u32,
@@ -61,7 +63,7 @@ fn runs(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
         if crowded.is_empty() {
             break copies;
         }
-        // Each round adds nodes, so that the last one ends.
+        // Each round adds nodes to `forced`, so the loop ends.
         forced.extend(crowded);
     };
     if copies.is_empty() {
@@ -80,8 +82,8 @@ fn runs(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
         attrs.set("_inserted_by", Walk::WHO);
         attrs.set("_inserted_for", c.why.as_str());
         let mut out = ge_ir::TensorDesc { attrs: AttrMap::default(), ..desc };
-        // The copy lies where its reader wants it: in the reader's own memory type, not in that of
-        // the value.
+        // The copy lies where its reader wants it: in the reader's own memory type, not in the type
+        // of the value.
         if let Some(kind) = claims::wanted_memory(reader) {
             out.attrs.set("memory", kind);
         }
@@ -99,19 +101,19 @@ struct Walk<'g> {
     names: Names,
     /// First name of each node's outputs, by node id.
     first: Vec<u32>,
-    /// What a class is, by its root.
+    /// The claims on each class, indexed by the root of the class.
     claims: Vec<Claims>,
     /// Whether addresses of the caller's inputs are refreshed while inner offsets are not.
     refresh: bool,
-    /// Nodes whose run begins among other values: all their inputs are copied into a run of their
-    /// own.
+    /// Nodes whose run would begin among other values: all their inputs are copied into a run of
+    /// their own.
     forced: &'g BTreeSet<NodeId>,
-    /// Nodes found to be such.
+    /// Nodes of this kind that this walk found.
     crowded: Vec<NodeId>,
 }
 
 impl<'g> Walk<'g> {
-    /// Who the copies are from.
+    /// Name of the pass that inserts the copies.
     const WHO: &'static str = "MemConflictProc";
 
     fn new(g: &'g Graph, toolbox: &'g Toolbox, options: &Options, forced: &'g BTreeSet<NodeId>) -> Walk<'g> {
@@ -147,7 +149,7 @@ impl<'g> Walk<'g> {
         self.claims[root as usize].clone()
     }
 
-    /// The copies, and the nodes for which one copy is not enough.
+    /// Returns the copies, and the nodes for which one copy is not enough.
     fn run(mut self) -> (Vec<Copy>, Vec<NodeId>) {
         let g = self.g;
         let mut copies = Vec::new();
@@ -180,17 +182,18 @@ impl<'g> Walk<'g> {
         (copies, self.crowded)
     }
 
-    /// Tries every join of a node; an input that gets a copy is joined by its copy from then on.
+    /// Tries every join of a node. Once an input has a copy, the copy takes part in the joins
+    /// instead.
     fn node(&mut self, n: &'g Node, copies: &mut Vec<Copy>) {
         let g = self.g;
         let need = |v: ValueRef| g.desc(v).and_then(|d| d.data_bytes()).unwrap_or(0);
-        // Name of the copy of each input that has one.
+        // Name of the copy, by input, for inputs that have one.
         let mut copied: BTreeMap<u32, u32> = BTreeMap::new();
         for j in self.rules.joins(g, n, &need) {
             let (Spot::Value(from), Spot::Value(to)) = (j.from, j.to) else { continue };
             let own = |v: ValueRef| v.node == n.id();
-            // A run with padding begins at input 0; all else is between one input and the node
-            // itself.
+            // A run with padding begins at input 0; every other join is between one input and the
+            // node itself.
             let starts_at = if j.kind == JoinKind::PaddedInput { 0 } else { j.input };
             let mut a = copied.get(&starts_at).copied().filter(|_| !own(from)).unwrap_or_else(|| self.name(from));
             let mut b = copied.get(&j.input).copied().filter(|_| !own(to)).unwrap_or_else(|| self.name(to));
@@ -227,8 +230,8 @@ impl<'g> Walk<'g> {
                     a = fresh;
                 }
                 if self.names.join(a, b, distance).is_err() {
-                    // Others lie where even a copy would have to: the run that the node has joined
-                    // so far is no place for it.
+                    // Other values lie where even a copy would have to lie, so the run that the
+                    // node has joined so far has no room for it.
                     self.crowded.push(n.id());
                 }
                 both = Claims::default();
@@ -239,7 +242,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// Readers of a value, views looked through.
+    /// Number of readers of a value. Views are followed to their own readers.
     fn readers(&self, v: ValueRef) -> usize {
         let mut todo = vec![v];
         let mut count = 0;

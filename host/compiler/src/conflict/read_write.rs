@@ -1,11 +1,11 @@
-//! Read against write (facts 2.10): an output in place of an input writes over it. A constant and
-//! an input that the caller lends for reading are never written; a value that others read too is
-//! written as a copy. Variables and `RefData` are there to be written: who reads them when is the
-//! graph's own order.
+//! Read against write (facts 2.10): an output in place of an input overwrites the input. A constant
+//! and an input that the caller lends for reading are never overwritten; a value with other readers
+//! is copied first. Variables and `RefData` are meant to be written: the order of their reads and
+//! writes is the order of the graph.
 use super::claims::Meeting;
 use crate::feature::shared_memory::JoinKind;
 
-/// Why the value may not be written.
+/// Why the value may not be overwritten; `None` if it may.
 pub fn conflict(m: &Meeting<'_>) -> Option<String> {
     if m.kind != Some(JoinKind::Reference) {
         return None;

@@ -1,6 +1,6 @@
-//! An output that lies in an input's memory (`ge.exec.outputReuseInputMemIndexes`) is written when
-//! nobody reads the input any more. Where the graph does not say so by itself, the output gets a
-//! copy that waits for the readers.
+//! An output that lies in an input's memory (`ge.exec.outputReuseInputMemIndexes`) may only be
+//! written when nobody reads the input any more. Where the graph itself does not guarantee this,
+//! the output gets a copy that waits for the readers.
 use super::Walk;
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
@@ -12,7 +12,7 @@ use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::AttrMap;
 
-/// Puts the copies in. Cost: one walk over the graph for each pair.
+/// Inserts the copies. Cost: one walk over the graph for each pair.
 pub(super) fn run(model: &mut Model, toolbox: &Toolbox, options: &Options, io: &IoReuse) -> Result<()> {
     for (input, output) in io.pairs() {
         let pair = Pair { model, toolbox, rules: Rules::new(toolbox), options };
@@ -42,8 +42,8 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The copy that a pair needs: NetOutput, the value to be copied, for whom the copy waits.
-    /// None: it needs none.
+    /// The copy that a pair needs: the NetOutput node, the value to copy, and the nodes that the
+    /// copy waits for. `None` if the pair needs no copy.
     fn copy(&self, input: u32, output: u32) -> Option<(NodeId, ValueRef, Vec<NodeId>)> {
         let g = self.model.root();
         let out = g.net_output()?;
@@ -62,7 +62,7 @@ impl Pair<'_> {
         Some((out.id(), v, late))
     }
 
-    /// Everybody who reads the memory of an input, views and parts of it looked through.
+    /// All nodes that read the memory of an input, directly or through views and parts of it.
     fn readers(&self, g: &Graph, data: &Node) -> Vec<NodeId> {
         let mut out = Vec::new();
         let mut seen = NodeSet::new(g);
@@ -80,7 +80,7 @@ impl Pair<'_> {
         out
     }
 
-    /// Whether the one reader of the input can write its output over it.
+    /// Whether the only reader of the input can write its output over it.
     fn in_place(&self, g: &Graph, data: &Node, writer: &Node, v: ValueRef) -> bool {
         let Some(engine) = writer.attrs().str("_engine").and_then(|e| self.toolbox.engine_named(e)) else {
             return false;
@@ -100,7 +100,7 @@ impl Pair<'_> {
     }
 }
 
-/// What must be over before a node runs, by the graph's edges.
+/// All nodes that the edges of the graph order before a node.
 fn ancestors(g: &Graph, of: NodeId) -> NodeSet {
     let mut seen = NodeSet::new(g);
     let mut todo = vec![of];

@@ -1,9 +1,9 @@
-//! Graph outputs: each has memory of its own, which is the caller's. One that is an input, a
-//! constant or a variable, that is given out twice, or that is only a part of what lies there, is
-//! copied.
+//! Graph outputs: each has memory of its own, which is the caller's. A value is copied if it is an
+//! input, a constant or a variable, if it is returned twice, or if it is only a part of what lies
+//! there.
 use super::claims::Meeting;
 
-/// Why the value cannot be given out where it lies.
+/// Why the value cannot be a graph output where it lies; `None` if it can.
 pub fn conflict(m: &Meeting<'_>) -> Option<String> {
     if m.kind.is_some() || !m.other.user_output {
         return None;

@@ -1,8 +1,9 @@
-//! Gears that leave something to the run: texts, sequences, sizes that hang on values.
+//! Gears that leave something to the run: strings, sequences, and sizes that depend on values.
 //!
-//! A gear whose sizes are all known is planned as a whole. Where one of them is not, the model is
-//! executor v2's: it takes the branch of the gear, and what is known of that is a part like any
-//! other. A run then gives the inputs in their own sizes, not in memory of the largest gear's.
+//! A gear whose sizes are all known is planned as a whole. If some size of a gear is unknown,
+//! executor v2 runs the model: it takes the branch of the gear, and treats the known parts of the
+//! branch as it treats those of any other graph. A run then gives the inputs in their own sizes,
+//! not in memory sized for the largest gear.
 use crate::error::{CompileError, Result};
 use crate::prepare::subgraphs::join;
 use ge_ir::{Dim, Graph, Model, NodeId, TensorDesc, ValueRef};
@@ -10,11 +11,11 @@ use ge_model::gears::{BATCH_NUM, OPEN, SELECTOR, SUFFIX, VIEW, wanted};
 use ge_model::{CompiledModel, Gear, Gears};
 use ge_plugin_api::patch::Edit;
 
-/// Gives inputs and outputs of a model with gears the sizes that a run has them in; of one without
-/// gears, nothing changes.
+/// Gives the inputs and outputs of a model with gears the sizes that they have in a run. A model
+/// without gears does not change.
 ///
 /// # Errors
-/// A branch whose inputs cannot be given so (a bug).
+/// Fails if the inputs of a branch cannot be changed in this way, which is a bug.
 pub fn open(model: &mut Model) -> Result<()> {
     let Some((case, branches)) = branches(model) else { return Ok(()) };
     let inputs: Vec<(NodeId, Vec<TensorDesc>)> = model
@@ -40,7 +41,7 @@ pub fn open(model: &mut Model) -> Result<()> {
         match of.as_deref().and_then(<[_]>::split_first) {
             Some((first, rest)) => {
                 let mut all = rest.iter().fold((*first).clone(), |a, b| join(&a, b));
-                // A name that stands in a gear means nothing outside it.
+                // A symbol that a gear uses means nothing outside the gear.
                 all.shape.dims_mut().iter_mut().filter(|d| !d.is_known()).for_each(|d| *d = Dim::UNKNOWN);
                 TensorDesc { attrs: out.attrs.clone(), ..all }
             }
@@ -52,7 +53,7 @@ pub fn open(model: &mut Model) -> Result<()> {
     Ok(())
 }
 
-/// The gears of such a model as it keeps them.
+/// Describes the gears of a model with gears in the compiled model.
 pub(super) fn describe(model: &Model, m: &mut CompiledModel) {
     let (Some((dims, values)), Some((_, branches))) = (wanted(model.root().attrs()), branches(model)) else { return };
     m.inputs.retain(|i| i.name != SELECTOR);
@@ -75,13 +76,14 @@ pub(super) fn describe(model: &Model, m: &mut CompiledModel) {
     m.gears = Some(Gears { dims, list });
 }
 
-/// The choice of a model with gears, and the graphs that it chooses between.
+/// The `Case` node of a model with gears, and the indices of the graphs that it chooses between.
 fn branches(model: &Model) -> Option<(NodeId, Vec<usize>)> {
     let case = model.root().nodes().find(|n| n.op() == "Case" && n.attr(BATCH_NUM).is_some())?;
     Some((case.id(), case.subgraphs().into_iter().map(|s| model.graph_index(s)).collect::<Option<_>>()?))
 }
 
-/// A descriptor with the names of the sizes that gears set.
+/// A copy of a descriptor in which the sizes that gears set are symbols. An empty name leaves a
+/// dimension as it is.
 fn named(d: &TensorDesc, names: &[&str]) -> TensorDesc {
     let mut d = d.clone();
     for (d, name) in d.shape.dims_mut().iter_mut().zip(names).filter(|(_, name)| !name.is_empty()) {
@@ -90,8 +92,8 @@ fn named(d: &TensorDesc, names: &[&str]) -> TensorDesc {
     d
 }
 
-/// Inputs of a gear have the sizes that it sees them with, not room for the largest gear's; the edits
-/// that take away what showed them so.
+/// Gives the inputs of a gear the sizes that the gear sees, not the size of the largest gear.
+/// Returns the edits that remove the views through which the gear saw its inputs.
 fn own_sizes(g: &mut Graph) -> Vec<Edit> {
     let views: Vec<NodeId> = g.nodes().filter(|n| n.op() == VIEW).map(|n| n.id()).collect();
     let mut edits = Vec::with_capacity(2 * views.len());
@@ -99,7 +101,7 @@ fn own_sizes(g: &mut Graph) -> Vec<Edit> {
         let Some(n) = g.get(view) else { continue };
         let (Some(input), Some(shape)) = (n.input(0), n.outputs().first().map(|d| d.shape.clone())) else { continue };
         edits.extend([Edit::ReplaceUses(n.value(0), input), Edit::RemoveNode(view)]);
-        // What changes the type of an input may stand before its view.
+        // A node that changes the type of an input may stand before its view.
         let mut at = Some(input);
         while let Some(v) = at {
             let Some(d) = g.output_mut(v) else { break };

@@ -1,12 +1,12 @@
-//! In: a model with unknown shapes behind stage 1. Out: the `CompiledModel` whose graphs executor
-//! v2 runs (003 §4.2, facts 8.8).
+//! In: a model with unknown shapes after stage 1. Out: the `CompiledModel` whose graphs executor v2
+//! runs (003 §4.2, facts 8.8).
 //!
-//! Nothing is planned or tiled: engines are asked by each run, with its sizes. The file keeps the
-//! graphs, the constants, the engine that is asked first for each node, and its logical stream
-//! where the user asks for several (004 §4.2).
+//! Nothing is planned or tiled here: each run asks the engines, with its own sizes. The file keeps
+//! the graphs, the constants, the engine that is asked first for each node, and each node's logical
+//! stream if the user asks for several streams (004 §4.2).
 /// Gears that leave something to the run.
 mod gears;
-/// Streams of the graphs.
+/// Logical streams of the graphs.
 mod streams;
 
 pub use gears::open as open_gears;
@@ -27,28 +27,28 @@ use ge_plugin_api::ops::{VALUE, flags};
 use ge_plugin_api::types::tensor::Container;
 use std::collections::{HashMap, HashSet};
 
-/// Attribute of the root graph: ranges of open sizes, by letter or by `input:dimension`.
+/// Attribute of the root graph: ranges of unknown sizes, keyed by symbol or by `input:dimension`.
 pub const RANGES: &str = "_dim_ranges";
 
-/// Nodes that are named in an error, at most.
+/// Maximum number of nodes that an error names.
 const NAMED: usize = 10;
-/// Offsets of variables are multiples of this.
+/// Alignment of the offsets of variables, in bytes.
 const ALIGN: u64 = 512;
 
-/// Refuses what executor v2 does not run.
+/// Checks that executor v2 can run the model.
 ///
 /// # Errors
-/// `unsupported`: nodes that only a planned model can hold, or that no engine computes, all of them
-/// by name.
+/// Fails if some nodes can only be held by a planned model, or if no engine computes them. The
+/// error names the nodes.
 pub fn check(model: &Model, toolbox: &Toolbox) -> Result<()> {
     refuse(model, toolbox)?;
     computable(model, toolbox, toolbox.ranks()?)
 }
 
-/// Makes the model that executor v2 runs, of a model that was checked.
+/// Builds the model that executor v2 runs from a model that [`check`] has accepted.
 ///
 /// # Errors
-/// Constants that cannot be laid out.
+/// Fails if the constants or the variables cannot be laid out.
 pub fn assemble(
     name: &str,
     model: Model,
@@ -87,8 +87,8 @@ pub fn assemble(
     Ok(m)
 }
 
-/// Gives each variable its place, and says how many bytes all of them have. They are the root
-/// graph's alone.
+/// Gives each variable its place and returns the total size of the variables in bytes. Only the
+/// root graph has variables.
 fn lay_out_variables(m: &mut CompiledModel) -> Result<u64> {
     let mut end = 0u64;
     for n in m.graphs.iter_mut().take(1).flat_map(|g| &mut g.nodes).filter(|n| n.op == "Variable") {
@@ -102,7 +102,7 @@ fn lay_out_variables(m: &mut CompiledModel) -> Result<u64> {
     Ok(end)
 }
 
-/// Refuses what only a planned model can hold.
+/// Fails if the model has nodes that only a planned model can hold.
 fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     let why = |n: &Node| -> Option<&'static str> {
         let f = toolbox.op_flags(n.op_key());
@@ -129,8 +129,8 @@ fn refuse(model: &Model, toolbox: &Toolbox) -> Result<()> {
     Err(CompileError::model(ge_codes::OPEN_SIZES, d.help(help)))
 }
 
-/// Refuses operators that no enabled engine has a kernel for, whatever the sizes: all of them by
-/// name.
+/// Fails if no enabled engine has a kernel for some operator, whatever the sizes. The error names
+/// all such nodes.
 fn computable(model: &Model, toolbox: &Toolbox, ranks: &EngineRanks) -> Result<()> {
     let structural: HashSet<Key> = STRUCTURE.iter().map(|s| Key::new(s)).collect();
     let tensor = |d: &TensorDesc| d.container == Container::TENSOR;
@@ -145,9 +145,9 @@ fn computable(model: &Model, toolbox: &Toolbox, ranks: &EngineRanks) -> Result<(
     let mut all: Vec<Diagnostic> = Vec::new();
     for g in model.graphs() {
         for n in g.nodes().filter(|n| !structural.contains(&n.op_key())) {
-            // Sequences and optionals are the executor's own.
+            // The executor itself handles sequences and optionals.
             let given = (0..n.inputs().len()).filter_map(|i| g.input_desc(n, i));
-            // Views need no kernel, and graphs are called.
+            // Views need no kernel, and nodes with subgraphs are calls.
             let own = n.op().starts_with("Optional")
                 || toolbox.op_flags(n.op_key()) & flags::VIEW != 0
                 || !n.subgraphs().is_empty();
@@ -198,15 +198,15 @@ fn graph(g: &Graph, gi: usize, weights: &Weights, toolbox: &Toolbox, ranks: &Eng
     GraphInfo { name: g.name().to_owned(), nodes: nodes.collect(), attrs }
 }
 
-/// A descriptor without what only inference needs.
+/// A copy of a descriptor without the attribute that only inference needs.
 fn plain(d: &TensorDesc) -> TensorDesc {
     let mut d = d.clone();
     d.attrs.remove(VALUE);
     d
 }
 
-/// The engine that is asked first: the one that the node states, else the cheapest with tasks that
-/// knows the type.
+/// Name of the engine that is asked first: the one that the node states, else the cheapest engine
+/// with tasks that knows the type, else the structural engine.
 fn engine(n: &Node, toolbox: &Toolbox, ranks: &EngineRanks) -> String {
     if let Some(e) = n.attrs().str("_engine") {
         return e.to_owned();
@@ -250,7 +250,8 @@ fn io(g: &Graph, m: &mut CompiledModel) {
     }
 }
 
-/// What the outputs of a graph are called: as the model says, else by the nodes that give them.
+/// Names of a graph's outputs: those that the model states, else those of the nodes that produce
+/// them.
 pub fn output_names(g: &Graph, out: &Node) -> Vec<String> {
     let names = out.attrs().strs("_output_names").unwrap_or_default();
     let one = |(k, v): (usize, &ge_ir::ValueRef)| {

@@ -1,4 +1,4 @@
-//! Logical streams of models of unknown shapes (004 §4.2), as their files carry them.
+//! Logical streams of models of unknown shapes (004 §4.2), as their files hold them.
 use crate::ids::{ModelMap, NodeKey};
 use crate::options::Options;
 use crate::partition::dynamic::unknown::SIZES;
@@ -10,7 +10,8 @@ use ge_model::{CompiledModel, LogicalInfo, StreamsInfo};
 use ge_plugin_api::ops::flags;
 use std::collections::{BTreeMap, HashMap};
 
-/// Gives every node its logical stream, where the user asks for several and there are.
+/// Gives every node its logical stream, if the user asks for several streams and the plan has at
+/// least two.
 pub(super) fn assign(model: &Model, toolbox: &Toolbox, options: &Options, m: &mut CompiledModel) {
     let Some(placement) = placement(model, toolbox, m) else { return };
     let Some(plan) = dynamic::of_executor(model, &placement, toolbox, options) else { return };
@@ -28,8 +29,8 @@ pub(super) fn assign(model: &Model, toolbox: &Toolbox, options: &Options, m: &mu
     m.streams = StreamsInfo { logical: logical.collect(), ..StreamsInfo::default() };
 }
 
-/// The engine that is asked first for each node. What executor v2 does itself is the structural
-/// engine's: it has no task.
+/// The engine that is asked first for each node. Nodes that executor v2 handles itself belong to
+/// the structural engine, because they have no task. `None` if there is no structural engine.
 fn placement(model: &Model, toolbox: &Toolbox, m: &CompiledModel) -> Option<Placement> {
     let structural = toolbox.structural_engine()?;
     let by_name: HashMap<&str, EngineId> =

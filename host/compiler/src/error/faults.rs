@@ -1,5 +1,5 @@
-//! What options and attributes can ask for in vain: data for each fault, with its words, code and
-//! help.
+//! Faults of options and of attributes that cannot be fulfilled: the data of each fault, with its
+//! message, code and help.
 use crate::feature::shared_memory::Clash;
 use ge_codes::Code;
 use ge_ir::{Node, TensorDesc};
@@ -9,86 +9,87 @@ fn named(file: &Option<String>) -> String {
     file.as_ref().map_or_else(String::new, |f| format!("ge.fusionSwitchFile `{f}`: "))
 }
 
-/// An option that cannot be followed.
+/// An option that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionFault {
-    /// A switch names a pass that is not there.
+    /// A switch names a pass that does not exist.
     #[error("unknown pass `{name}`")]
     UnknownPass {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The nearest that there is.
+        /// The existing name that is nearest to it, if one is near.
         nearest: Option<String>,
     },
     /// A switch names a pass that always runs.
     #[error("{}pass `{name}` is needed for right results and cannot be switched", named(.file))]
     FixedPass {
-        /// The pass.
+        /// Name of the pass.
         name: String,
-        /// The switch file that names it; None: the option itself.
+        /// The switch file that names the pass; `None`: the option itself names it.
         file: Option<String>,
     },
-    /// A value is not one of the option's.
+    /// The value of an option is not valid.
     #[error("`{option}` {what}")]
     Value {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
         /// What is wrong with the value.
         what: String,
-        /// What to do.
+        /// What the user can do.
         help: String,
     },
     /// A file that an option names cannot be read.
     #[error("{option} `{path}`: {why}")]
     Unreadable {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Why the file cannot be read.
         why: String,
     },
-    /// A file that an option names is not of its form.
+    /// A file that an option names does not have the expected form.
     #[error("{option} `{path}`: {why}")]
     File {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong.
+        /// What is wrong with the file.
         why: String,
-        /// The form that it should have.
+        /// The form that the file should have.
         form: &'static str,
     },
     /// Two options contradict each other, or one needs another.
     #[error("{what}")]
     Contradiction {
-        /// Both options by name.
+        /// The contradiction; it names both options.
         what: &'static str,
-        /// What to do.
+        /// What the user can do.
         help: &'static str,
     },
-    /// Memory of inputs or outputs cannot be lent as asked.
+    /// Memory of inputs or outputs cannot be shared as the option asks.
     #[error("`{option}`: {what}")]
     Lent {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Why not.
+        /// Why it cannot be shared.
         what: String,
-        /// What fits.
+        /// What the option accepts.
         help: &'static str,
     },
-    /// An option names what the model does not have, or asks of it what it cannot be.
+    /// An option names something that the model does not have, or asks for something that the model
+    /// cannot do.
     #[error("{option} `{value}` {what}")]
     Model {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// Value of the option.
         value: String,
-        /// What is wrong.
+        /// What is wrong with the value.
         what: String,
-        /// What to do.
+        /// What the user can do.
         help: String,
     },
 }
@@ -123,96 +124,96 @@ impl OptionFault {
     }
 }
 
-/// Memory that a node asks for and cannot have.
+/// A node asks for memory that it cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryFault {
-    /// A node that is told to do nothing, whose output nobody else writes.
+    /// A node has `_no_task`, but nothing else writes its output.
     #[error("`{node}` ({op}) has `_no_task`, and nothing else writes its output")]
     NoTask {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator type of the node.
         op: String,
     },
-    /// A type of memory that no device has.
+    /// A node asks for a memory type that no device has.
     #[error("`{node}` asks for {memory} memory, which no device has")]
     NoSuchType {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// The type asked for.
+        /// The memory type that it asks for.
         memory: String,
     },
-    /// An input must lie where another value does.
+    /// An input must lie where another value lies.
     #[error("input {input} of `{node}` ({op}) cannot lie where the node wants it: {clash}")]
     Place {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Its type.
+        /// Operator type of the node.
         op: String,
-        /// The input.
+        /// Index of the input.
         input: u32,
-        /// What stands against it.
+        /// The clash that prevents the placement.
         clash: Clash,
     },
-    /// One value is wanted in two types of memory.
+    /// One value is wanted in two memory types.
     #[error("`{node}` would lie in {first} and in {second} memory")]
     TwoTypes {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// One type.
+        /// One memory type.
         first: MemoryKind,
-        /// The other.
+        /// The other memory type.
         second: MemoryKind,
     },
-    /// A part of a concat without a task that needs more room than its data.
+    /// A part of a concat without a task needs more room than its data.
     #[error("`{node}` needs {needs} bytes for {data} of data, and a concat without a task joins it")]
     Joined {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Bytes that its engine asks for.
+        /// Bytes that the node's engine asks for.
         needs: u64,
-        /// Bytes of its data.
+        /// Bytes of the node's data.
         data: u64,
     },
-    /// A buffer pool that is too small.
+    /// A buffer pool is too small.
     #[error("buffer pool {pool} has {has} bytes, its nodes need {needs} (`{node}` is one)")]
     Pool {
-        /// The pool's id.
+        /// Id of the pool.
         pool: i64,
-        /// Its bytes.
+        /// Size of the pool in bytes.
         has: u64,
-        /// Bytes that its nodes need.
+        /// Bytes that the pool's nodes need.
         needs: u64,
-        /// One of them.
+        /// Name of one of these nodes.
         node: String,
     },
-    /// An output whose bytes are not known.
+    /// The size of an output is not known.
     #[error("output {output} of `{node}` ({op}) has no known size: {desc}")]
     NoSize {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Its type.
+        /// Operator type of the node.
         op: String,
-        /// The output.
+        /// Index of the output.
         output: usize,
-        /// Type and shape.
+        /// Element type and shape of the output.
         desc: String,
-        /// Whether its shape is open.
+        /// Whether the shape has unknown dimensions.
         is_open: bool,
     },
-    /// A constant that is larger than any memory.
+    /// A constant is larger than any memory.
     #[error("constant `{name}` ({desc}) does not fit into memory")]
     Constant {
-        /// Its name.
+        /// Name of the constant.
         name: String,
-        /// Type and shape.
+        /// Element type and shape of the constant.
         desc: String,
     },
 }
 
 impl MemoryFault {
-    /// An output whose bytes are not known.
+    /// The fault of an output whose size is not known.
     pub fn no_size(n: &Node, output: usize, d: &TensorDesc) -> MemoryFault {
         MemoryFault::NoSize {
             node: n.name().into(),
@@ -251,29 +252,29 @@ impl MemoryFault {
     }
 }
 
-/// `_event_multiplexing` that cannot be done, and waits that may never end.
+/// `_event_multiplexing` that cannot be fulfilled, and waits that may never end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventFault {
-    /// An entry that is not of its form.
+    /// An entry does not have the expected form.
     #[error("`_event_multiplexing` of `{node}` has the entry `{entry}`")]
     Form {
-        /// Node.
+        /// Name of the node.
         node: String,
         /// The entry.
         entry: String,
     },
-    /// An entry that names a node that is gone.
+    /// An entry names a node that does not exist (any more).
     #[error("`_event_multiplexing` of `{node}` has the entry `{entry}`, and there is no node `{gone}`")]
     NoNode {
-        /// Node.
+        /// Name of the node that has the entry.
         node: String,
         /// The entry.
         entry: String,
-        /// The name in it.
+        /// The name of the missing node.
         gone: String,
     },
-    /// One number for events that nothing orders.
+    /// Two events are given the same number, but nothing orders them.
     #[error(
         "`_event_multiplexing` gives the events {first} and {second} one number, but nothing orders the first wait \
          before the second record and its wait"
@@ -281,15 +282,15 @@ pub enum EventFault {
     Unordered {
         /// One event, as a pair of nodes.
         first: String,
-        /// The other.
+        /// The other event.
         second: String,
     },
-    /// A wait for what runs only if a switch wakes its stream.
+    /// A node waits for a node that runs only if a switch wakes its stream.
     #[error("`{waits}` waits for `{record}`, which runs only if a switch wakes its stream")]
     MayNeverRun {
-        /// Who waits.
+        /// Name of the waiting node.
         waits: String,
-        /// For whom.
+        /// Name of the node that it waits for.
         record: String,
     },
 }
@@ -317,73 +318,73 @@ impl EventFault {
     }
 }
 
-/// Variables that cannot be one, or that are reached by two ways.
+/// Variables that are not valid, or that are reached in two ways.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariableFault {
-    /// A shape that is open.
+    /// The shape of a variable has unknown dimensions.
     #[error("variable `{name}` has no known size")]
     NoSize {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// More bytes than can be counted.
+    /// A variable has more bytes than can be counted.
     #[error("variable `{name}` is too large")]
     TooLarge {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// Two of one name that differ.
+    /// Two variables of the same name differ.
     #[error("variable `{name}` is {here} in one graph and {there} in another")]
     Differs {
-        /// Its name.
+        /// Name of the variables.
         name: String,
-        /// One type and shape, or size.
+        /// Element type and shape, or size, of one of them.
         here: String,
-        /// The other.
+        /// Element type and shape, or size, of the other.
         there: String,
     },
-    /// Two initial values for one name.
+    /// Two initial values are given for one name.
     #[error("variable `{name}` has two initial values")]
     TwoValues {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// A name that is a variable in one graph and something else in another.
+    /// A name belongs to a variable in one graph and to another node in another graph.
     #[error("`{name}` is a variable in one graph and another node in graph `{graph}`")]
     OtherNode {
         /// The name.
         name: String,
-        /// The graph where it is another node.
+        /// Name of the graph where it belongs to another node.
         graph: String,
     },
-    /// A node that hands one variable to a graph twice, which writes it.
+    /// A node passes one variable in two ways to a graph that writes it.
     #[error("`{node}` gives variable `{name}` by two ways to graphs that write it")]
     TwoWays {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
-    /// A graph that is called in a loop, writes over what the loop carries, and has control flow of the
-    /// first kind.
+    /// A graph called in a loop writes over what the loop carries, and contains v1 control flow
+    /// (`Switch`, `Enter`).
     #[error(
         "graph `{graph}` writes over what a loop around it carries, and has branches or loops of v1 (`Switch`, `Enter`)"
     )]
     Frames {
-        /// The graph.
+        /// Name of the graph.
         graph: String,
     },
-    /// An operator whose graphs have effects, which no run of unknown shapes can give on.
+    /// The subgraphs of an operator have effects that a run of unknown shapes cannot carry out.
     #[error(
         "the graphs of `{node}` ({op}) read or write variable `{name}`, which cannot be done where shapes are unknown"
     )]
     Operator {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator type of the node.
         op: String,
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
 }

@@ -1,98 +1,98 @@
-//! Errors of the compiler. Each becomes diagnostics whose code, kind and help come from its
-//! variant.
+//! Errors of the compiler. Each error becomes diagnostics; its variant determines their code, kind
+//! and help.
 mod faults;
 
 pub use faults::{EventFault, MemoryFault, OptionFault, VariableFault};
 use ge_codes::Code;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
 
-/// Result of the compiler's functions.
+/// Result type of the compiler's functions.
 pub type Result<T, E = CompileError> = std::result::Result<T, E>;
 
 /// Why a compilation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// A type that no enabled plugin has a prototype for.
+    /// No enabled plugin has a prototype for an operator type.
     #[error("no enabled plugin knows operator {op} of `{node}`")]
     NoPrototype {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Type.
+        /// Operator type of the node.
         op: String,
     },
-    /// What a plugin said.
+    /// An error that a plugin returned.
     #[error("{0}")]
     Plugin(Error),
     /// Faults of the model, each with its place.
     #[error("{}", Error::all(code.kind(), all.clone()))]
     Model {
-        /// The code whose kind all of them have.
+        /// The code whose kind all the faults share.
         code: Code,
         /// The faults.
         all: Vec<Diagnostic>,
     },
-    /// A plugin's patch was refused.
+    /// The compiler refused the patch of a pass or an engine.
     #[error("{who} made an illegal change: {source}")]
     Patch {
-        /// Pass or engine, with its plugin.
+        /// Name of the pass or engine, with its plugin.
         who: String,
-        /// Why.
+        /// Why the patch was refused.
         source: ge_ir::EditError,
     },
     /// An option does not fit the model, another option or the plugins.
     #[error("{0}")]
     Option(OptionFault),
-    /// Memory that a node asks for cannot be given.
+    /// The memory that a node asks for cannot be provided.
     #[error("{0}")]
     Memory(MemoryFault),
-    /// Numbers of events cannot be as the model asks.
+    /// Events cannot be numbered as the model asks.
     #[error("{0}")]
     Events(EventFault),
-    /// Variables of one name differ, or it is not clear which one is written.
+    /// Variables of one name differ, or it is not clear which variable is written.
     #[error("{0}")]
     Variable(VariableFault),
-    /// Graphs within graphs, deeper or more of them than can be laid out.
+    /// The graphs are nested too deeply, or there are more of them than can be laid out.
     #[error("{what}")]
     TooDeep {
         /// What is too deep, with the limit.
         what: String,
     },
-    /// More streams, events or notifies than there are.
+    /// The model needs more streams, events or notifies than there are.
     #[error("the model needs {needs} {what}, {whose} {has}")]
     Limit {
         /// `streams`, `events` or `notifies`.
         what: &'static str,
-        /// How many it needs.
+        /// Number that the model needs.
         needs: u64,
-        /// `SOC has`, or `a model has at most`.
+        /// Who sets the limit, as the message has it: `SOC has` or `a model has at most`.
         whose: String,
-        /// How many there are.
+        /// Number available.
         has: u64,
-        /// What to do.
+        /// What the user can do.
         help: &'static str,
     },
-    /// More memory than the device has.
+    /// The model needs more memory than the device has.
     #[error("the model needs {needs} of memory, {soc} has {has}")]
     Capacity {
-        /// What it needs.
+        /// Memory needed, as text.
         needs: String,
-        /// What there is.
+        /// Memory of the device, as text.
         has: String,
-        /// The SoC.
+        /// Name of the SoC.
         soc: String,
-        /// The largest holders, with their bytes.
+        /// The largest holders of memory, with their bytes.
         holders: Vec<String>,
     },
-    /// A plan that does not hold: a bug of ours.
+    /// A plan of the compiler is inconsistent: a bug of the compiler.
     #[error("internal error in {stage}: {message}")]
     Internal {
-        /// Stage.
+        /// Stage that found the inconsistency.
         stage: &'static str,
-        /// What.
+        /// Description of the inconsistency.
         message: String,
     },
-    /// Interrupted by the user.
+    /// The user interrupted the compilation.
     #[error("interrupted")]
     Cancelled,
 }
@@ -115,19 +115,20 @@ macro_rules! from_fault {
 from_fault!(OptionFault => Option, MemoryFault => Memory, EventFault => Events, VariableFault => Variable);
 
 impl CompileError {
-    /// A failure of one of our own plans.
+    /// The error for an inconsistency in a plan of the compiler.
     pub fn internal(stage: &'static str, message: impl Into<String>) -> CompileError {
         CompileError::Internal { stage, message: message.into() }
     }
-    /// A node that a graph of ours does not take: it reads what stands nowhere before it.
+    /// The error for a node that cannot be added to a graph because it reads a value that no
+    /// earlier node produces.
     pub fn unordered(stage: &'static str, node: &str) -> CompileError {
         CompileError::internal(stage, format!("`{node}` reads what does not stand before it"))
     }
-    /// One fault of the model.
+    /// The error for one fault of the model.
     pub fn model(code: Code, d: Diagnostic) -> CompileError {
         CompileError::Model { code, all: vec![d.code(code)] }
     }
-    /// Whether it is a fault of ours or of a plugin, not of the model or its options.
+    /// Whether the compiler or a plugin is at fault, not the model or its options.
     pub fn is_a_fault(&self) -> bool {
         match self {
             CompileError::Internal { .. } | CompileError::Patch { .. } => true,
@@ -138,7 +139,7 @@ impl CompileError {
             _ => false,
         }
     }
-    /// The code; None: a plugin's own.
+    /// The code of the error; `None` for an error of a plugin, which carries its own code.
     pub fn code(&self) -> Option<Code> {
         Some(match self {
             CompileError::Plugin(_) => return None,
@@ -156,7 +157,7 @@ impl CompileError {
             CompileError::Cancelled => ge_codes::INTERRUPTED,
         })
     }
-    /// As the border's error: kind (hence exit code) and diagnostics.
+    /// Converts to the plugin API's error: a kind, which determines the exit code, and diagnostics.
     pub fn into_error(self) -> Error {
         let Some(code) = self.code() else {
             return match self {

@@ -1,13 +1,13 @@
-//! `AtomicAddrCleanPass` (facts 2.8): memory that must start as zero gets a node that clears it on
+//! `AtomicAddrCleanPass` (facts 2.8): memory that must start as zero gets a node that clears it in
 //! every run.
 //!
-//! What must be zero: the outputs that
-//! `atomic_output_index` names, and workspaces that their engine asks for `zeroed`
-//! (`_atomic_workspace_index` and `_atomic_workspace_bytes` on the node from then on). When: no
-//! `AtomicAddrClean` or `MemSet` is there for the node yet.
-//! `ge.exec.atomicCleanPolicy=0`: one node for all of a graph, which clears a region of their own; `1`:
-//! each has a node right before it, whose memory others use before and after. A graph with jumps
-//! and memory of a type of its own always have the latter.
+//! What must be zero: the outputs that `atomic_output_index` names, and the workspaces for which
+//! the engine asks `zeroed` (the pass records them on the node as `_atomic_workspace_index` and
+//! `_atomic_workspace_bytes`). When: no `AtomicAddrClean` or `MemSet` clears for the node yet.
+//! `ge.exec.atomicCleanPolicy=0`: one clearing node per graph, which clears a region that holds
+//! only such memory. `1`: each node has its own clearing node right before it, so that others can
+//! use the memory before and after. Graphs with jumps, and memory of a type other than HBM, always
+//! work as with `1`.
 use super::shared_memory::rules::{ATOMIC_WORKSPACE_BYTES, ATOMIC_WORKSPACES, Rules, atomic_outputs};
 use crate::error::{CompileError, Result};
 use crate::feature::shared_memory::memory_type::memory_of;
@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 
 const WHO: &str = "AtomicAddrCleanPass";
 
-/// Puts the clearing nodes in; whether there is a new one.
+/// Inserts the clearing nodes. Returns whether it inserted any.
 ///
 /// # Errors
-/// A graph that would break (a bug).
+/// Fails if an insertion would break a graph, which is a bug.
 pub fn insert(model: &mut Model, params: &ModelMap<RunningParams>, options: &Options) -> Result<bool> {
     let each = options.clean_each;
     let mut changed = false;
@@ -62,11 +62,11 @@ pub fn insert(model: &mut Model, params: &ModelMap<RunningParams>, options: &Opt
 /// A node with memory that must start as zero.
 struct Wanted {
     node: NodeId,
-    /// Index and bytes of each workspace.
+    /// Index and size in bytes of each workspace that must start as zero.
     workspaces: Vec<(i64, i64)>,
-    /// Whether a node clears for it already.
+    /// Whether a node already clears the memory.
     cleared: bool,
-    /// Whether some of it lies in memory of a type of its own.
+    /// Whether some of the memory has a type other than HBM.
     special: bool,
 }
 
@@ -89,7 +89,8 @@ fn wanted(g: &Graph, gi: usize, params: &ModelMap<RunningParams>) -> Vec<Wanted>
     g.nodes().filter_map(one).collect()
 }
 
-/// Clearing nodes by name, each right before the first of those that wait for it.
+/// Inserts the clearing nodes of `groups`, given as name and users. Each stands right before the
+/// first of its users, and all of its users wait for it.
 fn clean(model: &mut Model, gi: usize, groups: &[(String, Vec<NodeId>)]) -> Result<()> {
     let broken = || CompileError::internal("streams", "a node that clears memory cannot be put before its readers");
     let g = &mut model.graphs_mut()[gi];
@@ -98,7 +99,8 @@ fn clean(model: &mut Model, gi: usize, groups: &[(String, Vec<NodeId>)]) -> Resu
     let mut before: Vec<(usize, NodeId)> = Vec::new();
     let mut edges = Vec::new();
     for (name, users) in groups {
-        // What stands before the one user of a node stands before the node.
+        // What is ordered before the only user of a clearing node is ordered before the clearing
+        // node.
         let after = match users.as_slice() {
             [only] => g.get(*only).map(|n| n.controls().to_vec()).unwrap_or_default(),
             _ => Vec::new(),

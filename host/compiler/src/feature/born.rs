@@ -1,16 +1,18 @@
-//! Names of sizes that are born inside a graph: what an operator gives whose size is neither
-//! known nor an expression of names gets a name of its own, so that everything behind it knows
-//! which sizes are equal.
+//! Names of sizes that come into being inside a graph. If the size of an operator's output is
+//! neither known nor an expression of names, it gets a name of its own, so that all later nodes
+//! know which sizes are equal.
 //!
-//! A name says where a size comes from, never how large it is: two sizes have one name only where
-//! one cannot be without the other.
-//! - Sizes of what is computed element by element are a function of the set of sizes that meet:
-//!   `[a]` and `[b]` give the same size in every operator, and that with `[a]` once more does, too.
-//! - Other operators whose sizes hang on sizes, constants and attributes alone give equal sizes for
-//!   equal ones.
-//! - What hangs on values is the node's own.
+//! A name says where a size comes from, not how large it is: two sizes have the same name only if
+//! they are always equal.
+//! - An elementwise output size is a function of the set of input sizes that meet in it: `[a]` and
+//!   `[b]` give the same size in every such operator, and combining that size with `[a]` again does
+//!   not change it.
+//! - Other operators whose output sizes depend only on sizes, constants and attributes give equal
+//!   sizes for equal inputs.
+//! - A size that depends on values gets a name that only this node has.
 //!
-//! In a graph that is called a name holds for one turn of it: it is told nobody outside.
+//! Inside a called graph a name holds for one execution of the graph; it is not passed to the
+//! outside.
 use crate::toolbox::Toolbox;
 use ge_ir::{AttrValue, Dim, Graph, Node, TensorDesc};
 use ge_plugin_api::ops::{VALUE, flags};
@@ -19,27 +21,29 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What such a name begins with.
+/// Prefix of such a name.
 const PREFIX: &str = "_b";
-/// Digits behind it.
+/// Number of hexadecimal digits after the prefix.
 const DIGITS: usize = 12;
-/// Values of an input that are part of what its reader is known by, in bytes.
+/// Constant inputs of at most this many bytes count among what identifies a node's sizes, even if
+/// the prototype does not say that their values decide the sizes.
 const MOST_BYTES: usize = 1024;
 
-/// Names of one compilation.
+/// The names of one compilation.
 #[derive(Debug, Default)]
 pub struct Born {
     on: AtomicBool,
-    /// The sizes that meet in one, by its name.
+    /// For each name of a meeting: the names of the sizes that meet in it.
     met: Mutex<HashMap<String, BTreeSet<String>>>,
 }
 
 impl Born {
-    /// From now on sizes are named: the graph is compiled, not only looked at.
+    /// Starts the naming of sizes. Before this call, when a graph is only inspected, [`Born::name`]
+    /// does nothing.
     pub fn begin(&self) {
         self.on.store(true, Ordering::Relaxed);
     }
-    /// Whether a size has a name of this kind, or one made of such.
+    /// Whether a size has a name of this kind, or an expression that contains one.
     pub fn is(d: Dim) -> bool {
         let born = |w: &str| {
             let digits = w.strip_prefix(PREFIX);
@@ -48,7 +52,8 @@ impl Born {
         d.symbol_name().is_some_and(|n| n.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(born))
     }
 
-    /// A type and a shape for people: sizes of such names are open.
+    /// Element type and shape as messages show them: sizes with names of this kind appear as
+    /// unknown.
     pub fn told(d: &TensorDesc) -> String {
         let mut shape = d.shape.clone();
         if !shape.is_unranked() {
@@ -57,7 +62,8 @@ impl Born {
         format!("{}{shape}", d.dtype)
     }
 
-    /// Names what is unknown of a node's outputs. `by_node`: nothing else says what they are.
+    /// Names the unknown sizes of a node's outputs. `by_node`: nothing but the node itself says
+    /// what they are.
     pub fn name(&self, toolbox: &Toolbox, g: &Graph, n: &Node, outputs: &mut [TensorDesc], by_node: bool) {
         let open = |d: &TensorDesc| !d.shape.is_unranked() && d.shape.dims().contains(&Dim::UNKNOWN);
         if !self.on.load(Ordering::Relaxed) || !outputs.iter().any(open) {
@@ -77,8 +83,9 @@ impl Born {
         }
     }
 
-    /// The name of the size in which those of a node's inputs meet that stand `from_end` dimensions
-    /// before the end; None: one of them has no name.
+    /// The name of the size in which the input sizes of a node meet that stand `from_end`
+    /// dimensions before the end. Sizes of 1 do not count. `None` if an input has no known rank or
+    /// one of these sizes has no name.
     fn meeting(&self, g: &Graph, n: &Node, from_end: usize) -> Option<String> {
         let mut all: BTreeSet<String> = BTreeSet::new();
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +111,8 @@ impl Born {
     }
 }
 
-/// What the sizes of a node hang on, where that is no value of a run.
+/// Text of everything that determines a node's output sizes. `None` if they depend on values that
+/// are known only in a run, or if the text would not be exact.
 fn content(toolbox: &Toolbox, g: &Graph, n: &Node, flags: u64) -> Option<String> {
     if flags & (flags::DATA_DEPENDENT_SHAPE | flags::STATEFUL) != 0 {
         return None;
@@ -139,7 +147,7 @@ fn content(toolbox: &Toolbox, g: &Graph, n: &Node, flags: u64) -> Option<String>
     Some(out)
 }
 
-/// The name for what a text says (FNV-1a, its halves folded).
+/// The name that belongs to a text: its FNV-1a hash, folded to 48 bits.
 fn named(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("{PREFIX}{:012x}", (hash ^ (hash >> 48)) & 0xffff_ffff_ffff)

@@ -1,10 +1,9 @@
-//! Inputs and outputs whose memory others share (facts 2.4, 8.4), as three options of a graph say
-//! it.
+//! Inputs and outputs whose memory is shared (facts 2.4, 8.4), as three graph options state it.
 //!
-//! - `ge.exec.inputReuseMemIndexes`: the plan may write over these inputs once they are read;
+//! - `ge.exec.inputReuseMemIndexes`: the plan may overwrite these inputs once they have been read;
 //! - `ge.exec.outputReuseMemIndexes`: the plan may use the memory of these outputs until they are
 //!   written;
-//! - `ge.exec.outputReuseInputMemIndexes`: of each pair `in,out` the output lies where the input
+//! - `ge.exec.outputReuseInputMemIndexes`: for each pair `in,out`, the output lies where the input
 //!   lies.
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
@@ -12,12 +11,12 @@ use crate::options::Options;
 use ge_ir::{Model, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the three options say of one model.
+/// What the three options state for one model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoReuse {
     inputs: BTreeSet<u32>,
     outputs: BTreeSet<u32>,
-    /// Output by input.
+    /// Output index by input index.
     pairs: BTreeMap<u32, u32>,
 }
 
@@ -30,11 +29,11 @@ fn refuse(option: &'static str, what: impl Into<String>, help: &'static str) -> 
 }
 
 impl IoReuse {
-    /// Reads the options and holds them against the model's inputs and outputs.
+    /// Reads the options and checks them against the model's inputs and outputs.
     ///
     /// # Errors
-    /// An index that the model does not have, an input that is written by the model itself, a pair
-    /// that cannot be one.
+    /// Fails if an index is out of range, if a named input is not a plain `Data` node, or if an
+    /// input or output occurs in two pairs or differs in size from the other of its pair.
     pub fn new(model: &Model, options: &Options) -> Result<IoReuse> {
         let mut out = IoReuse {
             inputs: options.input_reuse.clone(),
@@ -90,27 +89,27 @@ impl IoReuse {
         }
         Ok(out)
     }
-    /// Whether anything is shared.
+    /// Whether no memory is shared.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.outputs.is_empty() && self.pairs.is_empty()
     }
-    /// Whether others may take an input's memory once it is read.
+    /// Whether other values may take the memory of an input once it has been read.
     pub fn frees(&self, input: u32) -> bool {
         self.inputs.contains(&input) && !self.pairs.contains_key(&input)
     }
-    /// Whether others may use an output's memory until it is written.
+    /// Whether other values may use the memory of an output until it is written.
     pub fn lends(&self, output: u32) -> bool {
         self.outputs.contains(&output) && self.input_of(output).is_none()
     }
-    /// The output that lies in an input.
+    /// The output that lies in the memory of an input.
     pub fn output_of(&self, input: u32) -> Option<u32> {
         self.pairs.get(&input).copied()
     }
-    /// The input in which an output lies.
+    /// The input in whose memory an output lies.
     pub fn input_of(&self, output: u32) -> Option<u32> {
         self.pairs.iter().find(|(_, k)| **k == output).map(|(i, _)| *i)
     }
-    /// Pairs of input and output, by input.
+    /// Pairs of input and output, in the order of the inputs.
     pub fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.pairs.iter().map(|(i, k)| (*i, *k))
     }

@@ -1,8 +1,7 @@
-//! The kernel cache of one compilation: kernels are compiled at two times (003 §6.1), with their
-//! subgraph behind
-//! `OptimizeFusedGraph` where they run on an AI core, else alone (`CompileSingleOp`); once for
-//! equal engine, operator, types, shapes, formats, attributes and values of constants. The SoC is
-//! the compilation's own.
+//! The kernel cache of one compilation. Kernels are compiled at two times (003 §6.1): with their
+//! subgraph after `OptimizeFusedGraph` if they run on an AI or vector core, else alone
+//! (`CompileSingleOp`). A kernel is compiled once for equal engine, operator, types, shapes,
+//! formats, attributes and constant values. The SoC is that of the compilation.
 use crate::pass::KernelCounts;
 use crate::toolbox::{EngineId, Toolbox};
 use ge_plugin_api::Result;
@@ -14,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Attributes by which ge keeps its own records of a node: no kernel depends on them. Tasks may
-/// (the marks of a stream's ends).
+/// Attributes in which ge keeps records of a node. No kernel depends on them; tasks may (the marks
+/// of a stream's ends).
 const RECORDS: &[&str] = &[
     "_composite_engine",
     "_composite_scope",
@@ -29,30 +28,32 @@ const RECORDS: &[&str] = &[
     "_user_stream_label",
 ];
 static RECORD_KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| RECORDS.iter().map(|r| Key::new(r)).collect());
-/// Constants of up to so many bytes are compared by their bytes, longer ones by where these lie: a
-/// constant keeps its place through all stages, and the cache holds on to it.
+/// Constants of at most this many bytes are compared by content, longer ones by address. The
+/// address is reliable because a constant stays in place through all stages and the cache keeps it
+/// alive.
 const MOST_BYTES: usize = 8192;
 
-/// When a kernel is asked for.
+/// Time at which a kernel is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// With the subgraph of its node.
+    /// Together with the subgraph of its node.
     FusedGraph,
-    /// Alone.
+    /// On its own.
     SingleOp,
 }
 
-/// A kernel, once it is there; None within: the node has no kernel.
+/// A kernel, once it has been compiled. The inner `None`: the node has no kernel.
 type Slot = Arc<Mutex<Option<Option<Arc<KernelBinary>>>>>;
 
-/// What a kernel depends on, and the long constants that it names by their place.
+/// Key of everything that a kernel depends on, and the long constants that the key holds by
+/// address.
 #[derive(Default)]
 struct Inputs {
     key: Vec<u8>,
     held: Vec<Blob>,
 }
 
-/// The cache.
+/// Cache of compiled kernels.
 #[derive(Default)]
 pub struct KernelCache {
     slots: Mutex<HashMap<Vec<u8>, (Slot, Vec<Blob>)>>,
@@ -60,10 +61,11 @@ pub struct KernelCache {
 }
 
 impl KernelCache {
-    /// The kernel of a node. Nodes whose attributes hold tensors are compiled each time.
+    /// The kernel of a node. A node whose attributes hold tensors or graphs is compiled on each
+    /// call.
     ///
     /// # Errors
-    /// The engine's.
+    /// Fails if the engine fails to compile the node.
     pub fn kernel(
         &self,
         toolbox: &Toolbox,
@@ -84,7 +86,7 @@ impl KernelCache {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.entry(key).or_insert_with(|| (Slot::default(), held)).0.clone()
         };
-        // Whoever asks for the same kernel meanwhile waits for it.
+        // Another thread that requests the same kernel waits here until it is compiled.
         let mut found = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(k) = &*found {
             if k.is_some() {
@@ -97,8 +99,9 @@ impl KernelCache {
         Ok(made)
     }
 
-    /// Compiles what runs on AI cores in a subgraph that its engine has just optimised. What cannot
-    /// be compiled yet, as a constant that it needs is out of sight, is compiled alone.
+    /// Compiles the kernels for AI and vector cores of a subgraph that its engine has just
+    /// optimised. A node that needs a constant outside the subgraph cannot be compiled yet; it is
+    /// compiled alone later.
     pub fn fused_graph(&self, toolbox: &Toolbox, engine: EngineId, graph: &Graph<'_>) {
         if toolbox.engine(engine).info.flags & (flags::AI_CORE | flags::VECTOR_CORE) == 0 {
             return;
@@ -112,7 +115,7 @@ impl KernelCache {
             };
             let own = !matches!(node.op(), "PlaceHolder" | "End" | "Data" | "NetOutput") && !node.is_const();
             if own && !(0..node.inputs().len()).any(hidden) {
-                // A refusal is told when the node's own turn comes.
+                // A refusal is reported when the node is compiled alone.
                 let _ = self.kernel(toolbox, engine, &node, &toolbox.target, When::FusedGraph);
             }
         }
@@ -128,12 +131,12 @@ impl KernelCache {
     }
 }
 
-/// Run times of nodes: those of one kernel take the same time, and their engine is asked once.
+/// Run times of nodes. Nodes with the same kernel take the same time, so the engine is asked once.
 #[derive(Default)]
 pub struct KernelTimes(Mutex<HashMap<Vec<u8>, (u64, Vec<Blob>)>>);
 
 impl KernelTimes {
-    /// The run time that the engine of a node says.
+    /// The run time in nanoseconds that the engine of a node states.
     pub fn of(&self, toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> u64 {
         let ask = || toolbox.engine(engine).object.time_ns(node, &toolbox.target.soc);
         let Some(Inputs { key, held }) = key(toolbox, engine, node) else { return ask() };
@@ -147,7 +150,7 @@ impl KernelTimes {
     }
 }
 
-/// All that a kernel may depend on; None where that cannot be said.
+/// Key of everything that a kernel may depend on; `None` if an attribute holds a tensor or a graph.
 fn key(toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> Option<Inputs> {
     let mut k = Vec::with_capacity(256);
     let mut held = Vec::new();
@@ -182,8 +185,8 @@ fn key(toolbox: &Toolbox, engine: EngineId, node: &Node<'_>) -> Option<Inputs> {
     }
     number(&mut k, node.outputs().len() as u64);
     node.outputs().iter().for_each(|d| desc(&mut k, d));
-    // By number: within one process a key has one.
-    // What is left out means what the prototype says: both times are the same kernel.
+    // Sorted by number: within one process a key has one number. An attribute with its default
+    // value counts as left out, since both mean the same kernel.
     let specs = toolbox.op(node.op_key()).map_or(&[][..], |o| o.proto.attrs.as_slice());
     let left_out = |a: &Attr| {
         let spec = specs.iter().find(|s| s.name.as_str() == a.key.as_str());
@@ -224,7 +227,7 @@ fn shape(k: &mut Vec<u8>, s: &Shape) {
     s.dims().iter().for_each(|d| k.extend_from_slice(&d.raw().to_le_bytes()));
 }
 
-/// None for what holds a tensor or a graph.
+/// Appends an attribute value to a key. `None` if it holds a tensor or a graph.
 fn value(k: &mut Vec<u8>, v: &AttrValue) -> Option<()> {
     match v {
         AttrValue::Int(i) => {

@@ -1,22 +1,22 @@
-//! Features that cut across stages, one room each.
+//! Features that span several stages, one module each.
 
-/// Names of sizes that are born inside a graph.
+/// Names of sizes that come into being inside a graph.
 pub mod born;
-/// Memory that starts as zero.
+/// Clearing of memory that must start as zero.
 pub mod atomic_clean;
-/// If, Case and While on the device.
+/// If, Case, While and For on the device.
 pub mod control_flow;
-/// Who reads and writes variables, in which order.
+/// Which nodes read and write variables, and in which order.
 pub mod effects;
-/// Inputs and outputs whose memory others share.
+/// Inputs and outputs whose memory is shared.
 pub mod io_reuse;
-/// Subgraphs in slices as one task.
+/// Sliced subgraphs that run as one task.
 pub mod ffts_plus;
 /// Kernels, compiled once for equal nodes.
 pub mod kernel_cache;
-/// Values that share memory: views, references, runs of inputs and outputs.
+/// Values that share memory: views, references, and contiguous runs of inputs and outputs.
 pub mod shared_memory;
-/// Chains of kernels launched as one task.
+/// Chains of kernels that are launched as one task.
 pub mod super_kernel;
 /// Tiling on the device (document 001).
 pub mod tiling_sink;

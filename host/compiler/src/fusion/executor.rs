@@ -1,11 +1,12 @@
-//! `FusionPassExecutor`: the passes that plugins bring, at a stage (003, 3.3; facts 4.2): before
-//! and after shapes are inferred, where the engines optimise the original graph, after the built-in
-//! fusions, after precision, after the original graph is optimised. Those of engines' subgraphs
-//! (`OptimizeFusedGraph`) run in the stage `subgraph`, and here where a model has none.
+//! `FusionPassExecutor`: runs the passes of plugins at a stage (003, 3.3; facts 4.2): before and
+//! after shape inference, where the engines optimise the original graph, after the built-in
+//! fusions, after precision, and after the original graph is optimised. Passes on engines'
+//! subgraphs (`OptimizeFusedGraph`) run in the stage `subgraph`, or here if a model has no
+//! subgraphs.
 //!
-//! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) are for kernels of their
-//! own library: they stay away where every engine of that library is excluded, and run again while
-//! they change the graph, since one makes what another looks for.
+//! Fusions of engines (`OptimizeOriginalGraph`, `AfterPrecisionRefine`) serve the kernels of their
+//! own library. They are skipped if every engine of that library is excluded. They run again as
+//! long as they change the graph, since one fusion may create what another looks for.
 use super::report;
 use crate::error::Result;
 use crate::options::Switch;
@@ -19,10 +20,10 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Rounds of an engine's fusions at most.
+/// Maximum number of rounds of an engine's fusions.
 const MOST_ROUNDS: usize = 4;
 
-/// Nodes of a model that passes look at one after the other.
+/// In models with fewer nodes than this, passes run one after the other.
 const SMALL: usize = 256;
 
 /// Runs the passes of plugins.
@@ -31,15 +32,15 @@ pub struct FusionPassExecutor<'m, 'a> {
 }
 
 impl<'m, 'a> FusionPassExecutor<'m, 'a> {
-    /// With the levels and switches of a compilation.
+    /// An executor that uses the levels and switches of a compilation.
     pub fn new(manager: &'m PassManager<'a>) -> Self {
         FusionPassExecutor { manager }
     }
 
-    /// Runs what is enabled of a stage, in plugin order.
+    /// Runs the enabled passes of a stage, in plugin order.
     ///
     /// # Errors
-    /// A pass fails or records what cannot be applied; it is named.
+    /// Fails if a pass fails or records edits that cannot be applied; the error names the pass.
     pub fn stage(&self, stage: PassStage, model: &mut Model, records: &mut Records) -> Result<()> {
         let again = stage == PassStage::OPTIMIZE_ORIGINAL_GRAPH || stage == PassStage::AFTER_PRECISION_REFINE;
         let passes = self.enabled(stage);
@@ -52,11 +53,12 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         Ok(())
     }
 
-    /// Runs each pass once; whether one changed the model.
+    /// Runs each pass once and returns whether any pass changed the model.
     ///
-    /// Most passes find nothing. So several look at the model at once, and what they find is applied
-    /// in their order: those behind the first that changes it have looked in vain, and look again.
-    /// What is applied is what one pass after the other would have found.
+    /// Most passes find nothing. So several passes look at the model in parallel, and their
+    /// findings are applied in pass order. The passes after the first one that changes the model
+    /// have looked in vain and look again. The result is the same as if the passes had run one
+    /// after the other.
     fn round(
         &self,
         passes: &[&PassHandle],
@@ -68,7 +70,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         while !left.is_empty() {
             let ahead = &left[..ahead(model).min(left.len())];
             let seen = indexes.of(model);
-            // The first of them that is known to end this look.
+            // Index of the first pass that is known to end this look.
             let last = AtomicUsize::new(usize::MAX);
             let look = |(i, p): (usize, &&PassHandle)| {
                 if last.load(Ordering::Relaxed) < i {
@@ -84,7 +86,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
                 [one] => vec![look((0, one))],
                 _ => ahead.par_iter().enumerate().map(look).collect(),
             };
-            // What was found in vain is not kept while something is applied.
+            // Findings that will not be used are dropped before any edit is applied.
             looks.truncate(last.into_inner().saturating_add(1));
             for (p, look) in ahead.iter().zip(looks.into_iter().flatten()) {
                 left = &left[1..];
@@ -95,7 +97,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         Ok(changed)
     }
 
-    /// What is enabled of a stage, in plugin order.
+    /// The enabled passes of a stage, in plugin order.
     pub fn enabled(&self, stage: PassStage) -> Vec<&'a PassHandle> {
         const OF_ENGINES: [PassStage; 4] = [
             PassStage::OPTIMIZE_ORIGINAL_GRAPH,
@@ -112,16 +114,16 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
             .collect()
     }
 
-    /// Whether a library has no engines, or one of them takes part.
+    /// Whether a plugin has no engines, or at least one of its engines takes part.
     fn takes_part(&self, plugin: &str) -> bool {
         let mut engines = self.manager.toolbox().engines.iter().filter(|e| e.plugin == plugin).peekable();
         engines.peek().is_none() || engines.any(|e| e.excluded.is_none())
     }
 
-    /// Runs one pass on each graph; whether it changed one.
+    /// Runs one pass on each graph and returns whether it changed any.
     ///
     /// # Errors
-    /// As [`FusionPassExecutor::stage`].
+    /// Fails as [`FusionPassExecutor::stage`] does.
     pub fn pass(&self, p: &PassHandle, model: &mut Model, records: &mut Records) -> Result<bool> {
         let run = || {
             let mut indexes = Indexes::default();
@@ -131,7 +133,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         self.manager.blamed("custom", p.name(), None, run)
     }
 
-    /// Shows a pass the graphs from `from` on, up to one that it changes.
+    /// Shows a pass the graphs from index `from` on, up to the first one that it changes.
     fn look(&self, p: &PassHandle, model: &Model, indexes: &[OpIndex], from: usize) -> Result<Look> {
         let start = Instant::now();
         let mut look = Look::default();
@@ -152,8 +154,8 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         Ok(look)
     }
 
-    /// Applies what a pass has found, and shows it the graphs behind those that it has seen; whether
-    /// it changed one.
+    /// Applies what a pass has found, and then shows it the remaining graphs. Returns whether it
+    /// changed any graph.
     fn apply(
         &self,
         p: &PassHandle,
@@ -163,7 +165,7 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
         records: &mut Records,
     ) -> Result<bool> {
         let who = format!("pass {} of plugin {}", p.name(), p.owner().name);
-        // Before shapes are inferred there is nothing to hold a shape against.
+        // Before shape inference there are no shapes to check an edit against.
         let shapes = p.info.stage != PassStage::BEFORE_INFER_SHAPE;
         let (mut micros, mut visits, mut changes) = (0, 0, 0);
         loop {
@@ -190,8 +192,8 @@ impl<'m, 'a> FusionPassExecutor<'m, 'a> {
     }
 }
 
-/// How many passes look at a model at once: enough for all threads to have something to do when
-/// some passes take longer than others. A small graph is looked at sooner than a thread wakes up.
+/// Number of passes that look at a model at once: enough to keep all threads busy when some passes
+/// take longer than others. On a small graph a look takes less time than waking a thread.
 fn ahead(model: &Model) -> usize {
     match rayon::current_num_threads() {
         2.. if model.node_count() >= SMALL => 2 * rayon::current_num_threads(),
@@ -204,13 +206,13 @@ fn ahead(model: &Model) -> usize {
 struct Look {
     micros: u64,
     visits: u64,
-    /// What it tells of each graph that it has seen.
+    /// The reports about each graph that the pass has seen.
     told: Vec<report::Told>,
-    /// The first graph that it changes, and how; None: it changes nothing.
+    /// The first graph that the pass changes, and the edits; `None` if it changes nothing.
     edits: Option<(usize, Vec<Edit>)>,
 }
 
-/// Nodes by operator type of each graph, until a pass changes the model.
+/// Indexes of nodes by operator type for each graph; valid until a pass changes the model.
 #[derive(Default)]
 struct Indexes(Vec<OpIndex>);
 

@@ -1,11 +1,11 @@
 //! Fusions: where they run (`FusionPassExecutor`), which are switched off (`switch_file`), and what
-//! they tell (`report`).
+//! they report (`report`).
 
-/// Where fusions and custom passes run.
+/// Runs fusions and custom passes.
 pub mod executor;
-/// What passes tell about what they fused and what they left.
+/// What passes report about what they fused and what they left.
 pub mod report;
-/// The file that switches fusions.
+/// The file that switches fusions on and off.
 pub mod switch_file;
 
 pub use executor::FusionPassExecutor;

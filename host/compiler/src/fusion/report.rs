@@ -1,5 +1,5 @@
-//! What passes tell about their fusions: graph attributes named `_fusion_report` among their edits,
-//! which end in the records and in no graph.
+//! Reports of passes about their fusions. They are graph attributes named `_fusion_report` among a
+//! pass's edits; they end up in the records and not in a graph.
 use crate::pass::Records;
 use ge_plugin_api::fusion::REPORT;
 use ge_plugin_api::patch::Edit;
@@ -8,24 +8,24 @@ use ge_plugin_api::types::Key;
 /// One fusion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FusionRecord {
-    /// Pass.
+    /// Name of the pass.
     pub pass: String,
-    /// Names of the nodes before.
+    /// Names of the nodes that were fused.
     pub before: Vec<String>,
-    /// Names of the nodes after; none: they were only deleted.
+    /// Names of the resulting nodes; empty if the nodes were only deleted.
     pub after: Vec<String>,
 }
 
-/// What one run of a pass tells.
+/// What one run of a pass reports.
 #[derive(Default)]
 pub struct Told {
     /// Fusions, in order.
     pub fused: Vec<FusionRecord>,
-    /// Pass, node and reason of what was left.
+    /// Pass, node and reason of each fusion that was not made.
     refused: Vec<[String; 3]>,
 }
 
-/// Takes the reports out of the edits.
+/// Removes the reports from the edits and returns them.
 pub fn take(edits: &mut Vec<Edit>) -> Told {
     let key = Key::new(REPORT);
     let mut told = Told::default();
@@ -48,7 +48,7 @@ pub fn take(edits: &mut Vec<Edit>) -> Told {
 }
 
 impl Told {
-    /// Keeps it with a compilation.
+    /// Adds the reports to the records of a compilation.
     pub fn keep(self, records: &mut Records) {
         for [pass, node, why] in self.refused {
             records.refuse(&node, &pass, why);

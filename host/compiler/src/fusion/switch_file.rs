@@ -1,24 +1,24 @@
-//! The file of `ge.fusionSwitchFile`, in atc's two forms: lines `Name:off`, or
+//! The file of `ge.fusionSwitchFile`, in the two forms of atc: lines `Name:off`, or
 //! `{"Switch": {"GraphFusion": {"ALL": "off", "Name": "on"}, "UBFusion": {…}}}`.
 //!
-//! `ALL` is for every fusion that is not named. `ge.optimizationSwitch` wins over the file, the
-//! file over level and options.
+//! `ALL` applies to every fusion that is not named. `ge.optimizationSwitch` takes precedence over
+//! the file, and the file over level and options.
 use std::collections::BTreeMap;
 
-/// Fusions switched on and off.
+/// Which fusions are switched on or off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FusionSwitches {
-    /// By name.
+    /// Switches by fusion name; `true` is on.
     pub named: BTreeMap<String, bool>,
-    /// For those that are not named.
+    /// Switch for fusions that are not named; `None`: the file does not say.
     pub all: Option<bool>,
 }
 
 impl FusionSwitches {
-    /// Reads a file's text.
+    /// Parses the text of a switch file.
     ///
     /// # Errors
-    /// What does not fit, with its line or place.
+    /// Returns a message with the line or place of the first thing that does not fit.
     pub fn parse(text: &str) -> Result<FusionSwitches, String> {
         let mut out = FusionSwitches::default();
         if !text.trim_start().starts_with('{') {
@@ -56,7 +56,7 @@ impl FusionSwitches {
             other => return Err(format!("`{name}` is `{other}`, it takes on or off")),
         };
         if name == "ALL" {
-            // Off in one section stays off.
+            // If `ALL` is off in one section, it stays off.
             self.all = Some(on && self.all != Some(false));
         } else {
             self.named.insert(name.to_owned(), on);
@@ -64,7 +64,7 @@ impl FusionSwitches {
         Ok(())
     }
 
-    /// What the file says of a fusion.
+    /// What the file says about a fusion; `None`: nothing.
     pub fn of(&self, name: &str) -> Option<bool> {
         self.named.get(name).copied().or(self.all)
     }

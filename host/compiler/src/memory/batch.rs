@@ -1,13 +1,14 @@
-//! `DynamicBatchMemAssigner`: of the branches of a `Case` one runs at a time, so that the smaller
-//! gears of a model, which are such branches, lie in the memory of the largest (facts 2.9). That a
-//! node is labelled as a gear (`_batch_label`) says nothing here.
+//! `DynamicBatchMemAssigner`: only one branch of a `Case` runs at a time. The gears of a model are
+//! such branches, so the smaller gears lie in the memory of the largest (facts 2.9). The gear label
+//! of a node (`_batch_label`) is not used here.
 use crate::streams::branches::exclusive;
 use ge_planners::memory::{Conflicts, StreamConflicts};
 
-/// The order of the streams, and that different branches of one node never run together.
+/// Conflicts by the order of the streams, except that different branches of one node never run
+/// together.
 pub struct Gears<'a> {
     inner: &'a StreamConflicts<'a>,
-    /// The branches in which all that touches each block stands.
+    /// For each block, the branches that contain every node that touches it.
     branches: Vec<&'a [(u32, u32)]>,
 }
 

@@ -1,22 +1,22 @@
-//! What a model needs, against what the device has: a model that cannot be loaded is refused when
-//! it is compiled, with the largest holders by name.
+//! Compares what a model needs with what the device has: a model that cannot be loaded is refused
+//! at compile time, with its largest memory holders by name.
 use super::plan::MemoryPlan;
 use super::symbols::{Home, Symbol};
 use crate::error::{CompileError, Result};
 use ge_ir::Model;
 use ge_plugin_api::device::{MemoryKind, SocSpec};
 
-/// Holders that are named.
+/// Maximum number of holders that an error names.
 const NAMED: usize = 5;
 
 fn hbm(s: &&Symbol) -> bool {
     s.home == Home::Feature && s.memory == MemoryKind::HBM
 }
 
-/// Before anything is placed: what is there during the whole run, and each value on its own.
+/// Check before placement: what is there during the whole run, and each value alone.
 ///
 /// # Errors
-/// More than the device has.
+/// Fails if that is more than the device has.
 pub fn check_values(model: &Model, symbols: &[Symbol], always: u64, soc: &SocSpec) -> Result<()> {
     let kept: u64 =
         symbols.iter().filter(hbm).filter(|s| s.io.is_some()).fold(always, |a, s| a.saturating_add(s.bytes));
@@ -24,10 +24,10 @@ pub fn check_values(model: &Model, symbols: &[Symbol], always: u64, soc: &SocSpe
     refuse(model, symbols, always, kept.max(largest), soc)
 }
 
-/// Once all is placed: the feature map with weights and variables.
+/// Check after placement: the feature map with weights and variables.
 ///
 /// # Errors
-/// More than the device has.
+/// Fails if that is more than the device has.
 pub fn check_plan(model: &Model, symbols: &[Symbol], plan: &MemoryPlan, soc: &SocSpec) -> Result<()> {
     let always = plan.weight_bytes.saturating_add(plan.variable_bytes);
     let map = plan.spaces.iter().filter(|s| s.memory == MemoryKind::HBM).fold(always, |a, s| a.saturating_add(s.size));
@@ -35,11 +35,11 @@ pub fn check_plan(model: &Model, symbols: &[Symbol], plan: &MemoryPlan, soc: &So
 }
 
 fn refuse(model: &Model, symbols: &[Symbol], always: u64, needs: u64, soc: &SocSpec) -> Result<()> {
-    // A SoC file may say nothing of its memory.
+    // 0 means that the SoC file does not state the memory size.
     if soc.memory_bytes == 0 || needs <= soc.memory_bytes {
         return Ok(());
     }
-    // What is less than a hundredth is no help.
+    // Holders of less than a hundredth are not worth naming.
     let counts = |s: &&Symbol| s.bytes >= needs / 100;
     let mut holders: Vec<(u64, String)> =
         symbols.iter().filter(hbm).filter(counts).map(|s| (s.bytes, s.owner.name(model))).collect();
@@ -57,7 +57,7 @@ fn refuse(model: &Model, symbols: &[Symbol], always: u64, needs: u64, soc: &SocS
     })
 }
 
-/// Bytes for people.
+/// A number of bytes as text with a unit.
 fn bytes(b: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let step = (1..=UNITS.len()).rev().find(|i| b >> (10 * i) > 0);

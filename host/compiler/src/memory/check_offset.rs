@@ -1,6 +1,6 @@
-//! `CheckOffset`: the last look at a plan within its stage, on the graph and the slots alone (facts
-//! 2.2): every output has a place within its memory; references lie where their inputs lie; parts
-//! lie one behind the other in their whole; zero-copy slots lie in their ranges.
+//! `CheckOffset`: the last check of a plan within its stage, which uses only the graph and the
+//! slots (facts 2.2). Every output lies within its memory; references lie where their inputs lie;
+//! parts lie one after the other in their whole; zero-copy slots lie in their ranges.
 use super::plan::{MemoryPlan, Slot, Space};
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -11,10 +11,10 @@ struct Check<'a> {
     plan: &'a MemoryPlan,
 }
 
-/// Proves the offsets of a plan.
+/// Checks the offsets of a plan.
 ///
 /// # Errors
-/// An internal error that names the node whose offset does not hold.
+/// Fails with an internal error that names the node whose offset is wrong.
 pub fn check(model: &Model, plan: &MemoryPlan) -> Result<()> {
     let c = Check { model, plan };
     for (gi, g) in model.graphs().iter().enumerate() {
@@ -38,7 +38,7 @@ impl Check<'_> {
         self.plan.outputs[up].get(v.output as usize).copied().unwrap_or(Slot::NONE)
     }
 
-    /// Every slot within its memory, and a zero-copy one within its range.
+    /// Checks that every slot lies within its memory, and a zero-copy slot within a range.
     fn within(&self, key: NodeKey, n: &Node) -> Result<()> {
         for (k, s) in self.plan.outputs[key].iter().chain(&self.plan.workspaces[key]).enumerate() {
             let data = n.outputs().get(k).and_then(|d| d.data_bytes()).filter(|_| k < n.outputs().len()).unwrap_or(0);
@@ -67,7 +67,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// An output in place of an input lies where the input lies; a part of a split lies in it.
+    /// Checks that output 0 in place of an input lies where the input lies, and that other outputs
+    /// that share an input's memory do not lie before it.
     fn references(&self, key: NodeKey, n: &Node) -> Result<()> {
         for (k, s) in self.plan.outputs[key].iter().enumerate() {
             let Some(v) = s.ref_input.and_then(|i| n.input(i as usize)) else { continue };
@@ -80,7 +81,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Parts of a whole without padding.
+    /// Checks that the parts of a whole without padding lie one after the other.
     fn parts(&self, key: NodeKey, n: &Node) -> Result<()> {
         use crate::feature::shared_memory::Rules;
         let bytes = |d: Option<&ge_ir::TensorDesc>| d.and_then(|d| d.data_bytes()).unwrap_or(0);

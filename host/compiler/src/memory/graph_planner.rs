@@ -1,6 +1,6 @@
-//! Memory of a graph: symbols (values that share memory), their lives under the execution order, a
-//! feature map for each memory type, zero copy (facts 2.2: reused blocks first, then the caller's
-//! ranges, outputs before inputs, inputs by size).
+//! Plans the memory of a graph: symbols (values that share memory), their lifetimes under the
+//! execution order, a feature map for each memory type, and zero copy (facts 2.2: reused blocks
+//! first, then the caller's ranges, outputs before inputs, inputs by size).
 use super::batch::Gears;
 use super::capacity;
 use super::check_offset;
@@ -28,8 +28,7 @@ use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;
 
-/// At `default` effort graphs of more blocks than this are planned by the near-linear assigners
-/// alone.
+/// At `default` effort, graphs with more blocks than this use only the near-linear assigners.
 const SEARCHED_BLOCKS: usize = 4096;
 
 struct Planner<'a> {
@@ -40,11 +39,11 @@ struct Planner<'a> {
     symbols: &'a Symbols,
 }
 
-/// Where symbols lie.
+/// Where the symbols lie.
 struct Places {
-    /// First byte of each in its feature map.
+    /// Offset of each symbol in its feature map, in bytes.
     offsets: Vec<u64>,
-    /// Whether it is a guest in an input or output.
+    /// Whether each symbol lies in memory of an input or output that the caller lends.
     guests: Vec<bool>,
 }
 
@@ -88,15 +87,15 @@ fn internal(e: impl ToString) -> CompileError {
     CompileError::internal("memory", e.to_string())
 }
 
-/// What is placed as one: a symbol, or the symbols of a buffer pool.
+/// What is placed as one block: a symbol, or all symbols of a buffer pool.
 struct Unit {
-    /// The symbols, and where each lies in the unit.
+    /// The symbols with their offsets in the unit.
     members: Vec<(usize, u64)>,
     bytes: u64,
 }
 
 impl Planner<'_> {
-    /// One feature map.
+    /// Plans the feature map of one memory kind.
     fn space(&self, kind: MemoryKind, places: &mut Places, plan: &mut MemoryPlan) -> Result<()> {
         let symbols = &self.symbols.list;
         let mine = |s: &Symbol| s.home == Home::Feature && s.memory == kind && s.bytes > 0;
@@ -166,8 +165,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Values that the caller's memory takes (symbol, symbol of the input or output, first byte in
-    /// it); they leave the units.
+    /// Chooses the values that lie in the caller's memory and removes them from the units. Returns
+    /// each as its symbol, the symbol of the input or output, and its offset there.
     fn lend(&self, io: &[usize], units: &mut Vec<Unit>) -> Vec<(usize, usize, u64)> {
         let symbols = &self.symbols.list;
         let lends = |i: &usize| match symbols[*i].io {
@@ -200,7 +199,7 @@ impl Planner<'_> {
         lent
     }
 
-    /// Bytes that the caller gives for an input or output.
+    /// Bytes that the caller provides for an input or output.
     fn given(&self, io: Option<Io>) -> u64 {
         let g = self.model.root();
         let desc = match io {
@@ -214,7 +213,8 @@ impl Planner<'_> {
         desc.and_then(|d| d.data_bytes()).unwrap_or(0)
     }
 
-    /// Outputs that lie in an input's memory: they are written when everybody has read the input.
+    /// Places the outputs that lie in an input's memory. Fails if such an output may be written
+    /// before everybody has read the input.
     fn pairs(&self, places: &mut Places, plan: &mut MemoryPlan) -> Result<()> {
         let g = self.model.root();
         for (input, output) in self.io.pairs() {
@@ -291,7 +291,7 @@ impl Planner<'_> {
             .map(|u| StreamUse { first: gather(u, |s| &s.firsts), last: gather(u, |s| &s.touches) })
             .collect();
         let streams = StreamConflicts::new(&blocks, uses, &ordered);
-        // What lies in one pool is in a branch where all of it is.
+        // A buffer pool with several values counts as in no branch.
         let branch = |u: &Unit| match u.members.as_slice() {
             [(i, _)] => symbols[*i].branch.as_slice(),
             _ => &[],
@@ -304,13 +304,13 @@ impl Planner<'_> {
             (_, true) => Some(&gears),
             (_, false) => Some(&streams),
         };
-        // A search may take its time, but not in silence, and not against the user's will.
+        // A search may take long, but it reports its progress and can be cancelled.
         let watch = Watch { progress: &ge_plugin::services::report, cancel: &ge_plugin::services::is_cancelled };
         assign_blocks(&blocks, relation, &asked, &watch).map_err(internal)
     }
 
-    /// Outputs that name one buffer pool lie in its bytes (`_buffer_pool_id`, `_buffer_pool_size`;
-    /// facts 2.9).
+    /// Places the outputs of one buffer pool within its bytes (`_buffer_pool_id`,
+    /// `_buffer_pool_size`; facts 2.9). Fails if they do not fit.
     fn pool(&self, id: i64, members: &[usize], symbols: &[Symbol]) -> Result<Unit> {
         let units: Vec<Unit> =
             members.iter().map(|i| Unit { members: vec![(*i, 0)], bytes: symbols[*i].bytes }).collect();

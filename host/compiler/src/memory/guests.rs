@@ -1,39 +1,41 @@
-//! Values in the caller's memory (facts 2.4, 2.5 level 2): in an input that is read already, in an
-//! output that is not written yet, as far as
-//! `ge.exec.inputReuseMemIndexes` and `ge.exec.outputReuseMemIndexes` lend them.
+//! Values in the caller's memory (facts 2.4, 2.5 level 2): in an input that has already been read,
+//! or in an output that is not written yet, as far as `ge.exec.inputReuseMemIndexes` and
+//! `ge.exec.outputReuseMemIndexes` permit.
 //!
-//! What lives where the plan needs most memory goes first, the largest that fits anywhere, until
-//! nothing there does. Cost: blocks times values moved, of which there are at most `MOST_MOVED`.
+//! The values that live where the plan needs most memory move first, the largest one that fits
+//! anywhere, until none of them fits. Cost: blocks times moved values, of which there are at most
+//! `MOST_MOVED`.
 use ge_planners::memory::{Block, StreamUse};
 
-/// Most values that are moved.
+/// Maximum number of values that are moved.
 const MOST_MOVED: usize = 1024;
 
-/// Memory of the caller that is lent.
+/// Memory that the caller lends.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Bytes that the caller gives.
+    /// Bytes that the caller provides.
     pub capacity: u64,
-    /// The same in whole blocks, as the plan counts them.
+    /// The same memory in whole blocks, as the plan counts it.
     pub room: u64,
-    /// Who uses it as what it is.
+    /// Uses of the memory as the input or output itself.
     pub uses: StreamUse,
 }
 
-/// A value that may be a guest.
+/// A value that may move into a host.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// Its life and size.
+    /// Lifetime and size of the value.
     pub block: Block,
-    /// Bytes of it that somebody touches.
+    /// Bytes of the value that some node touches.
     pub touched: u64,
-    /// Who uses it.
+    /// Uses of the value.
     pub uses: StreamUse,
-    /// Whether it may be put elsewhere.
+    /// Whether the value may be placed elsewhere.
     pub movable: bool,
 }
 
-/// Where each value lies: its host and its first byte there; None: nowhere with the caller.
+/// Places values in hosts. Returns for each value its host and its offset there, or `None` if it
+/// stays in the plan's own memory.
 pub fn invite(guests: &[Guest], hosts: &[Host], ordered: &dyn Fn(u32, u32) -> bool) -> Vec<Option<(usize, u64)>> {
     let mut at: Vec<Option<(usize, u64)>> = vec![None; guests.len()];
     let mut by_room: Vec<usize> = (0..hosts.len()).collect();
@@ -58,7 +60,7 @@ fn lives(b: &Block, at: u64) -> bool {
     b.size > 0 && b.lower <= at && at < b.upper
 }
 
-/// The first instant at which those without a host need most memory.
+/// The first point in time at which the values without a host need most memory.
 fn peak(guests: &[Guest], at: &[Option<(usize, u64)>]) -> Option<u64> {
     let mut steps: Vec<(u64, bool, u64)> = Vec::new();
     for (g, _) in guests.iter().zip(at).filter(|(g, a)| a.is_none() && g.block.size > 0) {
@@ -81,7 +83,7 @@ fn over_before(a: &StreamUse, b: &StreamUse, ordered: &dyn Fn(u32, u32) -> bool)
     !a.last.is_empty() && !b.first.is_empty() && a.last.iter().all(apart)
 }
 
-/// The lowest place of a value in a host, if it has one.
+/// The lowest offset at which a value fits into a host; `None` if it does not fit.
 fn place(
     g: usize,
     h: usize,
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn a_host_takes_what_lives_beside_it_in_time() {
         let ordered = |a: u32, b: u32| a < b;
-        // An input that is read until 2, an output that is written from 6 on.
+        // An input that is read until step 2, and an output that is written from step 6 on.
         let hosts = [
             Host { capacity: 1504, room: 1536, uses: uses(0, 2) },
             Host { capacity: 1504, room: 1536, uses: uses(6, 9) },
@@ -142,7 +144,7 @@ mod tests {
             guest(3, (3, 8), 2048), // too large for both
         ];
         assert_eq!(invite(&guests, &hosts, &ordered), [Some((1, 0)), Some((0, 0)), Some((0, 1024)), None]);
-        // Nothing is ordered: nobody may move.
+        // If nothing is ordered, no value may move.
         assert_eq!(invite(&guests, &hosts, &|_, _| false), [None; 4]);
     }
 

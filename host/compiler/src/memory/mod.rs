@@ -1,26 +1,26 @@
-//! Memory planning. in: lifetimes under an execution order, out: `MemoryPlan`.
+//! Memory planning. In: lifetimes under an execution order. Out: `MemoryPlan`.
 
-/// What the stage decides.
+/// The result of the stage.
 pub mod plan;
-/// Values that share memory, as symbols.
+/// Values that share memory, grouped as symbols.
 pub mod symbols;
-/// Places that outlive the run.
+/// Places of variables, which outlive the run.
 pub mod variables;
-/// Gears share memory.
+/// Memory that gears share.
 pub mod batch;
-/// Who keeps memory to itself.
+/// Outputs and workspaces whose memory is not reused.
 pub mod no_reuse;
-/// Pieces of a feature map.
+/// Cuts a feature map into pieces.
 pub mod splitter;
-/// Offsets of outputs and workspaces.
+/// Sets the offsets of outputs and workspaces.
 pub mod set_input_output_offset_pass;
-/// The last look at the offsets.
+/// The last check of the offsets.
 pub mod check_offset;
-/// Values in the caller's memory.
+/// Values in memory that the caller lends.
 pub mod guests;
-/// What the device has.
+/// Check against the memory of the device.
 pub mod capacity;
-/// Memory of a graph.
+/// Plans the memory of a graph.
 pub mod graph_planner;
 
 pub use plan::{Io, MemoryPlan, Slot, Space, SpaceReport, ZeroCopyRange};

@@ -1,19 +1,19 @@
-//! Switches that keep memory to one owner (facts 2.4):
-//! `ge.exec.disableReuseMemory`, the environment's `OP_NO_REUSE_MEM` (names or types, as the option
-//! `ge.x.no_reuse_ops`), `no_reuse_mem_flag`,
-//! `workspace_reuse_flag`, `_workspace_memory_no_reuse_scope`.
+//! Switches that exclude memory from reuse (facts 2.4): `ge.exec.disableReuseMemory`, the
+//! environment variable `OP_NO_REUSE_MEM` (names or types, given as the option
+//! `ge.x.no_reuse_ops`), `no_reuse_mem_flag`, `workspace_reuse_flag` and
+//! `_workspace_memory_no_reuse_scope`.
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
 use ge_ir::Node;
 use ge_plugin_api::types::AttrValue;
 
-/// Most names of `ge.x.no_reuse_ops`.
+/// Maximum number of names in `ge.x.no_reuse_ops`.
 const MOST_NAMES: usize = 10;
-/// Most letters of it.
+/// Maximum length of `ge.x.no_reuse_ops` in bytes.
 const MOST_LETTERS: usize = 2000;
 
-/// Who keeps its memory to itself.
+/// Which memory is not reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoReuse {
     all: bool,
@@ -21,10 +21,10 @@ pub struct NoReuse {
 }
 
 impl NoReuse {
-    /// From the options.
+    /// Reads the options.
     ///
     /// # Errors
-    /// Too many names.
+    /// Fails if `ge.x.no_reuse_ops` has too many names or is too long.
     pub fn new(options: &Options) -> Result<NoReuse> {
         let text = options.no_reuse_ops.as_str();
         let names: Vec<String> = text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
@@ -38,11 +38,11 @@ impl NoReuse {
         }
         Ok(NoReuse { all: options.no_reuse, names })
     }
-    /// Whether a node's outputs keep their memory.
+    /// Whether the outputs of a node are excluded from reuse.
     pub fn output(&self, n: &Node) -> bool {
         self.all || n.attrs().flag("no_reuse_mem_flag") || self.names.iter().any(|s| s == n.name() || s == n.op())
     }
-    /// Whether a node's k-th workspace keeps its memory.
+    /// Whether workspace `k` of a node is excluded from reuse.
     pub fn workspace(&self, n: &Node, k: usize) -> bool {
         let flag = match n.attr("workspace_reuse_flag") {
             Some(AttrValue::Ints(l)) => l.get(k).copied() == Some(0),

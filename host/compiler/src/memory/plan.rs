@@ -1,9 +1,9 @@
-//! `MemoryPlan`: what the stage `memory` decides, read by those after it.
+//! `MemoryPlan`: the result of the stage `memory`, which later stages read.
 use crate::ids::ModelMap;
 use ge_ir::Model;
 use ge_plugin_api::device::MemoryKind;
 
-/// In which space an output or workspace lies.
+/// The space in which an output or workspace lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// The feature map of a memory kind.
@@ -16,90 +16,91 @@ pub enum Space {
     None,
 }
 
-/// Where one output or workspace lies.
+/// Place of one output or workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Space.
+    /// Space in which it lies.
     pub space: Space,
-    /// Offset in it.
+    /// Offset in the space, in bytes.
     pub offset: u64,
-    /// Bytes, padding included.
+    /// Size in bytes, including padding.
     pub size: u64,
     /// Whether it lies in a zero-copy range.
     pub zero_copy: bool,
-    /// The node's input whose memory it shares, if it is in place or a view.
+    /// The node's input whose memory it shares, if it is in place, a view or a part.
     pub ref_input: Option<u32>,
 }
 
 impl Slot {
-    /// No memory.
+    /// A slot without memory.
     pub const NONE: Slot = Slot { space: Space::None, offset: 0, size: 0, zero_copy: false, ref_input: None };
 }
 
 /// A graph input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
-    /// Graph input k.
+    /// The graph input with this index.
     Input(u32),
-    /// Graph output k.
+    /// The graph output with this index.
     Output(u32),
 }
 
 /// A range of a feature map that is the caller's own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroCopyRange {
-    /// Which input or output.
+    /// The input or output to which the range belongs.
     pub io: Io,
-    /// Memory kind.
+    /// Memory kind of the range.
     pub memory: MemoryKind,
-    /// Offset in that kind's feature map.
+    /// Offset in that kind's feature map, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// An input that the plan may write over.
+    /// Whether the range is an input that the plan may overwrite.
     pub overwritten: bool,
-    /// For an output: the input whose memory it is.
+    /// For an output: the input in whose memory it lies, if any.
     pub of_input: Option<u32>,
 }
 
-/// One memory kind's figures.
+/// Figures of one memory kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceReport {
-    /// Memory kind.
+    /// The memory kind.
     pub memory: MemoryKind,
-    /// Bytes of the feature map, zero-copy ranges included.
+    /// Bytes of the feature map, including zero-copy ranges.
     pub size: u64,
-    /// Greatest live sum of 512-byte blocks, zero copy left out: no plan is smaller.
+    /// Greatest sum of 512-byte blocks that live at once, without zero copy: no plan is smaller.
     pub lower_bound: u64,
-    /// Bytes of zero-copy ranges (at the end).
+    /// Bytes of the zero-copy ranges, which lie at the end.
     pub zero_copy: u64,
-    /// Who made the plan.
+    /// Name of the assigner that made the plan.
     pub assigner: String,
-    /// Where its pieces begin, if it is allocated in more than one (`GraphMemSplitter`).
+    /// Offsets of its pieces, if it is allocated in more than one (`GraphMemSplitter`); otherwise
+    /// empty.
     pub pieces: Vec<u64>,
 }
 
-/// Memory of a model.
+/// Memory plan of a model.
 #[derive(Clone, Debug)]
 pub struct MemoryPlan {
     /// Slots of each node's outputs.
     pub outputs: ModelMap<Vec<Slot>>,
     /// Slots of each node's workspaces.
     pub workspaces: ModelMap<Vec<Slot>>,
-    /// Figures of each memory kind in use; HBM first and always there.
+    /// Figures of each memory kind in use; HBM comes first and is always present.
     pub spaces: Vec<SpaceReport>,
-    /// Zero-copy ranges.
+    /// Ranges of the feature maps that are the caller's memory.
     pub zero_copy: Vec<ZeroCopyRange>,
     /// Bytes of the weights.
     pub weight_bytes: u64,
     /// Bytes of the variables.
     pub variable_bytes: u64,
-    /// Nodes that hold memory at the peak, greatest first.
+    /// Nodes that hold memory at the peak, with their bytes; the largest comes first.
     pub peak: Vec<(String, u64)>,
 }
 
 impl MemoryPlan {
-    /// A plan without memory.
+    /// A plan in which no node has memory.
     pub fn empty(model: &Model) -> MemoryPlan {
         MemoryPlan {
             outputs: ModelMap::new(model, Vec::new()),
@@ -112,8 +113,8 @@ impl MemoryPlan {
         }
     }
 
-    /// Writes the decision as text has it: `offset`, `size` and
-    /// `memory` on tensor descriptors, `_workspace_offsets` and `_workspace_sizes` on nodes.
+    /// Writes the plan as the text form has it: `offset`, `size` and `memory` on tensor
+    /// descriptors, `_workspace_offsets` and `_workspace_sizes` on nodes.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {

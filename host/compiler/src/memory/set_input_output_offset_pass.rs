@@ -1,12 +1,12 @@
-//! `SetInputOutputOffsetPass`: from the places of symbols to the offset of every output and
-//! workspace (document 000, 4.4.3). A concat without a task lies at its first input, the parts of a
-//! split lie inside its input: the symbols hold both, so that one rule sets all.
+//! `SetInputOutputOffsetPass`: turns the places of symbols into the offset of every output and
+//! workspace (document 000, 4.4.3). A concat without a task lies at its first input, and the parts
+//! of a split lie inside its input; symbols represent both, so one rule sets all offsets.
 use super::plan::{MemoryPlan, Slot, Space};
 use super::symbols::{Home, Place, Symbols};
 use crate::ids::NodeKey;
 
-/// Writes the slots of a plan; `offsets[s]` is the place of symbol `s` in its feature map,
-/// `guests[s]` whether that is memory of the caller.
+/// Writes the slots of a plan. `offsets[s]` is the offset of symbol `s` in its feature map;
+/// `guests[s]` says whether that is memory of the caller.
 pub fn run(plan: &mut MemoryPlan, symbols: &Symbols, (offsets, guests): (&[u64], &[bool]), line: &[NodeKey]) {
     let slot = |p: &Place| {
         let s = &symbols.list[p.symbol];

@@ -1,21 +1,21 @@
-//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size at places that no
-//! block crosses (facts 2.9). At load each piece is an allocation of its own, so that no device
-//! needs one range as large as the whole.
+//! `GraphMemSplitter`: cuts a feature map into pieces of at least a given size, at offsets that no
+//! block crosses (facts 2.9). Each piece is allocated separately at load, so that no device needs
+//! one range as large as the whole.
 
-/// Least piece.
+/// Minimum size of a piece in bytes (200 MiB).
 pub const LEAST_PIECE: u64 = 200 << 20;
 
 /// A piece of a feature map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// First byte.
+    /// Offset of the first byte.
     pub base: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// The pieces of `arena` bytes, given every block's range; none is smaller than `least` but the
-/// last. Cost: a sort of the blocks.
+/// Cuts `arena` bytes into pieces, given the offset and size of every block. Only the last piece
+/// may be smaller than `least` bytes. Cost: a sort of the blocks.
 pub fn split(blocks: &[(u64, u64)], arena: u64, least: u64) -> Vec<Piece> {
     let mut sorted: Vec<(u64, u64)> = blocks.iter().copied().filter(|(_, size)| *size > 0).collect();
     sorted.sort_unstable();

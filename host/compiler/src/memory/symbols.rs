@@ -1,6 +1,6 @@
-//! Symbols: the classes of outputs and workspaces that share memory, built once from one union of
-//! names (facts 2.3, 2.7), each with its bytes, memory type, life and everything else that
-//! constrains where it may lie.
+//! Symbols: the classes of outputs and workspaces that share memory. They are built once from one
+//! union of names (facts 2.3, 2.7). Each has its bytes, memory type, lifetime, and everything else
+//! that constrains where it may lie.
 use super::no_reuse::NoReuse;
 use super::plan::Io;
 use super::variables::Variables;
@@ -20,105 +20,105 @@ use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::engine::RunningParams;
 use std::collections::HashMap;
 
-/// What a symbol's bytes are.
+/// Where the bytes of a symbol come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// A place that the plan gives.
+    /// The plan gives the symbol its place in a feature map.
     Feature,
-    /// A constant's place in the weights.
+    /// The symbol is a constant at this offset in the weights.
     Weights(u64),
-    /// A variable's place.
+    /// The symbol is a variable at this offset among the variables.
     Variables(u64),
 }
 
-/// One run of memory: the values and workspaces that share it.
+/// A contiguous piece of memory with the values and workspaces that share it.
 #[derive(Clone, Debug)]
 pub struct Symbol {
-    /// Bytes, in whole blocks for a place that the plan gives.
+    /// Size in bytes; a multiple of whole blocks if the plan gives the place.
     pub bytes: u64,
-    /// Bytes that somebody touches.
+    /// Number of leading bytes within which some node touches data.
     pub touched: u64,
-    /// Memory type.
+    /// Memory type of the symbol.
     pub memory: MemoryKind,
-    /// Whose memory it is.
+    /// Where its bytes come from.
     pub home: Home,
-    /// A graph input or output.
+    /// The graph input or output whose memory it is, if any.
     pub io: Option<Io>,
-    /// Nodes that touch it, as positions in the order's line.
+    /// Nodes that touch it, as positions in the execution order's line.
     pub touches: Vec<u32>,
-    /// Nodes of which one touches it first: all producers of a run, the one that clears it; of a
-    /// workspace the node's beginning in the order.
+    /// Positions of the nodes that may touch it first: all producers of a run, or the node that
+    /// clears it; for a workspace, the position at which its node's work begins.
     pub firsts: Vec<u32>,
-    /// Whether a node writes it anew after its producer (a reference, an output in place).
+    /// Whether a node writes it after its producer did (a reference, or an output in place).
     pub written: bool,
-    /// Whether others may take its memory.
+    /// Whether other symbols may reuse its memory.
     pub reuse: bool,
-    /// The branches in which all that touch it stand.
+    /// The branches that contain every node that touches it.
     pub branch: Branch,
-    /// The buffer pool it lies in (`_buffer_pool_id`).
+    /// The buffer pool in which it lies (`_buffer_pool_id`), if any.
     pub pool: Option<i64>,
-    /// Who it is named after.
+    /// The node after which messages name it.
     pub owner: NodeKey,
 }
 
-/// One output or workspace.
+/// Place of one output or workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Its symbol.
+    /// Index of its symbol.
     pub symbol: usize,
-    /// Its first byte in it.
+    /// Offset of its first byte in the symbol.
     pub inside: u64,
-    /// Its bytes as its slot says them.
+    /// Size in bytes, as its slot states it.
     pub size: u64,
-    /// The input whose memory it shares.
+    /// The node's input whose memory it shares, if any.
     pub ref_input: Option<u32>,
 }
 
 /// All symbols of a model.
 pub struct Symbols {
-    /// The symbols, in the order of their first name.
+    /// The symbols, in the order of their first names.
     pub list: Vec<Symbol>,
     /// Places of each node's outputs.
     pub outputs: ModelMap<Vec<Place>>,
     /// Places of each node's workspaces.
     pub workspaces: ModelMap<Vec<Place>>,
-    /// Bytes of the variables.
+    /// Bytes of all variables.
     pub variable_bytes: u64,
 }
 
-/// What the symbols of a graph are made from.
+/// What the symbols of a model are built from.
 pub struct Sources<'a> {
     /// The model.
     pub model: &'a Model,
     /// The rules by which values share memory.
     pub rules: Rules<'a>,
-    /// What the engines said.
+    /// The answers of the engines for each node.
     pub params: &'a ModelMap<RunningParams>,
-    /// What runs before what.
+    /// The execution order.
     pub order: &'a ExecutionOrder,
-    /// The constants.
+    /// The constants and their offsets.
     pub weights: &'a Weights,
-    /// Who keeps its memory to itself.
+    /// Which outputs and workspaces are excluded from reuse.
     pub no_reuse: &'a NoReuse,
-    /// Inputs and outputs whose memory others share.
+    /// Inputs and outputs whose memory is shared.
     pub io: &'a IoReuse,
 }
 
-/// One name of the union.
+/// One name of the union: an output or a workspace.
 struct Name {
     key: NodeKey,
     /// Bytes that it needs.
     need: u64,
     /// Bytes of its data.
     data: u64,
-    /// Another name wrote it: a view, a whole made of parts, a part of a whole.
+    /// Its bytes belong to another name: it is a view, a whole made of parts, or a part of a whole.
     derived: bool,
-    /// Others lie beside it or are it by a rule: a run, a reference, memory that is cleared
-    /// beforehand. A view is no such rule.
+    /// A rule places other names beside it or on it: a run, a reference, or memory that is cleared
+    /// beforehand. Views do not count.
     bound: bool,
-    /// It was written over an input by a node that could have put it elsewhere.
+    /// A node wrote it over an input, although the engine could have placed it elsewhere.
     over: bool,
-    /// Its neighbours in a run without padding begin where its data ends.
+    /// It is in a run without padding, where its neighbours begin where its data ends.
     tight: bool,
     ref_input: Option<u32>,
     memory: Option<MemoryKind>,
@@ -127,7 +127,7 @@ struct Name {
 }
 
 impl Name {
-    /// A name by itself, all of whose bytes are data.
+    /// A name that stands alone and whose bytes are all data.
     fn new(key: NodeKey, need: u64, memory: Option<MemoryKind>, home: Home, reuse: bool) -> Name {
         Name {
             key,
@@ -149,16 +149,16 @@ struct Builder<'a> {
     s: &'a Sources<'a>,
     names: Names,
     all: Vec<Name>,
-    /// First name of a node's outputs; its workspaces follow.
+    /// Name of each node's first output; the other outputs and the workspaces follow.
     first: ModelMap<u32>,
 }
 
 impl Symbols {
-    /// Builds them. Cost: names and joins, nearly linear.
+    /// Builds the symbols of a model. Cost: nearly linear in names and joins.
     ///
     /// # Errors
-    /// A size that is not known, two rules that do not fit together, a memory type that does not
-    /// exist.
+    /// Fails if a size is not known, if two rules contradict each other, or if a memory type does
+    /// not exist.
     pub fn build(s: &Sources<'_>) -> Result<Symbols> {
         let mut b = Builder { s, names: Names::new(), all: Vec::new(), first: ModelMap::new(s.model, 0u32) };
         let variables = Variables::assign(s.model)?;
@@ -183,11 +183,11 @@ impl Builder<'_> {
         self.first[NodeKey { graph: key.graph, node: v.node }] + v.output
     }
 
-    /// Names of a node's outputs and workspaces.
+    /// Adds the names of a node's outputs and workspaces.
     fn name(&mut self, key: NodeKey, n: &Node, variables: &Variables) -> Result<()> {
         self.first[key] = self.names.len() as u32;
         let params = &self.s.params[key];
-        // A called graph's inputs are its caller's values.
+        // The inputs of a called graph are values of its caller.
         let derives = self.s.rules.derives(n) || (key.graph > 0 && n.op() == "Data");
         for (k, d) in n.outputs().iter().enumerate() {
             let data = d.data_bytes();
@@ -219,7 +219,7 @@ impl Builder<'_> {
         self.all.push(name);
     }
 
-    /// Bytes that the producer of an output asks for.
+    /// Bytes that the producer of an output asks for. Fails if they are not known or exceed 2^50.
     fn needed(&self, key: NodeKey, n: &Node, k: usize) -> Result<u64> {
         let said = self.s.params[key].output_bytes.get(k).copied().unwrap_or(0);
         let bytes = if said > 0 { Some(said) } else { n.outputs()[k].data_bytes() };
@@ -252,8 +252,8 @@ impl Builder<'_> {
             }
             let distance = i64::try_from(j.at).map_err(|_| CompileError::internal("memory", "sizes overflow"))?;
             self.names.join(a, b, distance).map_err(|c| clash(n, j.input, c))?;
-            // The node's own side is derived; the parts of a run without padding end with their
-            // data.
+            // The derived name is on the node's own side. The parts of a run without padding end
+            // with their data.
             let (a, b) = (a as usize, b as usize);
             if j.kind != JoinKind::View {
                 (self.all[a].bound, self.all[b].bound) = (true, true);
@@ -275,7 +275,8 @@ impl Builder<'_> {
                 }
                 JoinKind::PaddedInput | JoinKind::PaddedOutput => {}
                 JoinKind::Clean => {
-                    // A region of its own where one node clears for several (facts 2.8).
+                    // A node that clears for several users has a region that nothing else uses
+                    // (facts 2.8).
                     self.all[a].reuse &= n.control_users().len() < 2;
                     self.all[b].derived = true;
                 }
@@ -284,8 +285,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A called graph's inputs lie where the caller's do, the caller's outputs where the graph's do
-    /// (`UpdateParentNodeOffset`).
+    /// Joins the inputs of a called graph with the caller's values, and the outputs of the call
+    /// with the graph's results (`UpdateParentNodeOffset`).
     fn calls(&mut self) -> Result<()> {
         let model = self.s.model;
         for (gi, g) in model.graphs().iter().enumerate() {
@@ -311,9 +312,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Outputs that their engine can put in the memory of an input which nobody reads any more
-    /// (facts 2.10, `SupportInplace`). In graphs of v1 control flow a value may be read again in
-    /// the next turn of a loop, which no edge says: there it is left alone.
+    /// Places outputs in the memory of an input that nobody reads any more, where the engine
+    /// supports it (facts 2.10, `SupportInplace`). Graphs with v1 control flow are skipped: there
+    /// the next turn of a loop may read a value again without an edge that says so.
     fn in_place(&mut self) {
         let model = self.s.model;
         let turns: Vec<bool> = model.graphs().iter().map(|g| g.nodes().any(may_turn)).collect();
@@ -338,9 +339,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether a node may write its output `b` over the value `v`, whose name is `a`: both lie by
-    /// themselves in memory of one kind and size, and all other readers are over before the node
-    /// starts.
+    /// Whether a node may write its output `b` over the value `v`, whose name is `a`: no rule binds
+    /// either of them, both have memory of one kind and size, and all other readers have finished
+    /// before the node starts.
     fn may_write_over(&self, key: NodeKey, n: &Node, v: ValueRef, (a, b): (usize, usize)) -> bool {
         let (model, order) = (self.s.model, self.s.order);
         let g = key.graph_of(model);
@@ -416,7 +417,7 @@ impl Builder<'_> {
             }
             if let Some(n) = n {
                 if !name.derived {
-                    // Attached work may be given a workspace, and may begin before its node.
+                    // Attached work may use the workspace, and may begin before its node.
                     let work = i as u32 >= self.first[name.key] + n.outputs().len() as u32;
                     symbol.firsts.push(if work { order.beginning(at as usize) as u32 } else { at });
                     symbol.pool = symbol.pool.or_else(|| n.attrs().int("_buffer_pool_id"));
@@ -457,12 +458,13 @@ impl Builder<'_> {
         Ok(self.finish(list, &places, variable_bytes))
     }
 
-    /// Whether a node touches memory itself: views, wholes and parts only name it.
+    /// Whether a node touches memory itself. Views, wholes and parts do not.
     fn acts(&self, n: &Node) -> bool {
         !(n.attrs().flag("_no_task") || n.op().starts_with("Phony") || self.s.rules.is_view(n))
     }
 
-    /// Readers keep a symbol alive; graph outputs make it the caller's.
+    /// Adds the readers of each symbol, which keep it alive, and marks graph outputs as the
+    /// caller's memory.
     fn readers(&self, list: &mut [Symbol], places: &[(usize, u64)]) {
         let (model, order) = (self.s.model, self.s.order);
         for (i, &key) in order.line().iter().enumerate() {
@@ -499,18 +501,20 @@ impl Builder<'_> {
                 let feature = out.list[symbol].home == Home::Feature;
                 let size = match name.ref_input.filter(|_| !name.tight) {
                     _ if !feature => name.data,
-                    // What lies where an input lies has the input's bytes, padding included.
+                    // A name in the memory of an input has the size of the input, including
+                    // padding.
                     Some(i) if !Rules::joins_inputs(n) => {
                         let up = n.input(i as usize).map(|v| (NodeKey { graph: key.graph, node: v.node }, v.output));
                         let given = up.and_then(|(up, o)| out.outputs[up].get(o as usize).map(|p| p.size));
-                        // A gear may have more bytes than the one before it in the same place.
+                        // A gear may have more bytes than an earlier gear in the same place.
                         given.map_or(name.data, |g| if g < name.data { out.list[symbol].bytes } else { g })
                     }
                     _ if name.tight => name.data,
                     _ if k >= count && Rules::clears(n) => out.list[symbol].bytes,
                     _ => block_bytes(name.need).filter(|_| name.need > 0).unwrap_or(0),
                 };
-                // A whole that begins inside another run has less than its own blocks behind it.
+                // A whole that begins inside another run has less room after it than its own
+                // blocks.
                 let room = if feature { out.list[symbol].bytes.saturating_sub(inside) } else { size };
                 mine.push(Place { symbol, inside, size: size.min(room), ref_input: name.ref_input });
             }
@@ -521,7 +525,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a node may run, or have others run, more than once without an edge that says so.
+/// Whether a node may run, or make others run, more than once without an edge that says so.
 fn may_turn(n: &Node) -> bool {
     let op = n.op().strip_prefix("Ref").unwrap_or(n.op());
     matches!(
@@ -538,7 +542,7 @@ fn may_turn(n: &Node) -> bool {
     )
 }
 
-/// Which classes are a graph input, and which are graph outputs.
+/// Which classes hold a graph input, and which hold graph outputs.
 struct Borders {
     of: HashMap<u32, (Option<u32>, Vec<u32>)>,
 }
@@ -560,9 +564,9 @@ impl Borders {
         }
         Borders { of }
     }
-    /// Whether a class may be written over by another: an input only where the caller gives its
-    /// memory away, and never so that an output of the model comes to lie in an input that is not
-    /// its own.
+    /// Whether one class may be overwritten by another. A graph input may be overwritten only if
+    /// the caller gives its memory away, and a graph output must never come to lie in an input
+    /// other than the one it is paired with.
     fn may_join(&self, io: &IoReuse, from: u32, to: u32) -> bool {
         let none = (None, Vec::new());
         let (a, b) = (self.of.get(&from).unwrap_or(&none), self.of.get(&to).unwrap_or(&none));

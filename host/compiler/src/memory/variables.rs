@@ -1,5 +1,6 @@
 //! `VariableMemoryAssigner`: every variable has a place of its own that outlives the run (facts
-//! 2.1): variables of one name are one, each at a multiple of a block, in the order of the graphs.
+//! 2.1). Variables of one name are one variable. Places are block-aligned, in the order of the
+//! graphs.
 use crate::error::Result;
 use crate::error::VariableFault;
 use crate::feature::shared_memory::rules::block_bytes;
@@ -7,12 +8,12 @@ use crate::ids::NodeKey;
 use ge_ir::Model;
 use std::collections::HashMap;
 
-/// Where variables lie.
+/// Places of the variables.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
-    /// Offset of each variable node.
+    /// Offset of each variable node in bytes.
     pub of: HashMap<NodeKey, u64>,
-    /// Bytes in all.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
@@ -20,7 +21,8 @@ impl Variables {
     /// Gives every variable its place.
     ///
     /// # Errors
-    /// A variable without a known size; two of one name that differ in size.
+    /// Fails if the size of a variable is not known or too large, or if two variables of one name
+    /// differ in size.
     pub fn assign(model: &Model) -> Result<Variables> {
         let mut out = Variables::default();
         let mut by_name: HashMap<&str, (u64, u64)> = HashMap::new();

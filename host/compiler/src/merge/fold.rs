@@ -1,10 +1,10 @@
-//! A subgraph becomes one node, as its composite engine asks by the graph attribute
+//! Turns a subgraph into one node if its composite engine requests it with the graph attribute
 //! `_composite_node = "TYPE"`.
 //!
-//! The node has the subgraph's name, its data PlaceHolders as inputs and what its Ends read as
-//! outputs, each once. What stood in it is the body, a graph that is not cut again
-//! (`no_need_partition`; parts by shape are), named by the attribute `f`; attributes that the
-//! engine has set on the subgraph stay on the body.
+//! The node has the name of the subgraph. Its inputs are the subgraph's data PlaceHolders, and its
+//! outputs are the distinct values that its Ends read. The nodes of the subgraph become the body, a
+//! graph that the attribute `f` names. The body is not cut again (`no_need_partition`), unless it
+//! was cut by shape. Attributes that the engine has set on the subgraph stay on the body.
 use crate::error::{CompileError, Result};
 use crate::partition::cut::NO_PARTITION;
 use crate::partition::{Piece, pieces};
@@ -12,8 +12,8 @@ use crate::toolbox::Toolbox;
 use ge_ir::graph::Loose;
 use ge_ir::{AttrMap, AttrValue, Graph, Key, NodeId, ValueRef};
 
-/// The subgraph as a piece of one node between its PlaceHolders and Ends; its body goes to
-/// `bodies`.
+/// Returns the subgraph as a piece with one node between its PlaceHolders and Ends, and appends the
+/// body to `bodies`.
 pub fn fold(p: Piece, toolbox: &Toolbox, bodies: &mut Vec<Graph>) -> Result<Piece> {
     let name = p.graph.name().to_owned();
     let broken = || CompileError::internal("merge", format!("subgraph `@{name}` cannot become one node"));
@@ -22,7 +22,7 @@ pub fn fold(p: Piece, toolbox: &Toolbox, bodies: &mut Vec<Graph>) -> Result<Piec
     let (holder, end, data) = (Key::new("PlaceHolder"), Key::new("End"), Key::new("Data"));
     let mut body = Graph::new(&name);
     let mut outer = Piece { graph: Graph::new(&name), engine: p.engine, ..Piece::default() };
-    // Outputs: what Ends read, each once.
+    // Outputs: the distinct values that Ends read.
     let mut values: Vec<ValueRef> = Vec::new();
     for v in p.graph.nodes().filter(|n| n.op_key() == end).flat_map(|e| e.inputs()).filter(|v| !v.is_absent()) {
         if !values.contains(v) {
@@ -33,7 +33,7 @@ pub fn fold(p: Piece, toolbox: &Toolbox, bodies: &mut Vec<Graph>) -> Result<Piec
     let mut inner = vec![NodeId::NONE; p.graph.id_bound()];
     let (mut attrs, nodes) = p.graph.into_nodes();
     attrs.remove(Key::new("_composite_node"));
-    // Parts of a graph that was cut by shape are cut by engine in their turn.
+    // Parts of a graph that was cut by shape are later cut by engine.
     if attrs.get("_is_unknown_shape").is_none() {
         attrs.set(NO_PARTITION, true);
     }

@@ -1,8 +1,8 @@
-//! Merge. in: `Pieces`, out: whole graphs again (facts 3.4): PlaceHolder and End are gone, each
-//! reader reads what the End read, nodes stand where they stood. Without an engine's edits the
-//! model is the one that was cut, byte for byte.
+//! Merge. In: `Pieces`. Out: whole graphs again (facts 3.4). PlaceHolder and End are gone, each
+//! reader reads what the End read, and nodes stand where they stood. If no engine edits anything,
+//! the result equals the model that was cut, byte for byte.
 
-/// A subgraph that its engine wants as one node.
+/// Turns a subgraph into one node if its engine requests it.
 pub mod fold;
 
 use crate::error::{CompileError, Result};
@@ -15,10 +15,10 @@ use ge_ir::{Graph, Key, Model, NodeId, ValueRef};
 use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
-/// Puts the graphs together; subgraphs that became one node follow all other graphs.
+/// Merges the graphs. Subgraphs that became one node follow all other graphs.
 ///
-/// Errors: an engine has taken away a PlaceHolder's End, or made its subgraphs wait for each other
-/// in a circle.
+/// Fails if an engine has removed the End of a PlaceHolder, or has made its subgraphs wait for each
+/// other in a circle.
 pub fn run(pieces: Pieces, toolbox: &Toolbox) -> Result<Merged> {
     let mut graphs = Vec::with_capacity(pieces.frames.len());
     let mut bodies = Vec::new();
@@ -38,9 +38,9 @@ pub fn run(pieces: Pieces, toolbox: &Toolbox) -> Result<Merged> {
     Ok(Merged { model, touched, folded })
 }
 
-/// What came of it.
+/// Result of the merge.
 pub struct Merged {
-    /// The whole graphs.
+    /// The model with whole graphs.
     pub model: Model,
     /// Nodes that engines have added or changed in their subgraphs.
     pub touched: Vec<(EngineId, NodeKey)>,
@@ -48,11 +48,12 @@ pub struct Merged {
     pub folded: bool,
 }
 
-/// A node of some subgraph, before it has its place. Inputs name (subgraph, node) pairs by a number
-/// over all.
+/// A node of some subgraph before it has its place. Its inputs refer to nodes by their ids in the
+/// subgraph; [`resolve`] turns these into numbers that count over all subgraphs.
 struct Flat {
     node: Loose,
-    /// Place in the old order, and 0 for nodes that stand before the one of that place.
+    /// Position in the old order, and 0 for added nodes, which stand before the node of that
+    /// position, or 1 for the node itself.
     key: (u32, u8),
 }
 
@@ -67,7 +68,7 @@ struct Keys {
 /// The nodes of one subgraph, numbered from `base`.
 struct Side {
     base: u32,
-    /// Number of each node by its id in the subgraph.
+    /// Number of each node, indexed by its id in the subgraph.
     of: Vec<u32>,
     name: String,
     engine: Option<EngineId>,
@@ -142,7 +143,7 @@ fn join(
     Ok(g)
 }
 
-/// Takes a subgraph apart; edges stay in its own ids.
+/// Appends the nodes of a subgraph to `flats`; edges keep the subgraph's own ids.
 fn take(p: Piece, flats: &mut Vec<Flat>) -> (ge_ir::AttrMap, Side) {
     let base = flats.len() as u32;
     let mut side =
@@ -152,7 +153,7 @@ fn take(p: Piece, flats: &mut Vec<Flat>) -> (ge_ir::AttrMap, Side) {
     let (attrs, nodes) = graph.into_nodes();
     let nodes: Vec<(NodeId, Loose)> = nodes.collect();
     let place = |id: NodeId| origin.get(id.index()).copied().unwrap_or(NEW);
-    // A node that an engine has added stands before the next old one.
+    // A node that an engine has added stands before the next old node.
     let mut keys: Vec<(u32, u8)> = Vec::with_capacity(nodes.len());
     let mut next = NEW;
     for (id, _) in nodes.iter().rev() {
@@ -162,7 +163,7 @@ fn take(p: Piece, flats: &mut Vec<Flat>) -> (ge_ir::AttrMap, Side) {
         }
         keys.push(match own {
             NEW => (next, 0),
-            // It closes the graph, whatever engines have put behind the last node of theirs.
+            // NetOutput closes the graph, whatever nodes engines have put after their last one.
             _ if net == Some(*id) => (NEW, 1),
             _ => (own, 1),
         });
@@ -174,7 +175,7 @@ fn take(p: Piece, flats: &mut Vec<Flat>) -> (ge_ir::AttrMap, Side) {
     (attrs, side)
 }
 
-/// The End of each pair.
+/// The End of each pair, by the pair's number.
 fn ends(flats: &[Flat], keys: &Keys) -> HashMap<i64, u32> {
     let peer = |f: &Flat| f.node.attrs.int(keys.peer);
     (0u32..).zip(flats).filter(|(_, f)| f.node.op == keys.end).filter_map(|(i, f)| Some((peer(f)?, i))).collect()
@@ -182,7 +183,8 @@ fn ends(flats: &[Flat], keys: &Keys) -> HashMap<i64, u32> {
 
 type Edges = (Vec<ValueRef>, Vec<NodeId>);
 
-/// Inputs and control inputs of every node by number, PlaceHolders looked through.
+/// Inputs and control inputs of every node by number. PlaceHolders are replaced by what they stand
+/// for.
 fn resolve(
     flats: &[Flat],
     sides: &[Side],
@@ -205,8 +207,8 @@ fn resolve(
             .help("an engine may change its subgraph, but not take away what another one reads of it");
         CompileError::model(if s.engine.is_some() { ge_codes::PLUGIN_EDIT } else { ge_codes::TEXT_FORM }, d)
     };
-    // What a PlaceHolder stands for: a frame's node, or what its End reads, through as many
-    // subgraphs as hand it on.
+    // What a PlaceHolder stands for: a node of the frame, or what its End reads, followed through
+    // all subgraphs that only pass it on.
     let behind = |start: u32| -> Result<(Vec<ValueRef>, Vec<NodeId>)> {
         let mut at = start;
         for _ in 0..=sides.len() {
@@ -279,8 +281,8 @@ fn resolve(
     Ok(out)
 }
 
-/// The nodes without PlaceHolders and Ends in their old order; a node that must come earlier stands
-/// just before its first reader. None: there is a circle.
+/// The nodes without PlaceHolders and Ends, in their old order. A node that must come earlier
+/// stands just before its first reader. `None` if there is a circle.
 fn order(flats: &[Flat], edges: &[Edges], keys: &Keys) -> Option<Vec<u32>> {
     let joint = |i: u32| {
         let op = flats[i as usize].node.op;

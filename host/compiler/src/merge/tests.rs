@@ -1,5 +1,5 @@
-//! Cutting and merging, without plugins: what was cut comes together as it was, and engines' edits
-//! arrive.
+//! Cutting and merging without plugins: what was cut is put together as it was, and the engines'
+//! edits take effect.
 use super::*;
 use crate::partition::{Round, cut};
 use ge_ir::text::{NoFiles, parse, to_string};
@@ -34,8 +34,8 @@ fn text(m: &Model) -> String {
     to_string(m).expect("prints")
 }
 
-/// A random graph: data and control edges, nodes of several outputs, inputs left out, constants
-/// with one reader and with many.
+/// A random graph with data and control edges, nodes with several outputs, absent inputs, and
+/// constants with one reader and with many.
 fn random(seed: u64, nodes: usize) -> String {
     let mut s = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move |n: usize| {
@@ -101,7 +101,7 @@ fn what_was_cut_comes_together_byte_for_byte() {
                 assert!(engines.len() <= 1, "{engines:?}");
             }
         }
-        // By way of text, as a dump that is entered again.
+        // Through text, as for a dump that is read in again.
         let written = pieces.to_attrs(&toolbox);
         let again = Pieces::from_attrs(read(&text(&written)), &toolbox).expect("reads");
         assert_eq!(text(&again.to_attrs(&toolbox)), text(&written), "seed {seed}");
@@ -158,7 +158,7 @@ fn what_an_engine_has_fused_takes_its_place() {
     edit(&mut pieces, 1, |g, patch| {
         let (b, c) = (g.find("b").expect("b"), g.find("c").expect("c"));
         let fused = patch.add("Fused", "c", b.inputs(), c.outputs().to_vec(), Default::default());
-        // Something new that nothing reads.
+        // A new node that nothing reads.
         patch.add("Op1", "more", b.inputs(), c.outputs().to_vec(), Default::default());
         patch.replace_uses(c.value(0), ValueRef::new(fused, 0));
         patch.remove(c.id());
@@ -181,7 +181,7 @@ fn what_an_engine_has_fused_takes_its_place() {
 #[test]
 fn an_end_that_reads_another_placeholder_is_looked_through() {
     let mut pieces = apart(read(CHAIN));
-    // The middle subgraph turns out to do nothing: its End reads its own PlaceHolder.
+    // The middle subgraph does nothing any more: its End reads its own PlaceHolder.
     edit(&mut pieces, 1, |g, patch| {
         let (b, c) = (g.find("b").expect("b"), g.find("c").expect("c"));
         let holder = b.input(0).expect("reads");
@@ -238,7 +238,7 @@ graph @m_sub_1(%PlaceHolder_1: f32[2]) attributes {_slices = 4, no_need_partitio
 }
 "#
     );
-    // It is not cut again.
+    // The body is not cut again.
     let pieces = apart(merged);
     assert!(pieces.frames[1].pieces.is_empty());
 }

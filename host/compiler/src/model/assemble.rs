@@ -1,4 +1,4 @@
-//! From `GeRootModel` to the plain `CompiledModel` that the OM keeps.
+//! Converts a `GeRootModel` into the plain `CompiledModel` that the OM stores.
 use super::sync_nodes::{Around, SyncNodes};
 use super::{GeRootModel, gears};
 use crate::fusion::FusionRecord;
@@ -16,10 +16,10 @@ use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeSet, HashMap};
 
-/// Puts everything that was decided into plain data. `time_ns` gives the run time of a node with
-/// its launch, as engines plan by it; the simulated clock adds a launch to each task by itself.
-/// What the compiled model keeps is moved, the rest goes as soon as it is read: of a large graph
-/// there are never two.
+/// Converts everything that was decided into plain data. `time_ns` returns the run time of a node
+/// in nanoseconds including its launch, as the engines plan with it; the simulated clock itself
+/// adds a launch to each task. What the compiled model keeps is moved and the rest is freed as soon
+/// as it has been read, so that a large graph never exists twice.
 pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> CompiledModel {
     let fusions = std::mem::take(&mut root.records.fusions);
     let mut m = CompiledModel {
@@ -41,8 +41,7 @@ pub fn assemble(mut root: GeRootModel, time_ns: &dyn Fn(NodeKey) -> u64) -> Comp
     };
     io(&root, &mut m);
     gears::describe(&root.model, &mut m);
-    // The nodes of each call as its slices have them, behind all graphs; in the order of the calls'
-    // tasks.
+    // The slice graphs of each call follow all other graphs, in the order of the calls' tasks.
     let sliced = root.physical.tasks.iter().filter(|t| t.task.kind() == TaskType::FFTS_PLUS);
     let called = sliced.filter_map(|t| root.calls.get(t.node.get(&root.model)?.name()));
     let slices: Vec<GraphInfo> = called.flat_map(|c| c.graphs.iter().cloned()).collect();
@@ -90,8 +89,8 @@ fn events(root: &GeRootModel) -> Vec<EventInfo> {
         recv: p.recv.node.name(&root.model),
     });
     let mut out: Vec<EventInfo> = pairs.collect();
-    // What a node's own tasks record, from its attached stream to its main one; ranks signal each
-    // other without such a task.
+    // Events that a node's own tasks record, from its attached stream to its main one. Ranks signal
+    // each other without such a task.
     let record = |t: &PlacedTask| {
         let notify = match t.task.kind() {
             TaskType::EVENT_RECORD => false,
@@ -142,7 +141,7 @@ fn memory(root: &mut GeRootModel) -> MemoryInfo {
     }
 }
 
-/// Moves the tasks out.
+/// Moves the tasks out of `root`.
 fn tasks(root: &mut GeRootModel, sync: &SyncNodes, time_ns: &dyn Fn(NodeKey) -> u64) -> Vec<TaskInfo> {
     let tasks = std::mem::take(&mut root.physical.tasks);
     let root = &*root;
@@ -155,7 +154,7 @@ fn tasks(root: &mut GeRootModel, sync: &SyncNodes, time_ns: &dyn Fn(NodeKey) -> 
         HashMap::new()
     };
     let time = |t: &PlacedTask| match t.task.kind() {
-        // A tiling function is a few lines of one AI CPU: its launch is its time.
+        // A tiling function is a few lines on one AI CPU, so its launch counts as its whole time.
         TaskType::PREPROCESS_KERNEL => 0,
         TaskType::FFTS_PLUS if !t.task.private.is_empty() => {
             let call = t.node.get(&root.model).and_then(|n| root.calls.get(n.name()));
@@ -230,7 +229,7 @@ fn slot(s: &Slot) -> SlotInfo {
     SlotInfo { space, memory, offset: s.offset, size: s.size, zero_copy: s.zero_copy, ref_input: s.ref_input }
 }
 
-/// Takes the graphs apart: names, descriptors and attributes move, edges go.
+/// Takes the graphs apart: names, descriptors and attributes are moved, edges are freed.
 fn graphs(root: GeRootModel, sync: SyncNodes) -> Vec<GraphInfo> {
     let GeRootModel { model, calls, placement, engines, streams, mut memory, mut physical, mut records, .. } = root;
     let SyncNodes { at, nodes: mut around, .. } = sync;
@@ -296,9 +295,8 @@ fn io(root: &GeRootModel, m: &mut CompiledModel) {
     }
 }
 
-/// For each logical stream the streams that a collective on it makes follow: as many as the node
-/// that uses most of them says (`used_stream_num`), as nodes of one stream use them one after the
-/// other.
+/// For each logical stream, the number of follower streams that its collectives use: the maximum of
+/// `used_stream_num` over its nodes, since the nodes of one stream use them one after the other.
 fn followed(root: &GeRootModel) -> Vec<u32> {
     let mut out = vec![0u32; root.streams.streams.len()];
     for (gi, g) in root.model.graphs().iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The gears of a model as it keeps them: the shapes of all inputs and outputs in each, behind the
-//! names of the sizes.
+//! The gears of a model as the compiled model stores them: for each gear the shapes of all inputs
+//! and outputs, and the names of the sizes that gears set.
 use ge_ir::{AttrValue, Dim, Graph, Model, Shape};
 use ge_model::gears::{BATCH_NUM, OPEN, OUTPUTS, SELECTOR, SUFFIX, wanted};
 use ge_model::{CompiledModel, Gear, Gears, IoInfo};
 
-/// Tells inputs and outputs by what the user gives and gets, and each gear's shapes of them, where
-/// the model has gears.
+/// If the model has gears, describes its inputs and outputs as the user sees them, and their shapes
+/// in each gear.
 pub fn describe(model: &Model, m: &mut CompiledModel) {
     let root = model.root();
     let Some((dims, values)) = wanted(root.attrs()) else { return };
@@ -45,7 +45,7 @@ pub fn describe(model: &Model, m: &mut CompiledModel) {
     for (k, o) in m.outputs.iter_mut().enumerate() {
         let own: Vec<&Vec<u64>> = list.iter().filter_map(|g| g.outputs.get(k)).collect();
         let Some((first, rest)) = own.split_first() else { continue };
-        // A size that differs from gear to gear is open.
+        // A size that differs between gears is unknown.
         let dim = |(d, n): (usize, &u64)| {
             let same = rest.iter().all(|r| r.get(d) == Some(n));
             if same { Dim::known(*n) } else { Dim::UNKNOWN }

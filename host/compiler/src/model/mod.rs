@@ -1,6 +1,6 @@
-//! The product. in: all plans, out: `GeRootModel` and its OM.
+//! The result of the compilation. In: all plans. Out: `GeRootModel` and its OM.
 pub mod assemble;
-/// What gears a model has.
+/// Description of the gears of a model.
 mod gears;
 pub mod root_model;
 pub mod sync_nodes;

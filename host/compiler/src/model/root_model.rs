@@ -1,4 +1,4 @@
-//! `GeRootModel`: everything that a compilation decided, ready to be written as an OM.
+//! `GeRootModel`: everything that a compilation has decided, ready to be written as an OM.
 use crate::memory::MemoryPlan;
 use crate::model::weights::Weights;
 use crate::options::Options;
@@ -13,38 +13,38 @@ use ge_plugin_api::device::SocSpec;
 
 /// The compiled model.
 pub struct GeRootModel {
-    /// Name.
+    /// Name of the model.
     pub name: String,
     /// The final graphs.
     pub model: Model,
-    /// Nodes that run in slices.
+    /// Calls whose nodes run in slices, by the name of the call.
     pub calls: crate::feature::ffts_plus::Calls,
     /// Engine of each node.
     pub placement: Placement,
-    /// Names of the engines by id.
+    /// Names of the engines, indexed by engine id.
     pub engines: Vec<String>,
-    /// Name of the engine of records and waits.
+    /// Name of the engine to which records and waits belong.
     pub runtime_engine: String,
-    /// Logical streams.
+    /// Plan of the logical streams.
     pub streams: StreamPlan,
-    /// Memory.
+    /// Memory plan.
     pub memory: MemoryPlan,
-    /// Events and notifies.
+    /// Plan of events and notifies.
     pub sync: SyncPlan,
     /// Physical streams and the tasks on them.
     pub physical: PhysicalPlan,
-    /// Kernels by name.
+    /// Kernels that the model stores.
     pub kernels: Vec<StoredKernel>,
-    /// Weights.
+    /// Layout of the weights.
     pub weights: Weights,
-    /// What passes did and refused.
+    /// What passes changed and what they refused.
     pub records: Records,
-    /// Options that were not at their default.
+    /// Options of the compilation.
     pub options: Options,
-    /// Plugins.
+    /// Plugins that took part.
     pub plugins: Vec<ge_model::PluginInfo>,
-    /// SoC.
+    /// The SoC that the model is compiled for.
     pub soc: SocSpec,
-    /// Ranks of the group that the model is compiled for (0: as many as run it).
+    /// Number of ranks that the model is compiled for. 0: as many as run it.
     pub rank_size: u32,
 }

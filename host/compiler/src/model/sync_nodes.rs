@@ -1,7 +1,7 @@
 //! GenerateSyncEventNodes (004 §4.6): records and waits of the sync plan become nodes Send and Recv
-//! (SendNotify, RecvNotify) of the compiled model: a Recv directly before its node, a Send directly
-//! behind it, joined to it by a control edge. They come last, when streams are physical and ids are
-//! final, so that no earlier stage meets them.
+//! (SendNotify, RecvNotify) of the compiled model. A Recv stands directly before its node, a Send
+//! directly after it, and a control edge connects the two. They are added last, when streams are
+//! physical and ids are final, so that no earlier stage sees them.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::sync::{Resource, SyncPlan};
@@ -13,35 +13,37 @@ use ge_plugin_api::patch::Edit;
 use ge_plugin_api::task::TaskType;
 use std::collections::{HashMap, HashSet};
 
-/// Nodes around one of the graph.
+/// The sync nodes around one node of a graph.
 #[derive(Debug, Default)]
 pub struct Around {
-    /// Recv nodes.
+    /// Recv nodes, which stand before it.
     pub before: Vec<NodeInfo>,
-    /// Send nodes.
+    /// Send nodes, which stand after it.
     pub after: Vec<NodeInfo>,
 }
 
-/// The nodes, and where everything stands with them.
+/// The sync nodes, and the positions of all nodes with them included.
 pub struct SyncNodes {
-    /// Position of each node of the graphs.
+    /// Position of each node, by graph.
     pub at: Vec<NodeMap<u32>>,
-    /// Position of the node of each record and wait, by task.
+    /// Position of the sync node of each record and wait, by task index.
     pub of_task: HashMap<usize, u32>,
-    /// The nodes by the node that they belong to.
+    /// The sync nodes, by the node to which they belong.
     pub nodes: HashMap<NodeKey, Around>,
 }
 
 impl SyncNodes {
-    /// Of everything decided.
+    /// Makes the sync nodes for the records and waits among the tasks. `engine` is their engine's
+    /// name.
     pub fn generate(model: &Model, sync: &SyncPlan, tasks: &[PlacedTask], engine: &str) -> SyncNodes {
-        // What an engine records and waits for within a node stays in the node.
+        // Events that an engine uses within a node get no sync nodes.
         let own: HashSet<(NodeKey, Resource)> =
             sync.resources.iter().flat_map(|(k, all)| all.iter().map(|r| (*k, *r))).collect();
         let taken: HashSet<&str> = model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name())).collect();
         let mut names: HashSet<String> = HashSet::new();
         let mut nodes: HashMap<NodeKey, Around> = HashMap::new();
-        // Task, whether it waits, and its place among the node's waits or records.
+        // Task index, node, whether the task waits, and its position among the node's waits or
+        // records.
         let mut places: Vec<(usize, NodeKey, bool, usize)> = Vec::new();
         for (i, t) in tasks.iter().enumerate() {
             let (op, what, key, waits) = match t.task.kind() {
@@ -102,10 +104,11 @@ impl SyncNodes {
         SyncNodes { at, of_task, nodes }
     }
 
-    /// Puts them into the graphs, each beside its node: what a text shows of the compiled model.
+    /// Inserts the sync nodes into the graphs, each beside its node, so that text shows the
+    /// compiled model.
     ///
     /// # Errors
-    /// A graph that would break (a bug).
+    /// Fails if an insertion would break a graph, which is a bug.
     pub fn insert(self, model: &mut Model) -> Result<()> {
         let broken = || CompileError::internal("model", "records and waits cannot stand beside their nodes");
         let mut around = self.nodes;
@@ -137,7 +140,7 @@ impl SyncNodes {
     }
 }
 
-/// A record or a wait behind what a graph has.
+/// Appends a record or a wait to a graph. `None` if an input does not exist.
 fn push(g: &mut Graph, n: NodeInfo, after: Vec<NodeId>) -> Option<NodeId> {
     let mut attrs = n.attrs;
     attrs.set("_engine", n.engine.as_str());
@@ -149,7 +152,7 @@ fn push(g: &mut Graph, n: NodeInfo, after: Vec<NodeId>) -> Option<NodeId> {
     g.push_node(Key::new(&n.op), n.name, vec![], after, vec![], attrs)
 }
 
-/// The engine to which records and waits belong.
+/// Name of the engine to which records and waits belong; empty if there is none.
 pub fn runtime_engine(toolbox: &crate::toolbox::Toolbox) -> String {
     toolbox.engine_with(flags::RUNTIME_TASKS).map_or_else(String::new, |e| toolbox.engine(e).info.name.to_string())
 }

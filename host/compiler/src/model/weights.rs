@@ -1,5 +1,5 @@
-//! `MergeWeights`: one region for all constants that tasks read, equal ones once (003 §9, facts
-//! 2.1).
+//! `MergeWeights`: one region for all constants that tasks read; equal constants are stored once
+//! (003 §9, facts 2.1).
 use crate::error::MemoryFault;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -7,23 +7,24 @@ use ge_ir::{ConstTensor, Model};
 use ge_plugin_api::types::Blob;
 use std::collections::HashMap;
 
-/// Offset of the first weight (facts 2.1).
+/// Offset of the first weight in bytes (facts 2.1).
 pub const START: u64 = 512;
 
-/// Where constants lie in the weights.
+/// Places of the constants in the weights.
 #[derive(Clone, Debug, Default)]
 pub struct Weights {
-    /// Offset of each constant node.
+    /// Offset of each constant node in bytes.
     pub of: HashMap<NodeKey, u64>,
-    /// What lies where, by offset.
+    /// The stored bytes and their offsets, in ascending order.
     pub segments: Vec<(u64, Blob)>,
-    /// Bytes in all.
+    /// Total size in bytes; 0 if there are no constants.
     pub bytes: u64,
-    /// Constants that share another's bytes.
+    /// Number of constants that share the bytes of an earlier one.
     pub shared: usize,
 }
 
-/// Lays out the constants of all graphs in node order.
+/// Lays out the constants of all graphs in node order. Fails if a constant does not fit into
+/// memory.
 pub fn merge(model: &Model) -> Result<Weights> {
     let mut w = Weights { bytes: START, ..Weights::default() };
     let mut known: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
@@ -59,11 +60,11 @@ fn bytes_of(name: &str, t: &ConstTensor) -> Result<Blob> {
         .ok_or_else(|| MemoryFault::Constant { name: name.into(), desc: format!("{}{:?}", t.dtype, t.dims) }.into())
 }
 
-/// A quick digest to find equal constants; equality is decided by the bytes.
+/// A quick digest to find candidates for equal constants; the bytes decide equality.
 fn digest(b: &[u8]) -> u64 {
     const K: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut h = b.len() as u64;
-    // Long constants: the ends and samples in between are enough to tell almost all apart.
+    // For long constants, the ends and samples in between are enough to tell almost all apart.
     let step = (b.len() / 4096).max(1) * 8;
     let mut at = 0;
     while at + 8 <= b.len() {

@@ -1,32 +1,32 @@
-//! What values an option takes.
+//! Kinds of options: which values an option accepts.
 
-/// What values an option takes.
+/// The values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One of these.
+    /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// A whole number within bounds, or empty where the default is empty.
+    /// A whole number within these bounds (inclusive), or an empty text.
     Int(i64, i64),
     /// Any text.
     Text,
-    /// A path.
+    /// A path of a file or folder.
     Path,
-    /// `Name:on;Name:off`.
+    /// Passes to switch, as `Name:on;Name:off`.
     Switches,
-    /// `ENGINE:n,ENGINE:n`.
+    /// Counts of at least 1 per engine, as `ENGINE:n,ENGINE:n`, or an empty text.
     EngineCounts,
-    /// `engine` or `parallel:N` with N from 1 to 64.
+    /// `engine`, or `parallel:N` with N from 1 to 64.
     StreamMode,
-    /// Whole numbers separated by commas.
+    /// Whole numbers separated by commas, or an empty text.
     Indices,
-    /// `i,o|i,o`.
+    /// Pairs of indices, as `i,o|i,o`, or an empty text.
     IndexPairs,
-    /// `A|B`: users' names of engines.
+    /// Names separated by `|`, such as engine names as users write them.
     Names,
 }
 
 impl Kind {
-    /// None if the value is legal, else what is expected.
+    /// Checks a value. `None` if it is legal, otherwise a description of what is expected.
     pub fn refuse(self, v: &str) -> Option<String> {
         let number = |s: &str| s.trim().parse::<u32>().is_ok();
         let ok = match self {

@@ -1,8 +1,8 @@
-//! The options of one compilation: one table gives names, kinds, defaults, help and the typed value
-//! that each stage reads.
+//! The options of one compilation. One table gives their names, kinds, defaults, help texts and the
+//! typed values that the stages read.
 //!
-//! A stage reads `options.level`, never a name: a name that is misspelt does not compile, and one
-//! that is given from outside is refused by [`Options::set`].
+//! A stage reads `options.level` and never uses a name: a misspelt field does not compile, and
+//! [`Options::set`] refuses an unknown name that a user gives.
 mod kind;
 mod table;
 mod values;
@@ -14,43 +14,43 @@ pub use values::{
     PrecisionV2, StreamMode, SyncBy, Value,
 };
 
-/// What an option belongs to.
+/// What an option affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// It decides about the model, and so belongs to the key of the model cache.
+    /// It affects the compiled model, and so belongs to the key of the model cache.
     Model,
-    /// It says where things are put and what is told, not what is made.
+    /// It says where files are put or what is reported, and does not affect the model.
     Process,
 }
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub struct Decl {
-    /// Name, as `--set` and JSON files have it.
+    /// Name, as `--set` and JSON files use it.
     pub name: &'static str,
-    /// Values.
+    /// Values that the option accepts.
     pub kind: Kind,
-    /// Default.
+    /// Default value, as text.
     pub default: &'static str,
-    /// What it belongs to.
+    /// What the option affects.
     pub scope: Scope,
-    /// The stage, or the part of the host, that reads it.
+    /// The stages or parts of the host that read the option.
     pub reader: &'static str,
     /// One line of help.
     pub help: &'static str,
 }
 
-/// An option by name.
+/// The declaration of an option by name; `None` if there is no such option.
 pub fn find(name: &str) -> Option<&'static Decl> {
     TABLE.iter().find(|d| d.name == name)
 }
 
-/// An option that switches passes, and what it says.
+/// An option that switches passes, and how its value is read.
 #[derive(Clone, Copy)]
 pub struct Switch {
-    /// The option's name.
+    /// Name of the option.
     pub name: &'static str,
-    /// Whether the passes bound to it may run.
+    /// Whether the passes bound to the option may run.
     pub is_on: fn(&Options) -> bool,
 }
 
@@ -61,25 +61,25 @@ pub enum SetError {
     /// No option has this name.
     #[error("unknown option `{name}`")]
     UnknownName {
-        /// The name.
+        /// The unknown name.
         name: String,
     },
-    /// The option does not take this value.
+    /// The option does not accept this value.
     #[error("option `{name}` is `{value}`: {expected} is expected")]
     Value {
-        /// The option.
+        /// Name of the option.
         name: &'static str,
-        /// The value.
+        /// The refused value.
         value: String,
-        /// What it takes.
+        /// Description of the values that the option accepts.
         expected: String,
     },
 }
 
-/// Checks a value against the table.
+/// Checks a value against the table. Returns the declaration of the option.
 ///
 /// # Errors
-/// A name that is not there, a value that the option does not take.
+/// Fails if there is no option of this name, or if the option does not accept the value.
 pub fn check(name: &str, value: &str) -> Result<&'static Decl, SetError> {
     let d = find(name).ok_or_else(|| SetError::UnknownName { name: name.to_owned() })?;
     match d.kind.refuse(value) {
@@ -117,8 +117,8 @@ mod tests {
         assert!(matches!(o.set("ge.oo.level", "O2"), Err(SetError::Value { name: "ge.oo.level", .. })));
     }
 
-    /// Every name of an option that sources spell out stands in the table: what reads text of an OM
-    /// cannot misspell it.
+    /// Every option name that the sources spell out is in the table, so that code that reads an
+    /// OM's text cannot misspell it.
     #[test]
     fn names_in_sources_are_those_of_the_table() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -134,14 +134,14 @@ mod tests {
                     continue;
                 }
                 let text = std::fs::read_to_string(&e).expect("a source is text");
-                // Names of protobuf messages begin alike.
+                // Names of protobuf messages begin in the same way.
                 let named = |p: &&str| p.starts_with("ge.") && p.len() > 5 && !p.starts_with("ge.proto.");
                 for part in text.split('"').filter(named) {
                     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
                     if part.chars().all(plain) && !part.ends_with('.') && part.matches('.').count() < 4 {
                         let is_file = [".ge", ".om", ".toml", ".json", ".ge.plugin"].iter().any(|f| part.ends_with(f));
                         let known = find(part).is_some() || FOREIGN.iter().any(|f| f.0 == part);
-                        // Prefixes stand for several options.
+                        // A prefix stands for several options.
                         let begins = TABLE.iter().any(|d| d.name.starts_with(part));
                         assert!(is_file || known || begins, "{}: `{part}` is no option", e.display());
                         seen += usize::from(known);

@@ -1,6 +1,6 @@
-//! The table of options: field, type, name, kind, default, scope, who reads it, one line of help.
+//! The table of options: field, type, name, kind, default, scope, readers and one line of help.
 //!
-//! Names are the original's (facts 9.2, 9.4), ours begin with `ge.x.`.
+//! Names are those of the original (facts 9.2, 9.4); names of our own options begin with `ge.x.`.
 use super::values::*;
 use super::{Decl, Kind, Scope, SetError, check};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,8 @@ const BOOL: Kind = Kind::OneOf(&["true", "false"]);
 const BIT: Kind = Kind::OneOf(&["0", "1"]);
 const OPT_BIT: Kind = Kind::OneOf(&["", "0", "1"]);
 
-/// `field: Type = name, kind, default, scope, reader, help;` gives a field of
-/// `Options` and a row of `TABLE`.
+/// `field: Type = name, kind, default, scope, reader, help;` declares a field of `Options` and a
+/// row of `TABLE`.
 macro_rules! options {
     ($($field:ident: $t:ty = $name:literal, $kind:expr, $default:literal, $scope:ident, $reader:literal, $help:literal;)*) => {
         /// All options, by name.
@@ -35,7 +35,8 @@ macro_rules! options {
             /// Sets a value by the option's name.
             ///
             /// # Errors
-            /// A name that is not there, a value that the option does not take.
+            /// Fails if there is no option of this name, or if the option does not accept the
+            /// value.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), SetError> {
                 check(name, value)?;
                 match name {
@@ -208,17 +209,17 @@ options! {
 }
 
 impl Options {
-    /// From what was given, by name; the rest has its default.
+    /// Options with the given values by name, and the default of every other option.
     ///
     /// # Errors
-    /// A name that is not there, a value that the option does not take.
+    /// Fails if there is no option of a name, or if an option does not accept its value.
     pub fn resolve<'v>(given: impl IntoIterator<Item = (&'v String, &'v String)>) -> Result<Options, SetError> {
         let mut out = Options::default();
         given.into_iter().try_for_each(|(name, value)| out.set(name, value))?;
         Ok(out)
     }
-    /// Those of a part of known shape: what speaks of the model's own inputs and outputs, or of
-    /// stops on the way, is not for it.
+    /// The options for a part of known shape: options about the model's own inputs and outputs, or
+    /// about stopping a build early, have their defaults.
     #[must_use]
     pub fn of_part(&self) -> Options {
         let plain = Options::default();
@@ -231,14 +232,14 @@ impl Options {
             ..self.clone()
         }
     }
-    /// What was given, as text by name: this goes into the OM.
+    /// The values that were given, as text by name. They are stored in the OM.
     pub fn given(&self) -> &BTreeMap<String, String> {
         &self.given
     }
 }
 
-/// Names of the original's options that mean nothing here, with the reason: they are accepted, and
-/// whoever gives one is told.
+/// Options of the original that have no meaning here, each with the reason. They are accepted, and
+/// the user is told the reason.
 pub const FOREIGN: &[(&str, &str)] = &[
     ("ge.aicoreNum", "the SoC's file says how many cores there are"),
     ("ge.debugDir", "no files of debugging are written while a model is compiled; `--dump` writes stages"),

@@ -1,9 +1,9 @@
-//! Typed values of options, and how each is read from text that its kind has let pass.
+//! Typed values of options, and how each is read from text that the option's kind has accepted.
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value that text stands for.
+/// A typed value that is read from text.
 pub trait Value {
-    /// From text that the option's kind has checked.
+    /// Reads a value from text that the option's kind has accepted.
     fn of(text: &str) -> Self;
 }
 
@@ -28,40 +28,41 @@ impl Value for String {
     }
 }
 impl Value for Vec<String> {
-    /// `A|B`.
+    /// Reads `A|B`.
     fn of(text: &str) -> Vec<String> {
         text.split('|').filter(|s| !s.is_empty()).map(str::to_owned).collect()
     }
 }
 impl Value for Vec<(String, bool)> {
-    /// `A:on;B:off`.
+    /// Reads `A:on;B:off`.
     fn of(text: &str) -> Vec<(String, bool)> {
         let one = |s: &str| s.split_once(':').map(|(n, v)| (n.trim().to_owned(), v.trim() == "on"));
         text.split(';').filter(|s| !s.trim().is_empty()).filter_map(one).collect()
     }
 }
 impl Value for BTreeMap<String, u32> {
-    /// `A:2,B:1`.
+    /// Reads `A:2,B:1`.
     fn of(text: &str) -> BTreeMap<String, u32> {
         let one = |s: &str| s.split_once(':').and_then(|(n, c)| Some((n.trim().to_owned(), c.trim().parse().ok()?)));
         text.split(',').filter_map(one).collect()
     }
 }
 impl Value for BTreeSet<u32> {
-    /// `0,2`.
+    /// Reads `0,2`.
     fn of(text: &str) -> BTreeSet<u32> {
         text.split(',').filter_map(|s| s.trim().parse().ok()).collect()
     }
 }
 impl Value for Vec<(u32, u32)> {
-    /// `0,1|2,0`.
+    /// Reads `0,1|2,0`.
     fn of(text: &str) -> Vec<(u32, u32)> {
         let one = |p: &str| p.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
         text.split('|').filter_map(one).collect()
     }
 }
 
-/// Declares an enumeration by the texts of its values; the first is what empty text means.
+/// Declares an enumeration by the texts of its values. A text that is not among them, such as an
+/// empty one, means the first value.
 macro_rules! choices {
     ($($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $value:ident = $text:literal,)* })*) => {$(
         $(#[$doc])*
@@ -70,10 +71,10 @@ macro_rules! choices {
             $($(#[$vdoc])* $value,)*
         }
         impl $name {
-            /// The texts, in order.
+            /// The texts of the values, in order.
             pub const TEXTS: &'static [&'static str] = &[$($text),*];
             const ALL: &'static [$name] = &[$($name::$value),*];
-            /// As the option has it.
+            /// The text of this value in the option.
             pub fn text(self) -> &'static str {
                 $name::TEXTS[self as usize]
             }
@@ -88,97 +89,97 @@ macro_rules! choices {
 }
 
 choices! {
-    /// `ge.buildMode`.
+    /// Value of `ge.buildMode`.
     BuildMode {
-        /// Nothing was said.
+        /// The option is not set.
         Unset = "",
-        /// A build to the end.
+        /// A complete build.
         Normal = "normal",
         /// A build that stops at a step.
         Tuning = "tuning",
     }
-    /// `ge.buildStep`.
+    /// Value of `ge.buildStep`.
     BuildStep {
-        /// Nothing was said.
+        /// The option is not set.
         Unset = "",
-        /// The graph is cut into subgraphs; no engine has seen them.
+        /// Stop after the graph was cut into subgraphs, before any engine has seen them.
         BeforeUbMatch = "before_ub_match",
-        /// Each engine has changed its subgraphs.
+        /// Stop after each engine has changed its subgraphs.
         AfterUbMatch = "after_ub_match",
-        /// The build is done.
+        /// Stop after the build.
         AfterBuilder = "after_builder",
     }
-    /// `ge.event`.
+    /// Value of `ge.event`.
     SyncBy {
-        /// Events.
+        /// Streams are synchronised by events.
         Event = "",
-        /// Notifies.
+        /// Streams are synchronised by notifies.
         Notify = "notify",
     }
-    /// `ge.exec.memoryOptimizationPolicy`.
+    /// Value of `ge.exec.memoryOptimizationPolicy`.
     MemoryPolicy {
-        /// Nothing was said.
+        /// The option is not set.
         Unset = "",
-        /// Less memory before more concurrency.
+        /// Less memory takes precedence over more concurrency.
         MemoryPriority = "MemoryPriority",
-        /// Both.
+        /// Memory and concurrency are balanced.
         BalancePriority = "BalancePriority",
     }
-    /// `ge.exec.precision_mode`.
+    /// Value of `ge.exec.precision_mode`.
     Precision {
-        /// The SoC's default.
+        /// The default of the SoC.
         Unset = "",
-        /// f32 becomes f16 wherever an engine takes it.
+        /// f32 becomes f16 wherever an engine supports it.
         ForceF16 = "force_fp16",
-        /// Half types become f32.
+        /// Half-precision types become f32.
         ForceF32 = "force_fp32",
-        /// Matrix products read f16 and give f32.
+        /// Matrix products read f16 and return f32.
         CubeF16 = "cube_fp16in_fp32out",
-        /// f16 where the operator can hold its numbers.
+        /// f16 where the operator can represent its values in it.
         Mix = "allow_mix_precision",
-        /// The same.
+        /// The same as `Mix`.
         MixF16 = "allow_mix_precision_fp16",
-        /// bf16 where the operator can hold its numbers.
+        /// bf16 where the operator can represent its values in it.
         MixBf16 = "allow_mix_precision_bf16",
-        /// f16 where no engine takes f32.
+        /// f16 where no engine supports f32.
         ToF16 = "allow_fp32_to_fp16",
-        /// bf16 where no engine takes f32.
+        /// bf16 where no engine supports f32.
         ToBf16 = "allow_fp32_to_bf16",
-        /// The model's own types.
+        /// The model's own types are kept.
         Keep = "must_keep_origin_dtype",
     }
-    /// `ge.exec.precision_mode_v2`.
+    /// Value of `ge.exec.precision_mode_v2`.
     PrecisionV2 {
-        /// Nothing was said.
+        /// The option is not set.
         Unset = "",
-        /// `force_fp16`.
+        /// Same as `force_fp16`.
         F16 = "fp16",
-        /// `must_keep_origin_dtype`.
+        /// Same as `must_keep_origin_dtype`.
         Origin = "origin",
-        /// `cube_fp16in_fp32out`.
+        /// Same as `cube_fp16in_fp32out`.
         CubeF16 = "cube_fp16in_fp32out",
-        /// `allow_mix_precision_fp16`.
+        /// Same as `allow_mix_precision_fp16`.
         MixedF16 = "mixed_float16",
-        /// `allow_mix_precision_bf16`.
+        /// Same as `allow_mix_precision_bf16`.
         MixedBf16 = "mixed_bfloat16",
     }
-    /// `ge.externalWeight`.
+    /// Value of `ge.externalWeight`.
     ExternalWeight {
-        /// In the OM.
+        /// Weights are stored in the OM.
         Inside = "0",
-        /// One file each.
+        /// Each weight is stored in a file of its own.
         Each = "1",
-        /// One file for all.
+        /// All weights are stored in one file.
         One = "2",
     }
-    /// `ge.oo.level`.
+    /// Value of `ge.oo.level`.
     Level {
-        /// Passes that many models need.
+        /// Only passes that many models need.
         O1 = "O1",
         /// All passes.
         O3 = "O3",
     }
-    /// `ge.topoSortingMode`.
+    /// Value of `ge.topoSortingMode`.
     NodeOrder {
         /// Breadth first from the inputs.
         Breadth = "0",
@@ -186,51 +187,51 @@ choices! {
         Depth = "1",
         /// Depth first from the outputs.
         ReverseDepth = "2",
-        /// As the model has it.
+        /// The order of the model.
         Stable = "3",
     }
-    /// `ge.x.core_type`.
+    /// Value of `ge.x.core_type`.
     CoreType {
         /// All AI cores.
         AiCore = "AiCore",
-        /// Vector cores alone.
+        /// Only vector cores.
         VectorCore = "VectorCore",
     }
-    /// `ge.x.event_reuse`.
+    /// Value of `ge.x.event_reuse`.
     EventReuse {
-        /// Where the SoC's limit would be passed.
+        /// Ids are reused only if the SoC's limit would be exceeded.
         Auto = "auto",
-        /// Always.
+        /// Ids are always reused.
         Always = "always",
-        /// Never.
+        /// Ids are never reused.
         Off = "off",
     }
-    /// `ge.x.memory_effort`.
+    /// Value of `ge.x.memory_effort`.
     Effort {
-        /// First fit alone.
+        /// First fit only.
         Fast = "fast",
         /// First fit and small searches.
         Default = "default",
         /// All searches.
         Max = "max",
     }
-    /// `ge.x.plan`.
+    /// Value of `ge.x.plan`.
     Aim {
-        /// Least time.
+        /// Shortest run time.
         Speed = "speed",
-        /// Time and memory.
+        /// A balance of time and memory.
         Balanced = "balanced",
         /// Least memory.
         Memory = "memory",
     }
 }
 
-/// `ge.x.stream_mode`.
+/// Value of `ge.x.stream_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
-    /// Streams by engine.
+    /// Streams are assigned by engine.
     Engine,
-    /// At most so many streams from the graph's own parallelism.
+    /// At most this many streams, taken from the parallelism of the graph itself.
     Parallel(usize),
 }
 impl Value for StreamMode {

@@ -1,5 +1,5 @@
-//! The original graph. in: a graph with types and shapes, out: the same after the engines' fusions,
-//! precision and formats (facts 4.2, PreRunOptimizeOriginalGraph).
+//! The original graph. In: a graph with types and shapes. Out: the same graph after the engines'
+//! fusions, precision and formats (facts 4.2, PreRunOptimizeOriginalGraph).
 pub mod format;
 pub mod precision;
 pub mod subexpression_migration_pass;
@@ -11,13 +11,14 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
-/// Part of the stage's list: types, and what casts of constants become.
+/// Number of the stage's part that changes types and handles the resulting casts of constants.
 pub const PRECISION: u8 = 1;
 
-/// Part of the stage's list: formats.
+/// Number of the stage's part that changes formats.
 pub const FORMAT: u8 = 2;
 
-/// Fusions of engines, of ours and of custom passes, then precision and formats.
+/// Runs the fusions of engines, the built-in ones and those of custom passes, then precision and
+/// formats.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     hooks::engines(passes, "original", Hook::ORIGINAL_GRAPH, model, records)?;
     hooks::custom(passes, PassStage::OPTIMIZE_ORIGINAL_GRAPH, model, records)?;

@@ -1,11 +1,12 @@
-//! `SubexpressionMigrationPass`: what every branch computes of the same values is computed once,
-//! before the choice.
+//! `SubexpressionMigrationPass`: what every branch computes from the same values is computed once,
+//! before the choice of the branch.
 //!
 //! Before: `%y = Case(%k, %x) {branches = [@a, @b]}`, `Exp` of the input in both   After: `%e = Exp(%x)  %y = Case(%k, %x, %e) …`
-//! When: nodes of equal type, attributes and output descriptors over equal inputs stand in every branch of an `If` or `Case`; equal
-//! constants that they read come along.
-//! Refuses: branches that change variables; random and communication operators; control edges; subgraphs; what reads a variable.
-//! Keeps: the names of one branch's nodes; what a branch has alone.
+//! When: nodes with equal type, attributes and output descriptors over equal inputs stand in every
+//! branch of an `If` or `Case`. Equal constants that they read move with them.
+//! Refuses: branches that change variables; random and communication operators; nodes with control
+//! edges or subgraphs; nodes that read a variable.
+//! Keeps: the names of the first branch's nodes; whatever only some of the branches compute.
 //! Source: facts 4.2 (after the formats). Cost: the nodes of the branches.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -26,20 +27,20 @@ node_pass!(
     visit,
 );
 
-/// Where a value of a branch comes from: the same number in every branch is the same value.
+/// Number of a value: values with the same number are equal in all branches.
 type Class = usize;
 
-/// What moves out: the node of each branch, in their order.
+/// What moves out: the corresponding node of each branch, in the order of the branches.
 struct Moved {
     nodes: Vec<NodeId>,
     inputs: Vec<Class>,
     first_output: Class,
 }
 
-/// What all branches have in common, each behind what it reads.
+/// The nodes that all branches have in common, each after the nodes that it reads.
 fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[ValueRef]) -> Vec<Moved> {
     let variable = |v: &ValueRef| at.g.get(v.node).is_none_or(|p| matches!(p.op(), "Variable" | "RefData"));
-    // A value that is given twice is one class.
+    // A value that is passed twice is one class.
     let of_arg: Vec<Class> = (0..args.len()).map(|i| args.iter().position(|v| *v == args[i]).unwrap_or(i)).collect();
     let mut class: Vec<HashMap<ValueRef, Class>> = Vec::new();
     for b in branches {
@@ -52,7 +53,7 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
     let inputs = |class: &HashMap<ValueRef, Class>, n: &Node| -> Option<Vec<Class>> {
         n.inputs().iter().map(|v| class.get(v).copied()).collect()
     };
-    // Constants by type and shape: only those of one kind are compared.
+    // Constants by type and shape: only constants of the same kind are compared.
     let kind = |n: &Node| n.outputs().first().map(|d| (d.dtype, d.shape.clone()));
     let mut constants: Vec<HashMap<_, Vec<&Node>>> = Vec::new();
     for b in branches.iter().skip(1) {
@@ -60,7 +61,7 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         b.nodes().filter(|n| n.is_const()).for_each(|n| of.entry(kind(n)).or_default().push(n));
         constants.push(of);
     }
-    // The values of each class in the branches behind the first, in the order in which they were
+    // The values of each class in the branches after the first, in the order in which they were
     // found.
     let mut values: Vec<HashMap<Class, Vec<ValueRef>>> = vec![HashMap::new(); branches.len()];
     for (k, of) in class.iter().enumerate().skip(1) {
@@ -71,8 +72,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
     let mut moved: Vec<Moved> = Vec::new();
     let mut taken: Vec<HashSet<NodeId>> = vec![HashSet::new(); branches.len()];
     let Some((first, others)) = branches.split_first() else { return moved };
-    // By type and inputs, for the branches behind the first; nodes come in order, so that what is
-    // read has its class.
+    // Looks for the nodes of the first branch in the other branches. Nodes come in order, so the
+    // values that they read already have a class.
     for n in first.nodes() {
         cx.visits += 1;
         if !movable(cx, n) {
@@ -82,7 +83,7 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         let mut nodes = vec![n.id()];
         for (k, b) in others.iter().enumerate() {
             let candidates: Vec<&Node> = match n.inputs().first() {
-                // Readers of what is the same value there.
+                // Readers of the equal value in the other branch.
                 Some(_) => {
                     let same = values[k + 1].get(&read[0]).into_iter().flatten();
                     same.flat_map(|v| b.users(*v)).filter_map(|u| b.get(u.node)).collect()
@@ -117,8 +118,8 @@ fn common(cx: &mut PassContext<'_>, at: &At<'_>, branches: &[&Graph], args: &[Va
         moved.push(Moved { nodes, inputs: read, first_output: next });
         next += n.outputs().len();
     }
-    // A constant alone stays: equal ones are stored once anyway. One that is read by what moves
-    // goes with it.
+    // A constant alone stays, since equal constants are stored only once anyway. A constant that a
+    // moved node reads moves with it.
     let read: HashSet<Class> = moved.iter().flat_map(|m| m.inputs.iter().copied()).collect();
     moved.retain(|m| !m.inputs.is_empty() || read.contains(&m.first_output));
     moved
@@ -148,7 +149,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     }
     let host = at.g.name().to_owned();
     let gone: Vec<HashSet<NodeId>> = (0..branches.len()).map(|k| moved.iter().map(|m| m.nodes[k]).collect()).collect();
-    // The originals give their names away before the copies take them.
+    // The originals are renamed before the copies take their names.
     for m in &moved {
         let name = branches[0].get(m.nodes[0]).map_or("", Node::name);
         r.patch.push(Edit::InGraph(branches[0].name().into()));
@@ -157,7 +158,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     r.patch.push(Edit::InGraph(host.as_str().into()));
     let mut value: HashMap<Class, ValueRef> = args.iter().copied().enumerate().collect();
     let mut given: Vec<ValueRef> = n.inputs().to_vec();
-    // For each new input: its value in each branch, and what it is there.
+    // For each new input of the choice: the moved node, its output, and the place of the input.
     let mut lent: Vec<(usize, u32, usize)> = Vec::new();
     for (i, m) in moved.iter().enumerate() {
         let Some(old) = branches[0].get(m.nodes[0]) else { continue };

@@ -1,11 +1,11 @@
-//! A graph in which one node and the values that it reads have other descriptors: what engines and
-//! prototypes are asked before anything is changed.
+//! A view of a graph in which a node and the values that it reads have other descriptors. Engines
+//! and prototypes are asked with it before anything is changed.
 use ge_ir::view::OpFlags;
 use ge_ir::{Graph, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::types::{Attr, Key, Use};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 
-/// The graph as it would be.
+/// A graph with hypothetical descriptors.
 pub struct WhatIf<'m> {
     graph: &'m Graph,
     ops: &'m dyn OpFlags,
@@ -13,11 +13,11 @@ pub struct WhatIf<'m> {
 }
 
 impl<'m> WhatIf<'m> {
-    /// The graph as it is.
+    /// Starts with the graph as it is.
     pub fn new(graph: &'m Graph, ops: &'m dyn OpFlags) -> WhatIf<'m> {
         WhatIf { graph, ops, outputs: Vec::new() }
     }
-    /// Gives a value another descriptor.
+    /// Replaces the descriptor of a value.
     pub fn set(&mut self, v: ValueRef, desc: TensorDesc) {
         let at = self.outputs.iter().position(|(id, _)| *id == v.node).unwrap_or_else(|| {
             let own = self.graph.get(v.node).map(|n| n.outputs().to_vec()).unwrap_or_default();
@@ -28,12 +28,12 @@ impl<'m> WhatIf<'m> {
             *d = desc;
         }
     }
-    /// Gives a node other outputs.
+    /// Replaces the outputs of a node.
     pub fn set_outputs(&mut self, node: NodeId, outputs: Vec<TensorDesc>) {
         self.outputs.retain(|(id, _)| *id != node);
         self.outputs.push((node, outputs));
     }
-    /// The view for plugins.
+    /// The graph with the replaced descriptors, as plugins see it.
     pub fn graph(&self) -> ge_plugin_api::view::Graph<'_> {
         view(self)
     }

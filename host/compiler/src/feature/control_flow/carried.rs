@@ -1,24 +1,25 @@
-//! Carried values that a body changes where they lie.
+//! Carried values that a loop body changes where they lie.
 //!
-//! A body that replaces some elements of what it carries (`TensorScatterUpdate`, `ScatterElements`:
-//! prototypes with `REPLACES`) and hands the result on as the same value need not copy it in each
-//! turn: the node writes its elements over those of the last turn, and nothing is copied back. The
-//! proof is by uses: whoever reads the value as it was stands before the node that writes, and gets
-//! an edge that says so; it is neither handed on nor given to a body within. That order is proved
-//! again of the compiled model: therefore `_in_place`, and not `_ref_input`, whose writers the proof
-//! leaves out.
+//! Some bodies replace a few elements of a carried value (`TensorScatterUpdate`, `ScatterElements`:
+//! prototypes with `REPLACES`) and pass the result on as the same value. Such a body need not copy
+//! the value in each turn: the node writes its elements over those of the last turn, and nothing is
+//! copied back. The proof looks at the uses: every reader of the old value stands before the
+//! writing node and gets an edge that orders it so, and the old value is neither passed on nor
+//! given to an inner body. The order is proved again on the compiled model. This is why the
+//! attribute is `_in_place` and not `_ref_input`, whose writers that proof leaves out.
 use super::lower::FlagsOf;
 use ge_ir::{Graph, Node, NodeId, ValueRef};
 use ge_plugin_api::ops::flags::{REPLACES, VIEW};
 use std::collections::HashMap;
 
-/// The nodes that write in place, each with those that have read what it writes over.
+/// The nodes that write in place, each with the nodes that read what it overwrites.
 pub(super) type Changes = HashMap<NodeId, Vec<NodeId>>;
 
-/// The changes of the values at the places that `carries` names. A body takes place `k` as its
-/// input `k + first` and gives it as output `k`. Second: the places that are changed in place.
+/// The changes of the values at the places in `carries`. A body receives place `k` as its input
+/// `k + first` and returns it as output `k`. The second result holds the places that are changed in
+/// place.
 ///
-/// Cost: the uses of what is changed, and two walks over the body.
+/// Cost: the uses of the changed values, and two walks over the body.
 pub(super) fn changes(
     body: &Graph,
     first: usize,
@@ -45,7 +46,7 @@ pub(super) fn changes(
     (all, places)
 }
 
-/// What a body takes, by index; None where several nodes take the same.
+/// The inputs of a body by index; `None` where several nodes have the same index.
 fn inputs(body: &Graph) -> HashMap<i64, Option<ValueRef>> {
     let mut own = HashMap::new();
     for d in body.data_nodes() {
@@ -56,7 +57,8 @@ fn inputs(body: &Graph) -> HashMap<i64, Option<ValueRef>> {
     own
 }
 
-/// The nodes that make `end` of `data`, each of the one before, the last first.
+/// The nodes that turn `data` into `end`, each applied to the result of the one before; last node
+/// first.
 fn chain(body: &Graph, data: ValueRef, end: ValueRef, flags: FlagsOf<'_>) -> Option<Vec<NodeId>> {
     let (mut out, mut v) = (Vec::new(), end);
     while v != data {
@@ -64,7 +66,8 @@ fn chain(body: &Graph, data: ValueRef, end: ValueRef, flags: FlagsOf<'_>) -> Opt
         let from = n.input(0).filter(|v| !v.is_absent())?;
         let (a, b) = (body.desc(from)?, body.desc(v)?);
         let same = (a.dtype, a.format, a.shape.sizes()) == (b.dtype, b.format, b.shape.sizes());
-        // It reads what it writes over as its first input alone: nobody orders it before itself.
+        // The overwritten value is the first input only: otherwise the node would have to be
+        // ordered before itself.
         let once = n.inputs().iter().filter(|i| **i == from).count() == 1;
         if !same || a.shape.sizes().is_none() || !once || n.outputs().len() != 1 {
             return None;
@@ -75,8 +78,8 @@ fn chain(body: &Graph, data: ValueRef, end: ValueRef, flags: FlagsOf<'_>) -> Opt
     Some(out)
 }
 
-/// Who reads what `writer` writes over, by views of it too. None: one of them stands behind the
-/// writer, or may read it later.
+/// The nodes that read what `writer` overwrites, directly or through views. `None` if one of them
+/// stands after the writer or may read the value later.
 fn readers(body: &Graph, writer: &Node, at: &HashMap<NodeId, usize>, flags: FlagsOf<'_>) -> Option<Vec<NodeId>> {
     let mut out = Vec::new();
     let mut todo = vec![writer.input(0)?];
@@ -84,7 +87,7 @@ fn readers(body: &Graph, writer: &Node, at: &HashMap<NodeId, usize>, flags: Flag
         for u in body.users(v) {
             let r = body.get(u.node)?;
             if r.id() == writer.id() {
-                // A view of it may be one of the writer's other inputs.
+                // Another input of the writer may be a view of the value.
                 if u.input != 0 {
                     return None;
                 }
@@ -112,8 +115,8 @@ mod tests {
     use ge_plugin_api::ops::IN_PLACE;
     use ge_plugin_api::ops::flags::{REPLACES, VIEW};
 
-    /// A loop whose body is `nodes` and gives `next` for its tensor: the operators of the root, and
-    /// for each that writes in place how many nodes are ordered before it.
+    /// Lowers a loop whose body is `nodes` and returns `next` for its tensor. Returns the operators
+    /// of the root, and for each node that writes in place the number of nodes ordered before it.
     fn lowered(nodes: &str, next: &str) -> (Vec<String>, Vec<usize>) {
         let text = format!(
             "graph @main(%n: i32[1], %x: f32[4,2], %y: f32[4,2]) {{
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_afterwards_is_changed_where_it_lies() {
         let (ops, writers) = lowered("%s = TensorScatterUpdate(%d, %f, %u) : f32[4,2]", "%s, %e");
-        // Tensor and counter in, the counter back.
+        // Tensor and counter are copied in, the counter is copied back.
         assert_eq!((copies(&ops), writers), (3, vec![0]));
     }
 

@@ -1,13 +1,13 @@
-//! `For(start, limit, delta, values…) {body}`: a loop by labels whose index is counted on the
-//! device, in 64 bits. The body takes the index and the values, and gives the next values; it runs
-//! while `(limit - index) * delta` is greater than zero.
+//! `For(start, limit, delta, values…) {body}`: a loop made of labels whose index is counted on the
+//! device, in 64 bits. The body receives the index and the values and returns the next values. It
+//! runs while `(limit - index) * delta` is greater than zero.
 use super::lower::{Expansion, Outs, refused, unchanged};
 use crate::error::Result;
 use ge_ir::{ConstTensor, DType, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::types::{AttrMap, AttrValue};
 
 impl Expansion<'_> {
-    /// Writes a For.
+    /// Writes the nodes of a `For`.
     pub(super) fn count(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
         let body = self.subgraph(n, "body")?;
         let ([start, limit, delta], values) = match inputs.split_first_chunk::<3>() {
@@ -30,7 +30,7 @@ impl Expansion<'_> {
         let zero = self.plain(n, "Const", "zero", vec![], DType::I64, &shape, attrs)?;
         let mut state = values.clone();
         for (k, s) in state.iter_mut().enumerate() {
-            // A value that no turn changes is read where it is, unless it goes on as an output.
+            // A value that no turn changes is read where it lies, unless it is also an output.
             if !fixed[k] || !n.uses(k).is_empty() {
                 let name = self.w.take(n.name(), &format!("{}/init_{k}", n.name()));
                 *s = self.copy(n, name, *s, None)?;
@@ -73,14 +73,14 @@ impl Expansion<'_> {
         let name = self.w.take(n.name(), &format!("{}/index_next", n.name()));
         let counted = self.copy(n, name, step, Some(index))?;
         self.goto(n, again)?;
-        // What the loop reads lives until it has ended.
+        // Everything that the loop reads stays alive until the loop has ended.
         let mut keep: Vec<ValueRef> = outs.iter().copied().filter(|v| !v.is_absent()).collect();
         keep.extend([counted, limit, delta, zero]);
         let tail = self.label(n, end, keep)?;
         Ok((outs, tail))
     }
 
-    /// A bound of the index in 64 bits, one number.
+    /// Casts a bound of the index to 64 bits. Fails unless it is one number of type i32 or i64.
     fn wide(&mut self, n: &Node, v: ValueRef, what: &str, shape: &ge_ir::Shape) -> Result<ValueRef> {
         let d = self.w.desc(v)?;
         let one = d.shape.sizes().is_some_and(|s| s.iter().product::<u64>() == 1) && d.shape == *shape;
@@ -93,7 +93,7 @@ impl Expansion<'_> {
         self.plain(n, "Cast", what, vec![v], DType::I64, shape, attrs)
     }
 
-    /// A node of one output, named after the For.
+    /// Adds a node with one output, named after the `For`.
     #[allow(clippy::too_many_arguments)]
     fn plain(
         &mut self,

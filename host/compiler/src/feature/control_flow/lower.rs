@@ -1,17 +1,18 @@
-//! Each control node of the root graph is replaced by the nodes of its subgraphs between labels,
-//! until none is left.
+//! Replaces each control node of the root graph by the nodes of its subgraphs and, for branches and
+//! loops, labels and jumps between them, until no control node is left.
 //!
-//! If and Case: LabelSwitchByIndex over the branches; each branch ends by copies of its values into
-//! memory that all branches share, and a jump to the end. While: copies of the carried values, a
-//! label, the condition, LabelSwitchByIndex, the body, copies of the next values into the same
-//! memory, a jump back; the label behind it keeps alive what the loop reads. For is a While that
-//! counts (`count.rs`). Labels and jumps of one control node have one `_label_scope`: they stand on
-//! one stream (facts 8.6), by which `streams::flow` finds the bodies again, whose nodes may stand
-//! on others.
+//! If and Case: LabelSwitchByIndex selects a branch; each branch ends with copies of its values
+//! into memory that all branches share, and a jump to the end. While: copies of the carried values,
+//! a label, the condition, LabelSwitchByIndex, the body, copies of the next values into the same
+//! memory, and a jump back; the label after the loop keeps alive what the loop reads. For is a
+//! While that counts (`count.rs`). The labels and jumps of one control node have the same
+//! `_label_scope` and stand on one stream (facts 8.6). `streams::flow` uses the scope to find the
+//! bodies again, whose nodes may stand on other streams.
 //!
-//! A Variable of a subgraph is the root's variable of that name. A call with control edges lies
-//! between two nodes without a task: its whole body stands behind the first, and what waits for the
-//! call waits behind the second for all that the body does.
+//! A Variable of a subgraph is the root's variable of the same name. A call with control edges is
+//! enclosed by two nodes without a task: its whole body is ordered after the first, and the second
+//! is ordered after everything that the body does. Nodes that wait for the call wait for the
+//! second.
 use super::carried::{Changes, changes};
 use super::writer::Writer;
 use crate::error::{CompileError, Result};
@@ -24,14 +25,14 @@ use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::HashMap;
 
-/// A copy whose output lies where this input lies.
+/// Attribute of a copy: its output lies where the input of this index lies.
 pub const REF_INPUT: &str = "_ref_input";
-/// Labels and jumps of one control node have one.
+/// Attribute that all labels and jumps of one control node share.
 pub const SCOPE: &str = "_label_scope";
-/// Most control nodes of a model, copies by nesting counted.
+/// Maximum number of control nodes in a model. Nested ones are counted once per copy.
 const MOST: usize = 4096;
 
-/// What is said of a node's operator (`ge_plugin_api::ops::flags`).
+/// Function that returns the flags of a node's operator (`ge_plugin_api::ops::flags`).
 pub type FlagsOf<'a> = &'a dyn Fn(&Node) -> u64;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -52,8 +53,8 @@ fn kind(n: &Node) -> Option<Kind> {
     })
 }
 
-/// Rewrites the root graph; says whether there are labels now. Errors name the node that cannot run
-/// on the device.
+/// Rewrites the root graph and returns whether the model has labels now. An error about a control
+/// node that cannot run on the device names it.
 pub fn lower(model: &mut Model, flags: FlagsOf<'_>) -> Result<bool> {
     let mut labels = 0i64;
     for round in 0..=MOST {
@@ -75,19 +76,19 @@ pub fn lower(model: &mut Model, flags: FlagsOf<'_>) -> Result<bool> {
     Err(CompileError::TooDeep { what })
 }
 
-/// Whether the model's control nodes are calls alone: what they call runs once, in turn.
+/// Whether all control nodes of the model are calls, whose graphs run once each, in turn.
 pub fn has_calls_alone(model: &Model) -> bool {
     let mut all = model.graphs().iter().flat_map(|g| g.nodes()).filter_map(kind);
     all.all(|k| k == Kind::Call)
 }
 
-/// Whether control flow stands in the model as labels and jumps.
+/// Whether the model contains control flow as labels and jumps.
 pub fn is_lowered(model: &Model) -> bool {
     let scope = Key::new(SCOPE);
     model.graphs().iter().flat_map(|g| g.nodes()).any(|n| n.attrs().get(scope).is_some())
 }
 
-/// The error of a control node that cannot run on the device.
+/// The error for a control node that cannot run on the device.
 pub fn refused(n: &Node, why: &str) -> CompileError {
     CompileError::model(
         ge_codes::CONTROL_FLOW,
@@ -96,7 +97,7 @@ pub fn refused(n: &Node, why: &str) -> CompileError {
     )
 }
 
-/// The root graph without one control node.
+/// Copies the root graph with one control node expanded.
 fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -> Result<Graph> {
     let old = model.root();
     let freed = old.get(target).map_or("", Node::name);
@@ -104,7 +105,7 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -
     let mut e = Expansion { model, labels, flags, w: Writer::like(old, freed), scope, variables: HashMap::new() };
     let mut values: HashMap<ValueRef, ValueRef> = HashMap::new();
     let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
-    // Variables come first: a subgraph may name one that stands behind the control node.
+    // Variables come first, because a subgraph may name one that stands after the control node.
     let (first, others): (Vec<&Node>, Vec<&Node>) = old.nodes().partition(|n| is_plain_variable(n));
     for n in first {
         let id = e.w.push(n.op_key(), n.name().to_owned(), vec![], vec![], n.outputs().to_vec(), n.attrs().to_map())?;
@@ -131,7 +132,7 @@ fn expand(model: &Model, target: NodeId, labels: &mut i64, flags: FlagsOf<'_>) -
     Ok(e.w.graph)
 }
 
-/// Whether a node is a variable that nothing is ordered before.
+/// Whether a node is a variable without inputs and without nodes ordered before it.
 fn is_plain_variable(n: &Node) -> bool {
     n.op() == "Variable" && n.inputs().is_empty() && n.controls().is_empty()
 }
@@ -140,13 +141,13 @@ fn mapped(values: &HashMap<ValueRef, ValueRef>, inputs: &[ValueRef]) -> Vec<Valu
     inputs.iter().map(|v| if v.is_absent() { *v } else { values.get(v).copied().unwrap_or(ValueRef::ABSENT) }).collect()
 }
 
-/// The root graph being written anew.
+/// The root graph while it is rewritten.
 pub(super) struct Expansion<'m> {
     pub(super) model: &'m Model,
     labels: &'m mut i64,
     flags: FlagsOf<'m>,
     pub(super) w: Writer,
-    /// Number of the control node among those that have labels.
+    /// Number of the control node; the value of its [`SCOPE`] attribute.
     scope: i64,
     /// Variables of the root, by name.
     variables: HashMap<String, NodeId>,
@@ -164,7 +165,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// A called graph in the place of its call.
+    /// Puts the nodes of a called graph in the place of the call.
     fn call(&mut self, n: &Node, inputs: &[ValueRef], controls: &[NodeId]) -> Result<Outs> {
         let sub = self.subgraph(n, "f")?;
         if controls.is_empty() && n.control_users().is_empty() {
@@ -177,8 +178,9 @@ impl Expansion<'_> {
         }
         let first = self.w.graph.next_id();
         let outs = self.inline_behind(n, sub, inputs, &behind, &Changes::new())?;
-        // Whoever waits for the call waits for all that its body does, and for what the call itself
-        // waits for. A node with a body of its own may do more than what is read of it needs.
+        // A node that waits for the call must wait for everything that the body does and that the
+        // call itself waits for. A node with subgraphs may do more than its readers need, so it
+        // counts even if its values are read.
         let is_source = |m: &Node| m.is_const() || m.op() == "Variable";
         let body = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
         let is_last = |m: &Node| !is_source(m) && (m.is_dead_end() || !m.subgraphs().is_empty());
@@ -201,12 +203,14 @@ impl Expansion<'_> {
         self.model.graph_index(name).ok_or_else(|| refused(n, &format!("subgraph `{name}` is not there")))
     }
 
-    /// Copies the nodes of a subgraph whose inputs are `args`; the values that it returns.
+    /// Copies the nodes of a subgraph whose inputs are `args`. Returns the values that the subgraph
+    /// returns.
     pub(super) fn inline(&mut self, parent: &Node, sub: usize, args: &[ValueRef]) -> Result<Vec<ValueRef>> {
         self.inline_behind(parent, sub, args, &[], &Changes::new())
     }
 
-    /// The same, each node of it ordered after `behind`; those of `changes` write in place.
+    /// Like [`Self::inline`], but orders every node after `behind` and lets the nodes in `changes`
+    /// write in place.
     pub(super) fn inline_behind(
         &mut self,
         parent: &Node,
@@ -243,10 +247,9 @@ impl Expansion<'_> {
                 continue;
             }
             let mut controls: Vec<NodeId> = n.controls().iter().filter_map(|c| nodes.get(c).copied()).collect();
-            // A node that nothing of the body is ahead of starts behind what the whole body is
-            // behind; so does a node with a body of its own, which may hold nodes that read none
-            // of its inputs, and one that reads from such a node, which may give a constant or
-            // its input.
+            // A node that no other node of the body precedes is ordered after `behind`. So is a
+            // node with subgraphs, which may hold nodes that read none of its inputs, and a node
+            // that reads only from such nodes, which may return a constant or their input.
             let is_ahead = |id: NodeId| {
                 let stays = |p: &Node| !p.is_const() && p.op() != "Variable" && p.subgraphs().is_empty();
                 id >= first && self.w.graph.get(id).is_some_and(stays)
@@ -270,7 +273,7 @@ impl Expansion<'_> {
         Ok(outs)
     }
 
-    /// The root's variable of the name of a subgraph's.
+    /// The root's variable with the name of a subgraph's variable.
     fn variable(&mut self, n: &Node) -> Result<NodeId> {
         if let Some(id) = self.variables.get(n.name()).copied() {
             let (own, known) = (n.outputs().first(), self.w.graph.get(id).and_then(|v| v.outputs().first()));
@@ -304,7 +307,7 @@ impl Expansion<'_> {
     pub(super) fn label(&mut self, n: &Node, label: i64, keep: Vec<ValueRef>) -> Result<NodeId> {
         self.label_after(n, label, keep, vec![])
     }
-    /// A label that stands behind some nodes.
+    /// Adds a label that stands after the nodes in `controls`.
     pub(super) fn label_after(
         &mut self,
         n: &Node,
@@ -317,7 +320,7 @@ impl Expansion<'_> {
         attrs.set("_label_index", label);
         self.w.add("LabelSet", name, keep, controls, vec![], attrs)
     }
-    /// What all label nodes of one control node have in common.
+    /// The attributes that all label nodes of one control node share.
     fn frame(&self) -> AttrMap {
         let mut attrs = AttrMap::default();
         attrs.set(SCOPE, self.scope);
@@ -339,7 +342,8 @@ impl Expansion<'_> {
         self.w.add("LabelSwitchByIndex", name, vec![index], controls.to_vec(), vec![], attrs)
     }
 
-    /// The index of a switch: a condition as 0 or 1, an index as it is.
+    /// The index of a switch. A condition becomes 0 or 1; an index stays as it is, or is cast to
+    /// i32 if its type is neither i32 nor i64.
     pub(super) fn index(&mut self, n: &Node, value: ValueRef, is_condition: bool) -> Result<ValueRef> {
         if value.is_absent() {
             return Err(refused(n, "its condition is missing"));
@@ -365,8 +369,8 @@ impl Expansion<'_> {
         Ok(value)
     }
 
-    /// A copy, into memory of its own or into that of `into`.
-    /// Where branches are gears, each writes as many bytes as it has.
+    /// Adds a copy of a value, into memory of its own or into the memory of `into`. If the branches
+    /// are gears, each branch copies only as many bytes as its value has.
     pub(super) fn copy(&mut self, n: &Node, name: String, from: ValueRef, into: Option<ValueRef>) -> Result<ValueRef> {
         if from.is_absent() {
             return Err(refused(n, "a value that it needs is missing"));
@@ -390,7 +394,7 @@ impl Expansion<'_> {
         Ok(ValueRef::new(id, 0))
     }
 
-    /// The name under which the k-th value of a control node goes on.
+    /// The name under which the k-th output of a control node continues.
     pub(super) fn result_name(&mut self, n: &Node, k: usize) -> String {
         let wish = if k == 0 { n.name().to_owned() } else { format!("{}_{k}", n.name()) };
         self.w.take(n.name(), &wish)
@@ -456,7 +460,7 @@ impl Expansion<'_> {
         Ok((held.into_iter().flatten().collect(), tail))
     }
 
-    /// What a gear has written, with the room of the largest.
+    /// Adds a view of what a gear has written, with the shape of the largest gear.
     fn widened(&mut self, n: &Node, k: usize, held: Option<ValueRef>) -> Result<ValueRef> {
         let name = self.result_name(n, k);
         let out = n.outputs().get(k).cloned().unwrap_or_else(TensorDesc::unknown);
@@ -464,7 +468,7 @@ impl Expansion<'_> {
         Ok(ValueRef::new(id, 0))
     }
 
-    /// Gives the label of a gear to all that stands in its branch.
+    /// Gives the label of a gear to all nodes of its branch.
     fn mark(&mut self, first: NodeId, label: &str) {
         let nodes = self.w.graph.nodes().rev().take_while(|m| m.id() >= first);
         let new: Vec<NodeId> = nodes.filter(|m| !m.is_const()).map(Node::id).collect();
@@ -478,7 +482,7 @@ impl Expansion<'_> {
         let start = self.w.add("NoOp", name, vec![], controls.to_vec(), vec![], AttrMap::default())?;
         let mut state = inputs.to_vec();
         for (k, s) in state.iter_mut().enumerate() {
-            // A value that no turn changes is read where it is, unless it goes on as an output.
+            // A value that no turn changes is read where it lies, unless it is also an output.
             if !unchanged[k] || !n.uses(k).is_empty() {
                 let name = self.w.take(n.name(), &format!("{}/init_{k}", n.name()));
                 *s = self.copy(n, name, *s, None)?;
@@ -511,14 +515,14 @@ impl Expansion<'_> {
         Ok((outs, tail))
     }
 
-    /// The values that a body changes in place; `unchanged`: those that it does not change.
+    /// The values that a body changes in place. `unchanged[k]`: the body does not change value `k`.
     pub(super) fn changes(&self, body: usize, first: usize, unchanged: &[bool]) -> (Changes, Vec<usize>) {
         let carries = (0..unchanged.len()).filter(|k| !unchanged[*k]);
         changes(&self.model.graphs()[body], first, carries, self.flags)
     }
 
-    /// What the next turn reads as value `k` of a loop: a copy in the memory of this turn's, or
-    /// that memory under the loop's own name where the body has changed it in place.
+    /// What the next turn reads as value `k` of a loop: a copy in the memory of this turn's value,
+    /// or, if the body changed it in place, that memory under the loop's own name.
     pub(super) fn handed_on(
         &mut self,
         n: &Node,
@@ -538,7 +542,8 @@ impl Expansion<'_> {
         Ok(ValueRef::new(id, 0))
     }
 
-    /// Whether a value lies in memory that the body alone made, not in that of a carried value.
+    /// Whether a value lies in memory that a node of the body produced, not in the memory of a
+    /// carried value or a constant.
     pub(super) fn is_fresh(&self, value: ValueRef, first: NodeId) -> bool {
         let mut at = value;
         while !at.is_absent() && at.node >= first {
@@ -552,7 +557,7 @@ impl Expansion<'_> {
     }
 }
 
-/// Which values a body hands on as they came; its inputs have `first` more before them.
+/// Whether a body returns each value unchanged. Value `k` is the body's input `k + first`.
 pub(super) fn unchanged(body: &Graph, count: usize, first: usize) -> Vec<bool> {
     let same = |k: usize| {
         let v = body.net_output()?.input(k)?;
@@ -637,7 +642,7 @@ mod tests {
         let swapped = WHILE.replace("return %s, %e, %f", "return %e, %d, %f");
         let mut m = read(&swapped);
         assert!(lower(&mut m, &|_| 0).expect("lowered"));
-        // Two in, two aside, two back.
+        // Two copies in, two aside, two back.
         assert_eq!(ops(&m).iter().filter(|o| **o == "MemcpyAsync").count(), 6);
     }
 

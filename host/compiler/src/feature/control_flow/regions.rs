@@ -1,34 +1,37 @@
-//! Regions of v1 control flow: under which sides of which `Switch`, and within which loops, each
-//! node of a graph runs.
+//! Regions of v1 control flow: for each node of a graph, the sides of `Switch` nodes under which it
+//! runs and the loops in which it runs.
 //!
-//! A `Switch` splits its value to two sides, a `Merge` ends them; a loop goes from the
-//! `Merge`s of its `Enter`s, over `LoopCond` and its `Switch`es, to
-//! `NextIteration` (which the `Merge` names by
-//! `_next_iteration_node`: edges here never go back) or out by `Exit`. A node stands in the
-//! innermost region of what it reads. Graphs that are not nested so are refused by name.
+//! A `Switch` passes its value to one of two sides; a `Merge` ends the sides. A loop goes from the
+//! `Merge`s of its `Enter`s through `LoopCond` and its `Switch`es to `NextIteration`, or leaves by
+//! `Exit`. The `Merge` names the `NextIteration` in `_next_iteration_node`, since edges in a graph
+//! never point back. A node stands in the innermost region of its inputs. If the regions of a graph
+//! are not properly nested, it is refused, and the error names the node.
 //!
-//! Cost: nodes and edges, times the depth of nesting.
+//! Cost: nodes and edges, times the nesting depth.
 use super::lower::refused;
 use crate::error::{CompileError, Result};
 use ge_ir::{Graph, Node, NodeId, ValueRef};
 use std::collections::{BTreeMap, HashMap};
 
-/// On a loop's `Merge`: the name of the `NextIteration` whose value it takes in every further turn.
+/// Attribute of a loop's `Merge`: name of the `NextIteration` that supplies its value in every turn
+/// but the first.
 pub const NEXT: &str = "_next_iteration_node";
-/// On the `StreamActive` nodes of a loop: which of its borders they are.
+/// Attribute of the `StreamActive` nodes of a loop: the border of the loop at which the node
+/// stands.
 pub const BORDER: &str = "_loop_border";
-/// On a `StreamSwitch`: it wakes what stands behind a loop.
+/// Attribute of a `StreamSwitch` that wakes the streams of what follows a loop.
 pub const LOOP_EXIT: &str = "_loop_exit";
 
-/// Whether a type is a `Switch`.
+/// Whether a node is a `Switch`.
 pub fn is_switch(n: &Node) -> bool {
     matches!(n.op(), "Switch" | "RefSwitch")
 }
-/// Whether a type joins two ways, before or after it became a `StreamMerge`.
+/// Whether a node joins two ways, before or after it became a `StreamMerge`.
 pub fn is_merge(n: &Node) -> bool {
     matches!(n.op(), "Merge" | "RefMerge" | "StreamMerge")
 }
-/// Whether a node has a value or a place whatever runs: it has no task and belongs to no region.
+/// Whether a node has a value or a place whichever way is taken: it has no task and belongs to no
+/// region.
 pub fn is_outside(n: &Node) -> bool {
     n.is_const() || matches!(n.op(), "Data" | "RefData" | "AippData" | "Variable" | "NetOutput")
 }
@@ -36,72 +39,72 @@ fn is_exit(n: &Node) -> bool {
     matches!(n.op(), "Exit" | "RefExit")
 }
 
-/// Where a node stands.
+/// The region in which a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Region {
-    /// It always runs, once.
+    /// The node always runs, once.
     Root,
-    /// On a side of a group of switches: 0 false, 1 true.
+    /// The node runs on one side of a group of switches: 0 is false, 1 is true.
     Side(u32, u8),
-    /// In every turn of a loop, its test included.
+    /// The node runs in every turn of a loop. The nodes of its test are in this region too.
     Loop(u32),
 }
 
-/// Switches of one predicate at one place.
+/// Switches with one predicate in one region.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Their predicate.
+    /// The predicate of the switches.
     pub pred: ValueRef,
-    /// Where they stand.
+    /// The region in which the switches stand.
     pub base: Region,
-    /// The loop whose test they are.
+    /// The loop whose test the switches are, if any.
     pub of_loop: Option<u32>,
-    /// The switches.
+    /// Ids of the switches.
     pub switches: Vec<NodeId>,
-    /// What ends the sides, with the side of each input.
+    /// The merges that end the sides, with the side of each of their inputs.
     pub merges: Vec<(NodeId, [u8; 2])>,
-    /// The group that this one turned out to be.
+    /// The group that this one was united with; its own number if it was not.
     same: u32,
     level: u32,
 }
 
-/// A loop.
+/// A loop of v1 control flow.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// Its `LoopCond`.
+    /// The loop's `LoopCond`.
     pub cond: NodeId,
-    /// Its `Merge`s with their `Enter` and `NextIteration`.
+    /// The loop's `Merge`s, each with its `Enter` and `NextIteration`.
     pub carried: Vec<Carried>,
-    /// Its exits.
+    /// The loop's `Exit` nodes.
     pub exits: Vec<NodeId>,
-    /// Where it stands.
+    /// The region in which the loop stands.
     pub base: Region,
-    /// The group of its switches.
+    /// The group of the loop's switches.
     pub group: Option<u32>,
-    /// The `StreamActive` that begins it, once it has one.
+    /// The `StreamActive` that begins the loop, once there is one.
     pub enter: Option<NodeId>,
-    /// The `StreamActive` that ends it, once it has one.
+    /// The `StreamActive` that ends the loop, once there is one.
     pub exit: Option<NodeId>,
 }
 
-/// A value that a loop carries.
+/// A value that a loop carries from turn to turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
-    /// `Merge`.
+    /// The `Merge` at which a turn begins.
     pub merge: NodeId,
-    /// Its first value.
+    /// The value of the first turn.
     pub enter: ValueRef,
-    /// `NextIteration`.
+    /// The `NextIteration` that supplies the value of the next turn.
     pub next: NodeId,
 }
 
 /// The regions of a graph.
 pub struct Regions {
     at: Vec<Region>,
-    /// Groups of switches; ask [`Regions::groups`].
+    /// Groups of switches, united ones included; use [`Regions::groups`] to skip those.
     groups: Vec<Group>,
     of_switch: HashMap<NodeId, u32>,
-    /// Loops.
+    /// The loops of the graph.
     pub loops: Vec<Loop>,
 }
 
@@ -111,10 +114,11 @@ pub fn any(g: &Graph) -> bool {
 }
 
 impl Regions {
-    /// Of a graph; None: it has no v1 control flow.
+    /// The regions of a graph; `None` if it has no v1 control flow.
     ///
     /// # Errors
-    /// A node that stands in no region, or in two.
+    /// Fails if the region of some node cannot be determined, for example because its inputs come
+    /// from two sides of a `Switch`.
     pub fn of(g: &Graph) -> Result<Option<Regions>> {
         if !any(g) {
             return Ok(None);
@@ -140,19 +144,19 @@ impl Regions {
         walk.check()?;
         Ok(Some(walk.r))
     }
-    /// Where a node stands.
+    /// The region in which a node stands.
     pub fn at(&self, id: NodeId) -> Region {
         self.at.get(id.index()).map_or(Region::Root, |r| self.real(*r))
     }
-    /// Groups of switches by number, those that are one once.
+    /// The groups of switches with their numbers; united groups appear once.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group)> {
         self.groups.iter().enumerate().map(|(i, g)| (i as u32, g)).filter(|(i, g)| g.same == *i)
     }
-    /// A group.
+    /// The group with this number, or the group that it was united with.
     pub fn group(&self, k: u32) -> &Group {
         &self.groups[self.root(k) as usize]
     }
-    /// The region around one.
+    /// The region directly around a region; `None` for the root.
     pub fn around(&self, r: Region) -> Option<Region> {
         match r {
             Region::Root => None,
@@ -160,7 +164,7 @@ impl Regions {
             Region::Loop(l) => Some(self.real(self.loops[l as usize].base)),
         }
     }
-    /// A region and all around it but the root, innermost first.
+    /// A region and all regions around it except the root, innermost first.
     pub fn path(&self, r: Region) -> Vec<Region> {
         let mut out = Vec::new();
         let mut at = Some(self.real(r));
@@ -170,19 +174,20 @@ impl Regions {
         }
         out
     }
-    /// Whether a region is, or lies within, another.
+    /// Whether `inner` equals `outer` or lies within it.
     pub fn within(&self, inner: Region, outer: Region) -> bool {
         outer == Region::Root || self.path(inner).contains(&self.real(outer))
     }
-    /// The region into which a value brings what reads it: a side for an output of a `Switch`.
+    /// The region into which a value brings its readers: for an output of a `Switch`, the side.
     pub fn of_value(&self, v: ValueRef) -> Region {
         match self.of_switch.get(&v.node) {
             Some(k) => Region::Side(self.root(*k), v.output.min(1) as u8),
             None => self.at(v.node),
         }
     }
-    /// The nodes of a region itself that nothing of it follows: what must be over before the region
-    /// is. What begins a loop is none of them: the loop's end is.
+    /// The nodes directly in a region that no other node of the region follows: the region has
+    /// ended once they have ended. A node that begins a loop does not count; the node that ends the
+    /// loop does.
     pub fn last<'g>(&self, g: &'g Graph, region: Region) -> Vec<&'g Node> {
         let here = |n: &Node| !is_outside(n) && !is_switch(n) && self.at(n.id()) == region;
         let read = |n: &Node| {
@@ -214,7 +219,7 @@ impl Regions {
             None
         }
     }
-    /// The innermost region around both.
+    /// The innermost region that contains both.
     fn common(&self, a: Region, b: Region) -> Region {
         let around = self.path(b);
         self.path(a).into_iter().find(|r| around.contains(r)).unwrap_or(Region::Root)
@@ -275,8 +280,8 @@ impl<'g> Walk<'g> {
                 }
             }
         }
-        // Of two inputs the second is the memory of the first value, once `NextIteration` writes
-        // there.
+        // After `NextIterationPass` a `NextIteration` has a second input: the memory of the first
+        // value, into which it writes.
         for m in carried {
             let frame = || g.producer(m, 0).and_then(|e| e.attrs().str("frame_name")).and_then(|f| by_frame.get(f));
             let l = self.ended.get(&m.id()).or_else(frame).copied();
@@ -292,7 +297,7 @@ impl<'g> Walk<'g> {
         Ok(())
     }
 
-    /// The nodes in an order in which a loop's merges stand behind all that enters it.
+    /// The nodes in an order in which a loop's merges come after everything that enters the loop.
     fn line(&self) -> Result<Vec<NodeId>> {
         let g = self.g;
         let mut waits = vec![0u32; g.id_bound()];
@@ -306,14 +311,15 @@ impl<'g> Walk<'g> {
             n.controls().iter().for_each(|c| edge(*c, n.id()));
         }
         for l in &self.r.loops {
-            // Where a loop's way out stands is known once the loop has been entered.
+            // The region of a loop's exit is known only after the loop's merges have been visited.
             if let Some(exit) = l.exit {
                 l.carried.iter().for_each(|c| edge(c.merge, exit));
             }
             for m in &l.carried {
                 l.carried.iter().filter(|c| c.merge != m.merge).for_each(|c| edge(c.enter.node, m.merge));
             }
-            // Whether a value is made within is known once the loop's test has its sides.
+            // Whether a value is made inside the loop is known only after the loop's test has its
+            // sides.
             let test = g.get(l.cond).and_then(|c| c.uses(0).iter().find(|u| u.input == 1));
             test.into_iter().for_each(|s| l.carried.iter().for_each(|c| edge(s.node, c.next)));
         }
@@ -335,7 +341,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// The innermost of what a node reads and waits for.
+    /// The innermost of the regions of a node's inputs and of the nodes that it waits for.
     fn gather(&mut self, n: &Node) -> Result<Region> {
         let mut at = Region::Root;
         let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| (self.r.of_value(*v), v.node));
@@ -348,7 +354,8 @@ impl<'g> Walk<'g> {
         }
         Ok(at)
     }
-    /// The inner of two regions; groups of one predicate whose sides meet in one node are one.
+    /// The inner of two regions. Groups with the same predicate are united if their sides meet in
+    /// one node.
     fn meet(&mut self, a: Region, b: Region) -> Option<Region> {
         for _ in 0..=self.r.groups.len() {
             if let Some(inner) = self.r.inner(a, b) {
@@ -405,8 +412,8 @@ impl<'g> Walk<'g> {
         } else if is_exit(n) || n.attrs().str(BORDER) == Some("exit") {
             self.exit(n)?
         } else if n.op() == "ControlTrigger" {
-            // It is reached whichever side was taken: it stands in the turn of a loop, or at the
-            // root.
+            // The node is reached whichever side was taken: it stands in a turn of the loop, or at
+            // the root.
             let all: Vec<Region> = n.controls().iter().map(|c| self.r.at(*c)).collect();
             let at = all.iter().copied().reduce(|a, b| self.r.common(a, b)).unwrap_or(Region::Root);
             let turn = |r: &Region| matches!(*r, Region::Side(k, _) if self.r.group(k).of_loop.is_some());
@@ -458,7 +465,7 @@ impl<'g> Walk<'g> {
         Ok(base)
     }
 
-    /// The sides that end in a `Merge`; where it stands itself.
+    /// Ends the sides that a `Merge` joins. Returns the region in which the merge itself stands.
     fn merge(&mut self, n: &Node) -> Result<Region> {
         let why = "it joins two values, one of each side of one `Switch`";
         let &[a, b] = n.inputs() else { return Err(odd(n, &format!("{why}; it has {} inputs", n.inputs().len()))) };
@@ -469,7 +476,7 @@ impl<'g> Walk<'g> {
                 let k = self.unite(i, j).ok_or_else(|| odd(n, why))?;
                 Some((k, [s, t]))
             }
-            // A value that is there in any case comes on the other side.
+            // A value that exists in either case stands for the other side.
             (Some((k, s)), _) if self.r.within(self.r.group(k).base, ends[1]) => Some((k, [s, 1 - s])),
             (_, Some((k, s))) if self.r.within(self.r.group(k).base, ends[0]) => Some((k, [1 - s, s])),
             _ => None,
@@ -507,7 +514,7 @@ impl<'g> Walk<'g> {
         if self.r.within(own, at) { Ok(own) } else { Err(odd(n, "its value is not made in every turn of its loop")) }
     }
 
-    /// What the walk alone could not see.
+    /// Checks what can only be seen after the walk.
     fn check(&self) -> Result<()> {
         for (_, g) in self.r.groups() {
             let first = g.merges.iter().map(|(m, _)| self.level[m.index()]).min();

@@ -1,17 +1,18 @@
-//! A graph written node by node in the order in which its tasks will stand on the stream.
+//! Writes a graph node by node, in the order in which its tasks will stand on the stream.
 use crate::error::{CompileError, Result};
 use ge_ir::{Graph, Key, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::types::AttrMap;
 use std::collections::HashSet;
 
-/// The graph and the names taken in it.
+/// The graph, and the names that are taken in it.
 pub(super) struct Writer {
     pub(super) graph: Graph,
     names: HashSet<String>,
 }
 
 impl Writer {
-    /// An empty graph like `old`; the names of `old` other than `freed` are kept for its nodes.
+    /// Creates an empty graph with the name and attributes of `old`. The names of the nodes of
+    /// `old`, except `freed`, are reserved for these nodes.
     pub(super) fn like(old: &Graph, freed: &str) -> Writer {
         let mut graph = Graph::new(old.name());
         *graph.attrs_mut() = old.attrs().clone();
@@ -19,7 +20,7 @@ impl Writer {
         Writer { graph, names }
     }
 
-    /// A name that is not taken: `wish`, or `prefix/wish`, with a number if need be.
+    /// Reserves a free name: `wish`, or else `prefix/wish`, with a number if that is taken too.
     pub(super) fn take(&mut self, prefix: &str, wish: &str) -> String {
         if self.names.insert(wish.to_owned()) {
             return wish.to_owned();
@@ -34,7 +35,8 @@ impl Writer {
         name
     }
 
-    /// Appends a node under a name that was taken before.
+    /// Appends a node under a name that was reserved before. Fails if an input does not stand
+    /// before it.
     pub(super) fn push(
         &mut self,
         op: Key,
@@ -50,7 +52,7 @@ impl Writer {
             .ok_or_else(|| CompileError::unordered("conflict", &told))
     }
 
-    /// A node of ours.
+    /// Like [`Self::push`], with the operator type as text.
     pub(super) fn add(
         &mut self,
         op: &str,
@@ -63,7 +65,7 @@ impl Writer {
         self.push(Key::new(op), name, inputs, controls, outputs, attrs)
     }
 
-    /// The descriptor of a value.
+    /// The descriptor of a value. Fails if there is none.
     pub(super) fn desc(&self, v: ValueRef) -> Result<TensorDesc> {
         self.graph.desc(v).cloned().ok_or_else(|| CompileError::internal("conflict", "a value has no descriptor"))
     }

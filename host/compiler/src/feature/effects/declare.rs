@@ -1,5 +1,5 @@
-//! A variable that a subgraph names is declared in every graph around it, so that a graph that is
-//! put in another's place finds it there by its name.
+//! Declares a variable that a subgraph names in every graph around it. A subgraph that is inlined
+//! into one of them then finds the variable by its name.
 use crate::error::VariableFault;
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Graph, Model, NodeId, TensorDesc, ValueRef};
@@ -11,11 +11,11 @@ struct Declared {
     init: Option<AttrValue>,
 }
 
-/// Declares them.
+/// Declares the variables of subgraphs in the graphs around them.
 ///
 /// # Errors
-/// Variables of one name with different types, shapes or initial values; a variable with the name
-/// of another node.
+/// Fails if Variables of one name differ in type, shape or initial value, or if another node has
+/// the name of a variable.
 pub(super) fn run(model: &mut Model) -> Result<()> {
     if model.graphs().len() < 2 || !model.graphs()[1..].iter().any(|g| g.nodes().any(|n| n.op() == "Variable")) {
         return Ok(());
@@ -24,7 +24,8 @@ pub(super) fn run(model: &mut Model) -> Result<()> {
     let index: BTreeMap<String, usize> =
         model.graphs().iter().enumerate().map(|(i, g)| (g.name().to_owned(), i)).collect();
     let mut own: Vec<Vec<String>> = model.graphs().iter().map(names_of).collect();
-    // Upwards until nothing is added; each round reaches one graph further out.
+    // Propagates names outwards until nothing is added; each round reaches at least one graph
+    // further out.
     let children: Vec<Vec<usize>> = model
         .graphs()
         .iter()
@@ -98,7 +99,7 @@ fn declared(model: &Model) -> Result<BTreeMap<String, Declared>> {
     Ok(all)
 }
 
-/// A graph with more variables, in front of its nodes.
+/// A copy of a graph with more variables, which stand before its nodes.
 fn with_variables(old: &Graph, names: &[&String], all: &BTreeMap<String, Declared>) -> Result<Graph> {
     let mut g = Graph::new(old.name());
     *g.attrs_mut() = old.attrs().clone();

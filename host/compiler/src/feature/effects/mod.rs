@@ -1,27 +1,27 @@
-//! Effects: who reads and writes variables, in which order.
+//! Effects: which nodes read and write variables, and in which order.
 //!
-//! Prototypes say which inputs an operator writes
-//! (`flags::written`). When a graph comes in, `explicit` walks each graph in its order and writes
-//! down what that order means for every variable that the model writes: a control edge from each
-//! write to the accesses behind it and from each read to the write behind it, and a copy
-//! (`Identity`) for each value that is read before it is written over. From then on the order is in the edges, and no pass has to know of variables. What was found is kept as `EffectOrder`
-//! for the proof at the end (`ge-proof`).
+//! Prototypes say which inputs an operator writes (`flags::written`). When a graph is imported,
+//! `explicit` walks each graph in its order and turns that order into edges, for every variable
+//! that the model writes: a control edge from each write to the later accesses and from each read
+//! to the next write, and a copy (`Identity`) for each value that is read before it is overwritten.
+//! From then on the edges hold the order, and passes need no knowledge of variables. The order is
+//! also kept as `EffectOrder` for the proof at the end (`ge-proof`).
 //!
-//! - A variable is its name: Variables of one name in all graphs of a model are one.
-//! - An operator's reference output is the variable itself: who reads it reads the variable at its
-//!   own place in the order.
-//! - A called graph and a branch write the variable that they are given; a loop carries a value of
-//!   its own, and what they write of that they give back.
+//! - A variable is identified by its name: all Variables of one name in a model are one variable.
+//! - A reference output of an operator is the variable itself: a node that reads the output reads
+//!   the variable at that node's own place in the order.
+//! - A called graph or a branch writes the variable that it is given. A loop carries values of its
+//!   own; its graphs return what they write to them.
 
 /// What each graph of a model reads and writes.
 mod summary;
-/// Writing the order into one graph.
+/// Writes the order into one graph.
 mod writer;
-/// Variables of subgraphs in the graphs around them.
+/// Declares variables of subgraphs in the graphs around them.
 mod declare;
-/// Inputs of graphs that are values.
+/// Inputs of graphs whose writes make new values.
 mod own;
-/// Effects as values.
+/// Turns effects into values.
 mod values;
 
 pub use values::{has_states, to_values};
@@ -32,15 +32,16 @@ use ge_ir::{Graph, Model, Node};
 use ge_model::EffectOrder;
 use ge_plugin_api::ops::flags;
 
-/// Who the nodes of this feature are from.
+/// Name by which the inserted nodes of this feature are known.
 pub const WHO: &str = "EffectOrder";
 
-/// Writes the order of effects into the edges of a model that comes in, and as [`EffectOrder`] into
-/// its root's attributes. A model that writes no variable stays as it is, as does one that has been
+/// Writes the order of effects into the edges of an imported model, and as [`EffectOrder`] into the
+/// attributes of its root. A model that writes no variable, or that already has the order, does not
+/// change.
 /// here before.
 ///
-/// # Errors
-/// Variables of one name that differ; one variable given twice to a graph that writes it.
+/// Fails if Variables of one name differ, or if one variable is given in two ways to a graph that
+/// writes it.
 pub fn explicit(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     if model.root().attrs().get(ge_model::effects::ORDER).is_some() {
         return Ok(());
@@ -65,26 +66,26 @@ pub fn explicit(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     Ok(())
 }
 
-/// What prototypes say of state.
+/// What prototypes say about state.
 struct EffectRules<'t> {
     toolbox: &'t Toolbox,
 }
 
 impl EffectRules<'_> {
-    /// Whether a node writes an input.
+    /// Whether a node writes input `input`.
     fn writes(&self, n: &Node, input: usize) -> bool {
         flags::written(self.toolbox.op_flags(n.op_key())).any(|k| k == input)
             || (input == 0 && n.attrs().flag("reference"))
     }
-    /// Whether output k of a node is its input k: the same variable.
+    /// Whether output `output` of a node is the same variable as the input with that index.
     fn refers(&self, n: &Node, output: usize) -> bool {
         n.op() == "RefIdentity" && output == 0 || self.writes(n, output)
     }
-    /// Whether a node asks only which variable its input is.
+    /// Whether a node only asks which variable its input is, without reading its value.
     fn names_input(&self, n: &Node) -> bool {
         n.op() == "RefIdentity" || self.toolbox.op_flags(n.op_key()) & flags::NAMES_INPUT != 0
     }
-    /// Whether the values of a node are bytes of its own, made by a task.
+    /// Whether the outputs of a node are new bytes, made by a task of the node.
     fn computes(&self, n: &Node) -> bool {
         n.op() != "NetOutput"
             && n.subgraphs().is_empty()
@@ -93,15 +94,14 @@ impl EffectRules<'_> {
     }
 }
 
-/// Whether a graph has control flow of the first kind, whose edges may not cross the borders of its
-/// frames.
+/// Whether a graph has v1 control flow, whose frames no new edge may cross.
 fn has_frames(g: &Graph) -> bool {
     let of = ["Enter", "RefEnter", "Switch", "RefSwitch", "Merge", "RefMerge", "NextIteration", "RefNextIteration"];
     g.nodes().any(|n| of.contains(&n.op()))
 }
 
-/// Whether the inputs of a node with subgraphs are those of its graphs, not copies that a loop
-/// carries, and which of the graph's is the first.
+/// For a node that passes its inputs themselves to its graphs: the index of the first passed input.
+/// `None` for other nodes, such as loops, which pass copies that they carry.
 fn by_reference(n: &Node) -> Option<usize> {
     match n.op() {
         "PartitionedCall" | "StatefulPartitionedCall" => Some(0),

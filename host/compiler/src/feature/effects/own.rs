@@ -1,32 +1,33 @@
-//! Inputs of graphs that are values: what a loop gives to its graphs, and what those hand on to the
-//! graphs that they call. Each write of one makes a new value, which those behind it read; a graph
-//! that is called gives back what it has made of those that it writes.
+//! Graph inputs that behave as values: those that a loop gives to its graphs, and those that these
+//! graphs pass on to the graphs that they call. Each write to such an input makes a new value,
+//! which later nodes read. A called graph returns the new value of each such input that it writes.
 use super::summary::{State, Summary, states};
 use super::{EffectRules, by_reference};
 use ge_ir::{Graph, Model, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of each graph that has any.
+/// The inputs of this kind, by graph index; graphs without any are left out.
 #[derive(Default)]
 pub(super) struct Own {
-    /// Graphs that loops alone call: all of their inputs.
+    /// Graphs that only loops call: all of their inputs are of this kind.
     carried: BTreeSet<usize>,
-    /// Inputs of graphs that such graphs call, in the order in which they are given back.
+    /// For graphs that those graphs call: the inputs of this kind, in the order in which they are
+    /// returned.
     lent: BTreeMap<usize, BTreeSet<usize>>,
 }
 
 impl Own {
-    /// Whether input `k` of a graph is a value.
+    /// Whether input `k` of a graph is of this kind.
     pub fn has(&self, graph: usize, k: usize) -> bool {
         self.carried.contains(&graph) || self.lent.get(&graph).is_some_and(|l| l.contains(&k))
     }
-    /// The inputs that a called graph gives back, behind its outputs.
+    /// The inputs whose new values a called graph returns after its outputs.
     pub fn returned(&self, graph: usize) -> impl Iterator<Item = usize> + '_ {
         self.lent.get(&graph).into_iter().flatten().copied()
     }
 }
 
-/// Those of a model, whose graphs are named once each (V14).
+/// Finds the inputs of this kind in a model in which each graph is named only once (V14).
 pub(super) fn inputs(model: &Model, rules: &EffectRules<'_>, summaries: &[Summary]) -> Own {
     let mut own = Own { carried: carried(model), ..Own::default() };
     let mut todo: Vec<usize> = own.carried.iter().copied().collect();
@@ -54,7 +55,7 @@ pub(super) fn inputs(model: &Model, rules: &EffectRules<'_>, summaries: &[Summar
     own
 }
 
-/// The graphs that are called, by loops alone.
+/// The graphs that only loops call.
 fn carried(model: &Model) -> BTreeSet<usize> {
     let of = |is_loop: bool| {
         let callers = model.graphs().iter().flat_map(Graph::nodes);

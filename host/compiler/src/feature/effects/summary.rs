@@ -1,35 +1,35 @@
-//! What each graph of a model reads and writes, its subgraphs included.
+//! What each graph of a model reads and writes, including its subgraphs.
 use super::{EffectRules, by_reference};
 use ge_ir::{Graph, Model, Node, ValueRef};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Attribute of an input of a loop's graph whose writes are values by now: it is no state any more.
+/// Attribute of a loop graph's input whose writes have become values: it is no longer a state.
 pub(super) const OWN: &str = "_written_as_values";
 
-/// Of one graph.
+/// What one graph reads and writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
-    /// Variables that it reads or only names; of those that it writes some.
+    /// Variables that it reads or only names; it may also contain some that the graph writes.
     pub reads: BTreeSet<String>,
     /// Variables that it writes.
     pub writes: BTreeSet<String>,
-    /// Inputs that it writes.
+    /// Indices of the inputs that it writes.
     pub written_inputs: BTreeSet<usize>,
 }
 
-/// A variable as one graph knows it.
+/// A variable as one graph sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum State {
-    /// By name.
+    /// A variable of the model, by its name.
     Variable(String),
-    /// The caller's memory behind a `RefData`.
+    /// The caller's memory behind a `RefData`, by the name of that node.
     Reference(String),
-    /// What the caller gives.
+    /// The input of the graph with this index.
     Input(usize),
 }
 
 impl State {
-    /// As `EffectOrder` has it.
+    /// The name of the state in an `EffectOrder`.
     pub fn text(&self) -> String {
         match self {
             State::Variable(name) => name.clone(),
@@ -37,7 +37,7 @@ impl State {
             State::Input(k) => format!("#{k}"),
         }
     }
-    /// The state whose memory a node is, if it is one.
+    /// The state whose memory a node represents, if any.
     pub fn of_source(n: &Node, is_root: bool) -> Option<State> {
         match n.op() {
             "Variable" => Some(State::Variable(n.name().to_owned())),
@@ -50,7 +50,7 @@ impl State {
     }
 }
 
-/// The values of a graph that are variables: those of sources, and reference outputs.
+/// The values of a graph that are variables: outputs of their source nodes, and reference outputs.
 pub(super) fn states(g: &Graph, is_root: bool, rules: &EffectRules<'_>) -> HashMap<ValueRef, State> {
     let mut out: HashMap<ValueRef, State> = HashMap::new();
     for n in g.nodes() {
@@ -67,7 +67,7 @@ pub(super) fn states(g: &Graph, is_root: bool, rules: &EffectRules<'_>) -> HashM
     out
 }
 
-/// Of all graphs of a model.
+/// The summaries of all graphs of a model.
 pub(super) fn all(model: &Model, rules: &EffectRules<'_>) -> Vec<Summary> {
     let mut out: Vec<Option<Summary>> = vec![None; model.graphs().len()];
     let by_name: BTreeMap<&str, usize> = model.graphs().iter().enumerate().map(|(i, g)| (g.name(), i)).collect();
@@ -84,7 +84,8 @@ fn one(
     by_name: &BTreeMap<&str, usize>,
     out: &mut [Option<Summary>],
 ) {
-    // Graphs below first; one that names itself, which the verifier refuses, would have no end.
+    // Subgraphs come first. A graph that names itself, which the verifier refuses, must not loop
+    // forever.
     let mut todo = vec![(gi, false)];
     while let Some((gi, below)) = todo.pop() {
         if out[gi].is_some() && !below {
@@ -122,7 +123,7 @@ fn one(
     }
 }
 
-/// Whether a graph of a node writes the input that it gets of the node's input `i`.
+/// Whether a graph of a node writes the graph input that the node's input `i` becomes.
 fn gives_to_a_writer(n: &Node, i: usize, by_name: &BTreeMap<&str, usize>, out: &[Option<Summary>]) -> bool {
     let Some(k) = by_reference(n).and_then(|first| i.checked_sub(first)) else { return false };
     let subs = n.subgraphs().into_iter().filter_map(|s| out[*by_name.get(s)?].as_ref());

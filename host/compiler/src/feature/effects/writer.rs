@@ -1,4 +1,4 @@
-//! Writing the order of effects into one graph.
+//! Writes the order of effects into one graph.
 use super::own::Own;
 use super::summary::{OWN, State, Summary, states};
 use super::{EffectRules, WHO, by_reference, has_frames};
@@ -9,14 +9,14 @@ use ge_model::effects::{Effect, EffectOrder, set_places};
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The model around the graph.
+/// The model around the graph, and what is known of it.
 pub(super) struct Whole<'m> {
     pub model: &'m Model,
     pub rules: &'m EffectRules<'m>,
     pub summaries: &'m [Summary],
-    /// Variables that the model writes anywhere.
+    /// Variables that any graph of the model writes.
     pub written: &'m BTreeSet<String>,
-    /// Inputs that are values.
+    /// Inputs that behave as values.
     pub own: &'m Own,
 }
 
@@ -27,7 +27,7 @@ impl Names {
     pub fn of(model: &Model) -> Names {
         Names(model.graphs().iter().flat_map(|g| g.nodes().map(|n| n.name().to_owned())).collect())
     }
-    /// A name that no node has, as wished or with a number behind it.
+    /// Reserves a name that no node has: `wish`, with a number appended if needed.
     pub(super) fn take(&mut self, wish: String) -> String {
         let mut name = wish.clone();
         let mut k = 1;
@@ -42,17 +42,17 @@ impl Names {
 /// What is known of a variable at one place of the walk.
 #[derive(Default)]
 struct Now {
-    /// The last node that wrote it.
+    /// The last node that wrote the variable.
     writer: Option<NodeId>,
-    /// Nodes that have read it since.
+    /// Nodes that have read the variable since.
     readers: Vec<NodeId>,
-    /// The copy of what it holds now.
+    /// The copy of the variable's current content, if there is one.
     copy: Option<ValueRef>,
     step: u32,
 }
 
-/// The graph with its order in the edges; None: it touches no variable that is written, or may not
-/// get edges.
+/// The graph with its order in the edges. `None` if it accesses no variable that is written, or if
+/// it may not get further edges because of v1 control flow.
 pub(super) fn rewrite(
     whole: &Whole<'_>,
     gi: usize,
@@ -78,24 +78,26 @@ struct Writer<'w, 'm> {
     gi: usize,
     is_root: bool,
     names: &'w mut Names,
-    /// States of the old graph's values, those alone that are written.
+    /// States of the old graph's values; only those that are written.
     states: HashMap<ValueRef, State>,
-    /// The last node that writes each, in the old graph.
+    /// For each state, the last node of the old graph that writes it.
     last: HashMap<State, NodeId>,
     graph: Graph,
     values: HashMap<ValueRef, ValueRef>,
     nodes: HashMap<NodeId, NodeId>,
     sources: HashMap<State, ValueRef>,
     now: BTreeMap<State, Now>,
-    /// Inputs that are values and are written: each write makes a new value, which those behind it read.
+    /// States of written inputs that behave as values: each write makes a new value, which later
+    /// nodes read.
     own: HashSet<State>,
     values_of_own: HashMap<State, ValueRef>,
 }
 
-/// One access of a node.
+/// One access of a node to a state.
 struct Access {
     state: State,
-    /// The input by which it comes in; None: a graph of the node names the variable.
+    /// The input through which the node accesses the state. `None`: a graph of the node names the
+    /// variable.
     input: Option<usize>,
     writes: bool,
 }
@@ -140,7 +142,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         w
     }
 
-    /// The accesses of a node to variables that are written.
+    /// The accesses of a node to states that are written.
     fn accesses(&self, n: &Node) -> Vec<Access> {
         let mut out = Vec::new();
         let rules = self.whole.rules;
@@ -208,8 +210,8 @@ impl<'w, 'm> Writer<'w, 'm> {
                 controls.extend_from_slice(&now.readers);
             }
         }
-        // Whose value it reads anyway is over when it starts; a call is over only when all of its
-        // body is.
+        // The edge is redundant if the node reads a value of the earlier node anyway. This does not
+        // hold for a call, which is over only when its whole body is.
         let reads = |c: &NodeId| inputs.iter().any(|v| v.node == *c);
         let plain = |c: &NodeId| self.graph.get(*c).is_some_and(|p| p.subgraphs().is_empty());
         let old_controls = n.controls().len();
@@ -226,7 +228,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         if !direct.is_empty() {
             set_places(&mut attrs, &[vec![(self.old.name().to_owned(), n.name().to_owned())]]);
         }
-        // An output that is a variable is there whether anyone reads it or not: the task writes it.
+        // An output that is a variable exists even if nobody reads it, because the task writes it.
         let mut outputs = n.outputs().to_vec();
         while self.whole.rules.writes(n, outputs.len()) {
             let Some(d) = inputs.get(outputs.len()).and_then(|v| self.graph.desc(*v)).cloned() else { break };
@@ -240,7 +242,7 @@ impl<'w, 'm> Writer<'w, 'm> {
             self.sources.insert(s, ValueRef::new(id, 0));
         }
         for a in own.into_iter().filter(|a| a.writes) {
-            // The output of an input that the node itself writes has its number.
+            // If the node itself writes an input, the output has the index of that input.
             let output = a.input.and_then(|i| given_back.get(&i).copied().or(u32::try_from(i).ok()));
             let output = output.map(|k| ValueRef::new(id, k));
             self.values_of_own.extend(output.filter(|v| self.graph.desc(*v).is_some()).map(|v| (a.state, v)));
@@ -251,14 +253,14 @@ impl<'w, 'm> Writer<'w, 'm> {
         Ok(())
     }
 
-    /// What an input that is a value holds here.
+    /// The current value of an input that behaves as a value.
     fn own_value(&self, k: usize) -> Option<ValueRef> {
         let state = State::Input(k);
         self.values_of_own.get(&state).or_else(|| self.sources.get(&state)).copied()
     }
 
-    /// Adds to a node's outputs what its graphs give back of inputs that are values; the output of each
-    /// of those inputs.
+    /// Adds to a node's outputs the new values that its graphs return of inputs that behave as
+    /// values. Returns the index of the output for each such input.
     fn given_back(
         &self,
         n: &Node,
@@ -278,7 +280,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         out
     }
 
-    /// One variable may come into a node by one way alone if the node's graphs write it.
+    /// Checks that a variable that the node's graphs write enters the node in one way only.
     fn alone(&self, n: &Node, accesses: &[Access]) -> Result<()> {
         let twice = accesses.iter().enumerate().find(|(k, a)| {
             a.writes && !n.subgraphs().is_empty() && accesses.iter().skip(k + 1).any(|b| b.writes && b.state == a.state)
@@ -287,14 +289,14 @@ impl<'w, 'm> Writer<'w, 'm> {
         Err(VariableFault::TwoWays { node: n.name().into(), name: a.state.text() }.into())
     }
 
-    /// Whether the value that a node reads is what its last writer has left: no later write of this
+    /// Whether the value that a node reads stays what its last writer left: no later write in this
     /// graph can come in between.
     fn reads_what_stays(&self, n: &Node, input: usize, state: &State) -> bool {
         let of_last = n.input(input).is_some_and(|v| self.last.get(state) == Some(&v.node));
         of_last && (self.whole.rules.computes(n) || (self.is_root && n.subgraphs().is_empty()))
     }
 
-    /// The copy of what a variable holds at this place.
+    /// The copy of what a variable holds at this place; it is made on the first request.
     fn copy(&mut self, state: &State, order: &mut EffectOrder) -> Result<ValueRef> {
         if let Some(v) = self.now.get(state).and_then(|n| n.copy) {
             return Ok(v);
@@ -317,7 +319,7 @@ impl<'w, 'm> Writer<'w, 'm> {
         Ok(v)
     }
 
-    /// Takes an access into account.
+    /// Records an access.
     fn note(&mut self, state: &State, node: &str, id: NodeId, writes: bool, order: &mut EffectOrder) {
         let now = self.now.entry(state.clone()).or_default();
         if writes {

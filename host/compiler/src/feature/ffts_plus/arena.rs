@@ -1,37 +1,36 @@
-//! Memory of one slice: where the values lie that the nodes of a body hand each other. A value may
-//! take the place of one whose last reader stands before the value's own node; who takes a place
-//! waits for those who read from it.
+//! Memory of one slice: where the values lie that the nodes of a body pass to each other. A value
+//! may take the place of another one whose last reader stands before the value's own node; the node
+//! then waits for the readers of the old value.
 use ge_plugin_api::author::slices::Cut;
 
-/// Values start at multiples of this.
+/// Alignment of values, in bytes.
 const ALIGN: u64 = 64;
-/// What one slice takes is a multiple of this.
+/// The bytes of one slice are a multiple of this.
 const BLOCK: u64 = 512;
 
 /// A value between two nodes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Place of the node that makes it.
+    /// Position of the node that produces the value.
     pub from: u32,
-    /// Place of the last node that reads it; its own where nobody does.
+    /// Position of the last node that reads the value; the producer's own if nobody does.
     pub to: u32,
-    /// Bytes in one slice.
+    /// Size of the value in one slice, in bytes.
     pub bytes: u64,
 }
 
-/// Where the values lie.
+/// Placement of the values of one slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arena {
-    /// Offset of each value.
+    /// Offset of each value in bytes.
     pub offsets: Vec<u64>,
-    /// Pairs of values: the second takes a place of the first.
+    /// Pairs of values: the second takes bytes of the first.
     pub follows: Vec<(usize, usize)>,
     /// Bytes of one slice.
     pub bytes: u64,
 }
 
-/// Places the values, which stand in the order of their nodes, each at the lowest place that is
-/// free.
+/// Places the values, which come in the order of their nodes, each at the lowest free offset.
 pub fn place(values: &[Value]) -> Arena {
     let mut out = Arena::default();
     let mut live: Vec<(u64, u64, usize)> = Vec::new();
@@ -58,7 +57,7 @@ pub fn place(values: &[Value]) -> Arena {
     out
 }
 
-/// Bytes of all slices that are under way.
+/// Bytes of all slices that run at once; `None` on overflow.
 pub fn all_lanes(arena: &Arena, cut: Cut) -> Option<u64> {
     arena.bytes.checked_mul(cut.window)
 }
@@ -92,7 +91,7 @@ mod tests {
                     let apart = a.offsets[i] + x.bytes <= a.offsets[j] || a.offsets[j] + y.bytes <= a.offsets[i];
                     let ordered = x.to < y.from;
                     assert!(apart || ordered, "{values:?} {a:?}");
-                    // Who takes a place knows whose it was.
+                    // A value that takes the place of another knows which one it was.
                     assert!(apart || a.follows.contains(&(i, j)), "{values:?} {a:?}");
                 }
             }

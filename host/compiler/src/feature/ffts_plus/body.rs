@@ -1,18 +1,18 @@
-//! Bodies: the subgraphs that run in slices leave the model while streams, memory and events are
-//! planned, for which each is one node with one task. Constants of a body become inputs of its
-//! node, so that weights are those of the model.
+//! Bodies: subgraphs that run in slices leave the model while streams, memory and events are
+//! planned; for these plans each is one node with one task. The constants of a body become inputs
+//! of that node, so that all weights belong to the model.
 use crate::error::{CompileError, Result};
 use ge_ir::graph::Loose;
 use ge_ir::{AttrMap, AttrValue, Graph, Key, Model, NodeId, ValueRef};
 use ge_plugin_api::author::slices::OP;
 use std::collections::{HashMap, HashSet};
 
-/// A body and the node that stands for it.
+/// A body and the name of the node that stands for it.
 #[derive(Debug)]
 pub struct Body {
-    /// Name of the node.
+    /// Name of the node that calls the body.
     pub call: String,
-    /// Its nodes; Data `index` k is the node's input k.
+    /// The nodes of the body. A Data node with `index` k is input k of the calling node.
     pub graph: Graph,
 }
 
@@ -57,7 +57,7 @@ pub fn take(model: &mut Model) -> Result<Vec<Body>> {
     Ok(out)
 }
 
-/// Puts the bodies back: the graph of a tuning stop is whole.
+/// Puts the bodies back, so that the graph of a tuning stop is complete.
 pub fn give_back(model: &mut Model, bodies: &[Body]) -> Result<()> {
     if bodies.is_empty() {
         return Ok(());
@@ -86,7 +86,7 @@ pub fn give_back(model: &mut Model, bodies: &[Body]) -> Result<()> {
     Ok(())
 }
 
-/// A node as it is pushed into another graph.
+/// A node in the form in which it is pushed into another graph.
 pub(super) fn loose(n: &ge_ir::Node) -> Loose {
     Loose {
         op: n.op_key(),
@@ -102,7 +102,7 @@ pub(super) fn broken(what: &str) -> CompileError {
     CompileError::internal("ffts_plus", format!("the slices of `{what}` do not fit together"))
 }
 
-/// The body with Data in the place of its constants, and these.
+/// Returns the body with Data nodes in place of its constants, and the constants.
 fn without_constants(g: Graph) -> Result<(Graph, Vec<Loose>)> {
     let name = g.name().to_owned();
     let mut graph = Graph::new(&name);
@@ -132,7 +132,7 @@ fn without_constants(g: Graph) -> Result<(Graph, Vec<Loose>)> {
     Ok((graph, own))
 }
 
-/// The graph with the constants of its calls before them, as further inputs.
+/// Returns the graph with the constants of each call before the call, as its further inputs.
 fn with_constants(g: Graph, constants: &mut HashMap<String, Vec<Loose>>) -> Result<Graph> {
     let name = g.name().to_owned();
     let mut out = Graph::new(&name);
@@ -154,7 +154,7 @@ fn with_constants(g: Graph, constants: &mut HashMap<String, Vec<Loose>>) -> Resu
     Ok(out)
 }
 
-/// Ids of another graph for those of the one that a node came from.
+/// Replaces the ids of the graph that a node came from by the ids in `at`.
 fn moved(n: &mut Loose, at: &[NodeId]) {
     for v in n.inputs.iter_mut().filter(|v| !v.is_absent()) {
         v.node = at[v.node.index()];

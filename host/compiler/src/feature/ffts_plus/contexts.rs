@@ -1,25 +1,25 @@
-//! The context graph of one slice: data are brought near before the first node that reads them,
-//! kernels wait for what they read, results are written back, what nobody reads any more is
-//! dropped, and who takes its place waits for that. AT_START begins a slice, AT_END ends it and
-//! begins the next one of its window.
+//! The context graph of one slice. Inputs are brought near (FLUSH_DATA) before the first node that
+//! reads them; kernels wait for what they read; results are written back; values that nobody reads
+//! any more are dropped, and a value that takes their place waits for that. AT_START begins a
+//! slice, AT_END ends it and begins the next one of its window.
 use super::arena::{Arena, Value};
 use super::slices::{From, Sliced};
 use ge_model::context_graph::{ContextInfo, SliceInfo};
 use ge_plugin_api::task::ContextType;
 use std::collections::{BTreeSet, HashMap};
 
-/// Successors that a context has room for; more stand behind a LABEL.
+/// Maximum number of successors of a context; further ones are attached through a LABEL.
 const SUCCESSORS: usize = 26;
 
-/// What stands where among the arguments of the task.
+/// Where the operands lie among the arguments of the task.
 pub struct Spots<'a> {
-    /// Where an input, or an output of a node, lies.
+    /// Place of an input, or of an output of a node.
     pub of: &'a dyn Fn(From) -> SliceInfo,
-    /// The values in the arena, by the node's place and output.
+    /// The values in the arena, keyed by the producing node's position and output.
     pub values: &'a [((u32, u32), Value)],
-    /// Where they lie.
+    /// Placement of these values.
     pub arena: &'a Arena,
-    /// Cores of each node.
+    /// Kind of cores on which each node runs.
     pub cores: &'a [ContextType],
 }
 
@@ -37,7 +37,8 @@ impl Build {
     }
 }
 
-/// The contexts, kernels without launches and arguments; the context of each node.
+/// Returns the contexts, in which kernels still lack launches and arguments, and the context index
+/// of each node.
 pub fn graph(sliced: &Sliced, spots: &Spots<'_>) -> (Vec<ContextInfo>, Vec<u32>) {
     let mut b = Build::default();
     let start = b.add(ContextType::AT_START, "", Vec::new());
@@ -97,7 +98,7 @@ pub fn graph(sliced: &Sliced, spots: &Spots<'_>) -> (Vec<ContextInfo>, Vec<u32>)
     (linked(b), kernels)
 }
 
-/// Successor lists and counts of the edges; long lists behind labels.
+/// Turns edges into successor lists and predecessor counts. Long lists continue behind labels.
 fn linked(b: Build) -> Vec<ContextInfo> {
     let Build { mut contexts, edges } = b;
     for (from, to) in edges {

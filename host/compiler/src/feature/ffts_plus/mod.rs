@@ -1,21 +1,20 @@
-//! FFTS+: a subgraph that its composite engine has cut into slices becomes one task, a context
-//! graph over the kernels of its nodes.
+//! FFTS+: a subgraph that its composite engine has cut into slices becomes one task, which is a
+//! context graph over the kernels of its nodes.
 //!
-//! The engine says how the subgraph is cut (`ge_plugin_api::author::slices`); `body` takes the
-//! subgraphs out of the model before the plans are made,
-//! `slices` makes the nodes as one slice has them, `arena` puts what they hand each other into one
-//! slice's memory, `contexts` says what waits for what, and `task` puts the engines' kernels into
-//! it. Source: facts 1.3, 7.2.
+//! The engine says how the subgraph is cut (`ge_plugin_api::author::slices`). `body` takes the
+//! subgraphs out of the model before the plans are made, `slices` makes the nodes of one slice,
+//! `arena` places the values between them in the memory of one slice, `contexts` derives what waits
+//! for what, and `task` inserts the engines' kernels. Source: facts 1.3, 7.2.
 
-/// Subgraphs in slices, out of the model and back.
+/// Takes the sliced subgraphs out of the model and puts them back.
 pub mod body;
-/// The nodes as a slice has them.
+/// The nodes of one slice.
 pub mod slices;
 /// Memory of one slice.
 pub mod arena;
-/// What waits for what.
+/// Dependencies between the parts of a slice.
 pub mod contexts;
-/// The task.
+/// The FFTS+ task.
 pub mod task;
 
 pub use body::{Body, give_back, take};

@@ -1,5 +1,5 @@
-//! The nodes of a body as one slice has them: the same operators, each value that is cut with the
-//! slice's elements along its axis.
+//! The nodes of a body for one slice: the same operators, in which each value that is cut has only
+//! the slice's elements along its axis.
 use super::body::{Body, broken, loose};
 use crate::error::Result;
 use ge_ir::graph::Loose;
@@ -10,18 +10,18 @@ use std::collections::HashMap;
 /// Where a value of a slice graph comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum From {
-    /// An input of the call, whole or in slices.
+    /// An input of the call, whole or sliced.
     Input {
-        /// Which.
+        /// Index of the input.
         index: u32,
-        /// Whether it is cut.
+        /// Whether the input is sliced.
         cut: bool,
     },
     /// An output of a node of the body.
     Node {
-        /// Its place among the body's nodes with a kernel.
+        /// Position of the node among the body's nodes with a kernel.
         member: u32,
-        /// Which.
+        /// Index of the output.
         output: u32,
     },
 }
@@ -29,36 +29,36 @@ pub enum From {
 /// A node with a kernel.
 #[derive(Debug)]
 pub struct Member {
-    /// The node in the slice's graph.
+    /// Id of the node in the slice's graph.
     pub node: NodeId,
-    /// Its name in the model.
+    /// Name of the node in the model.
     pub name: String,
-    /// Where its inputs come from; None: absent.
+    /// Where its inputs come from; `None` for absent inputs.
     pub inputs: Vec<Option<From>>,
     /// Members that it waits for without reading them.
     pub after: Vec<u32>,
 }
 
-/// The nodes of a body as a slice has them.
+/// The nodes of a body for one slice.
 #[derive(Debug)]
 pub struct Sliced {
     /// The graph of one slice.
     pub graph: Graph,
     /// Nodes with a kernel, in order.
     pub members: Vec<Member>,
-    /// What the call gives.
+    /// Outputs of the call, each as a member and its output index.
     pub outputs: Vec<(u32, u32)>,
 }
 
-/// The cut of a body.
+/// The cut that the body's attributes state. Fails if it is missing or inconsistent.
 pub fn cut_of(body: &Body) -> Result<Cut> {
     let get = |key: &str| body.graph.attrs().get(Key::new(key)).and_then(|v| u64::try_from(v.as_int()?).ok());
     let cut = get(EXTENT).zip(get(ROWS)).zip(get(WINDOW)).map(|((extent, rows), window)| Cut { extent, rows, window });
     cut.filter(Cut::holds).ok_or_else(|| broken(&body.call))
 }
 
-/// The slice of `rows` elements. `constants`: the call's inputs that are constants, by index. Names
-/// end in `suffix`.
+/// Builds the slice of `rows` elements. `constants` holds the call's inputs that are constants, by
+/// index. The names of the nodes end in `suffix`.
 pub fn slice(body: &Body, constants: &HashMap<u32, Loose>, rows: u64, name: &str, suffix: &str) -> Result<Sliced> {
     let lost = || broken(&body.call);
     let g = &body.graph;
@@ -162,7 +162,7 @@ fn data(call: &str, desc: &TensorDesc, index: u32, cut: Option<(usize, u64)>, su
     }
 }
 
-/// `rows` elements along one axis.
+/// Reduces a descriptor to `rows` elements along one axis. `None` if that is not possible.
 fn shorten(d: &mut TensorDesc, axis: usize, rows: u64) -> Option<()> {
     let mut dims = d.shape.sizes_i64()?;
     *dims.get_mut(axis)? = i64::try_from(rows).ok()?;

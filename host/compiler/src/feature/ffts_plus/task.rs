@@ -1,4 +1,4 @@
-//! The FFTS+ task of each call: the kernels that the engines compile for one slice and for a
+//! The FFTS+ task of each call: the kernels that the engines compile for a full slice and for a
 //! shorter last one, and their context graph.
 use super::arena::{self, Value};
 use super::body::{Body, broken};
@@ -20,25 +20,25 @@ use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext, Wo
 use ge_plugin_api::task::{ContextType, KernelTask, KernelType, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use std::collections::HashMap;
 
-/// A call with all that it needs.
+/// A call with its task and everything that the task needs.
 #[derive(Debug, Default)]
 pub struct SlicedCall {
-    /// Its one task.
+    /// The only task of the call.
     pub task: Task,
-    /// Kernels with their engines' names.
+    /// Kernels, each with the name of its engine.
     pub kernels: Vec<(String, KernelBinary)>,
-    /// Bytes of its workspace.
+    /// Bytes of the call's workspace.
     pub workspace: u64,
-    /// Its nodes as the slices have them.
+    /// Graphs of the slices: the full one, then the shorter last one if there is one.
     pub graphs: Vec<GraphInfo>,
-    /// Run time of all slices, for the simulated clock.
+    /// Run time of all slices in nanoseconds, for the simulated clock.
     pub time_ns: u64,
 }
 
-/// The calls of a model, by the node's name.
+/// The calls of a model, by the name of their node.
 pub type Calls = HashMap<String, SlicedCall>;
 
-/// The workspace of each call is what its slices that are under way hand from node to node.
+/// Gives each call a workspace for what its slices that run at once pass from node to node.
 pub fn workspaces(model: &Model, calls: &Calls, params: &mut ModelMap<RunningParams>) {
     for (gi, g) in model.graphs().iter().enumerate().filter(|_| !calls.is_empty()) {
         for n in g.nodes().filter(|n| n.op() == OP) {
@@ -51,7 +51,7 @@ pub fn workspaces(model: &Model, calls: &Calls, params: &mut ModelMap<RunningPar
     }
 }
 
-/// Makes the calls' tasks.
+/// Makes the tasks of all calls.
 pub fn calls(model: &Model, bodies: &[Body], toolbox: &Toolbox, rank_size: u32) -> Result<Calls> {
     let mut out = Calls::new();
     if bodies.is_empty() {
@@ -149,15 +149,15 @@ fn call(body: &Body, constants: &HashMap<u32, Loose>, toolbox: &Toolbox, target:
     Ok(SlicedCall { task, kernels: made.kernels, workspace, graphs, time_ns })
 }
 
-/// Launches and kernels as they are made.
+/// The launches and kernels made so far.
 #[derive(Default)]
 struct Made {
     launches: Vec<Launch>,
     kernels: Vec<(String, KernelBinary)>,
 }
 
-/// The launches of a slice's nodes by their place, the cores that they run on, and the time that
-/// they take.
+/// The launch of each node of a slice and the cores on which the node runs, by position, and the
+/// sum of the nodes' run times in nanoseconds.
 struct Launched {
     of: Vec<u32>,
     cores: Vec<ContextType>,
@@ -210,7 +210,7 @@ fn no_kernel(node: &str, what: &str) -> CompileError {
 
 type Values = Vec<((u32, u32), Value)>;
 
-/// The values that nodes hand each other and nobody outside reads.
+/// The values that nodes pass to each other and that are not outputs of the call.
 fn between(s: &Sliced) -> Option<Values> {
     let mut last: HashMap<(u32, u32), u32> = HashMap::new();
     for (m, member) in (0u32..).zip(&s.members) {
@@ -233,7 +233,7 @@ fn between(s: &Sliced) -> Option<Values> {
     Some(out)
 }
 
-/// Bytes that the values would take uncut.
+/// Bytes that the values would take without slicing.
 fn whole(values: &Values, s: &Sliced, cut: Cut) -> Option<u64> {
     let one = |(key, _): &((u32, u32), Value)| {
         let d = s.graph.get(s.members.get(key.0 as usize)?.node)?.outputs().get(key.1 as usize)?;
@@ -242,7 +242,7 @@ fn whole(values: &Values, s: &Sliced, cut: Cut) -> Option<u64> {
     values.iter().try_fold(0u64, |sum, v| sum.checked_add(one(v)?))
 }
 
-/// Where what a slice reads and writes lies among the task's arguments.
+/// Where the values that a slice reads and writes lie among the task's arguments.
 struct Lies<'a> {
     full: &'a Sliced,
     tail: Option<&'a Sliced>,
@@ -286,8 +286,8 @@ fn bytes_of(s: &Sliced, from: From) -> Option<u64> {
     desc.data_bytes()
 }
 
-/// The graph as the model keeps it: types, shapes and attributes for the loader of each kernel;
-/// nothing in it has memory of its own.
+/// The graph as the model keeps it: types, shapes and attributes for the loader of each kernel.
+/// None of its nodes has memory of its own.
 fn info(g: &Graph) -> GraphInfo {
     let at: HashMap<ge_ir::NodeId, u32> = g.order().iter().copied().zip(0u32..).collect();
     let node = |n: &ge_ir::Node| NodeInfo {

@@ -1,10 +1,10 @@
-//! Memory types of outputs as attributes say them (facts 2.1):
-//! `memory` on a descriptor, `_output_memory_type` on a node.
+//! Memory types of outputs as attributes state them (facts 2.1): `memory` on a descriptor,
+//! `_output_memory_type` on a node.
 use ge_ir::Node;
 use ge_plugin_api::types::AttrValue;
 
-/// Memory type of an output by its descriptor's `memory`, else the node's `_output_memory_type`;
-/// None: not said.
+/// Memory type of output `k` of a node: the descriptor's `memory`, else the node's
+/// `_output_memory_type`. `None` if neither states it.
 pub fn memory_of(n: &Node, k: usize) -> Option<String> {
     if let Some(m) = n.outputs().get(k).and_then(|d| d.attrs.str("memory")) {
         return Some(m.to_owned());
@@ -16,7 +16,7 @@ pub fn memory_of(n: &Node, k: usize) -> Option<String> {
     }
 }
 
-/// Name of a memory type's code in the original's attributes (facts 2.1).
+/// Name of a memory type from its code in the original's attributes (facts 2.1).
 pub fn memory_name(code: i64) -> String {
     match code {
         0 | 2 => "HBM".into(),

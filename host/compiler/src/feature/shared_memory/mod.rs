@@ -1,8 +1,8 @@
-//! Values that share memory: the rules by which nodes make them share, and the union of their names
-//! (facts 2.3, 2.7).
+//! Values that share memory: the rules by which nodes make them share it, and the union-find of
+//! their names (facts 2.3, 2.7).
 //!
-//! The conflicts break what cannot hold, before the plan is made; the planner then builds the union
-//! once and gives each class of names one place.
+//! Before the plan is made, the conflict stage inserts copies where the rules cannot all hold. The
+//! planner then builds the union once and gives each class of names one place.
 pub mod memory_type;
 pub mod names;
 pub mod rules;

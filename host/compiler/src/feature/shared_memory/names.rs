@@ -1,22 +1,22 @@
-//! `Names`: one union of everything that has an address, with the distance of each name from the
-//! others of its class.
+//! `Names`: a union-find of everything that has an address, which also keeps the distance in bytes
+//! between the names of a class.
 //!
-//! Cost: nearly constant for a join or a question (union by size, paths shortened on the way).
+//! Cost: nearly constant per join or query (union by size, with path compression).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why two names cannot lie as asked.
+/// Why two names cannot lie as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// They lie at another distance already.
+    /// They already lie at another distance.
     Distance {
-        /// The distance at which they lie.
+        /// The distance at which they lie, in bytes.
         found: i64,
-        /// The distance asked for.
+        /// The requested distance, in bytes.
         expected: i64,
     },
-    /// Two values of their own would lie in the same bytes.
+    /// Two values that own their bytes would overlap.
     Overlap,
 }
 
@@ -32,21 +32,21 @@ impl fmt::Display for Clash {
 /// Classes of names that share memory.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Parent of each name and its distance behind it.
+    /// Parent of each name, and the name's offset from its parent in bytes.
     parent: Vec<(u32, i64)>,
     size: Vec<u32>,
-    /// Lowest and highest byte of a class, seen from its root.
+    /// Lowest and highest byte of each class, relative to its root.
     range: Vec<(i64, i64)>,
-    /// Bytes of a class that are some value's own: end by begin, seen from its root.
+    /// Bytes of each class that some value owns: end by begin, relative to the root.
     owned: Vec<BTreeMap<i64, i64>>,
 }
 
 impl Names {
-    /// No names.
+    /// Creates an empty set of names.
     pub fn new() -> Names {
         Names::default()
     }
-    /// A new name of `bytes`, in a class of its own.
+    /// Adds a name of `bytes` bytes, in a class of its own.
     pub fn add(&mut self, bytes: u64) -> u32 {
         let id = u32::try_from(self.parent.len()).unwrap_or(u32::MAX);
         self.parent.push((id, 0));
@@ -55,16 +55,16 @@ impl Names {
         self.owned.push(BTreeMap::new());
         id
     }
-    /// Says that the first `bytes` of a new name are a value of its own: no other such value may
-    /// lie in them.
+    /// Makes a new name the owner of its first `bytes` bytes: no other owning value may overlap
+    /// them.
     pub fn own(&mut self, name: u32, bytes: u64) {
         if bytes > 0 {
             self.owned[name as usize].insert(0, i64::try_from(bytes).unwrap_or(i64::MAX));
         }
     }
-    /// Puts `b` where `a` lies, over the value that lies there: the class of `b` gives up the one
-    /// value of its own that it may have. False, and nothing has changed, where it has others or
-    /// the two cannot lie so.
+    /// Puts `b` where `a` lies, over the value there: the class of `b` gives up the one owned range
+    /// that it may have. Returns false and changes nothing if that class owns more ranges, if the
+    /// two are already in one class, or if they cannot lie so.
     pub fn lie_over(&mut self, a: u32, b: u32) -> bool {
         let (from, to) = (self.find(a).0, self.find(b).0);
         if from == to || self.owned[to as usize].len() > 1 {
@@ -77,16 +77,16 @@ impl Names {
         }
         done
     }
-    /// How many names there are.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
-    /// Whether there are none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.parent.is_empty()
     }
 
-    /// The root of a name's class, and the name's distance behind it.
+    /// The root of a name's class, and the name's offset from the root in bytes.
     pub fn find(&mut self, name: u32) -> (u32, i64) {
         let mut path = Vec::new();
         let mut at = name;
@@ -103,29 +103,30 @@ impl Names {
         (root, if path.is_empty() { 0 } else { self.parent[name as usize].1 })
     }
 
-    /// The name's distance from the first byte of its class, and the bytes that the class covers.
+    /// The name's offset from the first byte of its class, and the size of the class, both in
+    /// bytes.
     pub fn place(&mut self, name: u32) -> (u64, u64) {
         let (root, at) = self.find(name);
         let (low, high) = self.range[root as usize];
         (u64::try_from(at.saturating_sub(low)).unwrap_or(0), u64::try_from(high.saturating_sub(low)).unwrap_or(0))
     }
 
-    /// Makes a name cover at least `bytes`.
+    /// Extends the class so that the name covers at least `bytes` bytes.
     pub fn widen(&mut self, name: u32, bytes: u64) {
         let (root, at) = self.find(name);
         let range = &mut self.range[root as usize];
         range.1 = range.1.max(at.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX)));
     }
 
-    /// Puts `b` at `distance` bytes behind `a`. Errors: the two lie at another distance already;
-    /// nothing has changed then.
+    /// Puts `b` `distance` bytes after `a`. Fails without changing anything if the two already lie
+    /// at another distance, or if values that own their bytes would overlap.
     pub fn join(&mut self, a: u32, b: u32, distance: i64) -> Result<(), Clash> {
         let ((root_a, at_a), (root_b, at_b)) = (self.find(a), self.find(b));
         if root_a == root_b {
             let found = at_b - at_a;
             return if found == distance { Ok(()) } else { Err(Clash::Distance { found, expected: distance }) };
         }
-        // Distance of b's root behind a's.
+        // Distance of b's root from a's root.
         let between = at_a.saturating_add(distance).saturating_sub(at_b);
         let (root, child, shift) = if self.size[root_a as usize] >= self.size[root_b as usize] {
             (root_a, root_b, between)
@@ -141,13 +142,12 @@ impl Names {
         Ok(())
     }
 
-    /// The owned bytes of two classes as one, the fewer moved to the more. Errors: two overlap;
-    /// nothing has changed then.
+    /// Merges the owned bytes of two classes, moving the smaller list into the larger one. Fails
+    /// without changing anything if two ranges overlap.
     fn take_over(&mut self, root: u32, child: u32, shift: i64) -> Result<(), Clash> {
         let (mut big, mut small) =
             (std::mem::take(&mut self.owned[root as usize]), std::mem::take(&mut self.owned[child as usize]));
-        // What has to be added to the begins and ends of the smaller to see them from the root of
-        // the larger.
+        // Offset that converts positions in the smaller list to the root of the larger list.
         let swapped = small.len() > big.len();
         let moved = if swapped {
             std::mem::swap(&mut big, &mut small);
@@ -170,7 +170,8 @@ impl Names {
             self.owned[root as usize] = big;
             return Err(Clash::Overlap);
         }
-        // Seen from the new root: the list of the child has to be moved, unless it was the smaller.
+        // Positions must be relative to the new root: the larger list is shifted if it was the
+        // child's.
         self.owned[root as usize] = if swapped {
             big.into_iter().map(|(from, to)| (from.saturating_add(shift), to.saturating_add(shift))).collect()
         } else {
@@ -211,7 +212,7 @@ mod tests {
         let (first, second) = (n.add(64), n.add(64));
         assert_eq!([n.join(first, own[0], 0), n.join(first, own[1], 32)], [Ok(()), Ok(())]);
         assert_eq!(n.join(second, own[2], 0), Ok(()));
-        // own[2] would come to lie on own[0].
+        // own[2] would overlap own[0].
         assert_eq!(n.join(second, own[1], 32), Err(Clash::Overlap));
         assert_eq!(n.join(second, own[3], 32), Ok(()));
         assert_eq!(n.join(first, second, 64), Ok(()));
@@ -225,9 +226,9 @@ mod tests {
         ids.iter().for_each(|i| n.own(*i, 64));
         assert!(n.lie_over(ids[0], ids[1]));
         assert_eq!(n.find(ids[0]).0, n.find(ids[1]).0);
-        // They lie together already.
+        // They already lie together.
         assert!(!n.lie_over(ids[0], ids[1]));
-        // A run of two values cannot be written over by one.
+        // A run of two values cannot be overlaid by one value.
         n.join(ids[2], ids[3], 64).expect("a run");
         assert!(!n.lie_over(ids[0], ids[3]));
         assert_eq!(n.join(ids[0], ids[3], 0), Err(Clash::Overlap), "the run has its values still");
@@ -235,8 +236,8 @@ mod tests {
 
     #[test]
     fn random_joins_agree_with_positions_that_are_known() {
-        // Every name has a true position; joins by true distances must all be taken, and places
-        // must differ as positions do.
+        // Every name has a true position. Joins by true distances must all succeed, and places must
+        // differ as the positions do.
         let mut seed = 7u64;
         let mut next = |n: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

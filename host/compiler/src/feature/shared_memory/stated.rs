@@ -1,13 +1,13 @@
-//! What a graph that comes in says of memory, held to what its operators are.
+//! Checks what an imported graph states about memory against what its operators do.
 use super::rules::Rules;
 use crate::error::MemoryFault;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use ge_plugin_api::ops::flags;
 
-/// The first node that is told to have no task (`_no_task`) though its output would be written by
-/// nobody: it is no view, and its memory is no part and no whole of what others fill; or it computes
-/// each element, so that lying where its inputs lie is not enough.
+/// The first node that is told to have no task (`_no_task`) although nothing else would write its
+/// output: it is not a view, and its memory is neither a part nor a whole of memory that others
+/// fill; or it computes each element, so that lying where its inputs lie is not enough.
 pub fn idle(model: &Model, toolbox: &Toolbox) -> Option<MemoryFault> {
     let rules = Rules::new(toolbox);
     let told = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| n.attrs().flag("_no_task"));

@@ -1,11 +1,11 @@
 //! Chains: which nodes of a scope are launched together.
 //!
-//! A chain is a run of nodes of one scope on one stream, nothing between them. It waits at its
-//! start for all that its nodes wait for, and records at its end; so it is cut behind a node for
-//! which others wait. That cannot make streams wait for each other anew: whoever waits for a chain
-//! waited for its last node before. Tiling on the device belongs to the chain: what it waits for on
-//! its node's own stream stands before the chain, and the chain waits for it by an event's address,
-//! not by a task.
+//! A chain is a sequence of nodes of one scope that follow each other directly on one stream. It
+//! waits at its start for everything that its nodes wait for, and records at its end; so it is cut
+//! after a node for which others wait. This cannot create new waits between streams: what waits for
+//! a chain already waited for its last node. Tiling on the device belongs to the chain: what it
+//! waits for on its node's own stream stands before the chain, and the chain waits for it through
+//! the address of an event, not by a task.
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::pass::Records;
 use crate::place::Placement;
@@ -26,7 +26,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Writes `_super_kernel`, the number of its chain, on each node that is launched with others.
+    /// Sets the attribute `_super_kernel` of each node of a chain to the index of the chain.
     pub fn to_attrs(&self, model: &mut Model) {
         for (number, members) in self.chains.iter().enumerate() {
             for key in members {
@@ -34,29 +34,29 @@ impl Chains {
             }
         }
     }
-    /// The chain of a node.
+    /// Index of the chain that contains a node; `None` if there is none.
     pub fn of(&self, key: NodeKey) -> Option<usize> {
         self.of.get(&key).copied()
     }
 }
 
-/// What chains are formed by.
+/// The plans from which chains are formed.
 pub struct Plans<'a> {
-    /// Graphs.
+    /// The model.
     pub model: &'a Model,
-    /// Engines.
+    /// The engines of the compilation.
     pub toolbox: &'a Toolbox,
     /// Engine of each node.
     pub placement: &'a Placement,
-    /// What engines want.
+    /// Answers of the engines for each node.
     pub params: &'a ModelMap<RunningParams>,
-    /// Streams.
+    /// Streams of the nodes.
     pub streams: &'a StreamPlan,
-    /// Order.
+    /// Order in which the nodes run.
     pub order: &'a ExecutionOrder,
 }
 
-/// Forms the chains, and takes out of the sync plan what stands within one.
+/// Forms the chains, and removes the pairs inside a chain from the sync plan.
 pub fn form(p: &Plans<'_>, sync: &mut SyncPlan, records: &mut Records) -> Chains {
     let mut out = Chains::default();
     let asks = |k: NodeKey| k.get(p.model).and_then(|n| n.attrs().str(SCOPE).map(str::to_owned));
@@ -107,7 +107,7 @@ impl Chains {
     }
 }
 
-/// Why a node cannot be in a chain; None: it can.
+/// Why a node cannot be in a chain; `None` if it can.
 fn refusal(p: &Plans<'_>, key: NodeKey) -> Option<String> {
     let engine = &p.toolbox.engine(p.placement.engine[key]).info;
     if engine.flags & (flags::AI_CORE | flags::VECTOR_CORE) == 0 {
@@ -116,7 +116,7 @@ fn refusal(p: &Plans<'_>, key: NodeKey) -> Option<String> {
     None
 }
 
-/// Whether `key` may be launched with the chain whose last node is `last`.
+/// Whether `key` may be appended to the chain whose last node is `last`.
 fn follows(
     p: &Plans<'_>,
     sync: &SyncPlan,
@@ -138,18 +138,18 @@ fn follows(
         return false;
     }
     let wishes = &p.params[key].attached;
-    // A custom tiling writes a workspace of its node, whose memory the nodes before it may still
-    // use.
+    // A custom tiling writes a workspace of its node, whose memory earlier nodes may still use.
     let writes = p.params[key].workspaces.iter().any(|w| w.bytes == CUSTOM_LOG_BYTES);
     if !wishes.is_empty() && writes {
         return false;
     }
-    // Tiling that reads what the chain computes has to wait for it.
+    // If the tiling reads what the chain computes, it has to wait for it.
     let reads = wishes.iter().flat_map(|w| w.depend_value_inputs.iter().copied());
     producers(p, key, reads).is_disjoint(&members.iter().copied().collect())
 }
 
-/// Nodes with a task that make the values of some inputs, through nodes without one.
+/// Nodes with a task that produce the values of some inputs, directly or through nodes without a
+/// task.
 fn producers(p: &Plans<'_>, key: NodeKey, inputs: impl Iterator<Item = u32>) -> BTreeSet<NodeKey> {
     let mut out = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -170,7 +170,8 @@ fn producers(p: &Plans<'_>, key: NodeKey, inputs: impl Iterator<Item = u32>) -> 
     out
 }
 
-/// Takes out pairs from a node's tiling to the chain that the node is in; ids of events stay dense.
+/// Removes the pairs from a node's tiling to the chain that contains the node, and renumbers the
+/// events so that their ids stay dense.
 fn strip(chains: &Chains, p: &Plans<'_>, sync: &mut SyncPlan) {
     sync.pairs.retain(|pair| {
         let same = chains.of(pair.send.node).is_some() && chains.of(pair.send.node) == chains.of(pair.recv.node);

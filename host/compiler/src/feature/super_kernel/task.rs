@@ -1,12 +1,13 @@
-//! The one task of a chain: the launches of its nodes one behind the other, arguments node by node
-//! behind `{skn<k>}`.
+//! The task of a chain: the launches of its nodes one after the other. The arguments of node `k`
+//! follow a marker `{skn<k>}`.
 use crate::error::{CompileError, Result};
 use ge_model::launch::{self, Launch};
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::task::{KernelTask, TILING_SINK_BLOCK_DIM, Task, TaskType};
 
-/// Joins the launches of a chain's nodes, given by name. `cores`: blocks where a node's tiling says
-/// how many.
+/// Joins the launches of a chain's nodes, which are given with their names. `cores` is the number
+/// of blocks of a node whose block count is only known to its tiling. Fails if a node has no task
+/// or a task that is not a kernel.
 pub fn join(scope: &str, nodes: &[(String, Vec<Task>)], cores: u32) -> Result<Task> {
     let mut launches: Vec<Launch> = Vec::new();
     let (mut args, mut blocks, mut kernel_type) = (String::new(), 1, 0);

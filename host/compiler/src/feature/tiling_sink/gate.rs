@@ -1,10 +1,11 @@
-//! The gate of 001 §4.1: which nodes' tiling reads values, and whether it may run on the device.
+//! The gate of 001 §4.1: finds the nodes whose tiling reads values, and decides whether it may run
+//! on the device.
 //!
-//! A node is marked
-//! `_dynamic_tiling_depend_op` where an input whose value its tiling reads is no constant. Option, device (online only) and operator then say yes: `_tiling_sink_op`;
-//! or no: `_force_unknown_shape`, and the reason is kept. Where a composite engine takes part, a
-//! node's kernel may be launched by its tasks (001 §4.5): whether it is fit for that, the engine of
-//! the kernel says.
+//! A node is marked `_dynamic_tiling_depend_op` if its tiling reads the value of an input that is
+//! not a constant. If the option, the device (online only) and the operator allow it, the node gets
+//! `_tiling_sink_op`; otherwise it gets `_force_unknown_shape`, and the reason is recorded. If a
+//! composite engine takes part, its tasks may launch the node's kernel (001 §4.5); the engine of
+//! the kernel says whether it can be launched so.
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
 use crate::options::Options;
@@ -16,20 +17,21 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Mark of a node whose tiling reads a value that is no constant.
+/// Attribute of a node whose tiling reads a value that is not a constant.
 pub const DEPENDS: &str = "_dynamic_tiling_depend_op";
-/// Mark of a node that would have to run with unknown shapes.
+/// Attribute of a node that would have to run with unknown shapes.
 pub const FORCED: &str = "_force_unknown_shape";
-/// A node that never times out: not together with tiling sink (001 §2.3).
+/// Attribute of a node that never times out; it excludes tiling sink (001 §2.3).
 pub const NEVER_TIMEOUT: &str = "_op_exec_never_timeout";
-/// A super kernel of a reused binary: only with tiling sink (001 §4.4).
+/// Attribute of a super kernel of a reused binary; it requires tiling sink (001 §4.4).
 pub const REUSED_BINARY: &str = "super_kernel_reuse_binary";
-/// Under this name reasons are kept.
+/// Name under which refusals are recorded.
 pub const NAME: &str = "TilingSink";
-/// The option.
+/// Name of the option that switches tiling sink on.
 pub const OPTION: &str = "ge.tiling_schedule_optimize";
 
-/// Marks all nodes of all graphs. Errors name node and attribute.
+/// Marks the nodes of all graphs. Fails if attributes contradict the decision; the error names node
+/// and attribute.
 pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &mut Records) -> Result<()> {
     let placements = placements(toolbox)?;
     let mut marks: Vec<(NodeKey, Option<String>)> = Vec::new();
@@ -48,7 +50,7 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
             }
             match refusal {
                 Some(r) => marks.push((NodeKey::new(gi, n.id()), r)),
-                // Marks are this gate's alone: where no value is read there is nothing to sink,
+                // Only this gate sets these marks: where no value is read there is nothing to sink,
                 // whatever the model says.
                 None if [SINK, DEPENDS].iter().any(|a| n.attr(*a).is_some()) => stale.push(NodeKey::new(gi, n.id())),
                 None => {}
@@ -84,7 +86,7 @@ pub fn mark(model: &mut Model, toolbox: &Toolbox, options: &Options, records: &m
     Ok(())
 }
 
-/// Where tiling functions of each operator can run, over all engines that take part.
+/// Where the tiling functions of each operator can run, over all engines that take part.
 fn placements(toolbox: &Toolbox) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for e in toolbox.engines.iter().filter(|e| e.excluded.is_none()) {
@@ -103,7 +105,7 @@ fn reads_values(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node) -> bool {
     })
 }
 
-/// Why a node's tiling stays where it is; None: it goes to the device.
+/// Why a node's tiling stays on the host; `None` if it goes to the device.
 fn refuse(
     toolbox: &Toolbox,
     options: &Options,

@@ -1,9 +1,9 @@
-//! Tiling sink (document 001, facts 5). in: a graph before placement, out: marks; then the
-//! resources that sunk nodes want.
+//! Tiling sink (document 001, facts 5). In: a graph before placement. Out: marks, and later the
+//! resources that nodes with tiling sink need.
 
-/// The triple gate and its marks.
+/// The gate with its three conditions, and its marks.
 pub mod gate;
-/// Attached streams of nodes' own tasks.
+/// Attached streams and sync resources for the tasks of nodes.
 pub mod resources;
 
 pub use gate::mark;

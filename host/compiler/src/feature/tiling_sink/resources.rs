@@ -1,13 +1,13 @@
-//! Attached streams, events and notifies that engines want for their nodes' own tasks (001 §4.2,
-//! facts 1.7), as the attributes that stream allocation and sync read. That they wait for what
-//! their node waits for, producers of values included, is `sync`'s doing.
+//! Attached streams, events and notifies that engines request for the tasks of their nodes (001
+//! §4.2, facts 1.7), written as the attributes that stream allocation and sync read. The stage
+//! `sync` makes them wait for what their node waits for, including the producers of values.
 use crate::ids::{ModelMap, NodeKey};
 use ge_ir::{AttrValue, Model};
 use ge_plugin_api::engine::RunningParams;
 use ge_plugin_api::types::attr::DictEntry;
 
-/// Writes `_attached_stream_info_list` and `_attached_sync_res_info_list` of the nodes whose engine
-/// wants them, where the user gave none.
+/// Writes `_attached_stream_info_list` and `_attached_sync_res_info_list` on the nodes whose engine
+/// requests them, unless the user has set them.
 pub fn ask(model: &mut Model, params: &ModelMap<RunningParams>) {
     let entry = |key: &str, value: AttrValue| DictEntry { key: key.into(), value };
     for gi in 0..model.graphs().len() {

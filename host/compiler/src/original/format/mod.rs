@@ -1,15 +1,16 @@
-//! `RefineRunningFormat`: nodes in the formats that engines compute fastest, with as few changes of
-//! layout as can be.
+//! `RefineRunningFormat`: puts nodes into the formats in which engines compute fastest, with as few
+//! layout changes as possible.
 //!
 //! Before: `%y = MatMulV2(%x, %w : f16[256,64]) : f16`
 //! After: `%w_FRACTAL_NZ = TransData(%w) : f16[4,16,16,16]@FRACTAL_NZ(f16[256,64])  %y = MatMulV2(%x, %w_FRACTAL_NZ) : f16`
-//! When: an engine offers the node in other formats (`variants`), and what its kernels save is more than what the changes of
-//! layout cost; a constant is laid out at compile time, for nothing.
-//! Refuses: offers that cost more than they save, each told; values of unknown shape.
-//! Keeps: formats of graph inputs and outputs; original format and shape stand in each descriptor.
-//! Source: 003 §1.2 (D1k), facts 4.2 (JudgeFormatInsert). Cost: each node asked once, in parallel; for each format that is offered one
-//! minimum cut (`choice`), the expansion move of Boykov, Veksler and Zabih ("Fast approximate energy minimization via graph
-//! cuts", 2001): exact for one format, and no format undoes what one before it has won.
+//! When: an engine offers the node in other formats (`variants`), and its kernels save more than
+//! the layout changes cost. Constants are laid out at compile time, at no cost.
+//! Refuses: offers that cost more than they save, each with a record; values of unknown shape.
+//! Keeps: formats of graph inputs and outputs; each descriptor holds its original format and shape.
+//! Source: 003 §1.2 (D1k), facts 4.2 (JudgeFormatInsert). Cost: each node is asked once, in
+//! parallel. For each offered format there is one minimum cut (`choice`), the expansion move of
+//! Boykov, Veksler and Zabih ("Fast approximate energy minimization via graph cuts", 2001). It is
+//! exact for one format, and no later format undoes what an earlier one has gained.
 mod offers;
 mod prices;
 
@@ -38,7 +39,7 @@ graph_pass!(
     run,
 );
 
-/// A descriptor in another format; None where that is not defined or sizes are not known.
+/// A descriptor in another format. `None` if that is not defined for it or sizes are not known.
 fn in_format(d: &TensorDesc, to: Format) -> Option<TensorDesc> {
     let shape = transfer_shape(d.format, &d.shape, to, d.dtype).filter(|s| s.is_static() && d.origin.is_none())?;
     let origin = ROption::RSome(Origin { format: d.format, shape: d.shape.clone() });
@@ -93,13 +94,13 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(edits(cx, model, gi, &chosen))
 }
 
-/// The format of an input or output in a variant.
+/// The format of input or output `i` in a variant; `own` if the variant does not state one.
 fn port(list: &[Format], i: usize, own: Format) -> Format {
     list.get(i).copied().unwrap_or(own)
 }
 
-/// Lets every node that is as it was go over to a variant in a format, where that lessens the cost
-/// of all.
+/// Moves nodes that have no variant yet to a variant with format `f`, wherever that reduces the
+/// total cost.
 fn expand<'v>(
     g: &Graph,
     offered: &'v [(NodeId, Vec<Variant>)],
@@ -151,8 +152,8 @@ fn expand<'v>(
     }
 }
 
-/// Cost of a node in a variant with `f` among its formats, with the changes of layout to further
-/// formats that it alone wants; None where it cannot be had.
+/// Cost of a node in a variant that has `f` among its formats. It includes the layout changes to
+/// other formats that the variant needs. `None` if the variant is not possible.
 fn unary(g: &Graph, n: &Node, v: &Variant, f: Format, prices: &Prices<'_>) -> Option<u64> {
     let mut cost = v.cost;
     let mut has = false;
@@ -194,7 +195,8 @@ fn edits(cx: &mut PassContext<'_>, model: &Model, gi: usize, chosen: &NodeMap<Op
             if made != d.format {
                 patch.push(Edit::SetOutput(n.id(), k as u32, after.clone()));
             }
-            // Readers by the format that they want, one change of layout for each.
+            // Readers by the format that they want; one layout change serves all readers of a
+            // format.
             let mut wants: BTreeMap<u8, Vec<ge_ir::Use>> = BTreeMap::new();
             for u in n.uses(k) {
                 let want = chosen[u.node].map_or(d.format, |v| port(&v.input_formats, u.input as usize, d.format));
@@ -204,7 +206,7 @@ fn edits(cx: &mut PassContext<'_>, model: &Model, gi: usize, chosen: &NodeMap<Op
             }
             for (code, users) in wants {
                 let to = Format(code);
-                // From one blocked format to another by way of the plain one.
+                // One blocked format is converted to another through the plain format.
                 let mut from = (n.value(k as u32), after.clone());
                 let ways = if made != d.format && to != d.format { vec![d.format, to] } else { vec![to] };
                 for to in ways {

@@ -1,4 +1,4 @@
-//! What engines offer for a node: first as it is, then in other formats.
+//! What engines offer for a node: the node as it is, followed by other formats.
 use crate::error::{CompileError, Result};
 use crate::toolbox::{EngineEntry, EngineRanks, Toolbox};
 use ge_ir::verify::STRUCTURE;
@@ -7,7 +7,7 @@ use ge_plugin_api::engine::Variant;
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::view;
 
-/// Asks engines.
+/// Asks the engines for their offers.
 pub struct Offers<'t> {
     toolbox: &'t Toolbox,
     ranks: &'t EngineRanks,
@@ -15,16 +15,17 @@ pub struct Offers<'t> {
 }
 
 impl<'t> Offers<'t> {
-    /// For one compilation.
+    /// Creates the asker of one compilation.
     pub fn new(toolbox: &'t Toolbox, ranks: &'t EngineRanks) -> Offers<'t> {
         Offers { toolbox, ranks, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect() }
     }
 
-    /// The offers of the engine that takes a node as it is: the one that leaves its formats and
-    /// types alone, then those in other formats. Empty where there are no others.
+    /// The offers of the engine that takes a node as it is: first the offer that keeps formats and
+    /// types, then those with other formats. At most one entry if there are no offers in other
+    /// formats.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn of(&self, view: &view::Graph<'_>, g: &Graph, n: &Node) -> Result<Vec<Variant>> {
         let shared = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION;
         if self.structural.contains(&n.op_key()) || self.toolbox.op_flags(n.op_key()) & shared != 0 {
@@ -43,7 +44,7 @@ impl<'t> Offers<'t> {
                 before.push(e);
                 continue;
             }
-            // An engine before it would take the node as it is.
+            // An earlier engine would take the node as it is.
             let least = |e: &EngineEntry| Ok::<_, CompileError>(e.object.supports(&node)?.cost(e.info.cost));
             let own = if before.is_empty() { None } else { least(e)? };
             for b in before {
@@ -57,7 +58,8 @@ impl<'t> Offers<'t> {
     }
 }
 
-/// The offer of the node as it is first, then those that keep its types and change formats.
+/// Puts the offer for the node as it is first, followed by those that keep its types but change
+/// formats. Empty if there is no offer for the node as it is.
 fn sorted(g: &Graph, n: &Node, offered: Vec<Variant>) -> Vec<Variant> {
     let types = |v: &Variant| {
         let ins = v

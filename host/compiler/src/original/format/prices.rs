@@ -1,5 +1,5 @@
-//! What changes of layout cost: the time that the engine which would do them says; nothing for
-//! constants that are folded.
+//! What layout changes cost: the time in nanoseconds that the executing engine states, or nothing
+//! for constants that are folded.
 use super::in_format;
 use crate::prepare::fold::{folding_engine, keeps};
 use crate::toolbox::{EngineRanks, Toolbox};
@@ -8,13 +8,13 @@ use ge_plugin_api::types::AttrMap;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Elements of a change of layout that cost as much as a nanosecond where no engine knows more.
+/// Elements that a layout change handles per nanosecond, assumed if no engine states a time.
 const ELEMENTS_A_NS: u64 = 16;
 
-/// A change: element type, format and shape before, format after.
+/// A layout change: element type, format and shape before, and the format after.
 type Change = (DType, Format, Shape, Format);
 
-/// Prices of one graph; each change is asked once.
+/// Prices for one graph. Each layout change is priced once.
 pub struct Prices<'m> {
     g: &'m Graph,
     toolbox: &'m Toolbox,
@@ -24,18 +24,18 @@ pub struct Prices<'m> {
 }
 
 impl<'m> Prices<'m> {
-    /// For a graph.
+    /// Prices for graph `g`.
     pub fn new(toolbox: &'m Toolbox, ranks: &'m EngineRanks, g: &'m Graph) -> Prices<'m> {
         let folds = folding_engine(toolbox).is_some_and(|e| e.object.has_host_kernel("TransData"));
         Prices { g, toolbox, ranks, folds, asked: RefCell::default() }
     }
 
-    /// Of one launch more.
+    /// Cost of one additional launch in nanoseconds.
     pub fn launch(&self) -> u64 {
         self.toolbox.target.soc.task_launch_ns.max(1)
     }
 
-    /// Of a value in another format; None where that is not defined.
+    /// Cost in nanoseconds of a value in another format; `None` if that is not defined.
     pub fn of(&self, v: ValueRef, to: Format) -> Option<u64> {
         let (d, n) = (self.g.desc(v)?, self.g.get(v.node)?);
         let other = in_format(d, to)?;
@@ -54,7 +54,7 @@ impl<'m> Prices<'m> {
         Some(price)
     }
 
-    /// The time of the first engine that takes the change.
+    /// The time that the cheapest engine states for the change; `None` if no engine does.
     fn asks(&self, before: &TensorDesc, after: &TensorDesc) -> Option<u64> {
         let mut model = Model::new("change");
         let plain = TensorDesc { attrs: AttrMap::default(), ..before.clone() };

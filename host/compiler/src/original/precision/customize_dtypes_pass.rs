@@ -1,12 +1,14 @@
-//! `CustomizeDtypesPass`: nodes and operators in the types that the file of `ge.customizeDtypes`
-//! gives their inputs and outputs.
+//! `CustomizeDtypesPass`: puts nodes and operators into the types that the file of
+//! `ge.customizeDtypes` gives their inputs and outputs.
 //!
 //! Before: `%y = Exp(%x) : f32`   After: `%a = Cast(%x) : f16  %b = Exp(%a) : f16  %y = Cast(%b) : f32`
-//! When: the file names the node, or its operator type; a line with the node's name goes before one with its type.
-//! Refuses: (as an error, all nodes together) types that the prototype, the inference or every engine refuses; others than floating
-//! point; what is shared or has an effect.
-//! Keeps: what is given stands whatever the precision mode and `ge.exec.keep_dtype` say (`_keep_dtype`); types for all readers.
-//! Source: facts 9.2 (customize_dtypes). Cost: each node once; the nodes that are named are asked once.
+//! When: the file names the node or its operator type; a line with the node's name takes
+//! precedence.
+//! Refuses, with one error for all nodes: types that the prototype, the inference or every engine
+//! refuses; types other than floating point; nodes with shared values or effects.
+//! Keeps: the given types stand whatever the precision mode and `ge.exec.keep_dtype` say
+//! (`_keep_dtype`); readers get the types that they had.
+//! Source: facts 9.2 (customize_dtypes). Cost: visits each node once; named nodes are asked once.
 use super::lower::{SHARED, Y_DTYPE, retyped, says_its_type};
 use super::names::{self, Custom, Types, names_of};
 use super::params::spec;
@@ -32,11 +34,11 @@ graph_pass!(
     run,
 );
 
-/// What a node is given: types of its inputs where they change, and of its outputs.
+/// The types for a node: those of the inputs that change, and those of all outputs.
 struct Given {
     inputs: Vec<Option<DType>>,
     outputs: Vec<DType>,
-    /// The attribute that says the type of output 0 is set.
+    /// Whether the attribute that states the type of output 0 is set.
     own_output: bool,
 }
 
@@ -77,7 +79,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(edits(cx.toolbox, model, gi, &given))
 }
 
-/// Whether a node can be as the user wants it, or why not.
+/// The types for a node as the user wants them, or the reason why they are not possible.
 fn fit(
     cx: &PassContext<'_>,
     ranks: &EngineRanks,
@@ -163,7 +165,7 @@ fn edits(toolbox: &Toolbox, model: &Model, gi: usize, given: &BTreeMap<ge_ir::No
         let desc = TensorDesc { dtype: to, attrs: AttrMap::default(), ..of.clone() };
         ValueRef::new(patch.add("Cast", name, &[v], vec![desc], attrs), 0)
     };
-    // Where readers find a value in the type that it had.
+    // For each changed value, the value that has its former type.
     let mut back: HashMap<ValueRef, ValueRef> = HashMap::new();
     for (n, to) in given.iter().filter_map(|(id, to)| Some((g.get(*id)?, to))) {
         patch.set_attr(n.id(), "_keep_dtype", 1i64);

@@ -1,28 +1,29 @@
-//! Which nodes make numbers whose digits count however small they are.
+//! Finds nodes that produce small numbers whose digits matter.
 //!
-//! A narrow type rounds a sum by a share of its greatest terms, so a result that is small beside
-//! them may have no digit left. Most readers do not mind: what they give is off by as little. A
-//! logarithm does (`log(1e-6)` and `log(2e-6)` lie as far apart as those of 1 and 2), so in mixed
-//! precision what comes to it stays in the wide type, back to where digits are made: an
-//! exponential, a sigmoid or a softmax gives small numbers that are as exact as what it read.
-//! Which operators are of either kind their prototypes say (`flags::NEEDS_DIGITS`,
-//! `flags::MAKES_DIGITS`). Cost: one look at each value, against the graph's order.
+//! A narrow type rounds a sum relative to its greatest terms, so a result that is small compared
+//! with them may have no correct digit left. Most readers tolerate this, because their results are
+//! off by just as little. A logarithm does not (`log(1e-6)` and `log(2e-6)` lie as far apart as the
+//! logarithms of 1 and 2). In mixed precision, therefore, the values that reach a logarithm stay in
+//! the wide type, back to the node that produces the digits: an exponential, a sigmoid or a softmax
+//! returns small numbers that are as exact as its inputs. Prototypes say which operators are of
+//! either kind (`flags::NEEDS_DIGITS`, `flags::MAKES_DIGITS`). Cost: visits each value once,
+//! against the graph's order.
 use super::values::Ranges;
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Node, NodeId, NodeMap, TensorDesc};
 use ge_plugin_api::ops::flags;
 
-/// From here on a number has the digits that a narrow type leaves to its terms: half precision is
-/// off by 2^-11 of them, the logarithm of 1/16 then by less than a hundredth.
+/// A number of at least this size keeps enough digits in a narrow type: half precision is off by
+/// 2^-11 of the terms, and the logarithm of 1/16 is then off by less than a hundredth.
 const NEAR_ZERO: f64 = 1.0 / 16.0;
 
-/// By node, who needs the digits of what it gives.
+/// For each node, the reader that needs the digits of its results, if any.
 pub struct Digits {
     of: NodeMap<Option<NodeId>>,
 }
 
 impl Digits {
-    /// Of a graph; `narrowed` says which values would be in another type.
+    /// Analyses a graph. `narrowed` says whether a value would get the other type.
     pub fn of(g: &Graph, toolbox: &Toolbox, ranges: Option<&Ranges>, narrowed: impl Fn(&TensorDesc) -> bool) -> Digits {
         let mut of: NodeMap<Option<NodeId>> = NodeMap::new(g, None);
         let near_zero = |n: &Node| {
@@ -42,7 +43,7 @@ impl Digits {
         Digits { of }
     }
 
-    /// Who needs the digits of what a node gives.
+    /// The reader that needs the digits of a node's results; `None` if none does.
     pub fn reader<'g>(&self, g: &'g Graph, n: &Node) -> Option<&'g Node> {
         g.get(self.of[n.id()]?)
     }

@@ -1,8 +1,9 @@
-//! What a node would be in the other type: which inputs it would read in it, what it would give,
-//! and whether an engine takes it so.
+//! What a node would be in the other type: which inputs it would read in that type, what types its
+//! outputs would have, and whether an engine takes it.
 //!
-//! Nothing of an operator is known here. Its prototype says which types its parameters may have and
-//! which must agree, and infers its outputs; the engines say whether they take it.
+//! Nothing here is specific to an operator. The prototype says which types the parameters may have
+//! and which of them must agree, and infers the outputs; the engines say whether they take the
+//! node.
 use super::digits::Digits;
 use super::mode::{Mode, Rule};
 use super::names::names_of;
@@ -19,62 +20,62 @@ use ge_plugin_api::types::tensor::Container;
 /// A node in the other type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lowered {
-    /// By input: whether it is read in the other type.
+    /// For each input, whether it is read in the other type.
     pub inputs: Vec<bool>,
     /// Types of the outputs.
     pub outputs: Vec<DType>,
-    /// It moves values of any type and computes nothing.
+    /// The node moves values of any type and computes nothing, or it is a `Cast`.
     pub moves: bool,
-    /// Output 0 has a type of its own, which the attribute [`Y_DTYPE`] says.
+    /// Output 0 has a type of its own, which the attribute [`Y_DTYPE`] states.
     pub own_output: bool,
 }
 
-/// The attribute of products that gives output 0 another type than the factors'.
+/// Attribute of matrix products that gives output 0 a type other than that of the factors.
 pub const Y_DTYPE: &str = "y_dtype";
 
-/// What came of asking.
+/// The answer for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It has nothing to do with the type, or is bound to it by what it is.
+    /// The node does not use the type, or its kind binds it to the type that it has.
     Bound,
-    /// It cannot, in words.
+    /// The node cannot change its type; the text says why.
     No(String),
-    /// It can.
+    /// The node can change its type.
     Can(Lowered),
 }
 
-/// Asks prototypes and engines.
+/// Asks prototypes and engines about nodes.
 pub struct Asker<'t> {
     toolbox: &'t Toolbox,
     ranks: &'t EngineRanks,
     mode: &'t Mode,
     structural: Vec<Key>,
-    /// What is known of numbers, where it decides.
+    /// Ranges of the values and limits of the other type, if numbers decide too.
     numbers: Option<(&'t Ranges, Limits)>,
     digits: Option<&'t Digits>,
 }
 
-/// Flags of operators whose values are shared with others than their readers.
+/// Flags of operators that share values with others than their readers, have effects or are random.
 pub(super) const SHARED: u64 = flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::RANDOM;
 
 impl<'t> Asker<'t> {
-    /// For one compilation.
+    /// Creates the asker of one compilation.
     pub fn new(toolbox: &'t Toolbox, ranks: &'t EngineRanks, mode: &'t Mode) -> Asker<'t> {
         let structural = STRUCTURE.iter().map(|s| Key::new(s)).collect();
         Asker { toolbox, ranks, mode, structural, numbers: None, digits: None }
     }
-    /// The same, that leaves what may go beyond the other type's numbers as it is, and what has to
-    /// keep its digits.
+    /// The same asker, but values that may exceed the numbers of the other type, and values whose
+    /// digits are needed, keep their type.
     pub fn holding(self, numbers: Option<(&'t Ranges, Limits)>, digits: &'t Digits) -> Asker<'t> {
         Asker { numbers, digits: Some(digits), ..self }
     }
 
-    /// Whether the user has asked for the other type, whatever is known of its numbers.
+    /// Whether the user has put the operator on the white list, whatever is known of its numbers.
     fn is_asked_for(&self, n: &Node) -> bool {
         matches!(&self.mode.rule, Rule::Mixed(list) if list.is_asked_for(n.op()))
     }
 
-    /// Why a value cannot go into the other type for its numbers; None: it can.
+    /// Why the numbers of a value do not fit the other type; `None` if they do or nothing is known.
     fn beyond(&self, n: &Node, v: ge_ir::ValueRef) -> Option<String> {
         let (ranges, limits) = self.numbers?;
         if self.is_asked_for(n) {
@@ -83,15 +84,15 @@ impl<'t> Asker<'t> {
         ranges.refusal(v, limits, self.mode.to)
     }
 
-    /// Whether a value is of a type that is replaced.
+    /// Whether a value has a type that the mode replaces.
     pub fn replaced(&self, d: &TensorDesc) -> bool {
         self.mode.from.contains(&d.dtype) && d.container == Container::TENSOR
     }
 
-    /// What a node would be.
+    /// What a node would be in the other type.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn ask(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
         if self.structural.contains(&n.op_key()) {
             return Ok(Asked::Bound);
@@ -108,10 +109,11 @@ impl<'t> Asker<'t> {
         if self.mode.rule == Rule::CubeOnly {
             return self.ask_variants(g, n);
         }
-        // All inputs that may; else those alone that an output's type follows.
+        // First try all inputs that may change; then only those whose type an output's type
+        // follows.
         let may = |i: usize, tied: bool| -> bool {
             let (Some(d), Some(p)) = (g.input_desc(n, i), spec(&op.proto.inputs, i)) else { return false };
-            // A view of the bytes is another number in another type.
+            // A view that reinterprets bytes would yield another number in another type.
             let view = p.type_group.is_empty() && op.proto.flags & flags::VIEW != 0;
             let any = p.types.is_empty() && !view;
             let followed = |o: &ParamSpec| !o.type_group.is_empty() && o.type_group == p.type_group;
@@ -120,8 +122,8 @@ impl<'t> Asker<'t> {
             let held = n.input(i).is_none_or(|v| self.beyond(n, v).is_none());
             self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for && held
         };
-        // What it reads and cannot be read in the other type is the reason where nothing else of it
-        // goes.
+        // An input whose numbers do not fit is the reason to report if nothing else of the node can
+        // change.
         let read = (0..n.inputs().len()).filter(|i| g.input_desc(n, *i).is_some_and(|d| self.replaced(d)));
         let mut why = read
             .filter_map(|i| Some(format!("its input {i} {}", self.beyond(n, n.input(i)?)?)))
@@ -150,20 +152,21 @@ impl<'t> Asker<'t> {
         Ok(Asked::No(why))
     }
 
-    /// Why its outputs cannot be in the other type for their numbers; None: they can.
+    /// Why the numbers of the outputs do not fit the other type; `None` if they do.
     fn gives_too_much(&self, n: &Node, l: &Lowered) -> Option<String> {
         let changed = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (own, t))| own.dtype != **t);
         changed.map(|(k, _)| k).find_map(|k| Some(format!("its output {k} {}", self.beyond(n, n.value(k as u32))?)))
     }
 
-    /// Who needs the digits of small numbers that it makes, in words; None: nobody.
+    /// Why a reader needs the digits of small numbers that the node produces; `None` if no reader
+    /// does.
     fn loses_digits(&self, g: &Graph, n: &Node) -> Option<String> {
         let reader = self.digits?.reader(g, n).filter(|_| !self.is_asked_for(n))?;
         let (to, reader, op) = (self.mode.to, reader.name(), reader.op());
         Some(format!("`{reader}` ({op}) needs the digits of small numbers that it makes, which {to} loses"))
     }
 
-    /// The node with some inputs in the other type, or why not.
+    /// The node with some of its inputs in the other type, or the reason why that is not possible.
     fn in_type(
         &self,
         g: &Graph,
@@ -189,7 +192,7 @@ impl<'t> Asker<'t> {
             }
             outputs.push(t);
         }
-        // Parameters of one group have one type.
+        // All parameters of a group must have one type.
         let mut groups: Vec<(&str, DType)> = Vec::new();
         let ins = inputs
             .iter()
@@ -215,7 +218,7 @@ impl<'t> Asker<'t> {
 
     fn set_inputs(&self, g: &Graph, n: &Node, inputs: &[bool], changed: &mut WhatIf<'_>) -> Result<(), String> {
         for (i, v) in n.inputs().iter().enumerate().filter(|(i, _)| inputs[*i]) {
-            // One value in two types cannot be shown to an engine.
+            // An engine cannot be shown one value in two types.
             if n.inputs().iter().zip(inputs).any(|(w, low)| w == v && !low) {
                 return Err(format!("input {i} is read in another type too"));
             }
@@ -226,7 +229,7 @@ impl<'t> Asker<'t> {
         Ok(())
     }
 
-    /// The engines that may be asked for a node, best first.
+    /// The engines that may be asked about a node, best first.
     fn of(&self, n: &Node) -> Vec<EngineId> {
         match n.attrs().str("_engine") {
             Some(name) => self.toolbox.engine_named(name).into_iter().collect(),
@@ -237,8 +240,8 @@ impl<'t> Asker<'t> {
         }
     }
 
-    /// Whether an engine takes the changed node that is no worse than the one that takes it as it
-    /// is.
+    /// Whether an engine takes the changed node and is no worse than every engine that takes the
+    /// node as it is. Otherwise returns the reason.
     fn engines(&self, g: &Graph, n: &Node, changed: &WhatIf<'_>) -> crate::error::Result<Result<(), String>> {
         let engines = self.of(n);
         let mut why = String::new();
@@ -253,7 +256,7 @@ impl<'t> Asker<'t> {
         let Some((best, least)) = best else {
             return Ok(Err(if why.is_empty() { "no engine has its type".into() } else { why }));
         };
-        // An engine of a lower cost that takes the node as it is, at no more than `most`.
+        // Whether this engine takes the node as it is at a cost of at most `most`.
         let as_it_is = |id: &EngineId, most: u32| -> crate::error::Result<bool> {
             let e = self.toolbox.engine(*id);
             let enough = e.info.cost <= most;
@@ -275,7 +278,8 @@ impl<'t> Asker<'t> {
         Ok(Ok(()))
     }
 
-    /// The cheapest variant of the best engine that reads the narrow type and gives the wide one.
+    /// The cheapest variant, from the first engine that has one, that reads the narrow type and
+    /// returns the node's own types.
     fn ask_variants(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
         let (own, to) = (WhatIf::new(g, self.toolbox), self.mode.to);
         let own_output = self.toolbox.op(n.op_key()).is_some_and(|o| says_its_type(&o.proto));
@@ -309,12 +313,12 @@ impl<'t> Asker<'t> {
     }
 }
 
-/// Whether an operator's output 0 may have another type than its inputs.
+/// Whether output 0 of an operator may have a type other than that of the inputs.
 pub fn says_its_type(proto: &OpProto) -> bool {
     proto.attrs.iter().any(|a| a.name.as_str() == Y_DTYPE)
 }
 
-/// A node's outputs with other types.
+/// A node's outputs with the types in `types`.
 pub fn retyped(n: &Node, types: &[DType]) -> Vec<TensorDesc> {
     n.outputs().iter().zip(types).map(|(d, t)| TensorDesc { dtype: *t, ..d.clone() }).collect()
 }

@@ -1,31 +1,33 @@
-//! The colours of mixed precision: an operator is white (lowered), black (kept) or gray (as its
-//! neighbours, where that saves casts). Prototypes say their colour; the user's file changes it:
+//! The colours of mixed precision. A white operator is lowered, a black one keeps its type, and a
+//! gray one follows its neighbours if that saves casts. Prototypes give the colours; the user's
+//! file changes them:
 //! `{"black-list": {"to-add": ["Add"], "to-remove": []}, "white-list": {"to-add": [], "to-remove": ["Conv2D"]}}`.
 use ge_plugin_api::ops::flags;
 use std::collections::BTreeMap;
 
-/// A colour.
+/// Colour of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// Lowered.
+    /// The operator is lowered.
     White,
-    /// As its neighbours.
+    /// The operator follows its neighbours.
     Gray,
-    /// Kept.
+    /// The operator keeps its type.
     Black,
 }
 
-/// What the user's file says of operators.
+/// The changes of colours in the user's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MixList {
     changed: BTreeMap<String, Colour>,
 }
 
 impl MixList {
-    /// Reads a file's text.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// What does not fit, with its place: another key, no list of names, an operator in two lists.
+    /// Returns a message with the place of the first thing that does not fit: an unknown key, a
+    /// value that is not a list of names, or an operator that is added twice.
     pub fn parse(text: &str) -> Result<MixList, String> {
         let doc: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let lists = doc.as_object().ok_or("it is no object with `black-list` and `white-list`")?;
@@ -42,7 +44,7 @@ impl MixList {
             for (what, names) in parts {
                 let to = match what.as_str() {
                     "to-add" => colour,
-                    // What is in neither of the two other lists is gray.
+                    // What is on neither of the two other lists is gray.
                     "to-remove" => Colour::Gray,
                     other => return Err(format!("{list} has `{other}`, it takes to-add and to-remove")),
                 };
@@ -64,13 +66,13 @@ impl MixList {
         Ok(out)
     }
 
-    /// Whether the user's file puts an operator on the white list: then it goes whatever is known
-    /// of its numbers.
+    /// Whether the user's file puts an operator on the white list. Such an operator is lowered
+    /// whatever is known of its numbers.
     pub fn is_asked_for(&self, op: &str) -> bool {
         self.changed.get(op) == Some(&Colour::White)
     }
 
-    /// The colour of an operator with these flags of its prototype.
+    /// The colour of an operator, given the flags of its prototype.
     pub fn colour(&self, op: &str, proto_flags: u64) -> Colour {
         match self.changed.get(op) {
             Some(c) => *c,
@@ -96,7 +98,7 @@ mod tests {
         assert_eq!(l.colour("Exp", flags::FULL_PRECISION), Colour::White);
         assert_eq!(l.colour("MatMulV2", flags::LOW_PRECISION), Colour::White);
         assert_eq!(l.colour("Relu", 0), Colour::Gray);
-        // Out of one list into another is one wish.
+        // Moving an operator from one list to another is one change.
         let l = MixList::parse(r#"{"black-list": {"to-remove": ["Exp"]}, "white-list": {"to-add": ["Exp"]}}"#).unwrap();
         assert_eq!(l.colour("Exp", 0), Colour::White);
     }

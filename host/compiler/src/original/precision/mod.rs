@@ -1,19 +1,22 @@
-//! `RefineRunningPrecision`: nodes in the types that `ge.exec.precision_mode` asks for, with as few
-//! and small casts as can be.
+//! `RefineRunningPrecision`: puts nodes into the types that `ge.exec.precision_mode` asks for, with
+//! as few and as small casts as possible.
 //!
 //! Before: `%y = MatMulV2(%x, %w) : f32  %z = Relu(%y) : f32`   After: `%a = Cast(%x) : f16  %b = Cast(%w) : f16
 //! %y = MatMulV2(%a, %b) : f16  %z = Relu(%y) : f16  %z_f32 = Cast(%z) : f32`
-//! When: a mode that changes types is set, and an engine as good takes the node in the other type; in mixed precision the numbers that
-//! it reads and gives fit the type (`values`), and no logarithm needs the digits of what it makes
-//! (`digits`). Where another mode puts what may not fit into the type, the user is warned.
-//! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason; what is shared or has an effect.
-//! Keeps: types of graph inputs and outputs, of variables, of what enters and leaves subgraphs; every name.
-//! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node asked once, in parallel; the choice is a minimum
-//! cut over what the mode leaves open (`choice`).
+//! When: the mode changes types, and an engine that is no worse takes the node in the other type.
+//! In mixed precision, the numbers that the node reads and returns must also fit the type
+//! (`values`), and no logarithm may need the digits of its results (`digits`). If another mode puts
+//! numbers that may not fit into the type, the user is warned.
+//! Refuses: nodes whose prototype or engines do not take the type, each with the engine's reason;
+//! values that are shared or nodes with effects.
+//! Keeps: types of graph inputs and outputs, of variables, and of values that enter or leave
+//! subgraphs; all names.
+//! Source: 003 §1.2 (D1i), facts 4.2 (JudgePrecisionInsert), 9.2. Cost: each node is asked once, in
+//! parallel; the choice is a minimum cut over what the mode leaves open (`choice`).
 //!
-//! What a mode decides is decided; what it leaves open (gray operators of mixed precision,
-//! operators that only move values) goes where that costs least: a cast costs a launch and its
-//! elements, of a constant nothing, and one serves all readers.
+//! The mode alone decides about some nodes. The others (gray operators of mixed precision, and
+//! operators that only move values) take the type that costs least. A cast costs a launch plus its
+//! elements, a cast of a constant costs nothing, and one cast serves all readers.
 pub mod customize_dtypes_pass;
 pub mod digits;
 pub mod lower;
@@ -46,15 +49,15 @@ graph_pass!(
     run,
 );
 
-/// Elements of a cast that cost as much as a nanosecond.
+/// Elements that a cast handles per nanosecond.
 const ELEMENTS_A_NS: u64 = 16;
-/// Elements where the shape is not known.
+/// Number of elements assumed for a value whose shape is not known.
 const UNKNOWN_SIZE: u64 = 1 << 16;
 
-/// Whether options or the SoC ask for other types than the model's.
+/// Whether the options or the SoC ask for types other than the model's.
 ///
 /// # Errors
-/// Those of [`mode::mode`] and [`names::custom`].
+/// Fails as [`mode::mode`] and [`names::custom`] do.
 pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
     let custom = names::custom(passes.options())? != names::Custom::default();
     Ok(mode::mode(passes.options(), &passes.toolbox().target.soc)?.is_some() || custom)
@@ -103,8 +106,8 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let launch = cx.toolbox.target.soc.task_launch_ns.max(1);
     let values = values(g, &asker, &at, &lowered, launch);
     let passed: Vec<Passed> = values.iter().map(|(_, p)| p.clone()).collect();
-    // What is left open and costs the same either way stays as it is where the mode minds what is
-    // lost.
+    // If a node is left open and both types cost the same, it changes its type; in mixed precision
+    // it keeps its type, since the other type may lose digits.
     let Chosen { goes, .. } = choose(&items, &passed, !matches!(mode.rule, Rule::Mixed(_)));
     for (i, id) in order.iter().filter_map(|id| Some((at[*id]?, *id))) {
         if let (false, Some(n)) = (goes[i], g.get(id)) {
@@ -118,7 +121,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(edits(cx, model, gi, &choice, values))
 }
 
-/// Tells the nodes that the mode puts into the other type although their numbers may not fit it.
+/// Warns about nodes that the mode puts into the other type although their numbers may not fit it.
 fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(ValueRef) -> Option<String>) {
     let mut found: Vec<String> = Vec::new();
     for n in g.nodes() {
@@ -146,7 +149,7 @@ fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(Va
     ));
 }
 
-/// What the mode says of a node that can be lowered.
+/// What the mode decides for a node that can be lowered.
 fn item(mode: &Mode, n: &Node, proto_flags: u64, l: &Lowered) -> Item {
     let open = Item::Open(0, 0);
     match &mode.rule {
@@ -160,7 +163,7 @@ fn item(mode: &Mode, n: &Node, proto_flags: u64, l: &Lowered) -> Item {
     }
 }
 
-/// Every value of a type that is replaced which a node that can be lowered makes or reads.
+/// All values of a replaced type that a node that can be lowered produces or reads.
 fn values(
     g: &Graph,
     asker: &Asker<'_>,

@@ -1,5 +1,5 @@
-//! Precision modes: which types may take the place of the model's own, and what decides a node
-//! (facts 9.2).
+//! Precision modes: which types replace the model's own types, and what decides about a node (facts
+//! 9.2).
 use super::mix_list::MixList;
 use crate::error::OptionFault;
 use crate::error::Result;
@@ -11,41 +11,43 @@ use std::collections::BTreeSet;
 /// What decides whether a node changes its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// All that an engine takes.
+    /// Every node that an engine takes in the other type changes.
     All,
-    /// What an engine takes, where none as good takes the model's own type.
+    /// A node changes only if no engine that is as good takes it in the model's own type.
     Needed,
-    /// By colour: white ones do, black ones do not, the rest where that saves casts.
+    /// By colour: white nodes change, black nodes do not, and the others change if that saves
+    /// casts.
     Mixed(MixList),
-    /// Nodes for which an engine offers to read the narrow type and give the wide one.
+    /// Nodes change for which an engine offers to read the narrow type and return the wide one.
     CubeOnly,
 }
 
-/// A mode that changes something.
+/// A mode that changes types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// Types that are replaced.
     pub from: &'static [DType],
-    /// By this one.
+    /// Type that replaces them.
     pub to: DType,
-    /// Where.
+    /// Rule that decides which nodes change.
     pub rule: Rule,
     /// Names of nodes that keep their types.
     pub keep: BTreeSet<String>,
 }
 
-/// The mode of a SoC where no option names one: the series computes in half precision what half
-/// precision can hold, the simulator's own SoC and those that files describe under other names in
-/// the model's types. (atc's own default for the series is `force_fp16`; it gave NaN and other
-/// classes on trained models.)
+/// The mode of a SoC if no option names one. On the Ascend series, nodes compute in half precision
+/// where it can hold the numbers; the simulator's own SoC and SoCs that files describe under other
+/// names compute in the model's types. (The default of atc for the series is `force_fp16`; it gave
+/// NaN and other classes on trained models.)
 pub fn default_mode(soc: &SocSpec) -> Precision {
     if soc.name.starts_with("Ascend") { Precision::Mix } else { Precision::Keep }
 }
 
-/// The mode that options and SoC ask for; None: every node keeps its types.
+/// The mode that options and SoC ask for; `None` if every node keeps its types.
 ///
 /// # Errors
-/// Options that contradict each other, files that cannot be read or are not what they should be.
+/// Fails if options contradict each other, or if a file cannot be read or does not have the
+/// expected form.
 pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
     let (first, second) = (options.precision_mode, options.precision_mode_v2);
     if first != Precision::Unset && second != PrecisionV2::Unset {
@@ -84,7 +86,8 @@ pub fn mode(options: &Options, soc: &SocSpec) -> Result<Option<Mode>> {
     Ok(Some(Mode { from, to, rule, keep }))
 }
 
-/// The rule with the user's changes of colours.
+/// Adds the user's changes of colours to the rule. Fails if there are changes but the mode is not
+/// one of mixed precision.
 fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
     let path = options.modify_mixlist.as_str();
     match (path, rule) {

@@ -1,6 +1,7 @@
-//! Files that name nodes: `ge.exec.keep_dtype` (a name on each line) and `ge.customizeDtypes`
-//! (types of a node's or an operator's inputs and outputs). A name that the model does not have is
-//! an error, told with the nearest; a node that a fusion has taken in speaks for its originals.
+//! Files that name nodes: `ge.exec.keep_dtype` (one name per line) and `ge.customizeDtypes` (types
+//! for the inputs and outputs of a node or an operator). A name that the model does not have is an
+//! error, which suggests the nearest name. A fused node also goes by the names of its original
+//! nodes.
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
@@ -8,47 +9,47 @@ use ge_ir::{DType, Model, Node};
 use ge_plugin_api::fusion::ORIGINALS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The text of a file that an option names.
+/// Reads the text of a file that an option names.
 pub(super) fn read(option: &'static str, path: &str) -> Result<String> {
     let unreadable = |e: std::io::Error| OptionFault::Unreadable { option, path: path.into(), why: e.to_string() };
     Ok(std::fs::read_to_string(path).map_err(unreadable)?)
 }
 
-/// The option that names nodes which keep the model's types.
+/// Name of the option whose file lists nodes that keep the model's types.
 pub const KEEP: &str = "ge.exec.keep_dtype";
-/// The option that names nodes which keep the model's types, as a JSON list: what a calibration
-/// found.
+/// Name of the option that lists nodes that keep the model's types, as a JSON list that a
+/// calibration has found.
 pub const KEEP_NAMES: &str = "ge.x.keep_dtype";
-/// The option that gives types to nodes and operators.
+/// Name of the option whose file gives types to nodes and operators.
 pub const CUSTOM: &str = "ge.customizeDtypes";
 
-/// Types that a line of the file asks for.
+/// Types for which a line of the file asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Types {
-    /// Of the inputs, in their order.
+    /// Types of the inputs, in their order.
     pub inputs: Vec<DType>,
-    /// Of the outputs.
+    /// Types of the outputs, in their order.
     pub outputs: Vec<DType>,
 }
 
-/// What `ge.customizeDtypes` asks for.
+/// Types for which `ge.customizeDtypes` asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Custom {
-    /// By a node's name; these go before those by type.
+    /// Types by node name; these take precedence over those by operator type.
     pub by_name: BTreeMap<String, Types>,
-    /// By operator type.
+    /// Types by operator type.
     pub by_type: BTreeMap<String, Types>,
 }
 
-/// The lines of a file that say something.
+/// The lines of a file with their numbers from 1, without empty lines and comments (`#`).
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())).filter(|(_, l)| !l.is_empty() && !l.starts_with('#'))
 }
 
-/// The nodes that keep their types.
+/// Names of the nodes that the user's file keeps in their types.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Fails if the file cannot be read.
 pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
     Ok(match options.keep_dtype.as_str() {
         "" => BTreeSet::new(),
@@ -56,11 +57,11 @@ pub fn kept(options: &Options) -> Result<BTreeSet<String>> {
     })
 }
 
-/// The nodes that a calibration keeps in their types. Some are made by passes: they need not be the
-/// model's own.
+/// Names of the nodes that a calibration keeps in their types. Passes may have made some of them,
+/// so they need not be in the user's model.
 ///
 /// # Errors
-/// A value that is no list of names.
+/// Fails if the value is not a list of names.
 pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
     match options.keep_names.as_str() {
         "" => Ok(BTreeSet::new()),
@@ -72,10 +73,10 @@ pub fn calibrated(options: &Options) -> Result<BTreeSet<String>> {
     }
 }
 
-/// The types that the user gives.
+/// The types that the user's file gives.
 ///
 /// # Errors
-/// A file that cannot be read, a line that is none of the two forms.
+/// Fails if the file cannot be read, or if a line has none of the two forms.
 pub fn custom(options: &Options) -> Result<Custom> {
     match options.customize_dtypes.as_str() {
         "" => Ok(Custom::default()),
@@ -121,7 +122,7 @@ fn parse(text: &str) -> std::result::Result<Custom, String> {
     Ok(out)
 }
 
-/// A type by atc's name or ours.
+/// Parses the name of a type, as atc or as ge writes it.
 fn dtype(word: &str) -> Option<DType> {
     Some(match word {
         "float" | "float32" | "fp32" => DType::F32,
@@ -140,16 +141,16 @@ fn dtype(word: &str) -> Option<DType> {
     })
 }
 
-/// The names that a node goes by: its own and those that fusions gave up for it.
+/// The names of a node: its own, and those of the nodes that were fused into it.
 pub fn names_of(n: &Node) -> impl Iterator<Item = &str> {
     std::iter::once(n.name()).chain(n.attrs().strs(ORIGINALS).into_iter().flatten())
 }
 
-/// Whether all names that options give are the model's; a name in a subgraph may stand behind its
-/// graph's.
+/// Checks that the model has all names that the options give. A node may also be named as
+/// `GRAPH/NODE`.
 ///
 /// # Errors
-/// Those that are not, each with the nearest.
+/// Fails if the model does not have some names; the error suggests the nearest ones.
 pub fn check(model: &Model, options: &Options) -> Result<()> {
     let (keep, custom) = (kept(options)?, custom(options)?);
     if keep.is_empty() && custom.by_name.is_empty() {

@@ -1,4 +1,4 @@
-//! Which parameter of a prototype an input or output stands for.
+//! Finds the prototype parameter of an input or output.
 use ge_plugin_api::ops::{ParamKind, ParamSpec};
 
 fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T> {
@@ -11,7 +11,7 @@ fn param<T>(specs: &[T], i: usize, kind: impl Fn(&T) -> ParamKind) -> Option<&T>
     }
 }
 
-/// The parameter that input or output `i` stands for.
+/// The parameter to which input or output `i` belongs; `None` if that is not clear.
 pub(super) fn spec(specs: &[ParamSpec], i: usize) -> Option<&ParamSpec> {
     param(specs, i, |s| s.kind)
 }

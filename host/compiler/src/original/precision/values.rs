@@ -1,11 +1,13 @@
 //! What is known of the numbers between nodes, and whether a narrow type can hold them.
 //!
-//! Ranges go through the graph in its order, each operator's by its prototype
-//! (`ge_plugin_api::range`). Where nothing is known, a model is taken to be as models are: what a product by constant weights gives keeps to the small numbers that training leaves ([`COMMON`])
-//! unless its bound leaves the type, and so does what a product of two computed tensors reads;
-//! numbers of the caller are taken to reach [`GIVEN`], more than bytes of a picture. So the raw
-//! input of a spectrogram (sums of hundreds of terms, then squares) is known for what it is, and a
-//! network's layers are not held against the product of all bounds before them.
+//! Ranges are propagated through the graph in its order, by the prototype of each operator
+//! (`ge_plugin_api::range`). Where nothing is known, the numbers are assumed to be as in typical
+//! models: the result of a product by constant weights keeps to the small numbers that training
+//! leaves ([`COMMON`]), unless its bound exceeds the type, and so do the inputs of a product of two
+//! computed tensors. Numbers from the caller are assumed to reach [`GIVEN`], which is more than the
+//! bytes of a picture. In this way the raw input of a spectrogram (sums of hundreds of terms, then
+//! squares) is recognised, and the layers of a network are not judged by the product of all bounds
+//! before them.
 use crate::error::Result;
 use crate::toolbox::Toolbox;
 use ge_ir::{DType, Model, Node, TensorDesc, ValueRef};
@@ -15,9 +17,9 @@ use ge_plugin_api::types::tensor::Container;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// What numbers inside a network keep to where nothing else is known.
+/// Assumed magnitude of numbers inside a network if nothing else is known.
 pub const COMMON: f64 = 16.0;
-/// What numbers that the caller gives keep to where nothing else is known.
+/// Assumed magnitude of numbers that the caller gives if nothing else is known.
 pub const GIVEN: f64 = 1024.0;
 
 /// Ranges of the values of one graph.
@@ -31,16 +33,16 @@ struct Known {
     constant: bool,
 }
 
-/// What a type holds.
+/// Limits of a number type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Greatest finite number.
     pub most: f64,
-    /// Least number with all digits.
+    /// Smallest positive number with full precision.
     pub least: f64,
 }
 
-/// Limits of a type that takes the place of f32; None: it holds what f32 holds.
+/// Limits of a type that replaces f32; `None` if it has the range of f32.
 pub fn limits(to: DType) -> Option<Limits> {
     match to {
         DType::F16 => Some(Limits { most: 65504.0, least: 6.103_515_625e-5 }),
@@ -53,8 +55,8 @@ fn number(v: f64) -> String {
 }
 
 impl Limits {
-    /// Why a value with such numbers has no place in the type, in words behind "its input 0"; None:
-    /// it has.
+    /// Why a value with such numbers does not fit the type, as words that follow "its input 0";
+    /// `None` if it fits.
     fn refusal(self, known: Known, to: DType) -> Option<String> {
         let most = known.range.magnitude();
         if most > self.most {
@@ -69,10 +71,10 @@ impl Limits {
 }
 
 impl Ranges {
-    /// Of graph `gi` of a model; numbers that go into `to` are watched.
+    /// The ranges of graph `gi` of a model. `limits` are those of the type that replaces f32.
     ///
     /// # Errors
-    /// A call into a plugin that failed.
+    /// Fails if a call into a plugin fails.
     pub fn of(model: &Model, gi: usize, toolbox: &Toolbox, limits: Limits) -> Result<Ranges> {
         let g = &model.graphs()[gi];
         let context = toolbox.lend(model, gi);
@@ -102,7 +104,7 @@ impl Ranges {
                 None => moved(toolbox, g, n, &inputs),
             };
             let given = gi == 0 && n.inputs().is_empty() && toolbox.op_flags(n.op_key()) & flags::STATEFUL == 0;
-            // What the readers of a whole number take, where a pass has noted it.
+            // The range that a pass has noted for a whole number from what its readers accept.
             let noted =
                 n.attrs().ints("_value_range").and_then(|r| Some(Range::new(*r.first()? as f64, *r.get(1)? as f64)));
             for (k, d) in n.outputs().iter().enumerate() {
@@ -118,19 +120,19 @@ impl Ranges {
         Ok(Ranges { of })
     }
 
-    /// Why a value cannot go into the type; None: it can.
+    /// Why a value does not fit the type; `None` if it fits or is unknown.
     pub fn refusal(&self, v: ValueRef, limits: Limits, to: DType) -> Option<String> {
         limits.refusal(*self.of.get(&v)?, to)
     }
 
-    /// The range of a value.
+    /// The range of a value; unknown if the graph has no such value.
     pub fn range(&self, v: ValueRef) -> Range {
         self.of.get(&v).map_or(Range::UNKNOWN, |k| k.range)
     }
 }
 
-/// What an operator without a range function gives: the ranges that it reads, where it moves values
-/// of any type and computes nothing.
+/// Ranges of the outputs of an operator without a range function: those of its inputs, if it only
+/// moves values of any type and computes nothing. Empty if it computes.
 fn moved(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node, inputs: &[Range]) -> Vec<Range> {
     let Some(op) = toolbox.op(n.op_key()) else { return Vec::new() };
     let of_any = |i: usize| super::params::spec(&op.proto.inputs, i).is_some_and(|p| p.types.is_empty());
@@ -147,7 +149,7 @@ fn moved(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node, inputs: &[Range]) -> Vec
     if any_out { n.outputs().iter().map(like).collect() } else { Vec::new() }
 }
 
-/// A range with the bounds that a type has and those that are usual where none is known.
+/// A range limited by the bounds of its type; missing bounds are replaced by those of `usual`.
 fn settled(said: Range, d: &TensorDesc, usual: Range) -> Range {
     if d.container != Container::TENSOR {
         return Range::UNKNOWN;
@@ -157,14 +159,15 @@ fn settled(said: Range, d: &TensorDesc, usual: Range) -> Range {
     }
     let or = |bound: f64, usual: f64| if bound.is_finite() { bound } else { usual };
     match (said.low.is_finite(), said.high.is_finite()) {
-        // One bound alone: the usual one, where the other leaves it room.
+        // If only one bound is known, the usual one is added where the known bound leaves room for
+        // it.
         (false, true) => Range::new(usual.low.min(said.high), said.high),
         (true, false) => Range::new(said.low, usual.high.max(said.low)),
         _ => Range::new(or(said.low, usual.low), or(said.high, usual.high)),
     }
 }
 
-/// What whole numbers hold; None: real ones.
+/// Range of an integer or boolean type; `None` for other types.
 fn of_type(t: DType) -> Option<Range> {
     let bits = |n: i32| 2f64.powi(n);
     Some(match t {
@@ -181,8 +184,8 @@ fn of_type(t: DType) -> Option<Range> {
     })
 }
 
-/// Bounds of a constant's finite numbers, in one go over its bytes; None: it has none, or is of
-/// another kind of type.
+/// Bounds of a constant's finite numbers, found in one pass over its bytes. `None` if it has no
+/// finite numbers or its type is not numeric.
 fn of_constant(t: &ge_ir::ConstTensor) -> Option<Range> {
     let wide = |b: &[u8]| <[u8; 4]>::try_from(b).map_or(f32::NAN, f32::from_le_bytes);
     let (low, high) = match t.dtype {
@@ -191,7 +194,7 @@ fn of_constant(t: &ge_ir::ConstTensor) -> Option<Range> {
             let finite = bytes.chunks_exact(4).map(wide).filter(|v| v.is_finite());
             finite.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
         }
-        // Others are small, or of a type that bounds them well enough.
+        // Constants of other types are small, or their type bounds them well enough.
         _ => match t.to_f64(1 << 16) {
             Some(all) => {
                 let finite = all.into_iter().filter(|v| v.is_finite());

@@ -1,13 +1,13 @@
-//! Effects as values, for models that executor v2 runs: a run takes what variables hold as it takes
-//! its inputs, and gives what they hold afterwards as it gives its outputs.
+//! Turns effects into values, for models that executor v2 runs: a run takes the contents of
+//! variables as inputs, and returns their new contents as outputs.
 //!
-//! In the root graph a `Variable` stands for what it holds when the run begins, and one `Assign`
-//! that is marked ([`ge_model::KEPT`]) for what it holds when the run is over. In between each write makes a
-//! new value, and each read reads the one of its place in the order. Graphs that are called get
-//! what they read as further inputs and give what they write as further outputs; loops carry it.
-//! So parts of known shape, plans, memory and schedules need not know of variables at all.
+//! In the root graph a `Variable` stands for its content when the run begins, and one marked
+//! `Assign` ([`ge_model::KEPT`]) for its content when the run is over. In between, each write makes
+//! a new value, and each read reads the value of its place in the order. Called graphs get what
+//! they read as further inputs and return what they write as further outputs; loops carry it. The
+//! parts of known shape, plans, memory and schedules therefore need no knowledge of variables.
 
-/// One graph.
+/// Rewrites one graph.
 mod walk;
 
 use super::summary::{self, State, Summary};
@@ -19,12 +19,12 @@ use ge_ir::{AttrValue, Graph, Model, Node, NodeId, TensorDesc};
 use ge_model::EffectOrder;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What a node with graphs gives to them, and takes from them, beyond what it has.
+/// What a node with graphs passes to them and gets from them, beyond its own inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signature {
-    /// Variables that are further inputs.
+    /// Names of the variables that are further inputs.
     inputs: Vec<String>,
-    /// What is given back as further outputs; a loop gives each further input back.
+    /// The states that are returned as further outputs. A loop returns each further input.
     outputs: Vec<State>,
 }
 
@@ -34,7 +34,7 @@ struct Job {
     signature: Signature,
 }
 
-/// The model around a graph.
+/// The model around a graph, and what is known of it.
 pub(super) struct Whole<'m> {
     model: &'m Model,
     rules: &'m EffectRules<'m>,
@@ -43,18 +43,18 @@ pub(super) struct Whole<'m> {
     order: &'m EffectOrder,
 }
 
-/// Whether a model has memory that outlives a run, or nodes that write over what they are given.
+/// Whether a model has memory that outlives a run, or nodes that overwrite their first input.
 pub fn has_states(model: &Model, toolbox: &Toolbox) -> bool {
     let rules = EffectRules { toolbox };
     let is_state = |n: &Node| matches!(n.op(), "Variable" | "RefData") || rules.writes(n, 0);
     model.graphs().iter().flat_map(Graph::nodes).any(is_state)
 }
 
-/// Makes values of the variables of a model, and of what callers lend to be written.
+/// Turns the variables of a model, and memory that callers lend for writing, into values.
 ///
 /// # Errors
-/// A variable of open size; an operator whose graphs have effects and that nobody knows how to give
-/// values to.
+/// Fails if the size of a variable is not known, or if the graphs of an operator have effects and
+/// the operator is neither a call, a branch nor a loop.
 pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     let rules = EffectRules { toolbox };
     apart(model, &rules)?;
@@ -64,7 +64,7 @@ pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     let mut taken = Names::of(model);
     let mut done: BTreeMap<usize, Graph> = BTreeMap::new();
     let whole = Whole { model, rules: &rules, summaries: &summaries, variables: &variables, order: &order };
-    // What only names variables, for graphs around it, goes last.
+    // Graphs that hold `Variable` nodes but that no job has rewritten come last.
     let names = (1..model.graphs().len()).filter(|g| model.graphs()[*g].nodes().any(|n| n.op() == "Variable"));
     let mut todo: Vec<Job> = names.map(|graph| Job { graph, signature: Signature::default() }).collect();
     todo.push(Job { graph: 0, signature: Signature::default() });
@@ -84,7 +84,7 @@ pub fn to_values(model: &mut Model, toolbox: &Toolbox) -> Result<()> {
     Ok(())
 }
 
-/// What all Variables of one name are.
+/// Descriptor of each variable of the model, by name. Fails if the size of one is not known.
 fn variables(model: &Model) -> Result<BTreeMap<String, TensorDesc>> {
     let mut out = BTreeMap::new();
     for n in model.graphs().iter().flat_map(Graph::nodes).filter(|n| n.op() == "Variable") {
@@ -97,8 +97,8 @@ fn variables(model: &Model) -> Result<BTreeMap<String, TensorDesc>> {
     Ok(out)
 }
 
-/// Gives each node whose graphs have effects graphs of its own: what they take and give is what
-/// that node says.
+/// Gives each node whose graphs have effects its own copies of them, since their further inputs and
+/// outputs are specific to that node.
 fn apart(model: &mut Model, rules: &EffectRules<'_>) -> Result<()> {
     let summaries = summary::all(model, rules);
     let has_effects = |s: &Summary| !(s.reads.is_empty() && s.writes.is_empty() && s.written_inputs.is_empty());
@@ -113,7 +113,7 @@ fn apart(model: &mut Model, rules: &EffectRules<'_>) -> Result<()> {
     let mut graphs = std::mem::take(model).into_graphs();
     let mut names: HashSet<String> = graphs.iter().map(|g| g.name().to_owned()).collect();
     let mut at = 0;
-    // Copies stand at the end, and are looked at in their turn.
+    // Copies are appended to `graphs`, so the loop reaches them later.
     while at < graphs.len() {
         let ids: Vec<_> = graphs[at].nodes().filter(|n| !n.subgraphs().is_empty()).map(Node::id).collect();
         for id in ids {
@@ -147,7 +147,7 @@ fn apart(model: &mut Model, rules: &EffectRules<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A graph under another name.
+/// A copy of a graph under another name.
 fn copy(g: &Graph, name: &str) -> Graph {
     let mut out = Graph::new(name);
     let (attrs, nodes) = g.clone().into_nodes();
@@ -164,7 +164,7 @@ fn copy(g: &Graph, name: &str) -> Graph {
     out
 }
 
-/// Calls `each` with every graph that an attribute names.
+/// Calls `each` for every graph that an attribute names.
 fn each_graph(value: &mut AttrValue, each: &mut dyn FnMut(&mut String)) {
     match value {
         AttrValue::Graph(name) => {
@@ -177,7 +177,7 @@ fn each_graph(value: &mut AttrValue, each: &mut dyn FnMut(&mut String)) {
     }
 }
 
-/// What a node gives to its graphs and takes from them; None: they have no effects.
+/// What a node passes to its graphs and gets from them; `None` if they have no effects.
 fn signature(whole: &Whole<'_>, n: &Node) -> Result<Option<Signature>> {
     let subs: Vec<&Summary> =
         n.subgraphs().iter().filter_map(|s| whole.summaries.get(whole.model.graph_index(s)?)).collect();
@@ -195,8 +195,8 @@ fn signature(whole: &Whole<'_>, n: &Node) -> Result<Option<Signature>> {
         let outputs = given.chain(writes.into_iter().map(State::Variable)).collect();
         return Ok(Some(Signature { inputs, outputs }));
     }
-    // A loop gives its values to its graphs: what these write over an input of theirs is their own, as in
-    // a model of known shapes. What they leave in variables they give back, the condition as the body.
+    // A loop passes values to its graphs: what these write to an input is their own, as in a model
+    // of known shapes. Both condition and body return the contents of variables.
     if !matches!(n.op(), "While" | "StatelessWhile" | "For") {
         let name = inputs.first().cloned().unwrap_or_default();
         return Err(VariableFault::Operator { node: n.name().into(), op: n.op().into(), name }.into());

@@ -1,4 +1,5 @@
-//! One graph, node by node in its order: who reads a variable reads the value that it has there.
+//! Rewrites one graph in the order of its nodes: a node that reads a variable gets the value that
+//! the variable has at that place.
 use super::super::summary::{State, states};
 use super::super::writer::Names;
 use super::super::{WHO, by_reference};
@@ -10,7 +11,8 @@ use ge_model::effects::{EFFECT, EffectIndex, Path, Relation, places_of_attrs};
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, HashMap};
 
-/// An access to a state that the walk has passed: the places that its node had, and its name.
+/// An access to a state that the walk has passed: the places of its node in the order, and its
+/// name.
 type Passed = (Vec<Path>, String);
 
 struct Walk<'w> {
@@ -23,15 +25,16 @@ struct Walk<'w> {
     new: Graph,
     values: HashMap<ValueRef, ValueRef>,
     nodes: HashMap<NodeId, NodeId>,
-    /// What each state holds here.
+    /// The current value of each state.
     now: BTreeMap<State, ValueRef>,
-    /// What it held when the graph began.
+    /// The value of each state when the graph began.
     first: BTreeMap<State, ValueRef>,
     passed: BTreeMap<State, Vec<Passed>>,
     below: Vec<Job>,
 }
 
-/// The graph with values in place of effects, and the graphs that its nodes call so.
+/// Returns the graph with values in place of effects, and the jobs for the graphs that its nodes
+/// call.
 pub(super) fn rewrite(whole: &Whole<'_>, names: &mut Names, job: Job) -> Result<(Graph, Vec<Job>)> {
     let old = &whole.model.graphs()[job.graph];
     let is_root = job.graph == 0;
@@ -60,7 +63,7 @@ pub(super) fn rewrite(whole: &Whole<'_>, names: &mut Names, job: Job) -> Result<
 }
 
 impl Walk<'_> {
-    /// Further inputs of a graph that is called.
+    /// Adds the further inputs of a called graph.
     fn parameters(&mut self, signature: &Signature) -> Result<()> {
         let given = self.old.nodes().filter(|n| n.op() == "Data").count();
         for (k, name) in signature.inputs.iter().enumerate() {
@@ -80,7 +83,7 @@ impl Walk<'_> {
         self.now.insert(state, value);
     }
 
-    /// What a value of the old graph is here.
+    /// The value in the new graph for a value of the old graph.
     fn value(&self, v: ValueRef) -> Result<ValueRef> {
         if v.is_absent() {
             return Ok(v);
@@ -95,7 +98,7 @@ impl Walk<'_> {
     fn node(&mut self, n: &Node, signature: &Signature, index: &EffectIndex<'_>) -> Result<()> {
         let inputs = n.inputs().iter().map(|v| self.value(*v)).collect::<Result<Vec<_>>>()?;
         match n.op() {
-            // What a graph that is called reads of it, it is given.
+            // A called graph gets the contents of variables as inputs.
             "Variable" if !self.is_root => return Ok(()),
             "NetOutput" => return self.results(n, inputs, signature),
             _ => {}
@@ -129,7 +132,7 @@ impl Walk<'_> {
             .collect();
         let mut inputs = inputs;
         for (k, _) in &written {
-            // Who writes over a value has one of its own for it.
+            // A node that overwrites a value gets its own copy of it.
             let desc = self.new.desc(inputs[*k]).cloned().unwrap_or_default();
             let name = self.names.take(format!("{}_before{k}", n.name()));
             let id = self.push("Identity", name, vec![inputs[*k]], vec![], vec![desc], AttrMap::default())?;
@@ -175,12 +178,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a write is where memory is left out of it: its operator and what that reads, or the
-    /// value alone. None: it is done in memory of its own.
+    /// A write without its memory effect: its operator and the inputs of that, or only the value.
+    /// `None`: the write stays as it is and works on a copy.
     fn plain(&self, n: &Node, inputs: &[ValueRef]) -> Option<(Option<&'static str>, Vec<ValueRef>)> {
         let (&[var, value], [out]) = (inputs, n.outputs()) else { return None };
         let (of, with) = (self.new.desc(var)?, self.new.desc(value)?);
-        // What may turn out to be of another size is refused by the operator itself, by name.
+        // If the sizes might turn out different, the operator stays, so that it reports them
+        // itself.
         let alike = |d: &TensorDesc| d.is_static() && (d.dtype, d.format, &d.shape) == (of.dtype, of.format, &of.shape);
         if !(alike(with) && alike(out)) {
             return None;
@@ -193,7 +197,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The type and shape of what a node gives back of a state.
+    /// Descriptor of the further output by which a node returns a state.
     fn desc_of(&self, n: &Node, state: &State) -> TensorDesc {
         match state {
             State::Variable(name) => self.whole.variables.get(name).cloned().unwrap_or_default(),
@@ -205,7 +209,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The results of the graph, and what it leaves of the states that it writes.
+    /// Writes the results of the graph, and the contents of the states that the graph returns.
     fn results(&mut self, n: &Node, mut inputs: Vec<ValueRef>, signature: &Signature) -> Result<()> {
         for s in &signature.outputs {
             inputs.extend(self.now.get(s).copied());
@@ -219,7 +223,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What the variables of the model hold when a run is over.
+    /// Adds an `Assign` for each state of the root graph whose content has changed.
     fn keep(&mut self) -> Result<()> {
         let changed: Vec<(State, ValueRef, ValueRef)> = (self.first.iter())
             .filter_map(|(s, first)| Some((s.clone(), *first, *self.now.get(s)?)))
@@ -235,14 +239,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Control inputs that are still there. What is ordered for a variable's sake needs no edge.
+    /// Control inputs that still exist. Edges between two nodes with effects are dropped, since
+    /// values now carry that order.
     fn controls(&self, n: &Node) -> Vec<NodeId> {
         let has_effect = |n: &Node| n.attrs().get(EFFECT).is_some();
         let ordered = |c: &NodeId| has_effect(n) && self.old.get(*c).is_some_and(has_effect);
         n.controls().iter().filter(|c| !ordered(c)).filter_map(|c| self.nodes.get(c).copied()).collect()
     }
 
-    /// Holds the walk against the order in which the imported graph reads and writes.
+    /// Checks the walk against the order of reads and writes in the imported graph.
     fn in_order(&mut self, n: &Node, own: Option<&Signature>, index: &EffectIndex<'_>) -> Result<()> {
         let places = places_of_attrs(n.attrs());
         let named = own.into_iter().flat_map(|s| s.inputs.iter().cloned().map(State::Variable));
