@@ -1,6 +1,7 @@
-//! What composite engines take (facts 3.2): each node is asked for once, in the order of cost and
-//! of plugins; a node without a task goes with its inputs where all agree, a node that names
-//! subgraphs with these; NetOutput with nobody.
+//! Which nodes composite engines take (facts 3.2). The engines are asked about each node in order
+//! of cost, then of plugins, and the first that takes it gets it. A node without a task follows its
+//! inputs if they all agree; a node that calls subgraphs follows the nodes in them. No engine takes
+//! NetOutput.
 use crate::error::Result;
 use crate::ids::{ModelMap, NodeKey};
 use crate::place::Placement;
@@ -9,11 +10,12 @@ use ge_ir::{Key, Model, Node};
 use ge_plugin_api::engine::flags;
 use std::collections::HashSet;
 
-/// Subgraphs are looked into this deep.
+/// Maximum nesting depth of subgraphs that is inspected.
 const DEPTH: usize = 25;
 
-/// The composite engine of each node, also written as `_composite_engine`; one given in the text
-/// binds. None: there is no such engine, or none takes a node.
+/// Returns the composite engine of each node and writes it as `_composite_engine`. An engine given
+/// by that attribute in the text is binding. Returns `None` if there is no composite engine, or
+/// none takes a node.
 pub fn claims(
     model: &mut Model,
     placement: &Placement,
@@ -71,8 +73,8 @@ pub fn claims(
     Ok(Some(out))
 }
 
-/// Nodes without a task after their inputs, nodes with subgraphs after these, in order of the
-/// graphs' nesting.
+/// Assigns nodes without a task the engine of their inputs, and nodes with subgraphs the engine of
+/// these. Graphs are processed in reverse order, nested ones before those that call them.
 fn follow(model: &Model, placement: &Placement, toolbox: &Toolbox, out: &mut ModelMap<Option<EngineId>>) {
     for gi in (0..model.graphs().len()).rev() {
         for n in model.graphs()[gi].nodes() {
@@ -107,7 +109,7 @@ fn of_subgraphs(model: &Model, n: &Node, out: &ModelMap<Option<EngineId>>, depth
     }))
 }
 
-/// The one engine that all have; None without any.
+/// The engine that all entries have; `None` if they differ or there are none.
 fn all(mut of: impl Iterator<Item = Option<EngineId>>) -> Option<EngineId> {
     let first = of.next()??;
     of.all(|e| e == Some(first)).then_some(first)

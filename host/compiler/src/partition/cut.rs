@@ -1,5 +1,6 @@
-//! Cutting: nodes move into the graph of their cluster; each edge between two graphs becomes an End
-//! there and a PlaceHolder here, one pair for each output and reading graph (facts 3.4).
+//! Cutting: nodes move into the graph of their cluster. An edge between two graphs becomes an End
+//! in the source graph and a PlaceHolder in the reading graph, one pair for each output and reading
+//! graph (facts 3.4).
 use super::pieces::{Frame, NEW, Piece, Pieces, Round};
 use crate::toolbox::EngineId;
 use ge_ir::graph::Loose;
@@ -7,24 +8,24 @@ use ge_ir::{AttrMap, Graph, Key, Node, NodeId, TensorDesc, ValueRef};
 use ge_planners::cluster::{Fit, partition};
 use std::collections::{BinaryHeap, HashMap};
 
-/// Attribute of a graph that is never cut.
+/// Attribute of a graph that must not be cut.
 pub const NO_PARTITION: &str = "no_need_partition";
 
-/// Belongs to no subgraph.
+/// Marks a node that belongs to no subgraph.
 const REST: u32 = u32::MAX;
 
-/// Which subgraph each node of a graph goes to.
+/// The assignment of a graph's nodes to subgraphs.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// By place in the order; `u32::MAX`: it stays in the frame.
+    /// Subgraph of each node, by its place in the order; `u32::MAX` if it stays in the frame.
     pub of: Vec<u32>,
     /// Number of subgraphs.
     pub count: usize,
-    /// Names of the subgraphs; empty: they are named after the graph.
+    /// Names of the subgraphs; if empty, their names derive from the graph's name.
     pub names: Vec<String>,
 }
 
-/// Finds the subgraphs of a graph. `fit` compares places in the order.
+/// Finds the subgraphs of a graph. `fit` compares two nodes by their places in the order.
 pub fn clusters(g: &Graph, fit: &dyn Fn(u32, u32) -> Fit) -> Cut {
     let n = g.len();
     let mut cut = Cut { of: vec![REST; n], count: 0, names: Vec::new() };
@@ -49,7 +50,8 @@ pub fn clusters(g: &Graph, fit: &dyn Fn(u32, u32) -> Fit) -> Cut {
         edges.extend(data.chain(node.controls().iter().copied()).map(|s| (item(s), k)).filter(|(s, _)| *s != REST));
     }
     let found = partition(items.len(), edges, &|a, b| fit(items[a as usize], items[b as usize]));
-    // In topological order, the one with the smallest node first among those that are ready.
+    // Numbers the clusters in topological order. Among those that are ready, the one with the
+    // smallest node comes first.
     let mut waits: Vec<usize> = found.preds.iter().map(Vec::len).collect();
     let mut ready: BinaryHeap<std::cmp::Reverse<u32>> =
         (0u32..).zip(&waits).filter(|(_, w)| **w == 0).map(|(c, _)| std::cmp::Reverse(c)).collect();
@@ -65,7 +67,7 @@ pub fn clusters(g: &Graph, fit: &dyn Fn(u32, u32) -> Fit) -> Cut {
             }
         }
     }
-    // A constant that one subgraph alone reads is its own.
+    // A constant that only one subgraph reads moves into that subgraph.
     for (place, node) in g.nodes().enumerate() {
         if !node.is_const() || cut.of[place] != REST {
             continue;
@@ -81,7 +83,7 @@ pub fn clusters(g: &Graph, fit: &dyn Fn(u32, u32) -> Fit) -> Cut {
     cut
 }
 
-/// What no subgraph is made of: sources that wait for nothing, and the graph's outputs.
+/// Whether a node stays in the frame: sources that wait for nothing, and the graph's outputs.
 fn stays(n: &Node) -> bool {
     let source = matches!(
         n.op(),
@@ -90,16 +92,17 @@ fn stays(n: &Node) -> bool {
     (source && n.inputs().is_empty() && n.controls().is_empty()) || n.op() == "NetOutput"
 }
 
-/// A graph of whose output no End is made.
+/// Whether `op` is a parameter of the graph. No End is made for its output.
 fn is_data(op: &str) -> bool {
     matches!(op, "Data" | "RefData" | "AippData" | "AnnData")
 }
 
-/// An output, or with the last number a node that is waited for.
+/// The place of a node and one of its outputs, or `CONTROL` for a control edge from the node.
 type Anchor = (u32, u32);
 const CONTROL: u32 = u32::MAX;
 
-/// Moves the nodes of graphs into the graphs of their clusters. `engines`: of each node, by place.
+/// Moves the nodes of graphs into the graphs of their clusters. `engines` holds the engine of each
+/// node of each graph, by place in the order.
 pub fn apart(graphs: Vec<Graph>, cuts: Vec<Cut>, engines: &[Vec<Option<EngineId>>], round: Round) -> Pieces {
     let keys = Keys::new(&graphs);
     let mut taken: std::collections::HashSet<String> = graphs.iter().map(|g| g.name().to_owned()).collect();
@@ -131,7 +134,7 @@ struct Keys {
     parent_type: Key,
     parent_name: Key,
     anchor: Key,
-    /// What the names of joints begin with: nothing else in the model does.
+    /// Name prefixes of PlaceHolders and Ends. No other node name in the model begins with them.
     prefix: (String, String),
 }
 
@@ -170,12 +173,12 @@ impl Keys {
     }
 }
 
-/// What one output graph needs of others and gives them.
+/// The PlaceHolders and Ends of one resulting graph.
 #[derive(Default)]
 struct Side {
     holders: Vec<Loose>,
     of: HashMap<Anchor, u32>,
-    /// Ends: what of, and the End.
+    /// Each End with the anchor that it stands for.
     ends: Vec<(Anchor, Loose)>,
 }
 
@@ -224,7 +227,7 @@ fn one(
             first[p as usize] = place;
         }
     }
-    // A constant that came into a subgraph says nothing of its engine.
+    // A constant that moved into a subgraph does not determine the engine of the subgraph.
     let mut engine: Vec<Option<EngineId>> = vec![None; cut.count];
     for (place, n) in g.nodes().enumerate() {
         if let Some(e) = engine.get_mut(cut.of[place] as usize).filter(|_| !stays(n)) {
@@ -267,7 +270,7 @@ fn one(
             *c = here(*c, CONTROL).0;
         }
         if k == cut.count && n.op.as_str() == "NetOutput" {
-            // It closes the frame, behind the Ends.
+            // NetOutput goes to the end of the frame, after the Ends.
             last = Some((n, place));
             continue;
         }
@@ -298,7 +301,7 @@ fn one(
     Frame { rest, pieces: out }
 }
 
-/// Appends a node; what it reads stands before it.
+/// Appends a node; the nodes that it reads must already be in the graph.
 fn put(p: &mut Piece, n: Loose, place: u32) -> NodeId {
     let id = p.graph.push(n).unwrap_or(NodeId::NONE);
     debug_assert!(id != NodeId::NONE, "a node before what it reads");

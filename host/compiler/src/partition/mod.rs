@@ -1,21 +1,21 @@
-//! Partition. in: a placed graph, out: `Pieces`: one graph for each cluster of nodes of one engine,
-//! joined by PlaceHolder and End (003 §4, facts 3.4).
+//! Partition. Input: a placed graph. Output: [`Pieces`], one graph for each cluster of nodes of one
+//! engine, joined by PlaceHolder and End nodes (003 §4, facts 3.4).
 //!
-//! It runs twice, for composite engines and then for atomic ones. What a composite engine takes is
-//! told by its op store (`op_types`, with `*` for every type, and
-//! `supports`, which sees the node's `_engine`) and stands on the node as
-//! `_composite_engine`; nodes of one `_composite_scope` go together, others not; what becomes of
-//! the subgraph is the engine's own at
-//! `OptimizeFusedGraph`: edits as any engine's, or the graph attribute `_composite_node =
-//! "TYPE"`, by which `merge` folds the whole subgraph into one node of that type.
+//! Partition runs twice, for composite engines and then for atomic ones. The op store of a
+//! composite engine says which nodes it takes (`op_types`, with `*` for every type, and `supports`,
+//! which sees the node's `_engine`); the result is written to the node as `_composite_engine`. Only
+//! nodes with the same `_composite_scope` are put into one subgraph. At `OptimizeFusedGraph` the
+//! composite engine decides what becomes of the subgraph: it returns edits like any engine, or sets
+//! the graph attribute `_composite_node = "TYPE"`, and `merge` then folds the whole subgraph into
+//! one node of that type.
 
-/// What composite engines take.
+/// Which nodes composite engines take.
 pub mod composite;
-/// Cutting a model along its clusters.
+/// Cuts a model along its clusters.
 pub mod cut;
 /// Parts of known and unknown shapes, and levels.
 pub mod dynamic;
-/// The graphs of a cut model, and their form as text.
+/// The graphs of a cut model, and their text form.
 pub mod pieces;
 
 pub use pieces::{Frame, Piece, Pieces, Round};
@@ -28,8 +28,8 @@ use ge_ir::{Key, Model};
 use ge_planners::cluster::Fit;
 use ge_plugin_api::engine::COMPOSITE_SCOPE;
 
-/// Cuts a model for one round. None: no composite engine takes anything, so that this round has
-/// nothing to do.
+/// Cuts a model for one round. Returns `None` if no composite engine takes any node, so that the
+/// composite round has nothing to do.
 pub fn run(model: &mut Model, placement: &Placement, toolbox: &Toolbox, round: Round) -> Result<Option<Pieces>> {
     let claims = match round {
         Round::Composite => match composite::claims(model, placement, toolbox)? {

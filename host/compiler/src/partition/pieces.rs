@@ -1,22 +1,23 @@
-//! The graphs of a cut model: a frame for each graph (its Data and NetOutput, and constants that
-//! several subgraphs read), and its subgraphs in topological order. As text: graphs whose
-//! attributes tell which is which and where each node stood.
+//! The graphs of a cut model: for each graph a frame (its Data and NetOutput, and constants that
+//! several subgraphs read) and its subgraphs in topological order. In text form, attributes of the
+//! graphs say which is which and where each node stood.
 use crate::error::{CompileError, Result};
 use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{AttrMap, AttrValue, Graph, Key, Model, NodeId};
 use ge_plugin_api::diagnostic::Diagnostic;
 
-/// Which engines a partition is for.
+/// The kind of engines that a partition is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Composite engines; nodes that none takes are cut too, and left alone.
+    /// Composite engines. Nodes that none of them takes are also cut into subgraphs, which have no
+    /// engine.
     Composite,
     /// Atomic engines.
     Atomic,
 }
 
 impl Round {
-    /// Its name in texts and dumps.
+    /// Name of the round in texts and dumps.
     pub fn name(self) -> &'static str {
         match self {
             Round::Composite => "composite",
@@ -25,29 +26,29 @@ impl Round {
     }
 }
 
-/// No place in the old order: an engine has added the node.
+/// Place of a node that is not in the original order, for example one that an engine added.
 pub const NEW: u32 = u32::MAX;
 
 /// One subgraph.
 #[derive(Clone, Debug, Default)]
 pub struct Piece {
-    /// Its nodes, its PlaceHolders first and its Ends last.
+    /// The nodes of the subgraph, PlaceHolders first and Ends last.
     pub graph: Graph,
-    /// Its engine; None: it is nobody's in this round.
+    /// The engine of the subgraph; `None` if it has none in this round.
     pub engine: Option<EngineId>,
     /// Place of each node in the order of the graph that was cut, by id; [`NEW`] for PlaceHolder
     /// and End.
     pub origin: Vec<u32>,
-    /// Nodes that its engine has added or changed.
+    /// Nodes that the engine has added or changed.
     pub touched: Vec<NodeId>,
-    /// Graphs that its engine has added and its nodes name.
+    /// Graphs that the engine has added and that its nodes refer to.
     pub bodies: Vec<Graph>,
 }
 
 /// One graph that was cut.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// What belongs to no subgraph.
+    /// The nodes that belong to no subgraph.
     pub rest: Piece,
     /// The subgraphs, in topological order.
     pub pieces: Vec<Piece>,
@@ -56,9 +57,9 @@ pub struct Frame {
 /// A model that was cut.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// For which engines.
+    /// The kind of engines that the model was cut for.
     pub round: Round,
-    /// Its graphs, in the order of the model.
+    /// The graphs, in the order of the model.
     pub frames: Vec<Frame>,
 }
 
@@ -68,13 +69,13 @@ const ROUND: &str = "_partition_round";
 const OF: &str = "_partition_of";
 const ENGINE: &str = "_engine";
 
-/// Whether a node joins subgraphs.
+/// Whether a node joins two graphs of a cut model.
 pub fn is_joint(op: &str) -> bool {
     matches!(op, "PlaceHolder" | "End")
 }
 
 impl Piece {
-    /// Place of a node in the old order.
+    /// Place of a node in the original order, or [`NEW`].
     pub fn place(&self, id: NodeId) -> u32 {
         self.origin.get(id.index()).copied().unwrap_or(NEW)
     }
@@ -92,11 +93,11 @@ impl Pieces {
     pub fn len(&self) -> usize {
         self.frames.iter().map(|f| f.pieces.len()).sum()
     }
-    /// Whether there is none.
+    /// Whether there are no subgraphs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Nodes of all graphs.
+    /// Number of nodes of all graphs.
     pub fn node_count(&self) -> usize {
         self.frames.iter().map(|f| f.rest.graph.len() + f.pieces.iter().map(|p| p.graph.len()).sum::<usize>()).sum()
     }
@@ -105,7 +106,8 @@ impl Pieces {
         self.frames.iter().any(|f| f.pieces.iter().any(|p| !p.touched.is_empty()))
     }
 
-    /// One graph for each subgraph, with all that `from_attrs` needs as attributes of the graphs.
+    /// Returns a model with one graph for each frame and subgraph. Attributes of the graphs hold
+    /// everything that [`Pieces::from_attrs`] needs.
     pub fn to_attrs(&self, toolbox: &Toolbox) -> Model {
         let mut graphs = Vec::new();
         for f in &self.frames {
@@ -133,10 +135,11 @@ impl Pieces {
         Model::from_graphs(graphs).unwrap_or_default()
     }
 
-    /// A cut model of its text.
+    /// Reads a cut model from its text form.
     ///
-    /// Errors: a graph that is named and not there, places that do not fit the nodes, an unknown
-    /// engine.
+    /// # Errors
+    /// Fails if a named graph is missing, if the number of places does not match the number of
+    /// nodes, if an engine is unknown, or if no graph names a subgraph.
     pub fn from_attrs(model: Model, toolbox: &Toolbox) -> Result<Pieces> {
         let mut round = Round::Atomic;
         let mut frames: Vec<Frame> = Vec::new();
@@ -195,7 +198,7 @@ fn piece(mut graph: Graph) -> Result<Piece> {
                 origin[id.index()] = u32::try_from(*p).unwrap_or(NEW);
             }
         }
-        // A graph that was not cut stands as it is.
+        // In a graph that was not cut, the nodes are in their original order.
         _ => nodes.iter().zip(0..).for_each(|(id, p)| origin[id.index()] = p),
     }
     let touched = nodes.into_iter().filter(|id| origin[id.index()] == NEW).collect();
@@ -211,7 +214,7 @@ fn graph_names(v: &AttrValue) -> Vec<String> {
     }
 }
 
-/// An error of a text that tells of subgraphs.
+/// The error for a text whose description of subgraphs is damaged.
 pub fn damaged(graph: &str, why: String) -> CompileError {
     CompileError::model(
         ge_codes::TEXT_FORM,
@@ -220,7 +223,7 @@ pub fn damaged(graph: &str, why: String) -> CompileError {
     )
 }
 
-/// Attributes of a subgraph that an engine may have set for the host.
+/// The node type that the engine has set as `_composite_node` of a subgraph, if any.
 pub fn composite_node(attrs: &AttrMap) -> Option<&str> {
     attrs.str("_composite_node")
 }

@@ -1,25 +1,25 @@
-//! Which pass failed, and on what: kept for the bundle that reproduces it.
+//! Records which pass failed, and on which node, for the bundle that reproduces the failure.
 use super::PassManager;
 use crate::error::{CompileError, Result};
 use ge_plugin_api::abi::guard::panic_error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// The pass that failed, if one did, shared between a driver and its passes.
+/// The first pass that failed, if any; a driver and its passes share it.
 #[derive(Clone, Default)]
 pub struct Blame(Arc<Mutex<Option<Blamed>>>);
 
 /// A pass that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blamed {
-    /// Its name.
+    /// Name of the pass.
     pub pass: String,
-    /// The node that it looked at, for a pass over nodes.
+    /// The node that the pass was visiting; `None` for a pass over whole graphs.
     pub node: Option<String>,
 }
 
 impl Blame {
-    /// The pass that failed first.
+    /// Returns the pass that failed first.
     pub fn get(&self) -> Option<Blamed> {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
@@ -30,7 +30,8 @@ impl Blame {
 }
 
 impl PassManager<'_> {
-    /// Runs a part of a pass: what fails in it is its fault, a panic an error of it.
+    /// Runs `f` as part of a pass. If `f` fails, the pass is recorded as the one to blame; a panic
+    /// in `f` becomes an internal error.
     pub(crate) fn blamed<T>(
         &self,
         stage: &'static str,
@@ -48,8 +49,8 @@ impl PassManager<'_> {
     }
 }
 
-/// In debug builds `GE_FAULT_PASS=NAME` makes a pass panic: what a bug of ours leads to can be
-/// tried from outside.
+/// In debug builds `GE_FAULT_PASS=NAME` makes that pass panic, so that the effect of a bug in one
+/// of our passes can be tested from outside.
 fn provoke(pass: &str) {
     if cfg!(debug_assertions) && std::env::var_os("GE_FAULT_PASS").is_some_and(|n| n == *pass) {
         panic!("a fault on purpose");

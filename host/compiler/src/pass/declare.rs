@@ -1,8 +1,8 @@
-//! `node_pass!` and `graph_pass!`: a pass declared in one place: name, level, operator types,
-//! effect, what it needs and keeps, and the function that does it.
+//! `node_pass!` and `graph_pass!` declare a pass in one place: name, level, operator types, effect,
+//! what it needs and keeps, and the function that implements it.
 use ge_ir::{Graph, Model, Node, TensorDesc};
 
-/// A node under a pass, and where it stands.
+/// The node that a pass visits, with its graph and model.
 pub struct At<'m> {
     /// The model.
     pub model: &'m Model,
@@ -15,17 +15,17 @@ pub struct At<'m> {
 }
 
 impl<'m> At<'m> {
-    /// Descriptor of an input.
+    /// Descriptor of input `i`.
     pub fn input_desc(&self, i: usize) -> Option<&'m TensorDesc> {
         self.g.input_desc(self.n, i)
     }
-    /// The node that gives an input.
+    /// The node that produces input `i`.
     pub fn producer(&self, i: usize) -> Option<&'m Node> {
         self.g.producer(self.n, i)
     }
 }
 
-/// What every declared pass says of itself, as methods of its trait.
+/// The trait methods that return the declared properties of a pass.
 macro_rules! declared {
     ($name:ident, $level:ident, $effect:literal, $needs:literal, $keeps:literal $(, $option:literal $field:ident)?) => {
         fn name(&self) -> &'static str {
@@ -50,11 +50,11 @@ macro_rules! declared {
 }
 
 /// `node_pass!(Name, Level, ["Op"], "before -> after", needs "...", keeps "...", function[, switch "option" field])`:
-/// the function is `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
+/// the function has the signature `fn(&mut PassContext, &At, &mut Rewriter) -> Result<()>`.
 macro_rules! node_pass {
     ($name:ident, $level:ident, [$($op:literal),* $(,)?], $effect:literal, needs $needs:literal, keeps $keeps:literal,
      $visit:ident $(, switch $option:literal $field:ident)? $(,)?) => {
-        /// See the module.
+        /// See the module documentation.
         pub struct $name;
         impl $crate::pass::NodePass for $name {
             $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $option $field)?);
@@ -76,11 +76,11 @@ macro_rules! node_pass {
 }
 
 /// `graph_pass!(Name, Level, "before -> after", needs "...", keeps "...", function[, switch "option" field])`:
-/// the function is `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
+/// the function has the signature `fn(&mut PassContext, &Model, usize) -> Result<Vec<Edit>>`.
 macro_rules! graph_pass {
     ($name:ident, $level:ident, $effect:literal, needs $needs:literal, keeps $keeps:literal,
      $run:ident $(, switch $option:literal $field:ident)? $(,)?) => {
-        /// See the module.
+        /// See the module documentation.
         pub struct $name;
         impl $crate::pass::GraphPass for $name {
             $crate::pass::declare::declared!($name, $level, $effect, $needs, $keeps $(, $option $field)?);

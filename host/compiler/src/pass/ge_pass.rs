@@ -1,10 +1,11 @@
-//! `GEPass`: runs a group of node passes over each graph; what they change is looked at again (003
-//! §2.1, facts 4.1).
+//! `GEPass` runs a group of node passes over each graph and visits changed nodes again (003 §2.1,
+//! facts 4.1).
 //!
-//! Nodes are visited in topological order, those with more than 1,000 inputs last; at each node all
-//! passes of the group in their order, each on the graph as the one before it left it. Nodes that a
-//! patch adds are visited at once (immediate re-pass); visited nodes that a patch touches are
-//! visited again in the next round (re-pass). No more than ten visits a node on average.
+//! Nodes are visited in topological order; those with more than 1,000 inputs come last. At each
+//! node all passes of the group run in order, each on the graph as the previous one left it. Nodes
+//! that a patch adds are visited at once (immediate re-pass). Nodes already visited that a patch
+//! touches are visited again in the next round (re-pass). The number of visits in a graph is
+//! limited to ten times its number of nodes.
 use super::rewriter::Rewrite;
 use super::{NodePass, PassContext, PassManager, PassRecord, Records, Rewriter};
 use crate::error::{CompileError, Result};
@@ -14,12 +15,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Most visits for each node of a graph.
+/// Maximum average number of visits per node of a graph.
 const VISITS: usize = 10;
-/// A node with more inputs than this waits for all others.
+/// A node with more inputs than this is visited after all other nodes.
 const WIDE: usize = 1000;
 
-/// A group of node passes and what they leave for the records.
+/// A group of node passes, with the counters that go into the records.
 pub struct GEPass<'a> {
     manager: &'a PassManager<'a>,
     stage: &'static str,
@@ -30,22 +31,22 @@ pub struct GEPass<'a> {
     nanos: Vec<u64>,
 }
 
-/// What came of a node's visit.
+/// Result of visiting one node.
 #[derive(Default)]
 pub struct Visit {
-    /// Nodes that patches added, in order.
+    /// Nodes that patches added, in order, each with the index of its graph.
     pub added: Vec<(usize, NodeId)>,
-    /// Nodes that patches touched, and those that passes asked for.
+    /// Nodes that patches touched, and nodes that passes asked to visit again.
     pub touched: Vec<NodeId>,
-    /// Whether anything was changed.
+    /// Whether any pass changed anything.
     pub changed: bool,
 }
 
 impl<'a> GEPass<'a> {
-    /// A group.
+    /// Creates a group from `passes`, which run in this order.
     pub fn new(manager: &'a PassManager<'a>, stage: &'static str, passes: Vec<&'static dyn NodePass>) -> GEPass<'a> {
         let mut table: NumberMap<Key, Rc<[usize]>> = NumberMap::default();
-        // A pass for all types stands in every list, so that the order of the group holds.
+        // A pass for all types is part of every list, so that the order of the group is kept.
         let any: Rc<[usize]> = (0..passes.len()).filter(|k| passes[*k].ops().is_empty()).collect();
         for p in &passes {
             for op in p.ops() {
@@ -59,12 +60,12 @@ impl<'a> GEPass<'a> {
         GEPass { manager, stage, passes, table, any, cx, nanos }
     }
 
-    /// Whether a pass of the group looks at nodes of a type.
+    /// Whether any pass of the group visits nodes of type `op`.
     pub fn looks_at(&self, op: Key) -> bool {
         !self.any.is_empty() || self.table.contains_key(&op)
     }
 
-    /// Runs the group over every graph.
+    /// Runs the group over every graph of the model.
     pub fn run(mut self, model: &mut Model, records: &mut Records) -> Result<()> {
         let mut session = EditSession::default();
         let mut gi = 0;
@@ -86,9 +87,9 @@ impl<'a> GEPass<'a> {
             g.order().iter().partition(|id| g.get(**id).is_some_and(|n| n.inputs().len() > WIDE));
         let mut left = VISITS.saturating_mul(g.len());
         let mut queue: VecDeque<NodeId> = plain.into_iter().chain(wide).collect();
-        // Round in which a node was visited last, and whether it waits for the next one.
+        // Whether each node is still due for a visit, in this round or the next.
         let mut waits: Vec<bool> = vec![true; g.id_bound()];
-        // Constants that a changed node has read may be read by none now.
+        // Constants that a changed node has read may now have no readers.
         let sweeps = self.table.contains_key(&Key::new("Const"));
         let mut read: Vec<NodeId> = Vec::new();
         while !queue.is_empty() {
@@ -131,12 +132,12 @@ impl<'a> GEPass<'a> {
         Ok(())
     }
 
-    /// Visits one node with all passes of the group.
+    /// Visits one node with all passes of the group that apply to its type.
     pub fn node(&mut self, session: &mut EditSession, model: &mut Model, gi: usize, id: NodeId) -> Result<Visit> {
         let mut out = Visit::default();
         let Some(op) = model.graphs()[gi].get(id).map(|n| n.op_key()) else { return Ok(out) };
         let list = self.table.get(&op).unwrap_or(&self.any).clone();
-        // One pass ends where the next begins: a clock is read once for each.
+        // One pass ends where the next begins, so the clock is read only once per pass.
         let mut start = Instant::now();
         for &k in list.iter() {
             let Some(n) = model.graphs()[gi].get(id).filter(|n| n.op_key() == op) else {
@@ -167,7 +168,7 @@ impl<'a> GEPass<'a> {
         Ok(out)
     }
 
-    /// Writes what the passes did.
+    /// Writes counts, refusals and warnings of the passes to `records`.
     pub fn record(self, records: &mut Records) {
         for ((p, mut cx), nanos) in self.passes.iter().zip(self.cx).zip(self.nanos) {
             for (node, why) in std::mem::take(&mut cx.refusals) {
@@ -185,13 +186,13 @@ impl<'a> GEPass<'a> {
     }
 }
 
-/// Nanoseconds since `start`, which becomes now.
+/// Returns the nanoseconds since `start` and sets `start` to now.
 fn lap(start: &mut Instant) -> u64 {
     let now = Instant::now();
     now.duration_since(std::mem::replace(start, now)).as_nanos() as u64
 }
 
-/// Puts into a graph what a pass has recorded at a node.
+/// Applies what a pass recorded at a node to graph `gi`.
 #[allow(clippy::too_many_arguments)]
 fn put_in(
     manager: &PassManager<'_>,

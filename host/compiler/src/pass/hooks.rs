@@ -1,5 +1,5 @@
-//! What plugins may do to a graph: custom passes at their stages and engines' graph optimizers at
-//! their hooks (facts 3.3, 4.2).
+//! What plugins may do to a graph: custom passes run at their stages, and graph optimizers of
+//! engines run at their hooks (facts 3.3, 4.2).
 use super::{PassManager, PassRecord, Records, owner};
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionPassExecutor;
@@ -11,8 +11,8 @@ use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
 use std::time::Instant;
 
-/// Attributes that carry decisions of stages, or on which they stand: settled once streams are
-/// given.
+/// Attributes that carry decisions of stages, or on which these decisions depend. They are fixed
+/// once streams are assigned.
 const SETTLED: &[&str] = &[
     "_attached_stream_ids",
     "_engine",
@@ -39,7 +39,7 @@ pub fn custom_pass(m: &PassManager<'_>, p: &PassHandle, model: &mut Model, recor
     FusionPassExecutor::new(m).pass(p, model, records).map(|_| ())
 }
 
-/// Calls the engines' graph optimizers at a hook, by priority, then plugin order.
+/// Calls the engines' graph optimizers at a hook, in order of priority, then of plugins.
 pub fn engines(
     m: &PassManager<'_>,
     stage: &'static str,
@@ -71,18 +71,18 @@ pub fn engines(
     Ok(())
 }
 
-/// The engines that take part, by the priority of their optimizers, then plugin order.
+/// The engines that are not excluded, in order of optimizer priority, then of plugins.
 fn by_priority<'m>(m: &'m PassManager<'_>) -> Vec<&'m crate::toolbox::EngineEntry> {
     let mut order: Vec<_> = m.toolbox().engines.iter().filter(|e| e.excluded.is_none()).collect();
     order.sort_by_key(|e| e.info.optimizer_priority);
     order
 }
 
-/// Calls the engines' graph optimizers where streams, memory and synchronisation are settled: they
-/// may set attributes of nodes that are no decision, and nothing else.
+/// Calls the engines' graph optimizers after streams, memory and synchronisation are settled. They
+/// may only set or remove attributes of nodes, and only attributes that carry no decision.
 ///
 /// # Errors
-/// An engine's own; any other edit.
+/// Returns the engine's own error, or an error if the engine returns any other edit.
 pub fn streamed(
     m: &PassManager<'_>,
     stage: &'static str,

@@ -1,15 +1,17 @@
-//! Putting the nodes of a subgraph in the place of the node that calls it.
+//! Replaces a call node by the nodes of the subgraph that it calls.
 use super::Rewriter;
 use ge_ir::{Graph, Node, NodeId, ValueRef};
 use ge_model::effects;
 use ge_plugin_api::patch::Edit;
 use std::collections::HashMap;
 
-/// Copies the nodes of `sub`, whose inputs are `args`, beside `call`, and lets readers of the call
-/// read what the subgraph returns. The call is removed; its subgraphs are left without a name.
-/// Nodes keep their names; the order of the call's control edges holds.
+/// Copies the nodes of `sub`, whose inputs are `args`, next to `call`, and redirects the readers of
+/// `call` to the values that the subgraph returns. `call` is removed, so no node refers to its
+/// subgraphs any more. The copies keep the names of the nodes; the order set by the call's control
+/// edges is kept.
 ///
-/// Errors: nothing is recorded; the reason in words.
+/// # Errors
+/// Returns the reason as text; no edit is recorded in that case.
 pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef]) -> Result<(), String> {
     let out = sub.net_output().ok_or("the subgraph has no outputs")?;
     if out.inputs().len() != call.outputs().len() {
@@ -29,7 +31,8 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
         let to = values.get(v).copied().unwrap_or(ValueRef::ABSENT);
         r.patch.replace_uses(call.value(k as u32), to);
     }
-    // What waited for the call waits for what it waited for, also where nothing is left of it.
+    // Whatever waited for the call now waits for what the call waited for, even if no node of the
+    // subgraph remains.
     for c in call.controls() {
         for u in call.control_users() {
             r.patch.push(Edit::AddControl(*c, *u));
@@ -40,11 +43,13 @@ pub fn inline(r: &mut Rewriter<'_>, call: &Node, sub: &Graph, args: &[ValueRef])
     Ok(())
 }
 
-/// Copies the nodes of `sub`, whose inputs are `args`, into the graph, where
-/// `call` is given behind what that waits for and ahead of what waits for that. The values of `sub`
-/// and what they are now. The originals give their names to the copies.
+/// Copies the nodes of `sub`, whose inputs are `args`, into the graph. If `call` is given, the
+/// copies are ordered after everything that `call` waits for and before everything that waits for
+/// `call`. Returns a map from the values of `sub` to the new values. The copies take over the names
+/// of the originals.
 ///
-/// Errors: nothing is recorded; the reason in words.
+/// # Errors
+/// Returns the reason as text; no edit is recorded in that case.
 pub fn copy(
     r: &mut Rewriter<'_>,
     sub: &Graph,
@@ -61,7 +66,7 @@ pub fn copy(
         }
         values.insert(n.value(0), *arg);
     }
-    // A variable is the one of that name in the graph that it comes to, where that has one.
+    // If the target graph has a variable of the same name, that variable is used instead of a copy.
     let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
     for n in sub.nodes().filter(|n| n.op() == "Variable") {
         if let Some(own) = r.graph().find(n.name()).filter(|v| v.op() == "Variable") {
@@ -75,7 +80,7 @@ pub fn copy(
     }
     let inner: Vec<&Node> =
         sub.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput") && !nodes.contains_key(&n.id())).collect();
-    // The names go over to the copies.
+    // Rename the originals so that the copies can take their names.
     let host = r.graph().name().to_owned();
     r.patch.push(Edit::InGraph(sub.name().into()));
     for n in &inner {

@@ -1,25 +1,26 @@
-//! A pass at its place in a list of passes.
+//! Entries of the lists of passes.
 use super::{GraphPass, NodePass, PassLevel};
 use crate::options::Switch;
 
-/// A pass at its place.
+/// A pass at its position in a list.
 pub struct Listed {
-    /// Stage.
+    /// Stage in which the pass runs.
     pub stage: &'static str,
-    /// 0: in the stage's list; 1: after the engines and custom passes at its end.
+    /// Part of the stage's list: 0 is the main list; `stage1` and `stage2` run part 1 after the
+    /// engines and custom passes at their end; `prepare` and `original` define parts of their own.
     pub part: u8,
     /// The pass.
     pub pass: Kind,
-    /// Why it stands here.
+    /// Why the pass stands at this position.
     pub why: &'static str,
 }
 
-/// How a pass looks at graphs.
+/// Whether a pass handles whole graphs or single nodes.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Whole graphs.
+    /// A pass over whole graphs.
     Graph(&'static dyn GraphPass),
-    /// One node at a time; those that stand side by side in a list run as one group.
+    /// A pass over one node at a time. Adjacent node passes in a list run as one group.
     Node(&'static dyn NodePass),
 }
 
@@ -54,7 +55,7 @@ pub(crate) const fn node(stage: &'static str, pass: &'static dyn NodePass, why: 
     Listed { stage, part: 0, pass: Kind::Node(pass), why }
 }
 impl Listed {
-    /// In a later part of its stage.
+    /// Moves the entry to another part of its stage.
     pub(crate) const fn later(mut self, part: u8) -> Listed {
         self.part = part;
         self

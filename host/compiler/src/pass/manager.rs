@@ -1,5 +1,5 @@
-//! `PassManager`: runs declared passes in order, applies their patches, counts, and honours levels
-//! and switches (facts 4.1).
+//! `PassManager` runs declared passes in order, applies their patches, counts their changes, and
+//! respects levels and switches (facts 4.1).
 use super::listed::{Kind, Listed};
 use super::switches::Switches;
 use super::{Blame, GEPass, GraphPass, NodePass, PassContext, PassLevel, PassRecord, Records};
@@ -23,68 +23,72 @@ pub struct PassManager<'a> {
     told: Option<Box<Told<'a>>>,
 }
 
-/// Is told of each pass that has changed something: its stage, its name, and the graph behind it.
+/// Callback for each pass that changed something: its stage, its name, and the model after it.
 pub type Told<'a> = dyn Fn(&'static str, &str, &Model) + Sync + 'a;
 
 impl<'a> PassManager<'a> {
-    /// Over a list of passes. Errors: `ge.optimizationSwitch` names a pass that is not there, or
-    /// one of level O0.
+    /// Creates a manager for a list of passes.
+    ///
+    /// # Errors
+    /// Fails if `ge.optimizationSwitch` names an unknown pass or one of level O0, or if the file of
+    /// `ge.fusionSwitchFile` is not usable.
     pub fn new(list: &'static [Listed], toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
         let switches = Switches::checked(list, toolbox, options)?;
         Ok(PassManager { list, switches, verify: cfg!(debug_assertions), blame: Blame::default(), told: None })
     }
 
-    /// Verifies the model after each pass, in any build.
+    /// If `on`, verifies the model after each pass in release builds too; debug builds always do.
     pub fn verify_each(mut self, on: bool) -> Self {
         self.verify |= on;
         self
     }
-    /// Without the verifier: for graphs that hold nodes no prototype knows (labels and jumps of
+    /// Switches the verifier off, for graphs with nodes that have no prototype (labels and jumps of
     /// control flow).
     pub fn leave_unverified(&mut self) {
         self.verify = false;
     }
-    /// Where the pass that fails is noted.
+    /// Sets where the first failing pass is recorded.
     pub fn blaming(mut self, blame: &Blame) -> Self {
         self.blame = blame.clone();
         self
     }
-    /// Who is told of the passes that change something.
+    /// Sets the callback for passes that change something.
     pub fn telling(mut self, told: Box<Told<'a>>) -> Self {
         self.told = Some(told);
         self
     }
-    /// Tells of the passes that records name from `first` on. Passes that run node by node in one
-    /// group leave the graph that they have made together.
+    /// Calls the callback for the passes of `records.runs[first..]` that changed something. All
+    /// node passes of one group report the graph that they have made together.
     pub(crate) fn tell(&self, first: usize, records: &Records, model: &Model) {
         let Some(told) = &self.told else { return };
         for r in records.runs.get(first..).unwrap_or_default().iter().filter(|r| r.changes > 0) {
             told(r.stage, &r.pass, model);
         }
     }
-    /// The pass that has failed.
+    /// Where the first failing pass is recorded.
     pub fn blame(&self) -> &Blame {
         &self.blame
     }
-    /// What the plugins offer.
+    /// What the plugins provide.
     pub fn toolbox(&self) -> &'a Toolbox {
         self.switches.toolbox
     }
-    /// The options.
+    /// The options of the compilation.
     pub fn options(&self) -> &'a Options {
         self.switches.options
     }
 
-    /// Whether a pass runs: its own switch, then the option bound to it, then the level.
+    /// Whether a pass runs. Its own switch decides first, then the option bound to it, then the
+    /// level.
     pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<Switch>) -> bool {
         self.switches.enabled(name, level, bound)
     }
 
-    /// Runs the passes of a stage's list, in order.
+    /// Runs the passes of a stage's main list (part 0), in order.
     pub fn stage(&self, stage: &'static str, model: &mut Model, records: &mut Records) -> Result<()> {
         self.part(stage, 0, model, records)
     }
-    /// Runs one part of a stage's list. Node passes that stand side by side run as one group.
+    /// Runs one part of a stage's list, in order. Adjacent node passes run as one group.
     pub fn part(&self, stage: &'static str, part: u8, model: &mut Model, records: &mut Records) -> Result<()> {
         let mut group: Vec<&'static dyn NodePass> = Vec::new();
         for p in self.list.iter().filter(|p| p.stage == stage && p.part == part) {
@@ -101,7 +105,8 @@ impl<'a> PassManager<'a> {
         }
         self.group(stage, group, model, records)
     }
-    /// The node passes of a part of a stage that are enabled, in order, for a driver of its own.
+    /// The enabled node passes of one part of a stage, in order, for callers that run them
+    /// themselves.
     pub fn nodes(&self, stage: &'static str, part: u8) -> Vec<&'static dyn NodePass> {
         let listed = self.list.iter().filter(|p| p.stage == stage && p.part == part);
         let node = |p: &Listed| if let Kind::Node(n) = p.pass { Some(n) } else { None };
@@ -125,13 +130,16 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
-    /// Whether there is a pass of this name, of ours or of a plugin.
+    /// Whether a pass of this name exists, in the list or in a plugin.
     pub fn knows(&self, name: &str) -> bool {
         self.switches.level_of(name).is_some()
     }
 
-    /// Runs one pass of a stage on a graph as the stage does: one of ours, or one of a plugin.
-    /// Errors: what fails; an unknown name.
+    /// Runs the pass `name` on the model in the way that `stage` does; the pass is one of the list
+    /// or of a plugin.
+    ///
+    /// # Errors
+    /// Fails if the pass fails or if its name is unknown.
     pub fn again(&self, stage: &str, name: &str, model: &mut Model, records: &mut Records) -> Result<()> {
         match self.list.iter().find(|p| p.stage == stage && p.pass.name() == name) {
             Some(Listed { pass: Kind::Node(n), stage, .. }) => self.group(stage, vec![*n], model, records),
@@ -140,8 +148,10 @@ impl<'a> PassManager<'a> {
         }
     }
 
-    /// Runs passes by name, in the order given, whatever level and switches say. Errors: an unknown
-    /// name.
+    /// Runs passes by name, in the order given, regardless of level and switches.
+    ///
+    /// # Errors
+    /// Fails if a pass fails or if a name is unknown.
     pub fn named(&self, names: &[&str], model: &mut Model, records: &mut Records) -> Result<()> {
         for name in names {
             match self.list.iter().find(|p| p.pass.name() == *name) {
@@ -177,7 +187,7 @@ impl<'a> PassManager<'a> {
                 let edits = pass.run(&mut cx, model, gi)?;
                 if !edits.is_empty() {
                     changed = true;
-                    // A pass of ours that is refused is a fault of ours.
+                    // If the patch of one of our own passes is rejected, that is an internal error.
                     let applied = model
                         .apply(gi, edits)
                         .map_err(|e| CompileError::internal(stage, format!("pass {}: {e}", pass.name())))?;
@@ -205,7 +215,7 @@ impl<'a> PassManager<'a> {
         if cx.changes > 0 { self.check(pass.name(), model) } else { Ok(()) }
     }
 
-    /// Infers what a patch left unknown on its new nodes.
+    /// Infers the output descriptors that a patch left unknown on its new nodes.
     pub(super) fn infer_new(&self, added: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
         let infer = InferShapePass::new(self.toolbox());
         for &(gi, id) in added {
@@ -219,11 +229,12 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
-    /// Applies the edits that a plugin recorded, and holds what it made against the operators' own
-    /// inference.
+    /// Applies the edits that a plugin recorded and, if `check_shapes`, compares the new and
+    /// touched nodes with the operators' own inference. Returns the number of edits applied.
     ///
-    /// Errors: `who` is named: the patch is illegal, or a descriptor says what the operator cannot
-    /// give.
+    /// # Errors
+    /// Fails if the patch is illegal, if a descriptor contradicts the operator's inference, or if
+    /// the model no longer verifies. The error names `who`.
     pub fn apply_foreign(
         &self,
         who: &str,
@@ -246,9 +257,10 @@ impl<'a> PassManager<'a> {
         Ok(applied.edits as u64)
     }
 
-    /// Holds nodes that a plugin has made or changed against the operators' own inference.
+    /// Compares the nodes that a plugin made or changed with the operators' own inference.
     ///
-    /// Errors: `who` is named: a descriptor says what the operator cannot give.
+    /// # Errors
+    /// Fails if a descriptor contradicts the operator's inference. The error names `who`.
     pub fn hold(&self, who: &str, touched: &[(usize, NodeId)], model: &mut Model) -> Result<()> {
         let infer = InferShapePass::new(self.toolbox());
         for &(gi, id) in touched {
@@ -265,8 +277,10 @@ impl<'a> PassManager<'a> {
         Ok(())
     }
 
-    /// Verifies the model behind what a plugin did. Errors: what does not hold, as a fault of
-    /// `who`.
+    /// Verifies the model after a plugin changed it.
+    ///
+    /// # Errors
+    /// Reports what does not verify as a fault of `who`.
     fn check_foreign(&self, who: &str, model: &Model) -> Result<()> {
         self.check(who, model).map_err(|e| match e {
             CompileError::Internal { message, .. } => CompileError::model(
@@ -278,8 +292,10 @@ impl<'a> PassManager<'a> {
         })
     }
 
-    /// Verifies the model where each pass is verified. Errors: what does not hold, as a fault of
-    /// `who`.
+    /// Verifies the model if verification after each pass is on.
+    ///
+    /// # Errors
+    /// Returns an internal error with what does not verify after `who`.
     pub fn check(&self, who: &str, model: &Model) -> Result<()> {
         if !self.verify {
             return Ok(());
@@ -292,8 +308,8 @@ impl<'a> PassManager<'a> {
         })
     }
 
-    /// The graph as it came: what does not verify is the model's fault, not ours (exit 4), every
-    /// fault of it at once.
+    /// Verifies the model as it came in. All faults are reported at once, as faults of the model
+    /// (exit 4) and not of the compiler.
     pub fn verify_input(&self, model: &Model) -> Result<()> {
         let options =
             ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
@@ -311,7 +327,7 @@ impl ge_ir::verify::OpTable for Protos<'_> {
     }
 }
 
-/// Names of the graphs that nodes name; nothing where there is only a root.
+/// Names of the graphs that nodes refer to; empty if the model has only a root graph.
 pub(crate) fn named_graphs(model: &Model) -> BTreeSet<String> {
     if model.graphs().len() < 2 {
         return BTreeSet::new();
@@ -319,7 +335,8 @@ pub(crate) fn named_graphs(model: &Model) -> BTreeSet<String> {
     model.parents().into_keys().map(str::to_owned).collect()
 }
 
-/// Which graphs the root needs, and those that nobody ever named.
+/// For each graph, whether to keep it: the root reaches it, or no node ever referred to it (it is
+/// not in `named`), or such a graph reaches it.
 pub(crate) fn live_graphs(model: &Model, named: &BTreeSet<String>) -> Vec<bool> {
     let index: HashMap<&str, usize> = model.graphs().iter().enumerate().map(|(i, g)| (g.name(), i)).collect();
     let mut live: Vec<bool> =
@@ -335,7 +352,7 @@ pub(crate) fn live_graphs(model: &Model, named: &BTreeSet<String>) -> Vec<bool> 
     live
 }
 
-/// Removes the graphs that were named and are not any more, and those that only they named.
+/// Removes the graphs of `named` that no kept graph refers to any more.
 pub(crate) fn drop_orphans(model: &mut Model, named: &BTreeSet<String>) {
     if named.is_empty() {
         return;

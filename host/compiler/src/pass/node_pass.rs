@@ -1,30 +1,31 @@
-//! `NodePass`: a pass over one node at a time, run with others of its group by `GEPass` (003 §2.1).
+//! `NodePass`: a pass over one node at a time. `GEPass` runs it in a group with others (003 §2.1).
 use super::{PassContext, PassLevel, Rewriter};
 use crate::error::Result;
 use ge_ir::{Model, Node};
 
-/// A pass over one node. It holds no state; it records edits through the rewriter, which are
-/// applied before the next pass sees the graph, and are seen by it.
+/// A pass over one node. It holds no state. It records edits through the rewriter; they are applied
+/// before the next pass runs, which therefore sees them.
 pub trait NodePass: Sync {
-    /// Name, as `ge opt --passes` and `ge.optimizationSwitch` have it.
+    /// Name of the pass, as used in `ge opt --passes` and `ge.optimizationSwitch`.
     fn name(&self) -> &'static str;
-    /// Level: it runs at every `ge.oo.level` at or above.
+    /// Lowest `ge.oo.level` at which the pass runs.
     fn level(&self) -> PassLevel;
-    /// What it does, as `before -> after`.
+    /// What the pass does, written as `before -> after`.
     fn effect(&self) -> &'static str;
-    /// What must be so for it to act.
+    /// Conditions that must hold for the pass to act.
     fn needs(&self) -> &'static str;
-    /// What stays as it was.
+    /// What the pass leaves unchanged.
     fn keeps(&self) -> &'static str;
-    /// The option that switches it off with others, if one does.
+    /// The option that switches this pass off together with others; `None` if there is none.
     fn switch(&self) -> Option<crate::options::Switch> {
         None
     }
-    /// Operator types that it looks at; empty: all.
+    /// Operator types that the pass visits; empty means all types.
     fn ops(&self) -> &'static [&'static str];
-    /// Looks at a node of graph
-    /// `gi`. No edit, no change; nodes left alone for a reason are told to `cx`.
+    /// Visits node `n` of graph `gi`. If it records no edit, nothing changes. It reports nodes left
+    /// unchanged for a reason through [`PassContext::refuse`].
     ///
-    /// Errors: the compilation fails.
+    /// # Errors
+    /// An error fails the compilation.
     fn visit(&self, cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) -> Result<()>;
 }

@@ -1,6 +1,6 @@
-//! Whose nodes an engine's graph optimizer may change: those that it takes. Before `place` these
-//! are the types of its op store, after it the nodes that were placed on it. A node of another's
-//! may go only where a node that the engine takes stands in its place.
+//! An engine's graph optimizer may change only the nodes that the engine takes. Before `place`
+//! these are the nodes of the types in its op store, after it the nodes placed on it. It may
+//! replace another engine's node only by a node that it takes itself.
 use crate::toolbox::{EngineEntry, Toolbox};
 use ge_ir::Graph;
 use ge_plugin_api::diagnostic::{Diagnostic, Error};
@@ -9,10 +9,10 @@ use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::{Key, NodeId};
 use std::collections::HashMap;
 
-/// Refuses edits that change nodes of others.
+/// Refuses edits that change nodes of other engines.
 ///
 /// # Errors
-/// The first such edit: engine, plugin, node and place are named (GE-E0521, exit 5).
+/// Fails at the first such edit; the error names engine, plugin, node and hook (GE-E0521, exit 5).
 pub(super) fn check(e: &EngineEntry, hook: Hook, toolbox: &Toolbox, g: &Graph, edits: &[Edit]) -> Result<(), Error> {
     if edits.is_empty() {
         return Ok(());
@@ -28,7 +28,7 @@ pub(super) fn check(e: &EngineEntry, hook: Hook, toolbox: &Toolbox, g: &Graph, e
     let mut added: HashMap<NodeId, Key> = HashMap::new();
     for edit in edits {
         let refused = match edit {
-            // What follows is about another graph, whose nodes are not in sight here.
+            // The edits that follow are for another graph, whose nodes cannot be looked up here.
             Edit::InGraph(name) if name.as_str() != g.name() => return Ok(()),
             Edit::AddNode(n) => {
                 added.insert(n.id, n.op);

@@ -1,34 +1,34 @@
-//! Records of passes: time, visits, patches, refusals.
+//! Records of passes: time, visits, patches and refusals.
 use std::collections::BTreeMap;
 
 /// One run of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassRecord {
-    /// Stage.
+    /// Stage in which the pass ran.
     pub stage: &'static str,
-    /// Pass.
+    /// Name of the pass.
     pub pass: String,
-    /// Wall time.
+    /// Wall time in microseconds.
     pub micros: u64,
-    /// Nodes visited.
+    /// Number of nodes visited.
     pub visits: u64,
-    /// Patches applied.
+    /// Number of changes that the pass counted.
     pub changes: u64,
 }
 
-/// How many kernels a compilation made, and when (003 §6.1).
+/// Number of kernels that a compilation made, by the way they were compiled (003 §6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCounts {
-    /// Compiled with their subgraphs.
+    /// Kernels compiled with their subgraphs.
     pub fused_graph: u64,
-    /// Compiled alone.
+    /// Kernels compiled alone.
     pub single_op: u64,
-    /// Asked for again, and there.
+    /// Kernels requested again and reused.
     pub hits: u64,
 }
 
 impl KernelCounts {
-    /// Adds those of another compilation.
+    /// Adds the counts of another compilation.
     pub fn add(&mut self, other: &KernelCounts) {
         self.fused_graph += other.fused_graph;
         self.single_op += other.single_op;
@@ -36,23 +36,24 @@ impl KernelCounts {
     }
 }
 
-/// All that passes leave for the user: records in order, and refusals by node and pass.
+/// Everything that passes report to the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    /// Runs, in order.
+    /// Runs of passes, in order.
     pub runs: Vec<PassRecord>,
-    /// Node name to (pass, reason), in the order given; the first reason of a pass stays.
+    /// From node name to (pass, reason), in the order reported; only the first reason of each pass
+    /// is kept.
     pub refusals: BTreeMap<String, Vec<(String, String)>>,
     /// Fusions, in order.
     pub fusions: Vec<crate::fusion::FusionRecord>,
-    /// Kernels.
+    /// Kernel counts.
     pub kernels: KernelCounts,
-    /// What the user should know of the model, in order.
+    /// Warnings about the model for the user, in order.
     pub warnings: Vec<String>,
 }
 
 impl Records {
-    /// Keeps the first reason why a pass left a node alone.
+    /// Records why a pass left a node unchanged; only the first reason of each pass is kept.
     pub fn refuse(&mut self, node: &str, pass: &str, reason: impl Into<String>) {
         let list = self.refusals.entry(node.to_owned()).or_default();
         if !list.iter().any(|(p, _)| p == pass) {

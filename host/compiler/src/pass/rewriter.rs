@@ -1,13 +1,13 @@
-//! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed, so
-//! that a pass may walk the old graph in order and rewrite chains in one patch.
+//! `Rewriter`: a patch over one graph that remembers what it has already replaced and removed. A
+//! pass can therefore walk the old graph in order and rewrite chains of nodes in one patch.
 use ge_ir::{ConstTensor, Dim, Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, NumberMap, NumberSet};
 
-/// Recorded edits of one graph, with forwarding.
+/// Recorded edits of one graph, with forwarding of replaced values.
 pub struct Rewriter<'g> {
     graph: &'g Graph,
-    /// The patch, for edits beyond those below.
+    /// The patch, for edits that the methods below do not offer.
     pub patch: Patch,
     forward: NumberMap<ValueRef, ValueRef>,
     gone: NumberSet<NodeId>,
@@ -16,25 +16,25 @@ pub struct Rewriter<'g> {
     again: Vec<NodeId>,
 }
 
-/// What a node pass has recorded at one node.
+/// What a node pass recorded at one node.
 pub struct Rewrite {
-    /// The patch.
+    /// The edits of the patch.
     pub edits: Vec<Edit>,
-    /// Nodes that become constants.
+    /// Nodes that become constants, with their values.
     pub constants: Vec<(NodeId, ConstTensor)>,
-    /// Nodes to be looked at again.
+    /// Nodes to visit again.
     pub again: Vec<NodeId>,
 }
 
 impl Rewrite {
-    /// Whether nothing changes.
+    /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty() && self.constants.is_empty() && self.again.is_empty()
     }
 }
 
 impl<'g> Rewriter<'g> {
-    /// For a graph.
+    /// Creates an empty rewriter for `graph`.
     pub fn new(graph: &'g Graph) -> Rewriter<'g> {
         Rewriter {
             graph,
@@ -46,44 +46,45 @@ impl<'g> Rewriter<'g> {
             again: Vec::new(),
         }
     }
-    /// The graph as it was.
+    /// The graph before the recorded edits.
     pub fn graph(&self) -> &'g Graph {
         self.graph
     }
-    /// Where a value of the old graph is found now.
+    /// The value that now stands for value `v` of the old graph.
     pub fn resolve(&self, mut v: ValueRef) -> ValueRef {
         while let Some(&next) = self.forward.get(&v) {
             v = next;
         }
         v
     }
-    /// Input `i` of a node, as it is now.
+    /// Input `i` of a node after the recorded replacements.
     pub fn input(&self, n: &Node, i: usize) -> Option<ValueRef> {
         n.input(i).map(|v| self.resolve(v))
     }
-    /// The old node that produces input `i` now; None if it is absent or new.
+    /// The node of the old graph that now produces input `i`; `None` if the input is absent or its
+    /// producer is new.
     pub fn producer(&self, n: &Node, i: usize) -> Option<&'g Node> {
         self.graph.get(self.input(n, i)?.node)
     }
-    /// Whether a node is removed already.
+    /// Whether the node is already removed.
     pub fn is_gone(&self, id: NodeId) -> bool {
         self.gone.contains(&id)
     }
-    /// Number of rewrites.
+    /// Number of rewrites so far.
     pub fn changes(&self) -> u64 {
         self.changes
     }
-    /// Counts a rewrite made through `patch`.
+    /// Counts a rewrite that was made through `patch` directly.
     pub fn count(&mut self) {
         self.changes += 1;
     }
 
-    /// Removes a node with one output whose readers read `to` instead. The order that its control
-    /// edges stood for is kept.
+    /// Removes a node with one output and makes its readers read `to` instead. The order that its
+    /// control edges imposed is kept.
     pub fn bypass(&mut self, n: &Node, to: ValueRef) {
         let to = self.resolve(to);
         let own = n.value(0);
-        // A control input that is removed already stands for what took its place.
+        // If a control input is already removed, the value that replaced it stands for it.
         let before: Vec<NodeId> = n.controls().iter().map(|c| self.resolve(ValueRef::new(*c, 0)).node).collect();
         let followers: Vec<NodeId> = n.control_users().iter().copied().filter(|u| !self.is_gone(*u)).collect();
         let mut after: Vec<NodeId> = n.uses(0).iter().map(|u| u.node).filter(|u| !self.is_gone(*u)).collect();
@@ -105,7 +106,7 @@ impl<'g> Rewriter<'g> {
         self.changes += 1;
     }
 
-    /// Removes a node whose readers read the same outputs of an equal one.
+    /// Removes a node and makes its readers read the same outputs of the equal node `twin`.
     pub fn replace_all(&mut self, n: &Node, twin: &Node) {
         for u in n.control_users().iter().filter(|u| !self.gone.contains(*u)) {
             self.patch.push(Edit::AddControl(twin.id(), *u));
@@ -119,7 +120,7 @@ impl<'g> Rewriter<'g> {
         self.changes += 1;
     }
 
-    /// Removes a node without readers; what waited for it waits for what it waited for.
+    /// Removes a node without readers; nodes that waited for it now wait for what it waited for.
     pub fn drop_dead_end(&mut self, n: &Node) {
         for c in n.controls() {
             for u in n.control_users() {
@@ -129,15 +130,15 @@ impl<'g> Rewriter<'g> {
         self.remove(n.id());
     }
 
-    /// Removes a node that nothing reads.
+    /// Removes a node that has no readers.
     pub fn remove(&mut self, id: NodeId) {
         self.patch.remove(id);
         self.gone.insert(id);
         self.changes += 1;
     }
 
-    /// Puts constants in place of a node's outputs: it keeps its name, further ones are `name_1`
-    /// and so on.
+    /// Replaces a node's outputs by constants. The first keeps the node's name; the others are
+    /// named `name_1` and so on.
     pub fn fold(&mut self, n: &Node, outputs: Vec<ConstTensor>) {
         self.changes += 1;
         match <[ConstTensor; 1]>::try_from(outputs) {
@@ -159,7 +160,8 @@ impl<'g> Rewriter<'g> {
             self.patch.replace_uses(n.value(k as u32), ValueRef::new(c, 0));
             first.get_or_insert(c);
         }
-        // The order that it stood for is kept: what waited for it waits for what it waited for.
+        // The order that the node imposed is kept: what waited for it now waits for what it waited
+        // for.
         for c in n.controls() {
             for u in n
                 .control_users()
@@ -172,26 +174,26 @@ impl<'g> Rewriter<'g> {
         self.patch.remove(n.id());
         self.gone.insert(n.id());
     }
-    /// Asks for another visit of a node, where nothing of it changes (re-pass).
+    /// Asks for another visit of a node even if it does not change (re-pass).
     pub fn again(&mut self, id: NodeId) {
         self.again.push(id);
     }
 
-    /// What a node pass recorded; counts go to `cx`.
+    /// Returns what a node pass recorded; adds the number of changes to `cx`.
     pub fn into_rewrite(self, cx: &mut super::PassContext<'_>) -> Rewrite {
         cx.changes += self.changes;
         Rewrite { edits: self.patch.into_edits().into(), constants: self.constants, again: self.again }
     }
 
-    /// The edits; counts go to `cx`.
+    /// Returns the edits; adds the number of changes to `cx`.
     pub fn finish(self, cx: &mut super::PassContext<'_>) -> Vec<Edit> {
         cx.changes += self.changes;
         self.patch.into_edits().into()
     }
 }
 
-/// Whether a reader of one value may read the other without seeing a difference: type, format, and
-/// equal shapes whose sizes are known or have names.
+/// Whether a reader of one value may read the other and see no difference: equal type, format and
+/// shape, where every dimension is known or has a name.
 pub fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
     a.dtype == b.dtype
         && a.format == b.format
@@ -201,7 +203,7 @@ pub fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
         && a.shape == b.shape
 }
 
-/// Removes an operator that gives input 0 as it is; for passes that name such operators.
+/// Removes an operator that passes input 0 through unchanged; for passes that name such operators.
 pub fn step_over(
     cx: &mut super::PassContext<'_>,
     at: &super::declare::At<'_>,

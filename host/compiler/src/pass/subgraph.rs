@@ -1,4 +1,4 @@
-//! What passes share that move nodes between a graph and those that it calls.
+//! Shared by passes that move nodes between a graph and the graphs it calls.
 use super::PassContext;
 use super::declare::At;
 use ge_ir::{AttrValue, Graph, Node, TensorDesc, ValueRef};
@@ -10,21 +10,21 @@ use std::collections::HashMap;
 const ACTS: u64 =
     flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION | flags::REFERENCE | flags::DATA_DEPENDENT_SHAPE;
 
-/// A graph that a node calls, by its attribute; else why there is none.
+/// The graph that the node calls through attribute `key`; otherwise the reason why there is none.
 pub fn called<'m>(at: &At<'m>, key: &str) -> Result<&'m Graph, &'static str> {
     let Some(AttrValue::Graph(name)) = at.n.attr(key) else { return Err("it does not name its graphs") };
     at.model.graph(name).ok_or("a graph that it names is not there")
 }
 
-/// Whether a node computes the same wherever it stands, and nothing but its outputs.
+/// Whether a node computes the same wherever it stands and has no effect beyond its outputs.
 pub fn movable(cx: &PassContext<'_>, n: &Node) -> bool {
     let plain = n.controls().is_empty() && n.control_users().is_empty() && n.subgraphs().is_empty();
     let pure = cx.op_flags(n) & ACTS == 0 && cx.toolbox.op(n.op_key()).is_some();
     plain && !n.outputs().is_empty() && (n.is_const() || pure && !n.inputs().is_empty())
 }
 
-/// The inputs of a called graph: the place of each among `count` that the caller gives. None: one
-/// of them has another place, or an order of its own.
+/// Maps each input of a called graph to its index among the `count` arguments of the caller. `None`
+/// if an input has no valid index, has `_parent_node_index`, or has control edges.
 pub fn arguments(called: &Graph, count: usize) -> Option<HashMap<ValueRef, usize>> {
     let mut out = HashMap::new();
     for d in called.data_nodes() {
@@ -37,7 +37,7 @@ pub fn arguments(called: &Graph, count: usize) -> Option<HashMap<ValueRef, usize
     Some(out)
 }
 
-/// One more input of a called graph, at a place.
+/// Adds one more input with index `place` to a called graph.
 pub fn add_argument(patch: &mut Patch, called: &Graph, place: usize, desc: &TensorDesc) -> ValueRef {
     let mut attrs = AttrMap::default();
     attrs.set("index", place as i64);
@@ -45,7 +45,7 @@ pub fn add_argument(patch: &mut Patch, called: &Graph, place: usize, desc: &Tens
     ValueRef::new(patch.add("Data", &name, &[], vec![desc.clone()], attrs), 0)
 }
 
-/// What a value of a graph is a copy of.
+/// Follows `Identity` nodes back to the value that `v` is a copy of.
 pub fn original(g: &Graph, mut v: ValueRef) -> ValueRef {
     while let Some(n) = g.get(v.node).filter(|n| n.op() == "Identity") {
         let Some(from) = n.input(0) else { break };

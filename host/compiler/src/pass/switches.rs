@@ -1,5 +1,5 @@
-//! Which passes run: `ge.oo.level`, `ge.optimizationSwitch`, `ge.fusionSwitchFile` and the options
-//! bound to passes.
+//! Decides which passes run, from `ge.oo.level`, `ge.optimizationSwitch`, `ge.fusionSwitchFile` and
+//! the options bound to passes.
 use super::PassLevel;
 use super::listed::Listed;
 use crate::error::OptionFault;
@@ -9,7 +9,7 @@ use crate::options::{Level, Options, Switch};
 use crate::toolbox::Toolbox;
 use std::collections::BTreeMap;
 
-/// What levels and switches say.
+/// The levels and switches of one compilation.
 pub struct Switches<'a> {
     list: &'static [Listed],
     pub(super) toolbox: &'a Toolbox,
@@ -20,7 +20,11 @@ pub struct Switches<'a> {
 }
 
 impl<'a> Switches<'a> {
-    /// Reads them. Errors: a name of no pass of the list or of a plugin, or one of level O0.
+    /// Reads levels and switches.
+    ///
+    /// # Errors
+    /// Fails if a name belongs to no pass of the list or of a plugin, if it belongs to a pass of
+    /// level O0, or if the switch file cannot be read.
     pub(super) fn checked(list: &'static [Listed], toolbox: &'a Toolbox, options: &'a Options) -> Result<Switches<'a>> {
         let mut out = Switches {
             list,
@@ -42,10 +46,10 @@ impl<'a> Switches<'a> {
         out.file = fusion_switches(&out)?;
         Ok(out)
     }
-    /// For passes of plugins alone; names of others were read before.
+    /// Reads switches for passes of plugins only; other names have been checked before.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Fails if the switch file cannot be read.
     pub fn of_plugins(toolbox: &'a Toolbox, options: &'a Options) -> Result<Switches<'a>> {
         let file = match options.fusion_switch_file.as_str() {
             "" => FusionSwitches::default(),
@@ -54,12 +58,13 @@ impl<'a> Switches<'a> {
         let named = options.optimization_switch.iter().map(|(n, on)| (n.clone(), *on)).collect();
         Ok(Switches { list: &[], toolbox, options, named, file, highest: highest(options) })
     }
-    /// What the plugins offer.
+    /// What the plugins provide.
     pub fn toolbox(&self) -> &'a Toolbox {
         self.toolbox
     }
 
-    /// Whether a pass runs: its own switch, then the option bound to it, then the level.
+    /// Whether a pass runs. Its own switch decides first, then the option bound to it, then the
+    /// level. A pass of level O0 always runs.
     pub fn enabled(&self, name: &str, level: PassLevel, bound: Option<Switch>) -> bool {
         if level == PassLevel::O0 {
             return true;
@@ -67,7 +72,7 @@ impl<'a> Switches<'a> {
         if let Some(on) = self.named.get(name) {
             return *on;
         }
-        // ALL is for the fusions of plugins; the host's own passes are switched by name alone.
+        // ALL covers the fusions of plugins; the host's own passes are switched only by name.
         let foreign = self.toolbox.passes.iter().any(|p| p.name() == name);
         if let Some(on) = if foreign { self.file.of(name) } else { self.file.named.get(name).copied() } {
             return on;
@@ -78,19 +83,19 @@ impl<'a> Switches<'a> {
         level.code() <= self.highest.code()
     }
 
-    /// The level of a pass of the list or of a plugin.
+    /// The level of a pass of the list or of a plugin; `None` if the name is unknown.
     pub(super) fn level_of(&self, name: &str) -> Option<PassLevel> {
         let ours = self.list.iter().find(|p| p.pass.name() == name).map(|p| p.pass.level());
         ours.or_else(|| self.toolbox.passes.iter().find(|p| p.name() == name).map(|p| p.info.level))
     }
 
-    /// The pass whose name is nearest.
+    /// The known pass whose name is closest to `name`.
     fn nearest(&self, name: &str) -> Option<&str> {
         let known = self.list.iter().map(|p| p.pass.name()).chain(self.toolbox.passes.iter().map(|p| p.name()));
         known.min_by_key(|k| strsim::levenshtein(name, k))
     }
 
-    /// There is no pass of this name.
+    /// The error for a name that belongs to no pass.
     pub(super) fn unknown(&self, name: &str) -> CompileError {
         OptionFault::UnknownPass { name: name.into(), nearest: self.nearest(name).map(str::to_owned) }.into()
     }
@@ -111,7 +116,7 @@ fn bad(path: &str, why: String) -> OptionFault {
     OptionFault::File { option: FILE, path: path.into(), why, form }
 }
 
-/// A switch file.
+/// Reads a switch file.
 fn read(path: &str) -> Result<FusionSwitches> {
     let unreadable =
         |e: std::io::Error| OptionFault::Unreadable { option: FILE, path: path.into(), why: e.to_string() };
@@ -119,7 +124,8 @@ fn read(path: &str) -> Result<FusionSwitches> {
     Ok(FusionSwitches::parse(&text).map_err(|why| bad(path, why))?)
 }
 
-/// The file of the option, its names known and of passes that may be switched.
+/// Reads the file of `ge.fusionSwitchFile` and checks that its names are known and that it switches
+/// no pass of level O0 off.
 fn fusion_switches(known: &Switches<'_>) -> Result<FusionSwitches> {
     let path = known.options.fusion_switch_file.as_str();
     if path.is_empty() {

@@ -1,5 +1,5 @@
-//! What the stages from `streams` to `model` do: sizes, streams, memory, events, tasks, and what
-//! goes back to an earlier stage.
+//! The work of the stages from `streams` to `model`: sizes, streams, memory, events, tasks, and the
+//! cases that go back to an earlier stage.
 use super::compilation::decided;
 use super::{Compilation, Goal, Stage};
 use crate::error::{CompileError, Result};
@@ -14,12 +14,13 @@ use crate::tasks::{TaskGenerator, TaskList, mark_first_and_last_ops};
 use crate::{memory, params, split, streams, sync};
 use ge_plugin_api::engine::Hook;
 
-/// So often streams are planned again as one lacks a node that wakes others.
+/// Maximum number of times that streams are planned again because a switch or a body lacks the node
+/// that wakes its streams.
 const MOST_ROUNDS: u32 = 8;
 
 impl Compilation<'_> {
-    /// Sizes, workspaces and wishes of every node, and nodes that clear memory if `open`: no plan
-    /// stands on the graph yet.
+    /// Asks the engines for the size, workspaces and stream requests of every node. If `open`, no
+    /// plan depends on the graph yet, and nodes that clear memory are inserted.
     fn ask_engines(&mut self, open: bool) -> Result<()> {
         self.take_bodies()?;
         if self.placement.is_none() {
@@ -30,8 +31,9 @@ impl Compilation<'_> {
             let bodies = self.bodies.as_deref().unwrap_or_default();
             self.calls = Some(ffts_plus::calls(&self.model, bodies, self.toolbox, params::rank_size(&self.model))?);
         }
-        // An engine that a text gives binds without asking whether it takes the node: `memory`
-        // needs the sizes first.
+        // If a text gives the streams, an engine named in it is used without asking whether it
+        // takes the node. A failure to size a node is then reported only by `memory`, the first
+        // stage that needs the sizes.
         let given = self.goal == Goal::Text && self.entered >= Stage::Streams;
         let ask = |c: &mut Self| -> Result<_> {
             let placement = decided(&c.placement, Stage::Streams)?;
@@ -56,8 +58,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Streams and their order: once, as a rule; again where a switch needs a StreamActive to wake
-    /// more than one stream, or a body one to wake its own.
+    /// Plans streams and their order. This is repeated if a switch needs a StreamActive because it
+    /// wakes more than one stream, or if a body needs one to wake its own streams.
     pub(super) fn plan_streams(&mut self) -> Result<()> {
         streams::node_order::apply(&mut self.model, self.options.node_order, &mut self.records);
         loop {
@@ -74,7 +76,7 @@ impl Compilation<'_> {
                 self.streams = Some((plan, order));
                 return Ok(());
             }
-            // Ids change with each of them.
+            // Every insertion changes ids, so each round makes only one kind of insertion.
             if crowded.is_empty() {
                 self.next_round()?;
                 flow::insert_actives(&mut self.model, &bodies)?;
@@ -85,7 +87,8 @@ impl Compilation<'_> {
         }
     }
 
-    /// Each of these switches wakes a StreamActive of its own stream, which wakes the others.
+    /// Inserts a StreamActive on the stream of each of these switches; the switch wakes it, and it
+    /// wakes the other streams.
     fn wake(&mut self, switches: &[NodeKey]) -> Result<()> {
         self.next_round()?;
         activation::insert_stream_actives(&mut self.model, switches)?;
@@ -100,8 +103,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Streams and sizes for a stage behind `streams`: made here where the text that came in has
-    /// none.
+    /// Ensures that streams and sizes exist for a stage after `streams`; they are planned here if
+    /// the incoming text has none.
     fn need_streams(&mut self) -> Result<()> {
         if self.streams.is_some() {
             return Ok(());
@@ -114,7 +117,7 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Offsets.
+    /// Assigns memory offsets.
     pub(super) fn plan_memory(&mut self) -> Result<()> {
         self.need_streams()?;
         if let Some(refused) = self.unsized_node.take() {
@@ -127,14 +130,15 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Events, ids that engines ask for, what is launched as one, and the engines' last looks.
+    /// Plans events and the resources that engines request, forms super kernels, and calls the
+    /// engines' last hooks.
     pub(super) fn plan_sync(&mut self) -> Result<()> {
         self.need_streams()?;
         let (streams, order) = decided(&self.streams, Stage::Sync)?;
         let params = decided(&self.params, Stage::Sync)?;
         let mut plan = sync::run(&self.model, streams, order, self.options, &self.toolbox.target.soc)?;
         resources::assign(&mut plan, params, streams, order);
-        // What a super kernel orders by itself needs no events.
+        // Orderings that a super kernel provides itself need no events.
         let plans = super_kernel::chains::Plans {
             model: &self.model,
             toolbox: self.toolbox,
@@ -150,9 +154,9 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Tasks, generated with the marks of each stream's ends in sight. Nodes whose engine cannot
-    /// compile them get the next one that takes them, and all is planned anew: each of them leaves
-    /// an engine behind, so that this ends.
+    /// Generates the tasks, after the first and last nodes of each stream are marked. A node whose
+    /// engine cannot compile it moves to the next engine that takes it, and planning starts again
+    /// from streams. This ends because every such node drops one engine.
     pub(super) fn generate_tasks(&mut self) -> Result<Stage> {
         let stage = Stage::Tasks;
         if let Some(fault) = self.idle.take() {
@@ -183,9 +187,9 @@ impl Compilation<'_> {
         }
     }
 
-    /// Physical streams. A switch whose stream was cut needs a StreamActive of its own, a node that
-    /// waits for more streams than one holds waits needs others that gather them: then all is
-    /// planned anew.
+    /// Splits logical streams into physical ones. Planning starts again from streams if a switch
+    /// whose stream was cut needs a StreamActive of its own, or if a node waits for more streams
+    /// than one stream can hold waits for; nodes that gather these waits are then inserted.
     pub(super) fn split(&mut self) -> Result<Stage> {
         let (streams, order) = decided(&self.streams, Stage::Split)?;
         let input = split::Input { streams, order, soc: &self.toolbox.target.soc, options: self.options };
@@ -214,10 +218,10 @@ impl Compilation<'_> {
         (self.streams, self.memory, self.sync, self.physical) = (None, None, None, None);
     }
 
-    /// The model with all that was decided, once every stage is done.
+    /// Returns the model with everything that was decided, once every stage is done.
     ///
     /// # Errors
-    /// A stage has not been run.
+    /// Returns an internal error if a stage has not been run.
     pub fn finish(self, name: &str) -> Result<GeRootModel> {
         let mut c = self;
         c.records.kernels = c.kernels.counts();

@@ -1,9 +1,9 @@
-//! `Compilation`: what the stages read and what they have decided so far, and the step from one to
-//! the next.
+//! `Compilation`: the inputs of the stages, what they have decided so far, and the step from one
+//! stage to the next.
 //!
-//! What a stage decides is made once and read by those after it. What was decided by stages that
-//! lie before the one that a text enters at is read from the text's attributes, or made where that
-//! is all the same.
+//! Each decision is made once and read by later stages. If a text enters at a later stage, the
+//! decisions of earlier stages are read from the text's attributes, or made anew if that gives the
+//! same result.
 use super::passes::PASSES;
 use super::{Observer, Stage};
 use crate::error::{CompileError, MemoryFault, Result};
@@ -36,12 +36,12 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-/// What a compilation is for.
+/// The purpose of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// A model that runs.
+    /// A model that can run.
     Model,
-    /// The graph as text, behind some stage.
+    /// The graph as text after some stage.
     Text,
 }
 
@@ -53,23 +53,23 @@ pub struct Compilation<'c> {
     pub(super) goal: Goal,
     pub(super) records: Records,
     pub(super) model: Model,
-    /// The stage at which it began.
+    /// The stage at which the compilation began.
     pub(super) entered: Stage,
-    /// Whether every shape is known: one list of tasks runs the model.
+    /// Whether every shape is known, so that one list of tasks runs the model.
     pub(super) is_static: bool,
     /// Names of the nodes that the model itself binds to an engine.
     pub(super) bound: HashSet<String>,
     pub(super) placement: Option<Placement>,
-    /// The model while it is cut into subgraphs, and for which engines that is.
+    /// The model while it is cut into subgraphs, with the kind of engines it is cut for.
     pub(super) pieces: Option<Pieces>,
     pub(super) round: Round,
-    /// Subgraphs that run in slices, each one node from `stage2` on. None: they have not been taken
-    /// out yet.
+    /// Subgraphs that run in slices, each one node from `stage2` on; `None` until they are taken
+    /// out.
     pub(super) bodies: Option<Vec<Body>>,
     pub(super) calls: Option<Calls>,
     pub(super) kernels: KernelCache,
     pub(super) params: Option<ModelMap<RunningParams>>,
-    /// Why an engine does not size a node that a text has given to it.
+    /// Why an engine could not size a node that a text has placed on it.
     pub(super) unsized_node: Option<CompileError>,
     pub(super) weights: Weights,
     pub(super) streams: Option<(StreamPlan, ExecutionOrder)>,
@@ -79,31 +79,32 @@ pub struct Compilation<'c> {
     pub(super) tasks: Vec<PlacedTask>,
     pub(super) stored: Vec<StoredKernel>,
     pub(super) physical: Option<PhysicalPlan>,
-    /// How often the streams were planned again as one of them lacked a node that wakes others.
+    /// How many times streams were planned again because a node that wakes others was missing.
     pub(super) rounds: u32,
-    /// Whether marks of single nodes say which have no known shape: so it is in a text that enters
-    /// at `partition` by itself.
+    /// Whether marks on single nodes decide which shapes are unknown. This is the case for a text
+    /// that enters at `partition` without [`KNOWN`].
     pub(super) reads_marks: bool,
-    /// A node that the text tells to do nothing though nobody else writes its output: no tasks can
-    /// be made of such a graph.
+    /// A node that the text marks as doing nothing although no other node writes its output. Tasks
+    /// cannot be generated for such a graph.
     pub(super) idle: Option<MemoryFault>,
-    /// Whether the records and waits stand as nodes in what is shown.
+    /// Whether [`Compilation::text`] shows event records and waits as nodes.
     is_modelled: bool,
-    /// Whether engines have just been given: the model is not cut yet.
+    /// Whether engines have just been assigned and the model is not cut yet.
     pub(super) is_placed: bool,
     pub(super) observer: &'c dyn Observer,
     start: Instant,
     blame: Blame,
 }
 
-/// On a root graph: every shape is known, marks of single nodes make no part of it unknown.
+/// Attribute of a root graph: every shape is known, and marks on single nodes do not change that.
 const KNOWN: &str = "_known_shapes";
 
 impl<'c> Compilation<'c> {
-    /// A compilation of a model. `records` are what earlier stages have left, if it goes on.
+    /// Creates the compilation of a model. `records` holds what earlier stages recorded if the
+    /// compilation resumes.
     ///
     /// # Errors
-    /// Options of passes that do not hold.
+    /// Fails if options that concern passes are invalid.
     pub fn new(
         model: Model,
         toolbox: &'c Toolbox,
@@ -152,10 +153,11 @@ impl<'c> Compilation<'c> {
         })
     }
 
-    /// Begins at a stage: what its predecessors leave in a text is read. The stage, to be run next.
+    /// Begins at a stage: reads what the stages before it have left in a text. Returns the stage to
+    /// run next, which is `stage`.
     ///
     /// # Errors
-    /// Attributes that do not hold.
+    /// Fails if these attributes are invalid.
     pub fn enter(&mut self, stage: Stage) -> Result<Stage> {
         self.entered = stage;
         self.idle = stated::idle(&self.model, self.toolbox);
@@ -165,7 +167,7 @@ impl<'c> Compilation<'c> {
             self.is_static = unknown::refusal(&self.model, self.toolbox).is_none();
         }
         if control_flow::is_lowered(&self.model) {
-            // Labels, jumps and copies into a branch's output are no operators of a prototype.
+            // Labels, jumps and copies into a branch's output have no operator prototype.
             self.passes.leave_unverified();
         }
         if matches!(stage, Stage::Subgraph | Stage::Merge) {
@@ -179,16 +181,16 @@ impl<'c> Compilation<'c> {
         Ok(stage)
     }
 
-    /// Runs one stage. The stage that is to be run next.
+    /// Runs one stage and returns the stage to run next.
     ///
     /// # Errors
-    /// What the stage fails with; a panic in it is an error of it. `Cancelled` where the user wants
-    /// to stop.
+    /// Returns the error of the stage; a panic in it becomes an internal error. Returns `Cancelled`
+    /// if the user wants to stop.
     pub fn step(&mut self, stage: Stage) -> Result<Stage> {
         if self.observer.cancelled() {
             return Err(CompileError::Cancelled);
         }
-        // What the front end did was told when it was done.
+        // The front end has already reported `import` to the observer.
         let told = stage != Stage::Import;
         let cut = matches!(stage, Stage::Partition | Stage::Subgraph | Stage::Merge);
         let (before, round) = (self.start.elapsed(), self.round);
@@ -197,8 +199,8 @@ impl<'c> Compilation<'c> {
         }
         let out = catch_unwind(AssertUnwindSafe(|| self.run(stage)))
             .unwrap_or_else(|p| Err(CompileError::internal(stage.name(), panic_error("the stage", p).message())));
-        // A model that is cut, or was when its engine failed, is no graph that the stage can be run
-        // on again.
+        // If the model is or was cut into pieces, `self.model` is not a graph on which the failed
+        // stage can be run again.
         if out.as_ref().is_err_and(CompileError::is_a_fault) && !cut {
             self.observer.failed(stage.name(), self.blame.get().as_ref(), &self.model);
         }
@@ -241,10 +243,10 @@ impl<'c> Compilation<'c> {
         Ok(stage.next())
     }
 
-    /// The graph behind the stages that were run, with all that they have decided as attributes.
+    /// Returns the graph after the stages run so far, with all their decisions as attributes.
     ///
     /// # Errors
-    /// Subgraphs in slices that do not fit into it (a bug).
+    /// Fails if the bodies of subgraphs in slices cannot be put back (a bug).
     pub fn text(&self) -> Result<Model> {
         if let Some(pieces) = &self.pieces {
             return Ok(pieces.to_attrs(self.toolbox));
@@ -253,7 +255,7 @@ impl<'c> Compilation<'c> {
         if self.is_placed && self.is_static && self.has_marks() {
             model.root_mut().attrs_mut().set(KNOWN, true);
         }
-        // Streams that a text has brought along stand in it.
+        // Streams that came with a text are already attributes of the model.
         if let Some((plan, _)) = self.streams.as_ref().filter(|_| self.entered <= Stage::Streams) {
             plan.to_attrs(&mut model);
             if self.physical.is_none() {
@@ -283,7 +285,7 @@ impl<'c> Compilation<'c> {
         ffts_plus::give_back(&mut model, self.bodies.as_deref().unwrap_or_default())?;
         Ok(model)
     }
-    /// Whether marks of nodes speak of unknown shapes.
+    /// Whether marks on nodes say that shapes are unknown.
     fn has_marks(&self) -> bool {
         let marks = |p| unknown::nodes(&self.model, 0, p, self.toolbox).contains(&true);
         self.placement.as_ref().is_some_and(marks)
@@ -295,29 +297,29 @@ impl<'c> Compilation<'c> {
     pub fn records(&self) -> &Records {
         &self.records
     }
-    /// The same, as the last thing asked for.
+    /// Like [`Compilation::records`], but ends the compilation.
     pub fn into_records(self) -> Records {
         self.records
     }
-    /// Whether partition and what follows it runs for the last engines: the atomic ones.
+    /// Whether the stages from partition to merge run for the atomic engines, which come last.
     pub fn is_last_round(&self) -> bool {
         self.round == Round::Atomic
     }
     fn node_count(&self) -> usize {
         self.pieces.as_ref().map_or_else(|| self.model.node_count(), Pieces::node_count)
     }
-    /// Whether the model has become parts of known and unknown shapes, which are not run by one
-    /// list of tasks.
+    /// Whether the model consists of parts of known and unknown shapes, so that no single list of
+    /// tasks runs it.
     pub(super) fn is_parted(&self) -> bool {
         self.model.root().attrs().get(dynamic_shape_partition::DONE).is_some()
     }
-    /// Engines of nodes that stages have added, and of those that a text gives; those placed before
-    /// stay.
+    /// Assigns engines to nodes that stages have added and to those whose engine a text gives;
+    /// nodes placed before keep their engines.
     pub(super) fn place_again(&mut self) -> Result<()> {
         self.placement = Some(EnginePlacer::new(self.toolbox, true)?.run(&mut self.model)?);
         Ok(())
     }
-    /// Keeps why engines have refused nodes.
+    /// Records why engines have refused nodes.
     pub(super) fn note_refusals(&mut self) {
         let Some(placement) = &self.placement else { return };
         for (key, asked) in &placement.asked {
@@ -331,10 +333,11 @@ impl<'c> Compilation<'c> {
     }
 }
 
-/// What an earlier stage has decided.
+/// Returns what an earlier stage has decided.
 ///
 /// # Errors
-/// It has not been run: a fault of the loop over the stages.
+/// Returns an internal error if that stage has not been run, which is a bug in the loop over the
+/// stages.
 pub(super) fn decided<T>(what: &Option<T>, stage: Stage) -> Result<&T> {
     what.as_ref().ok_or_else(|| CompileError::internal(stage.name(), "a stage before it has not been run"))
 }

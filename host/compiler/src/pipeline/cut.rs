@@ -1,5 +1,5 @@
-//! What the stages from `place` to `conflict` do: control flow on the device, engines, the engines
-//! on their subgraphs, and the whole graph behind them.
+//! The work of the stages from `place` to `conflict`: lowering control flow for the device,
+//! choosing engines, running each engine on its subgraphs, and then the passes on the whole graph.
 use super::compilation::decided;
 use super::{Compilation, Goal, Stage};
 use crate::error::{CompileError, Result};
@@ -12,8 +12,8 @@ use crate::{conflict, merge, stage2, subgraph};
 use ge_ir::{Model, Node};
 
 impl Compilation<'_> {
-    /// What runs in turn by levels; control flow as labels and jumps; where tiling runs; then an
-    /// engine for each node.
+    /// Cuts the model by user-given levels, lowers control flow to labels and jumps, decides where
+    /// tiling runs, and then chooses an engine for each node.
     pub(super) fn place(&mut self) -> Result<()> {
         let open = unknown::refusal(&self.model, self.toolbox);
         self.is_static = open.is_none();
@@ -21,14 +21,14 @@ impl Compilation<'_> {
             return Err(refusal);
         }
         let has_control_flow = self.model.graphs().len() > 1;
-        // Before control flow becomes labels and jumps, which have no level; these then also take
-        // the stages in turn.
+        // This comes before control flow becomes labels and jumps, because these have no level;
+        // lowering then also covers the calls of the levels.
         stage_partition::run(&mut self.model, &|pieces| Ok(merge::run(pieces, self.toolbox)?.model))?;
         if self.is_static && has_control_flow {
-            // Bodies of control flow need outputs of their own before they become labels and jumps.
+            // Bodies of control flow need outputs of their own before they are lowered.
             conflict::run(&mut self.model, self.toolbox, self.options)?;
             if lower(&mut self.model, self.toolbox)? {
-                // Labels, jumps and copies into a branch's output are no operators of a prototype.
+                // Labels, jumps and copies into a branch's output have no operator prototype.
                 self.passes.leave_unverified();
             }
         }
@@ -45,8 +45,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Cuts the model for the composite engines if one takes anything, else and then for the atomic
-    /// ones.
+    /// Cuts the model for the composite engines first, if any of them takes nodes, and otherwise
+    /// for the atomic engines. The atomic round follows the composite one.
     pub(super) fn partition(&mut self) -> Result<()> {
         if self.placement.is_none() {
             self.place_again()?;
@@ -70,7 +70,7 @@ impl Compilation<'_> {
         }
     }
 
-    /// Each engine changes its subgraphs; kernels of AI cores are compiled with them.
+    /// Lets each engine change its subgraphs; kernels for AI cores are compiled with them.
     pub(super) fn subgraph(&mut self) -> Result<()> {
         match &mut self.pieces {
             Some(pieces) => subgraph::run(pieces, &self.passes, &mut self.records, Some(&self.kernels)),
@@ -78,8 +78,8 @@ impl Compilation<'_> {
         }
     }
 
-    /// Merges, and looks at what the engines have changed. The atomic engines follow the composite
-    /// ones.
+    /// Merges the subgraphs and checks what the engines have changed. The round of the atomic
+    /// engines follows that of the composite ones.
     pub(super) fn merge(&mut self) -> Result<Stage> {
         let Some(pieces) = self.pieces.take() else { return Ok(Stage::Stage2) };
         let merged = merge::run(pieces, self.toolbox)?;
@@ -91,7 +91,7 @@ impl Compilation<'_> {
         }
         self.passes.check("merge", &self.model)?;
         if matches!(self.entered, Stage::Subgraph | Stage::Merge) && !control_flow::is_lowered(&self.model) {
-            // What was cut when it came in is seen as a whole for the first time.
+            // A model that entered in pieces is verified as a whole here for the first time.
             self.passes.verify_input(&self.model)?;
         }
         if self.round == Round::Atomic {
@@ -104,19 +104,19 @@ impl Compilation<'_> {
         Ok(Stage::Partition)
     }
 
-    /// The engines and passes on the whole graph.
+    /// Runs engines and passes on the whole graph.
     pub(super) fn stage2(&mut self) -> Result<()> {
         self.take_bodies()?;
         if self.is_static && !self.is_parted() && control_flow::has_calls_alone(&self.model) {
-            // Branches and loops were lowered at `place`. Engines have looked at each level on its
-            // own; with all sizes known one list of tasks runs them in turn.
+            // Branches and loops were lowered at `place`. Engines have handled each level on its
+            // own; since all sizes are known, one list of tasks can run the levels in turn.
             lower(&mut self.model, self.toolbox)?;
         }
         stage2::run(&mut self.model, &self.passes, &mut self.records)
     }
 
-    /// Memory rules that meet in one value. Nodes that this and stage 2 have added get their
-    /// engines.
+    /// Resolves conflicts between memory rules that apply to one value. Nodes added here and in
+    /// stage 2 get their engines.
     pub(super) fn conflict(&mut self) -> Result<()> {
         self.take_bodies()?;
         conflict::run(&mut self.model, self.toolbox, self.options)?;
@@ -126,7 +126,8 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// A subgraph in slices is one node, with one task and one workspace, for all that follows.
+    /// Takes out each subgraph that runs in slices; for all later stages it is one node with one
+    /// task and one workspace.
     pub(super) fn take_bodies(&mut self) -> Result<()> {
         if self.bodies.is_none() {
             self.bodies = Some(ffts_plus::take(&mut self.model)?);
@@ -135,7 +136,7 @@ impl Compilation<'_> {
     }
 }
 
-/// Calls, branches and loops as labels and jumps. Whether there are labels now.
+/// Lowers calls, branches and loops to labels and jumps. Returns whether the model has labels now.
 fn lower(model: &mut Model, toolbox: &Toolbox) -> Result<bool, CompileError> {
     control_flow::lower(model, &|n: &Node| toolbox.op_flags(n.op_key()))
 }

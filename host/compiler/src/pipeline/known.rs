@@ -1,5 +1,5 @@
-//! Models of unknown shapes (facts 3.5): which parts of them are known, and those compiled through
-//! the stages from `place` on, each as a static model that executor v2 runs as it is.
+//! Models of unknown shapes (facts 3.5): finds their parts of known shape and compiles these
+//! through the stages from `place` on. Each becomes a static model that executor v2 runs unchanged.
 use super::{Compilation, Goal, Observer, Stage};
 use crate::dynamic;
 use crate::error::{CompileError, Result};
@@ -21,10 +21,10 @@ use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::types::tensor::Container;
 use std::collections::{BTreeMap, HashSet};
 
-/// Under this name it is kept why a part of known shape is not a model of its own.
+/// Name under which the records keep why a part of known shape is not a model of its own.
 const NAME: &str = "DynamicShapePartition";
 
-/// What the user sees of the compilation of a part: its failures.
+/// Forwards to the user only failures and cancellation of the compilation of a part.
 struct OfPart<'o>(&'o dyn Observer);
 impl Observer for OfPart<'_> {
     fn failed(&self, name: &'static str, pass: Option<&Blamed>, graph: &Model) {
@@ -36,11 +36,11 @@ impl Observer for OfPart<'_> {
 }
 
 impl Compilation<'_> {
-    /// The model for executor v2 and its parts of known shape, where a shape of it is unknown or
-    /// the host schedules it.
+    /// Returns the model for executor v2 and its parts of known shape if any shape is unknown or
+    /// the host schedules the model; otherwise `None`.
     ///
     /// # Errors
-    /// Nodes that only a planned model can hold.
+    /// Fails if the model has nodes that only a planned model can hold.
     pub fn dynamic(&mut self, name: &str) -> Result<Option<(CompiledModel, Vec<GeRootModel>)>> {
         let mut parts = Vec::new();
         if unknown::any(&self.model) {
@@ -53,15 +53,15 @@ impl Compilation<'_> {
         } else {
             return Ok(None);
         }
-        // What is left is no engine's subgraph: their fusions see all of it.
+        // The remaining graph is no engine's subgraph, so the custom fusions see all of it.
         hooks::custom(&self.passes, PassStage::OPTIMIZE_FUSED_GRAPH, &mut self.model, &mut self.records)?;
         self.model.compact();
         let model = std::mem::take(&mut self.model);
         Ok(Some((dynamic::assemble(name, model, self.toolbox, self.options, &self.records)?, parts)))
     }
 
-    /// Makes values of what the model reads and writes in memory that outlives a run. Its outputs
-    /// keep their names.
+    /// Turns memory that outlives a run, where the model reads or writes it, into input and output
+    /// values. The outputs keep their names.
     fn leave_effects(&mut self) -> Result<()> {
         if effects::has_states(&self.model, self.toolbox) {
             keep_output_names(&mut self.model);
@@ -70,7 +70,7 @@ impl Compilation<'_> {
         Ok(())
     }
 
-    /// Whether the host schedules a graph whose shapes are all known, because it is small:
+    /// Whether the host schedules a graph of known shapes because it has fewer nodes than
     /// `ge.exec.hostSchedulingMaxThreshold`.
     fn is_host_scheduled(&self) -> bool {
         let most = self.options.host_scheduling;
@@ -84,15 +84,15 @@ impl Compilation<'_> {
             && dynamic::check(&self.model, self.toolbox).is_ok()
     }
 
-    /// Takes the known parts out of the model's graphs, each compiled. One that cannot be planned
-    /// stays where it is, and the reason is kept.
+    /// Takes the known parts out of the model's graphs and compiles each. A part that cannot be
+    /// planned stays in its graph, and the reason is recorded.
     fn known_parts(&mut self) -> Result<Vec<GeRootModel>> {
         let mut found = find(&self.model, self.toolbox, self.options)?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let whole = |pieces| Ok(merge::run(pieces, self.toolbox)?.model);
-        // By the place of the graph among those that have parts, and the number of the part there.
+        // The key is the index of the graph in `found` and the index of the part in that graph.
         let mut built: BTreeMap<(usize, usize), GeRootModel> = BTreeMap::new();
         loop {
             let mut model = self.model.clone();
@@ -128,7 +128,7 @@ impl Compilation<'_> {
         }
     }
 
-    /// Runs the stages from `place` on for a part.
+    /// Compiles a part through the stages from `place` on.
     fn plan(&self, name: &str, part: Model) -> Result<GeRootModel> {
         let options = self.options.of_part();
         let observer = OfPart(self.observer);
@@ -144,7 +144,8 @@ impl Compilation<'_> {
     }
 }
 
-/// Writes down what the outputs are called: by the nodes that give them, which parts take away.
+/// Stores the names of the outputs as an attribute. They derive from the nodes that produce the
+/// outputs, which may move into parts.
 pub fn keep_output_names(model: &mut Model) {
     let Some((id, names)) = model.root().net_output().map(|out| (out.id(), dynamic::output_names(model.root(), out)))
     else {
@@ -153,8 +154,8 @@ pub fn keep_output_names(model: &mut Model) {
     model.root_mut().set_attr(id, "_output_names", names);
 }
 
-/// The graphs of a model that have known parts, with all their parts: the root, and what nodes call
-/// that stay with executor v2. Graphs of nodes of a known part are that part's own.
+/// The graphs that have known parts, each with all its parts: the root, and graphs called by nodes
+/// that stay with executor v2. A graph called from a known part belongs to that part.
 fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Vec<Found>> {
     let placer = EnginePlacer::new(toolbox, false)?;
     let number = |name: &str| model.graph_index(name);
@@ -183,7 +184,7 @@ fn find(model: &Model, toolbox: &Toolbox, options: &Options) -> Result<Vec<Found
     Ok(out)
 }
 
-/// Adds a graph and all that its nodes call, however deep.
+/// Adds a graph and all graphs that its nodes call, directly or indirectly.
 fn with_called(model: &Model, graph: usize, to: &mut HashSet<usize>) {
     let mut todo = vec![graph];
     while let Some(gi) = todo.pop() {
@@ -194,7 +195,7 @@ fn with_called(model: &Model, graph: usize, to: &mut HashSet<usize>) {
     }
 }
 
-/// The parts of a graph. None: no part of it is known and large enough.
+/// The parts of a graph; `None` if no part is both known and large enough.
 fn parts_of(
     model: &Model,
     gi: usize,

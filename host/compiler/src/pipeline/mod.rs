@@ -1,26 +1,26 @@
-//! The pipeline: the stages in order, the state of one compilation, and the loops over them.
+//! The pipeline: the stages in order, the state of one compilation, and the loops over the stages.
 //!
-//! A `Compilation` does one stage at a time (`Compilation::step`) and says which is next: a stage
-//! is run again where a later one asks for it. A compilation, `ge opt`, and a build that goes on
-//! from a tuning stop are loops over it. `import` is the front end's; here it only holds the graph
-//! that came in against the verifier.
+//! A `Compilation` runs one stage at a time (`Compilation::step`) and returns the next one; a stage
+//! runs again if a later stage asks for it. A compilation, `ge opt`, and a build that resumes from
+//! a tuning stop are loops over `step`. The front end does the `import`; the `import` stage here
+//! only verifies the incoming graph.
 
-/// The state of one compilation, and what its stages do.
+/// The state of one compilation, and the work of its stages.
 pub mod compilation;
-/// What the host sees of it.
+/// The interface through which the host observes a compilation.
 pub mod observer;
 /// The list of passes.
 pub mod passes;
-/// The stages by name.
+/// Names and order of the stages.
 pub mod stage;
-/// Stops and resumes of a tuning build.
+/// Stops a tuning build and resumes it.
 pub mod tuning;
 
-/// What the stages from placement to the conflicts do.
+/// The work of the stages from placement to the conflicts.
 mod cut;
-/// Models of unknown shapes, and their known parts.
+/// Models of unknown shape, and their parts of known shape.
 mod known;
-/// What the stages from streams to the model do.
+/// The work of the stages from streams to the model.
 mod build;
 
 use crate::error::OptionFault;
@@ -38,19 +38,19 @@ use ge_ir::Model;
 use ge_model::CompiledModel;
 use tuning::Step;
 
-/// What came of a compilation.
+/// Result of a compilation.
 pub enum Outcome {
-    /// The model.
+    /// The compiled model.
     Built(Box<GeRootModel>),
-    /// A model of unknown shapes, whose graphs executor v2 runs, its parts of known shape, and what
-    /// the user should know of it.
+    /// A model of unknown shapes whose graphs executor v2 runs, its parts of known shape, and
+    /// warnings for the user.
     Dynamic(Box<CompiledModel>, Vec<GeRootModel>, Vec<String>),
-    /// The graph of a tuning stop.
+    /// The graph at a tuning stop.
     Stopped(Step, Model),
 }
 
-/// Compiles a model through all stages, or up to a tuning stop; the graph of one goes on where it
-/// stopped.
+/// Compiles a model through all stages, or up to a tuning stop. The graph of an earlier tuning stop
+/// resumes at the stage where it stopped.
 pub fn compile(
     name: &str,
     mut model: Model,
@@ -72,11 +72,12 @@ pub fn compile(
             if step != Step::AfterBuilder {
                 return Ok(Outcome::Stopped(step, graph));
             }
-            // The build itself is done to the end: a graph that cannot be built is no result.
+            // The build still runs to the end, because the graph of a model that cannot be built is
+            // no valid result.
             stopped = Some(Outcome::Stopped(step, graph));
         }
-        // Where a shape is open there is nothing to place and to plan before a run but parts that
-        // are known.
+        // If shapes are unknown, only the parts of known shape can be placed and planned before a
+        // run.
         if at == Stage::Place {
             if let Some((m, parts)) = c.dynamic(name)? {
                 return Ok(Outcome::Dynamic(Box::new(m), parts, c.records().warnings.clone()));
@@ -94,12 +95,13 @@ pub fn compile(
     }
 }
 
-/// Runs the stages `from` to `until`, both included, on a graph that may carry the decisions of
-/// earlier stages as attributes, and writes what is decided back as attributes (DESIGN 7, "Names of
+/// Runs the stages `from` to `until`, both included. The graph may carry the decisions of earlier
+/// stages as attributes; new decisions are written back as attributes (DESIGN 7, "Names of
 /// decisions").
 ///
 /// # Errors
-/// What a stage fails with; `until` beyond `sync`: later stages leave nothing that text can hold.
+/// Fails if a stage fails, or if `until` is after `sync`, because the results of later stages
+/// cannot be written as text.
 pub fn run_range(
     model: Model,
     toolbox: &Toolbox,

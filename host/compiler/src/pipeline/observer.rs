@@ -1,30 +1,31 @@
-//! What the host sees of a compilation while it runs.
+//! The interface through which the host observes a running compilation.
 use crate::pass::Blamed;
 use ge_ir::Model;
 use std::borrow::Cow;
 
-/// What the host wants to know while a compilation runs.
+/// Callbacks and queries of the host while a compilation runs. Every method has a default that does
+/// nothing.
 pub trait Observer: Sync {
-    /// A stage begins.
+    /// A stage begins; `nodes` is the number of nodes in the model.
     fn stage(&self, name: &'static str, nodes: usize) {
         let _ = (name, nodes);
     }
-    /// A stage has ended, or the part of it that was run; `graph` gives the graph that it leaves,
-    /// made when it is asked for.
+    /// A stage, or the named `part` of it, has ended after `micros` microseconds. `graph` returns
+    /// the resulting graph and builds it only when called.
     fn done<'m>(&self, name: &'static str, part: &'static str, graph: &dyn Fn() -> Cow<'m, Model>, micros: u64) {
         let _ = (name, part, graph, micros);
     }
-    /// A pass of a stage has changed this graph.
+    /// The pass `pass` of a stage has changed the model; `graph` is the result.
     fn passed(&self, stage: &'static str, pass: &str, graph: &Model) {
         let _ = (stage, pass, graph);
     }
-    /// A stage has failed on this graph, in a pass of it if one is known: what the failing pass was
-    /// given.
+    /// A stage has failed, in the pass `pass` if it is known. `graph` is the graph that the failing
+    /// pass was given.
     fn failed(&self, name: &'static str, pass: Option<&Blamed>, graph: &Model) {
         let _ = (name, pass, graph);
     }
-    /// Whether a model that was built before will do: false where what the stages leave is to be
-    /// seen.
+    /// Whether a model from the cache may be used instead of compiling. Return false if the results
+    /// of the stages must be seen.
     fn cached(&self) -> bool {
         true
     }
@@ -34,6 +35,6 @@ pub trait Observer: Sync {
     }
 }
 
-/// An observer that looks away.
+/// An observer that ignores every report.
 pub struct Silent;
 impl Observer for Silent {}

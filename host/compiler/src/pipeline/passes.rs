@@ -1,5 +1,5 @@
-//! The list of passes: every pass with its stage, in the order in which they run, and why it stands
-//! there.
+//! The list of passes: every pass with its stage, in the order in which they run, and the reason
+//! for its position.
 use crate::original::{self, FORMAT, PRECISION};
 use crate::pass::listed::{Listed, at, node};
 use crate::prepare::{self, AFTER, BEFORE, GEARS, NORMALISE};
@@ -351,7 +351,7 @@ pub const PASSES: &[Listed] = &[
     ),
 ];
 
-/// Passes of the documents that are not here, with the reason.
+/// Passes of the documents that this compiler does not have, with the reason.
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("SavePass, DataPass", "no operator saves a checkpoint; the text form and front ends give every input its index"),
     (
@@ -424,7 +424,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ),
 ];
 
-/// The list as a page of the manual.
+/// Returns the list of passes as a page of the manual.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Passes\n\nMade from the code by `ge opt --list --markdown`. Each runs at its `ge.oo.level` and above; `ge.optimizationSwitch=\"Name:off\"` \

@@ -1,33 +1,33 @@
-//! The stages by name, in order (DESIGN 2).
+//! Names and order of the stages (DESIGN 2).
 
 /// A stage of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The graph as the front end gives it.
     Import,
-    /// Types, shapes, folding.
+    /// Type and shape inference, constant folding.
     Prepare,
     /// Fusions, precision and formats of the original graph.
     Original,
-    /// What is redundant goes.
+    /// Removal of redundant nodes.
     Stage1,
-    /// An engine for each node.
+    /// Choice of an engine for each node.
     Place,
-    /// The graph cut into subgraphs of one engine.
+    /// Cutting of the graph into subgraphs of one engine each.
     Partition,
-    /// Each engine on its subgraphs.
+    /// Work of each engine on its subgraphs.
     Subgraph,
-    /// The subgraphs put together again.
+    /// Merging of the subgraphs into one graph.
     Merge,
-    /// The whole graph made ready for the build.
+    /// Preparation of the whole graph for the build.
     Stage2,
-    /// Memory rules that meet in one value.
+    /// Resolution of conflicts between memory rules that apply to one value.
     Conflict,
-    /// Logical streams and the order that they give.
+    /// Logical streams and the execution order that they imply.
     Streams,
-    /// Offsets.
+    /// Memory offsets.
     Memory,
-    /// Events.
+    /// Synchronisation by events.
     Sync,
     /// Tasks and kernels.
     Tasks,
@@ -38,7 +38,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All, in order.
+    /// All stages, in order.
     pub const ALL: [Stage; 16] = [
         Stage::Import,
         Stage::Prepare,
@@ -57,10 +57,10 @@ impl Stage {
         Stage::Split,
         Stage::Model,
     ];
-    /// The last stage whose result a text holds.
+    /// The last stage whose result can be written as text.
     pub const LAST_TEXT: Stage = Stage::Sync;
 
-    /// Its name, as commands, dumps and golden files have it.
+    /// Name of the stage, as used in commands, dumps and golden files.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Import => "import",
@@ -81,17 +81,17 @@ impl Stage {
             Stage::Model => "model",
         }
     }
-    /// The stage of a name.
+    /// The stage with this name, if any.
     pub fn named(name: &str) -> Option<Stage> {
         Stage::ALL.into_iter().find(|s| s.name() == name)
     }
-    /// The stage behind it in the list; the last one for itself.
+    /// The next stage in the list; the last stage returns itself.
     pub fn next(self) -> Stage {
         Stage::ALL.get(self as usize + 1).copied().unwrap_or(self)
     }
 }
 
-/// Names of the stages in order.
+/// Names of the stages, in order.
 pub const STAGES: &[&str] = &{
     let mut names = [""; Stage::ALL.len()];
     let mut i = 0;

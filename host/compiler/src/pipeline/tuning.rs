@@ -1,9 +1,9 @@
 //! Tuning mode (003 §1.4): a build stops before or after the engines' OptimizeFusedGraph, or when
-//! it is done, and leaves its graph; a compilation of that graph goes on where it stopped, to the
-//! same model.
+//! it is done, and leaves its graph. Compiling that graph resumes where the build stopped and gives
+//! the same model.
 //!
-//! What the stages before have left beside the graph travels as attributes of the root graph:
-//! records of passes and refusals.
+//! The records of the earlier stages (passes, refusals, fusions) travel as attributes of the root
+//! graph.
 use crate::error::OptionFault;
 use crate::error::{CompileError, Result};
 use crate::fusion::FusionRecord;
@@ -13,10 +13,10 @@ use crate::pipeline::Stage;
 use ge_ir::{AttrValue, Key, Model};
 use ge_plugin_api::diagnostic::Diagnostic;
 
-/// Where a tuning build stops.
+/// The point at which a tuning build stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The graph is cut into subgraphs; no engine has seen them.
+    /// The graph is cut into subgraphs, and no engine has processed them yet.
     BeforeUbMatch,
     /// Each engine has changed its subgraphs.
     AfterUbMatch,
@@ -31,11 +31,11 @@ const STEPS: [(Step, &str); 3] = [
 ];
 
 impl Step {
-    /// As `ge.buildStep` has it.
+    /// Name of the step, as a value of `ge.buildStep`.
     pub fn name(self) -> &'static str {
         STEPS.iter().find(|(s, _)| *s == self).map_or("", |(_, n)| n)
     }
-    /// The stage behind which it stops.
+    /// The stage after which the build stops.
     pub fn exit(self) -> Stage {
         match self {
             Step::BeforeUbMatch => Stage::Partition,
@@ -43,7 +43,7 @@ impl Step {
             Step::AfterBuilder => Stage::Conflict,
         }
     }
-    /// The stage at which a compilation of its graph goes on.
+    /// The stage at which a compilation of the graph resumes.
     pub fn entry(self) -> Stage {
         self.exit().next()
     }
@@ -58,9 +58,10 @@ impl Step {
     fn named(name: &str) -> Option<Step> {
         STEPS.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
     }
-    /// The step that options ask for; None outside of tuning mode.
+    /// The step that the options ask for; `None` outside of tuning mode.
     ///
-    /// Errors: tuning mode without a step or without a folder, a step without tuning mode.
+    /// # Errors
+    /// Fails if tuning mode has no step or no folder, or if a step is given outside of tuning mode.
     pub fn of(options: &Options) -> Result<Option<Step>> {
         let wrong = |what, help| CompileError::from(OptionFault::Contradiction { what, help });
         let step = Step::of_option(options.build_step);
@@ -87,7 +88,7 @@ const PASSES: &str = "_tuning_passes";
 const REFUSALS: &str = "_tuning_refusals";
 const FUSIONS: &str = "_tuning_fusions";
 
-/// Writes on the root graph what `take` needs.
+/// Writes the attributes that [`take`] reads to the root graph.
 pub fn put(model: &mut Model, at: Step, records: &Records) {
     let strs = |v: Vec<String>| AttrValue::Strs(v.into_iter().map(Into::into).collect());
     let attrs = model.root_mut().attrs_mut();
@@ -100,7 +101,7 @@ pub fn put(model: &mut Model, at: Step, records: &Records) {
     let all =
         records.refusals.iter().flat_map(|(n, l)| l.iter().map(move |(p, why)| [n.clone(), p.clone(), why.clone()]));
     attrs.set(REFUSALS, strs(all.flatten().collect()));
-    // Lists within a list: how many names, then the names.
+    // A nested list is written as the number of names, followed by the names.
     let names = |l: &[String]| std::iter::once(l.len().to_string()).chain(l.iter().cloned()).collect::<Vec<_>>();
     let fusions = records.fusions.iter().flat_map(|f| {
         let mut row = vec![f.pass.clone()];
@@ -111,9 +112,11 @@ pub fn put(model: &mut Model, at: Step, records: &Records) {
     attrs.set(FUSIONS, strs(fusions.collect()));
 }
 
-/// Takes off the root graph what `put` wrote. None: the graph is not of a tuning stop.
+/// Removes the attributes that [`put`] wrote from the root graph and fills `records`. Returns
+/// `None` if the graph does not come from a tuning stop.
 ///
-/// Errors: an attribute is not what `put` writes.
+/// # Errors
+/// Fails if an attribute does not have the form that [`put`] writes.
 pub fn take(model: &mut Model, records: &mut Records) -> Result<Option<Step>> {
     let attrs = model.root_mut().attrs_mut();
     let Some(step) = attrs.remove(Key::new(STEP)) else { return Ok(None) };

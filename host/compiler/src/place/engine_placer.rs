@@ -1,10 +1,12 @@
-//! `EnginePlacer`: each node to the cheapest engine that takes it; every refusal is kept in words.
+//! `EnginePlacer`: assigns each node to the cheapest engine that takes it, and records every
+//! refusal as text.
 //!
-//! Rule (facts 3.2): an engine already set stays (its op store must take the node at compile);
-//! structural nodes go to the structural engine; else the engines that know the type, by compute
-//! cost, plugin order breaking ties; the first whose `supports` says yes. One that takes the node at
-//! a cost of the node's own (`YesAt`) gets it where no other takes it at less. Nodes are asked in
-//! parallel, results put back in node order; all failures are told together.
+//! Rule (facts 3.2): an engine already set is kept, if its op store takes the node at compile time.
+//! Structural nodes go to the structural engine. For other nodes the engines that know the type are
+//! asked in order of compute cost, ties in plugin order, and the first whose `supports` says yes
+//! gets the node. An engine that answers with a cost for this node (`YesAt`) gets it only if no
+//! other engine takes it for less. Nodes are processed in parallel and results are put in node
+//! order; all failures are reported together.
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, PORTION};
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
@@ -15,21 +17,21 @@ use ge_plugin_api::engine::Support;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// What one engine said of a node.
+/// The answer of one engine for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Engine.
+    /// Name of the engine.
     pub engine: String,
-    /// Why not; None: it took the node.
+    /// Reason why the engine does not get the node; `None` if it took the node.
     pub refusal: Option<String>,
 }
 
-/// Where each node is and why.
+/// The engine of each node, with reasons.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// Engine of each node.
     pub engine: ModelMap<EngineId>,
-    /// What the engines asked said, in the order asked, for nodes with at least one refusal.
+    /// For nodes with at least one refusal, the answers of the engines asked, in the order asked.
     pub asked: BTreeMap<NodeKey, Vec<Candidate>>,
 }
 
@@ -38,14 +40,16 @@ pub struct EnginePlacer<'t> {
     toolbox: &'t Toolbox,
     ranks: &'t EngineRanks,
     structural: Vec<Key>,
-    /// Whether an engine given beforehand binds without asking its op store (text entered at
-    /// `streams` and later).
+    /// Whether an engine that is already set is used without asking its op store (for text that
+    /// enters at `streams` or later).
     trust_given: bool,
 }
 
 impl<'t> EnginePlacer<'t> {
+    /// Creates the placer.
+    ///
     /// # Errors
-    /// An engine that cannot say which types it knows.
+    /// Fails if an engine cannot tell which types it knows.
     pub fn new(toolbox: &'t Toolbox, trust_given: bool) -> Result<Self> {
         let ranks = toolbox.ranks()?;
         Ok(EnginePlacer { toolbox, ranks, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), trust_given })
@@ -110,13 +114,13 @@ impl<'t> EnginePlacer<'t> {
         Ok(Placement { engine, asked })
     }
 
-    /// The engine that takes a node; None if none does.
+    /// The engine that takes a node; `None` if none does.
     pub fn engine(&self, node: &ge_plugin_api::view::Node<'_>) -> Result<Option<EngineId>> {
         let Some(structural) = self.toolbox.structural_engine() else { return Ok(None) };
         Ok(self.place(node, structural)?.0)
     }
 
-    /// Why no engine takes a node; None if one does.
+    /// The reason why no engine takes a node; `None` if one does.
     pub fn refusal(&self, node: &ge_plugin_api::view::Node<'_>) -> Result<Option<Diagnostic>> {
         let Some(structural) = self.toolbox.structural_engine() else { return Ok(None) };
         let (chosen, candidates) = self.place(node, structural)?;
@@ -149,7 +153,7 @@ impl<'t> EnginePlacer<'t> {
         }
         let dearer = |cost: u32| Some(format!("it takes it at cost {cost}, another at less"));
         let mut candidates: Vec<Candidate> = Vec::new();
-        // The cheapest so far, its cost, and its place among the candidates.
+        // The cheapest engine so far, its cost, and its index among the candidates.
         let mut best: Option<(EngineId, u32, usize)> = None;
         for &id in self.ranks.of(node.op_key()) {
             let e = self.toolbox.engine(id);

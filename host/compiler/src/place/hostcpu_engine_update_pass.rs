@@ -1,13 +1,16 @@
-//! `HostcpuEngineUpdatePass`: in a graph whose shapes are known only at run, the small arithmetic
-//! that sizes are made of runs on the host, where the sizes are: it would go to the device and back
-//! for a few numbers.
+//! `HostcpuEngineUpdatePass`: in a graph whose shapes are known only at run time, runs the small
+//! arithmetic that computes sizes on the host, where the sizes are. Otherwise it would go to the
+//! device and back for a few numbers.
 //!
 //! Before: `%s = Shape(%x)`, `%n = Mul(%s, %k)` on a device engine   After: both on the host engine
-//! When: some shape of the model is unknown; a node gives whole numbers or truth values, up to 8 of each or a row of unknown length, and
-//! reads nothing but host values: sizes (`Shape`, `ShapeN`, `Rank`, `Size`, `GatherShapes`), constants, inputs with `_host_tensor`, other
-//! nodes that went to the host, inputs of a subgraph whose caller gives one of these.
-//! Refuses: nodes that the user has bound with `_engine`; types that the host engine does not take; `RandomUniform`, whose numbers belong
-//! to the device. `MapIndex` goes whatever its size.
+//! When: some shape of the model is unknown; every output of the node is integer or bool and has at
+//! most 8 elements or is one-dimensional of unknown length; and the node reads only host values:
+//! sizes (`Shape`, `ShapeN`, `Rank`, `Size`, `GatherShapes`), constants, inputs with
+//! `_host_tensor`, nodes that went to the host, or inputs of a subgraph whose caller passes one of
+//! these.
+//! Refuses: nodes that the user has bound with `_engine`; types that the host engine does not take;
+//! `RandomUniform`, whose random numbers belong to the device. `MapIndex` moves regardless of its
+//! size.
 //! Keeps: everything but `_engine` and `_op_kernel_lib`.
 //! Source: 003 §4.2, facts 3.2. Cost: each node once.
 use super::Placement;
@@ -21,16 +24,17 @@ use ge_plugin_api::engine::flags;
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// Name, as records have it.
+/// Name of the pass in records.
 pub const NAME: &str = "HostcpuEngineUpdatePass";
-/// Elements of an output that is small.
+/// Maximum number of elements of a small output.
 const SMALL: u64 = 8;
-/// What gives sizes of a tensor, not its values.
+/// Operators that read only the sizes of a tensor, not its values.
 const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
-/// An input that lies on the host.
+/// Attribute of an input that is in host memory.
 const HOST_TENSOR: &str = "_host_tensor";
 
-/// Nodes that the user has bound to an engine: asked before the placer writes its own choice.
+/// Nodes that the user has bound to an engine. Must be called before the placer writes its own
+/// choice.
 pub fn bound(model: &Model) -> HashSet<NodeKey> {
     let graphs = model.graphs().iter().enumerate();
     graphs
@@ -44,7 +48,7 @@ fn is_small(d: &TensorDesc) -> bool {
     whole && (row || d.shape.count().is_some_and(|c| c <= SMALL))
 }
 
-/// Moves what belongs on the host; `bound` are the nodes that stay.
+/// Moves nodes that belong on the host; nodes in `bound` stay.
 pub fn run(
     model: &mut Model,
     placement: &mut Placement,
@@ -63,7 +67,7 @@ pub fn run(
     let mut on_host: HashSet<NodeKey> = HashSet::new();
     let mut moved: Vec<NodeKey> = Vec::new();
     let parents = model.parents();
-    // Callers stand before what they call.
+    // Callers come before the graphs that they call.
     for gi in callers_first(model) {
         let caller = parents.get(model.graphs()[gi].name()).copied();
         let context = toolbox.lend(model, gi);
@@ -103,8 +107,8 @@ fn takes(e: &EngineEntry, node: &ge_plugin_api::view::Node<'_>) -> Result<bool> 
     Ok(e.object.supports(node)?.takes())
 }
 
-/// What lies on the host without a node that runs there: constants, marked inputs, inputs that a
-/// caller gives from there.
+/// Whether a value is on the host without a node that runs there: constants, marked inputs, and
+/// inputs for which the caller passes a host value.
 fn is_source(model: &Model, caller: Option<(usize, NodeId)>, n: &Node, on_host: &HashSet<NodeKey>) -> bool {
     if n.is_const() {
         return true;
@@ -133,14 +137,14 @@ fn belongs(model: &Model, gi: usize, n: &Node, on_host: &HashSet<NodeKey>) -> bo
     some && given.peek().is_some() && given.all(|k| on_host.contains(&k))
 }
 
-/// Indices of the graphs, each behind the one that calls it.
+/// Indices of the graphs, each after the one that calls it.
 fn callers_first(model: &Model) -> Vec<usize> {
     let mut out: Vec<usize> = Vec::new();
     let mut seen = vec![false; model.graphs().len()];
     let parents = model.parents();
     for first in 0..model.graphs().len() {
         let mut todo = vec![first];
-        // A graph that is called waits for its caller, the root excepted.
+        // A called graph waits for its caller, except the root.
         if first > 0 && parents.contains_key(model.graphs()[first].name()) {
             continue;
         }

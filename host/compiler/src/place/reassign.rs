@@ -1,13 +1,13 @@
-//! Re-assignment: a node whose kernel its engine cannot compile after all goes to the next engine
-//! that takes it.
+//! Re-assignment: a node whose engine cannot compile its kernel goes to the next engine that takes
+//! it.
 //!
-//! An op store says yes before the compiler has seen the node (003 §6.1: operators are compiled
-//! behind the partition); what the compiler refuses is no failure of the model while another engine
-//! takes the node (facts 4.5, CompileNodesPass: engine fallback). Bound nodes stay: `_engine` that
-//! was given in the model is asked for by the user. What an engine refuses when it is asked for
-//! sizes or tasks has no fallback, as in the original (facts 1.1: CalcOpParam and GenerateTask end
-//! the build): plans stand on its answer by then. The error names the engine, its reason, and who
-//! else would have the node.
+//! An op store accepts a node before the compiler has seen it (003 §6.1: operators are compiled
+//! after the partition). If the compiler refuses the node, the model does not fail as long as
+//! another engine takes it (facts 4.5, CompileNodesPass: engine fallback). Bound nodes stay,
+//! because the user requested the `_engine` given in the model. A node that its engine refuses when
+//! asked for sizes or tasks has no fallback, as in the original (facts 1.1: CalcOpParam and
+//! GenerateTask end the build), because plans depend on the engine by then. The error names the
+//! engine, its reason, and the engines that would take the node.
 use super::Placement;
 use crate::error::{CompileError, Result};
 use crate::ids::NodeKey;
@@ -19,7 +19,7 @@ use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::view::Node;
 use std::collections::HashSet;
 
-/// What an engine refused to compile, and why.
+/// Nodes that an engine refused to compile, with the reasons.
 pub type Refused = Vec<(NodeKey, Error)>;
 
 /// Names of the nodes that the model binds to an engine.
@@ -28,11 +28,12 @@ pub fn bound(model: &Model) -> HashSet<String> {
     given.map(|n| n.name().to_owned()).collect()
 }
 
-/// Writes another engine on each refused node; why the first was left is kept with the refusals of
-/// `EnginePlacer`.
+/// Assigns another engine to each refused node. The reason why the first engine lost it is recorded
+/// with the refusals of `EnginePlacer`.
 ///
 /// # Errors
-/// The engine's own, with what the others said, where none takes the node.
+/// If no other engine takes a node, returns the first engine's error with the answers of the
+/// others.
 pub fn run(
     model: &mut Model,
     placement: &Placement,
@@ -73,8 +74,8 @@ pub fn run(
     Ok(())
 }
 
-/// The error of a node that its engine took and then refuses to size or to give tasks: who did, and
-/// the way out.
+/// The error for a node that its engine took and now refuses to size or to generate tasks for. It
+/// names the engine and suggests a remedy.
 pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbox: &Toolbox, key: NodeKey) -> Error {
     let error = error.at_node(node.name(), node.op());
     if matches!(error.kind, ErrorKind::PANIC | ErrorKind::PLUGIN | ErrorKind::INTERNAL | ErrorKind::CANCELLED) {
@@ -102,7 +103,7 @@ pub fn refused_late(error: Error, node: &Node<'_>, placement: &Placement, toolbo
     let kind = error.kind;
     error.with(|mut d| {
         d.message = format!("engine {name} took the node and refuses it when it is built: {}", d.message).into();
-        // What failed otherwise has the code of its kind.
+        // Other kinds of failure keep the code of their kind.
         if d.code.is_empty() && kind == ge_codes::REFUSED_LATE.kind() {
             d.code = ge_codes::REFUSED_LATE.text().into();
         }

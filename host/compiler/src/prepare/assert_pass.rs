@@ -1,9 +1,9 @@
-//! `AssertPass`: an inference asserts nothing.
+//! `AssertPass`: removes assertions, because an inference checks none.
 //!
 //! Before: `%a = Assert(%ok, %x) : ()  %y = Relu(%x) after(%a)`   After: `%y = Relu(%x)`
-//! When: always; what only the assertion needed goes with `PrunePass`.
+//! When: always; `PrunePass` removes what only the assertion needed.
 //! Refuses: an assertion with outputs.
-//! Keeps: what waited for the assertion waits for what the assertion waited for.
+//! Keeps: what waited for the assertion now waits for what the assertion waited for.
 //! Source: facts 4.3 (inference graphs). Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};

@@ -1,12 +1,15 @@
-//! `BranchToSelectPass`: two small branches are computed both, and the values of one are taken: a
-//! choice on the device costs a switch, a jump, three labels, a copy of each value in each branch,
-//! and holds the whole model on one stream.
+//! `BranchToSelectPass`: computes both of two small branches and selects the values of one. A
+//! choice on the device costs a switch, a jump, three labels and a copy of each value in each
+//! branch, and keeps the whole model on one stream.
 //!
-//! Before: `%y = If(%c, %x) {then_branch = @t, else_branch = @e}`   After: the nodes of `@t` and `@e` over `%x`, `%y = SelectV2(%c, …)`
-//! When: an `If` of the model itself over one bool; branches of up to 8 nodes that touch at most 64 KiB together, whose shapes are
-//! known and alike, and whose values are all real numbers or truth values.
-//! Refuses: what a branch that is not taken could break or do: whole numbers (indices, divisors), effects, chance, communication;
-//! subgraphs; control edges; nodes that are bound to an engine, stream, group or stage.
+//! Before: `%y = If(%c, %x) {then_branch = @t, else_branch = @e}`   After: the nodes of `@t` and
+//! `@e` over `%x`, `%y = SelectV2(%c, …)`
+//! When: the root graph has an `If` over one bool; each branch has up to 8 nodes, both together
+//! read and write at most 64 KiB, their shapes are known and equal, and all values are
+//! floating-point or bool.
+//! Refuses: what might fail or have an effect in a branch that is not taken: integers (indices,
+//! divisors), effects, randomness, communication; subgraphs; control edges; nodes that are bound to
+//! an engine, stream, group or stage.
 //! Keeps: names of the branches' nodes; the first value has the name of the `If`.
 //! Source: ours. Cost: the nodes of the branches.
 use crate::error::Result;
@@ -28,9 +31,9 @@ node_pass!(
     visit,
 );
 
-/// Most nodes of a branch, constants left out.
+/// Maximum number of nodes of a branch, not counting constants.
 const NODES: usize = 8;
-/// Most bytes that both branches read and write.
+/// Maximum number of bytes that both branches together read and write.
 const BYTES: u64 = 64 << 10;
 const ACTS: u64 =
     flags::RANDOM | flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::DATA_DEPENDENT_SHAPE;
@@ -46,7 +49,7 @@ fn plain(d: &TensorDesc) -> bool {
     (d.dtype.is_float() || d.dtype == DType::BOOL) && d.shape.is_static()
 }
 
-/// What a node cannot be where both branches run; None: nothing.
+/// The reason why a node must not run when its branch is not taken; `None` if there is none.
 fn obstacle(cx: &PassContext<'_>, g: &Graph, n: &Node) -> Option<&'static str> {
     let bound = |n: &Node| CONSISTENT.iter().any(|k| n.attr(*k).is_some());
     if bound(n) {
@@ -70,9 +73,10 @@ fn obstacle(cx: &PassContext<'_>, g: &Graph, n: &Node) -> Option<&'static str> {
     None
 }
 
-/// Bytes that a branch reads and writes.
+/// Number of bytes that a branch reads and writes.
 ///
-/// Errors: why it must not run where it is not taken.
+/// # Errors
+/// Returns the reason why the branch must not run when it is not taken.
 fn weigh(cx: &PassContext<'_>, g: &Graph) -> Result<u64, String> {
     let inner = || g.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput"));
     if inner().filter(|n| !n.is_const()).count() > NODES {
@@ -152,7 +156,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
             Ok(values) => {
                 sides.push(out.inputs().iter().map(|v| values.get(v).copied().unwrap_or(ValueRef::ABSENT)).collect())
             }
-            // Asked above; nothing is recorded of a pass that fails.
+            // This was checked above. A pass that fails records nothing.
             Err(why) => return Err(crate::error::CompileError::internal("prepare", why)),
         }
     }

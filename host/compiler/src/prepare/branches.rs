@@ -1,5 +1,5 @@
-//! Failures of inference within branches and bodies: which one it is, and what would help where
-//! only some branches of a choice fail.
+//! Failures of inference in branches and bodies: names the branch, and says what would help if only
+//! some branches of a choice fail.
 use super::subgraphs::own_inputs;
 use ge_ir::{AttrValue, Model, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -8,24 +8,24 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Code of a branch that cannot be computed while others can.
 pub(super) use ge_codes::BRANCH;
 
-/// Inputs named in a help, at most.
+/// Maximum number of inputs named in a help text.
 const NAMED: usize = 3;
 
-/// The node that calls a graph, and what it calls it.
+/// The node that calls a graph, and the role of the graph there.
 struct Call {
     graph: usize,
     node: NodeId,
     role: String,
 }
 
-/// Tells each failure its branches or bodies; where a choice has branches that do not fail, what
-/// would help.
+/// Adds to each failure the branches or bodies that contain it and, if the choice has branches that
+/// do not fail, what would help.
 pub(super) fn explain(model: &Model, failures: Vec<(usize, Diagnostic)>) -> Vec<Diagnostic> {
     if model.graphs().len() < 2 {
         return failures.into_iter().map(|(_, d)| d).collect();
     }
     let calls = calls(model);
-    // A graph fails if it or one that it calls does.
+    // A graph fails if it or a graph that it calls fails.
     let mut failing: HashSet<usize> = HashSet::new();
     for (gi, _) in &failures {
         let mut at = *gi;
@@ -37,7 +37,7 @@ pub(super) fn explain(model: &Model, failures: Vec<(usize, Diagnostic)>) -> Vec<
     let mut out = Vec::new();
     for (gi, mut d) in failures {
         let (mut at, mut choice) = (gi, None);
-        // The chain ends at a root: no graph calls itself.
+        // The chain ends at a root, because no graph calls itself.
         for _ in 0..model.graphs().len() {
             let Some(c) = calls.get(&at) else { break };
             let Some(n) = model.graphs()[c.graph].get(c.node) else { break };
@@ -61,7 +61,7 @@ pub(super) fn explain(model: &Model, failures: Vec<(usize, Diagnostic)>) -> Vec<
     out
 }
 
-/// Graphs that cannot be computed with the shapes that they are given.
+/// Graphs that cannot be computed with the shapes of their inputs.
 #[derive(Default)]
 pub(super) struct Unsound(HashSet<usize>);
 
@@ -74,20 +74,20 @@ impl Unsound {
     }
 }
 
-/// Leaves the shapes of a node open that could not be inferred: what reads it is inferred all the
-/// same, and a run that comes to it is told what does not fit.
+/// Leaves the shapes of a node unknown that could not be inferred. Its readers are then inferred
+/// anyway, and a run that reaches the node reports what does not fit.
 pub(super) fn open(model: &mut Model, gi: usize, id: NodeId) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
     let outs = n.outputs().iter().map(|d| TensorDesc { shape: Shape::unranked(), ..d.clone() }).collect();
     model.graphs_mut()[gi].set_outputs(id, outs);
 }
 
-/// Whether every failure stands in a branch that need not be taken: the choice has another one.
+/// Whether every failure is in a branch that need not be taken, because the choice has another one.
 pub(super) fn avoidable(model: &Model, failures: &[(usize, Diagnostic)], unsound: &Unsound) -> bool {
     let calls = calls(model);
     failures.iter().all(|(gi, _)| {
         let mut at = *gi;
-        // The chain ends at a root: no graph calls itself.
+        // The chain ends at a root, because no graph calls itself.
         let chain = std::iter::from_fn(|| {
             let c = calls.get(&at)?;
             at = c.graph;
@@ -97,7 +97,7 @@ pub(super) fn avoidable(model: &Model, failures: &[(usize, Diagnostic)], unsound
     })
 }
 
-/// A failure as a warning.
+/// Converts a failure to a warning.
 pub(super) fn warning(d: &Diagnostic) -> String {
     let of = d.notes.last().map_or(String::new(), |n| format!(" {n}"));
     format!("`{}`{of} does not fit these shapes ({}): a run that takes it is refused", d.node, d.message)
@@ -132,7 +132,7 @@ fn calls(model: &Model) -> HashMap<usize, Call> {
     out
 }
 
-/// What helps where the other branches of a choice are sound.
+/// Help text for a branch that fails while the other branches of the choice are sound.
 fn help(model: &Model, calls: &HashMap<usize, Call>, c: &Call) -> String {
     let g = &model.graphs()[c.graph];
     let Some(n) = g.get(c.node) else { return String::new() };
@@ -149,7 +149,7 @@ fn help(model: &Model, calls: &HashMap<usize, Call>, c: &Call) -> String {
     )
 }
 
-/// Inputs of the model that a value is computed from.
+/// Inputs of the model from which a value is computed.
 fn depends(model: &Model, calls: &HashMap<usize, Call>, graph: usize, value: ValueRef) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut seen: HashSet<(usize, NodeId)> = HashSet::new();

@@ -1,11 +1,14 @@
-//! `ComputedReshapePass`: a `Reshape` to sizes that are computed of its own input's says them as an
-//! attribute, and nobody computes them.
+//! `ComputedReshapePass`: a `Reshape` to sizes that are computed from its own input gets them as an
+//! attribute, so that nothing has to compute them.
 //!
-//! Before: `%s = Shape(%x : f32[n,m,8])  …  %y = Reshape(%x, [n,m,2,4])`   After: `%y = Reshape(%x) {shape = [0,0,2,4]}`
-//! When: the wanted shape is no constant, and each of its places is a number, the size of the input at the same place (0), or the
-//! one that the elements of the input leave where all others are numbers above zero (-1).
-//! Refuses: other sizes; a zero where zeros are no copies (`allowzero`); inputs of unknown rank.
-//! Keeps: name, output, control edges. What computed the shape goes where nobody else reads it.
+//! Before: `%s = Shape(%x : f32[n,m,8])  …  %y = Reshape(%x, [n,m,2,4])`   After: `%y = Reshape(%x)
+//! {shape = [0,0,2,4]}`
+//! When: the wanted shape is no constant, and each of its sizes is a number, the size of the input
+//! on the same axis (0), or, if all others are numbers above zero, the one determined by the number
+//! of elements (-1).
+//! Refuses: other sizes; a zero if zeros do not mean copies (`allowzero`); inputs of unknown rank.
+//! Keeps: name, output, control edges. Nodes that computed the shape are removed if nothing else
+//! reads them.
 //! Source: ours. Cost: each node once.
 use super::value::{Value, read};
 use crate::error::Result;
@@ -25,14 +28,14 @@ node_pass!(
     visit,
 );
 
-/// A place of the attribute.
+/// One entry of the attribute.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    /// The number, which may be -1 for what is left.
+    /// The number; -1 stands for the size that is left.
     Number(i64),
-    /// The size of the input at this place.
+    /// The size of the input on the same axis.
     Copy,
-    /// A size that stands nowhere in the input.
+    /// A size other than that of the input on the same axis.
     Other,
 }
 
@@ -48,9 +51,10 @@ fn place(v: &Value, own: Option<&Dim>, zeros_copy: bool) -> Option<Place> {
     }
 }
 
-/// The attribute that says a wanted shape.
+/// The attribute that states the wanted shape.
 ///
-/// Errors: why none does.
+/// # Errors
+/// Returns the reason why no attribute can state it.
 fn attribute(at: &At<'_>) -> Result<Vec<i64>, &'static str> {
     let x = at.input_desc(0).filter(|d| !d.shape.is_unranked()).ok_or("the rank of its input is not known")?;
     let zeros_copy = at.n.attrs().int("allowzero").unwrap_or(0) == 0;
@@ -74,7 +78,7 @@ fn attribute(at: &At<'_>) -> Result<Vec<i64>, &'static str> {
     Ok(places.iter().map(said).collect())
 }
 
-/// Whether as many elements are wanted as there are, whatever the sizes.
+/// Whether the wanted shape has as many elements as the input, whatever the sizes are.
 fn is_left(x: &TensorDesc, values: &[Value]) -> Option<bool> {
     let times = |product: Expr, size: Option<Expr>| product.mul(&size?);
     let given = x.shape.dims().iter().map(|d| Expr::of(*d)).try_fold(Expr::from(1), times)?;

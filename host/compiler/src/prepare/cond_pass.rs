@@ -1,9 +1,9 @@
-//! `CondPass`: a condition is one truth value.
+//! `CondPass`: converts a condition to one bool.
 //!
 //! Before: `%y = If(%c : f32, ...)`   After: `%b = Cast(%c) : bool  %y = If(%b, ...)`
 //! Before: `%y = If(%c : f32[3], ...)`   After: a `Const` that says whether `%c` has elements
-//! When: the condition of an `If`, or what the condition graph of a `While` gives, is of another type than bool; one that has more or
-//! fewer than one element is true if it has any.
+//! When: the condition of an `If`, or the result of the condition graph of a `While`, has another
+//! type than bool, or not exactly one element. In the latter case it is true if it has any element.
 //! Refuses: unknown shapes; conditions that are one bool.
 //! Keeps: everything but the edge of the condition.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

@@ -1,10 +1,13 @@
-//! `CondRemovePass`: a choice that is already made is no choice.
+//! `CondRemovePass`: removes a choice whose condition is constant.
 //!
-//! Before: `%y = If(true, %x) {then_branch = @a, else_branch = @b}`   After: the nodes of `@a` over `%x`
-//! Before: `%y = While(%x) {cond = @c, body = @b}` where `@c` always gives false   After: reads of `%x`
-//! When: the condition of an `If`, the index of a `Case` (out of range: the last branch) is a constant of one element; the condition
-//! of a `While` is a constant false.
-//! Refuses: conditions that are computed; control edges at the borders of the branch; a loop whose outputs differ in type.
+//! Before: `%y = If(true, %x) {then_branch = @a, else_branch = @b}`   After: the nodes of `@a` over
+//! `%x`
+//! Before: `%y = While(%x) {cond = @c, body = @b}` where `@c` always gives false   After: reads of
+//! `%x`
+//! When: the condition of an `If` or the index of a `Case` (out of range: the last branch) is a
+//! constant of one element; the condition of a `While` is a constant false.
+//! Refuses: conditions that are computed; control edges at the borders of the branch; a loop whose
+//! outputs have other types than its inputs.
 //! Keeps: names of the branch's nodes, the order of control edges.
 //! Source: facts 4.3, 4.5 (b). Cost: the nodes of the branch taken.
 use crate::error::Result;
@@ -24,7 +27,7 @@ node_pass!(
     visit,
 );
 
-/// The only element of a constant as a whole number (a fraction counts as not 0).
+/// The only element of a constant as an integer (a fraction counts as not 0).
 fn one(t: &ConstTensor) -> Option<i64> {
     if t.count()? != 1 {
         return None;

@@ -1,8 +1,9 @@
-//! `ConstantClipPass`: a constant beyond what f16 can hold is cut to its greatest number before it
-//! is cast, not turned into infinity.
+//! `ConstantClipPass`: clips a constant beyond the range of f16 to its greatest number before it is
+//! cast, so that it does not become infinity.
 //!
-//! Before: `%h = Cast(%c : f32) : f16` over `Const {-3.4e38}`   After: the cast reads a `Const {-65504}`
-//! When: a finite element of an f32 constant is beyond ±65504 (a mask of attention, as a rule).
+//! Before: `%h = Cast(%c : f32) : f16` over `Const {-3.4e38}`   After: the cast reads a `Const
+//! {-65504}`
+//! When: a finite element of an f32 constant is beyond ±65504 (usually an attention mask).
 //! Refuses: constants within range; other casts.
 //! Keeps: the constant for its other readers; infinities and NaN as they are.
 //! Source: facts 4.4 (1_2, 13). Cost: the bytes of each constant that is cast, once.

@@ -1,10 +1,12 @@
-//! `ConstantFoldingPass`: what depends on constants alone is computed now, by the host kernels of
+//! `ConstantFoldingPass`: computes nodes that depend only on constants, with the host kernels of
 //! the engine that folds.
 //!
 //! Before: `%y = Add(%a, %b)` over two `Const`   After: `%y = Const() {value = a + b}`
-//! When: all inputs are constants, the operator has a host kernel, nothing of chance or effect is in it.
-//! Refuses: copies (`MemcpyAsync`), whose place in memory others may write; results over 1 MiB that are larger than the constants they come from, where the file would grow by a
-//! quarter or more; control edges into the node.
+//! When: all inputs are constants, and the operator has a host kernel and does not use random
+//! numbers, state or communication.
+//! Refuses: copies (`MemcpyAsync`), whose memory other nodes may write; results over 1 MiB that are
+//! larger than their constant inputs, if the file would grow by a quarter or more; control edges
+//! into the node.
 //! Keeps: the node's name (`name_1` … for further outputs).
 //! Source: 003 §2.2, §8, facts 4.3, 4.4 (1_2, 14), DESIGN 10. Cost: each node once, and the kernel.
 use super::fold::{fold, folding_engine};
@@ -25,11 +27,11 @@ node_pass!(
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let n = at.n;
-    // A copy is made for the sake of its place in memory: others may write there.
+    // A copy is made to have memory of its own, which other nodes may write.
     if n.op() == "MemcpyAsync" {
         return Ok(());
     }
-    // Cheap to tell for almost all nodes.
+    // This quick check excludes almost all nodes.
     let constant = |v: &ge_ir::ValueRef| v.is_absent() || at.g.get(v.node).is_some_and(|p| p.is_const());
     if n.inputs().is_empty() || !n.inputs().iter().all(constant) {
         return Ok(());

@@ -1,13 +1,16 @@
-//! `CountedListPass`: what a loop of a known number of turns gathers in a sequence, it writes into
-//! one tensor.
+//! `CountedListPass`: a loop with a known number of iterations writes what it collects in a
+//! sequence into one tensor instead.
 //!
-//! Before: `%l = SequenceEmpty()  %i, %n, %s = While(0, 4, %l) {cond = @less, body = @b}  %y = ConcatFromSequence(%s) {new_axis = 1}`,
-//! where `@b` gives `SequenceInsert(%l, %v : f32[3])`
-//! After: `%i, %n, %y = While(0, 4, Fill([4,3], 0)) {cond = @less, body = @b}`, where `@b` gives `TensorScatterUpdate(%l, [%i], %v)`
-//! When: the loop counts from 0 by 1 up to a constant, nothing else ends it, and the body adds one tensor of known type and shape
-//! to the sequence in each turn, at its end or at its front. A scan of known length is such a loop, and so it is in each gear.
-//! Refuses: a computed length, or none at all; a condition of the body's own; sequences that are read otherwise; tensors of open sizes, strings.
-//! Keeps: the loop, its place among its values, what else it carries.
+//! Before: `%l = SequenceEmpty()  %i, %n, %s = While(0, 4, %l) {cond = @less, body = @b}  %y =
+//! ConcatFromSequence(%s) {new_axis = 1}`, where `@b` gives `SequenceInsert(%l, %v : f32[3])`
+//! After: `%i, %n, %y = While(0, 4, Fill([4,3], 0)) {cond = @less, body = @b}`, where `@b` gives
+//! `TensorScatterUpdate(%l, [%i], %v)`
+//! When: the loop counts from 0 by 1 up to a constant, nothing else ends it, and the body adds one
+//! tensor of known type and shape to the sequence in each iteration, at its end or at its front. A
+//! scan of known length is such a loop, also in each gear.
+//! Refuses: a number of iterations that is computed or zero; a condition computed by the body;
+//! sequences that are read otherwise; tensors of unknown size, strings.
+//! Keeps: the loop, the position of the value among its values, everything else that it carries.
 //! Source: ours; facts 8.7 (gears are static). Cost: the nodes of the loop's graphs.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -30,21 +33,21 @@ node_pass!(
 
 /// A sequence that a loop carries.
 struct List<'m> {
-    /// Its place among the values of the loop.
+    /// Its index among the values of the loop.
     place: usize,
     /// The node of the body that adds to it.
     insert: &'m Node,
-    /// What is added in each turn.
+    /// The value that each iteration adds.
     slice: ValueRef,
     /// Whether it is added at the front.
     front: bool,
-    /// The tensor of all turns.
+    /// Descriptor of the tensor of all iterations.
     desc: TensorDesc,
-    /// Its sizes.
+    /// The sizes of this tensor.
     sizes: ConstTensor,
-    /// An element of it before it is written.
+    /// An element of this tensor before it is written.
     zero: ConstTensor,
-    /// Readers behind the loop, which join it.
+    /// Readers after the loop that join the sequence.
     joins: Vec<&'m Node>,
 }
 
@@ -53,7 +56,7 @@ struct Match<'m> {
     body: &'m Graph,
     /// The body's counter.
     counter: ValueRef,
-    /// What it is in the last turn.
+    /// Value of the counter in the last iteration.
     last: ConstTensor,
     lists: Vec<List<'m>>,
 }
@@ -70,7 +73,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     Ok(())
 }
 
-/// The places of what the loop carries as sequences.
+/// Indices of the values that the loop carries as sequences.
 fn sequences(at: &At<'_>) -> Vec<usize> {
     let is = |k: &usize| at.input_desc(*k).is_some_and(|d| d.container == Container::SEQ);
     (0..at.n.inputs().len()).filter(is).collect()
@@ -90,13 +93,13 @@ fn matches<'m>(at: &At<'m>, places: &[usize]) -> Result<Match<'m>, &'static str>
     Ok(Match { cond, body, counter, last: last.ok_or("its turns are too many")?, lists })
 }
 
-/// The input of a graph at a place.
+/// The input of a graph with index `place`.
 fn data(g: &Graph, place: usize) -> Option<&Node> {
     let own = |d: &&Node| d.attrs().int("index").and_then(|i| usize::try_from(i).ok()) == Some(place);
     g.data_nodes().into_iter().find(own)
 }
 
-/// The place of the input that a value of a graph is.
+/// The index of the graph input that a value is or copies; `None` if it is no input.
 fn place_of(g: &Graph, v: ValueRef) -> Option<usize> {
     let n = g.get(original(g, v).node).filter(|n| n.op() == "Data")?;
     usize::try_from(n.attrs().int("index")?).ok()
@@ -106,7 +109,7 @@ fn number(g: &Graph, v: Option<ValueRef>) -> Option<i64> {
     g.constant(original(g, v?))?.to_i64(1)?.first().copied()
 }
 
-/// The place of the loop's counter and the number of its turns.
+/// The index of the loop's counter and the number of iterations.
 fn count(at: &At<'_>, cond: &Graph, body: &Graph) -> Result<(usize, u64), &'static str> {
     let test = cond.net_output().and_then(|o| o.input(0)).ok_or("its condition has no output")?;
     let other = "its condition does not compare a counter with its limit";
@@ -140,17 +143,18 @@ fn count(at: &At<'_>, cond: &Graph, body: &Graph) -> Result<(usize, u64), &'stat
     if !steps_by_one(body, counter) {
         return Err("its counter does not go on by 1");
     }
-    // What a loop without a turn gives has the shape that the model declares, not the body's.
+    // The result of a loop without iterations has the shape that the model declares, not that of
+    // the body.
     let turns = u64::try_from(limit).ok().filter(|t| *t > 0).ok_or("it makes no turn")?;
     Ok((counter, turns))
 }
 
-/// What a body gives for the next turn at a place.
+/// The value that a body gives for the next iteration at index `place`.
 fn given_back(body: &Graph, place: usize) -> Option<ValueRef> {
     body.net_output()?.input(place)
 }
 
-/// Whether a flag of the condition is true when the loop begins and after each turn.
+/// Fails unless a flag of the condition is true when the loop begins and after each iteration.
 fn stays_true(at: &At<'_>, body: &Graph, place: usize) -> Result<(), &'static str> {
     if number(at.g, at.n.input(place)) != Some(1) {
         return Err("its condition is computed ahead of it");
@@ -234,8 +238,8 @@ fn rewrite(at: &At<'_>, r: &mut Rewriter<'_>, m: &Match<'_>) {
     r.count();
 }
 
-/// Lets the readers of a joined sequence read the tensor, whose turns lie along the axis that is
-/// asked for.
+/// Redirects the readers of a joined sequence to the tensor, transposed if the join is not along
+/// axis 0.
 fn joined(r: &mut Rewriter<'_>, join: &Node, all: ValueRef, desc: &TensorDesc) {
     let rank = desc.shape.dims().len() as i64;
     let axis = join.attrs().int("axis").unwrap_or(0);
@@ -257,7 +261,7 @@ fn joined(r: &mut Rewriter<'_>, join: &Node, all: ValueRef, desc: &TensorDesc) {
     r.patch.set_output(join.id(), 0, out);
 }
 
-/// Each turn writes what it adds at its own place.
+/// Makes each iteration write the value that it adds to its own place in the tensor.
 fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
     r.patch.in_graph(m.body.name(), m.body.next_id());
     let desc = vec![TensorDesc::new(m.last.dtype, Shape::of(&[1]))];
@@ -278,7 +282,7 @@ fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
     }
 }
 
-/// The place of a turn counted from the last one, in the body.
+/// The index of an iteration counted from the last one, in the body.
 fn from_the_end(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str, turn: ValueRef) -> ValueRef {
     let last = r.patch.constant(&format!("{name}/last"), m.last.clone());
     let desc = TensorDesc::new(m.last.dtype, Shape::of(&[1]));

@@ -1,9 +1,11 @@
-//! `DimensionComputePass`: what asks for a shape that is known gets a constant.
+//! `DimensionComputePass`: replaces operators that read a known shape by constants.
 //!
 //! Before: `%s = Shape(%x : f32[3,4,5,6])`   After: `%s = Const() {value = dense<i64[4]: 3 4 5 6>}`
-//! Before: `%n = Gather(%s, 1)` over `%s = Shape(%x : f32[?,4])`   After: `%n = Const() {value = 4}`
-//! When: `Shape` and `Size`: the sizes asked for are known; `Rank`: the rank is; `Gather` of a `Shape`: each size picked is known.
-//! Refuses: unknown sizes; control edges into the node.
+//! Before: `%n = Gather(%s, 1)` over `%s = Shape(%x : f32[?,4])`   After: `%n = Const() {value =
+//! 4}`
+//! When: for `Shape` and `Size`, the sizes read are known; for `Rank`, the rank is known; for
+//! `Gather` of a `Shape`, each size picked is known.
+//! Refuses: unknown sizes; inputs in a run-time format.
 //! Keeps: the node's name.
 //! Source: 003 §8, facts 4.3, 4.4 (1_2, 12). Cost: each node once.
 use crate::error::Result;
@@ -21,7 +23,7 @@ node_pass!(
     visit,
 );
 
-/// The dimensions that a `Shape` gives.
+/// The dimensions that a `Shape` returns.
 fn asked<'a>(at: &At<'a>, n: &Node) -> Option<&'a [Dim]> {
     let d = at.g.input_desc(n, 0)?;
     let rank = i64::try_from(d.shape.rank()?).ok()?;
@@ -83,7 +85,8 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     if !asks {
         return Ok(());
     }
-    // A value in a run-time format is asked for the shape that the user knows.
+    // For a value in a run-time format, the operator would have to return the original shape that
+    // the user knows.
     if at.input_desc(0).is_some_and(|d| d.format != d.origin_format()) {
         cx.refuse(n.name(), "its input has a run-time format");
         return Ok(());

@@ -1,7 +1,7 @@
-//! `DropOutPass`: an inference drops nothing.
+//! `DropOutPass`: removes dropouts, because an inference drops nothing.
 //!
 //! Before: `%y, %mask = DropoutV3(%x)`   After: reads of `%x`
-//! When: the operator is a dropout, and nobody reads its mask.
+//! When: the operator is a dropout, and its mask has no reader.
 //! Refuses: a mask that is read; a training flag that is set or computed.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

@@ -1,7 +1,8 @@
-//! `EnterPass`: a constant is the same in every turn of a loop.
+//! `EnterPass`: removes the entry of a constant into a loop, because it is the same in every
+//! iteration.
 //!
 //! Before: `%e = Enter(%c) {is_constant = true}` over a `Const`   After: reads of `%c`
-//! When: the input is a constant and no `NextIteration` gives another value back.
+//! When: the input is a constant and no `NextIteration` returns another value.
 //! Refuses: an input that is computed; a value that the loop changes (read by a `Merge`).
 //! Keeps: the order of control edges.
 //! Source: facts 4.3, 4.4 (1_2, 1). Cost: readers of each node once.

@@ -1,11 +1,11 @@
-//! `FixedInputPass`: an input whose value is given when the model is compiled is a constant for
-//! those that read it.
+//! `FixedInputPass`: replaces an input whose value is given at compile time by a constant for its
+//! readers.
 //!
 //! Before: `%sr = Data() {_fixed_value = dense<i64[]: 16000>, index = 2}  %y = Equal(%sr, %c)`
 //! After: the same input without readers, and `%y = Equal(Const(16000), %c)`
-//! When: a `Data` of the model carries `_fixed_value`.
-//! Refuses: inputs of subgraphs, which their callers give.
-//! Keeps: the input with its number and its value: a run with another value is refused.
+//! When: a `Data` of the model has `_fixed_value`.
+//! Refuses: inputs of subgraphs, whose values come from their callers.
+//! Keeps: the input with its number and its value; a run with another value is refused.
 //! Source: 003 §8 (constants settle shapes). Cost: each node once.
 use crate::error::{CompileError, Result};
 use crate::pass::declare::{At, node_pass};
@@ -23,7 +23,7 @@ node_pass!(
     visit,
 );
 
-/// The attribute with the value.
+/// The attribute that holds the value.
 pub const FIXED: &str = "_fixed_value";
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {

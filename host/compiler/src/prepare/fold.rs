@@ -1,4 +1,4 @@
-//! Folding of one node by a host kernel: constants in, constants out.
+//! Folding of one node by a host kernel, from constants to constants.
 use crate::toolbox::{EngineEntry, Toolbox};
 use ge_ir::{ConstTensor, DType};
 use ge_plugin_api::engine::flags as engine_flags;
@@ -7,8 +7,8 @@ use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{AttrMap, Blob};
 use ge_plugin_api::view::Node;
 
-/// A result over this many bytes that is larger than the constant inputs together is kept only
-/// where the file may still grow ([`Growth`](crate::toolbox::Growth), DESIGN 10).
+/// A result of more than this many bytes that is larger than all constant inputs together is kept
+/// only if the file may still grow ([`Growth`](crate::toolbox::Growth), DESIGN 10).
 const KEEP_BYTES: u64 = 1 << 20;
 struct Owned(HostTensor);
 impl AsRef<[u8]> for Owned {
@@ -17,18 +17,19 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// Whether a result of so many bytes is kept, from constants of so many.
+/// Whether a result of `bytes_out` bytes, computed from `bytes_in` bytes of constants, is kept in
+/// any case.
 pub fn keeps(bytes_out: u64, bytes_in: u64) -> bool {
     bytes_out <= KEEP_BYTES || bytes_out <= bytes_in
 }
 
-/// The engine whose host kernels fold, if one is enabled.
+/// The engine whose host kernels fold constants, if one is enabled.
 pub fn folding_engine(toolbox: &Toolbox) -> Option<&EngineEntry> {
     toolbox.engines.iter().find(|e| e.excluded.is_none() && e.info.flags & engine_flags::FOLDS_CONSTANTS != 0)
 }
 
-/// Folds a node if all its inputs are constants and its operator allows it; None: not folded (no
-/// reason is a fault).
+/// Folds a node if all its inputs are constants and its operator allows it. Returns `None` if it
+/// was not folded, which is never an error.
 pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<Vec<ConstTensor>> {
     let op = toolbox.op(node.op_key())?;
     if op.proto.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) != 0 || !op.proto.subgraphs.is_empty()
@@ -41,8 +42,8 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
     if !engine.object.has_host_kernel(node.op()) {
         return None;
     }
-    // A host kernel sees sizes alone: what stands in another layout means something only to a
-    // change of it.
+    // A host kernel sees only sizes. For a value in another layout its result would be wrong,
+    // unless the operator changes the layout.
     let laid = |i: usize| node.input_desc(i).is_some_and(|d| d.origin.is_some());
     if op.proto.flags & flags::TRANS_OP == 0 && (0..node.inputs().len()).any(laid) {
         return None;
@@ -88,8 +89,8 @@ pub fn fold(toolbox: &Toolbox, engine: &EngineEntry, node: &Node<'_>) -> Option<
         .collect()
 }
 
-/// The same bytes at an address that is a multiple of 16; a copy only where the file's place is
-/// not.
+/// Returns the same bytes at an address that is a multiple of 16; copies them only if they are not
+/// aligned already.
 fn aligned(b: Blob) -> Option<Blob> {
     if (b.as_ptr() as usize).is_multiple_of(16) {
         return Some(b);

@@ -1,10 +1,12 @@
-//! `ForPass`: a counted loop is a loop with a counter.
+//! `ForPass`: converts a `For` loop to a `While` loop with a counter.
 //!
 //! Before: `%y = For(%start, %limit, %delta, %x) {body = @b}`, `@b(i, x)`
-//! After: `%i, %l, %y = While(%start, %limit, %x) {cond = @for_cond, body = @b}`, `@b(i, limit, x)` gives `i + delta, limit, y`
-//! When: step and limit are constants of one element, the step not 0; it counts up or down by its sign.
-//! Refuses: a step that is computed, or 0; a limit that is computed, or so great that the counter would leave its type (the device
-//! counts those in 64 bits); a body without outputs.
+//! After: `%i, %l, %y = While(%start, %limit, %x) {cond = @for_cond, body = @b}`, `@b(i, limit, x)`
+//! gives `i + delta, limit, y`
+//! When: step and limit are constants of one element, and the step is not 0; its sign says whether
+//! the loop counts up or down.
+//! Refuses: a step that is computed, or 0; a limit that is computed, or so great that the counter
+//! would overflow its type (the device counts those in 64 bits); a body without outputs.
 //! Keeps: the node's name, the names within the body.
 //! Source: facts 4.3 (NormalizeGraph). Cost: the inputs of the body.
 use crate::error::Result;
@@ -43,7 +45,7 @@ fn matches<'m>(at: &At<'m>) -> Result<Match<'m>, &'static str> {
     }
     let counter = at.input_desc(0).cloned().ok_or("it has no start")?;
     let limit = at.input_desc(1).cloned().ok_or("it has no limit")?;
-    // The counter goes past the limit by less than one step: both must be numbers of its type.
+    // The counter passes the limit by less than one step; both numbers must fit its type.
     let end = at.n.input(1).and_then(|v| at.g.constant(v)).and_then(|t| t.to_i64(1)).and_then(|v| v.first().copied());
     let end = end.ok_or("its limit is computed: the device counts it in 64 bits")?;
     let most = if counter.dtype == DType::I32 { i64::from(i32::MAX) } else { i64::MAX };
@@ -74,7 +76,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         cx.refuse(n.name(), format!("there is a graph `{cond_name}` already"));
         return Ok(());
     }
-    // The loop beside the old node.
+    // Insert the loop next to the old node.
     let mut inputs = vec![n.inputs()[0], n.inputs()[1]];
     inputs.extend_from_slice(n.inputs().get(3..).unwrap_or(&[]));
     let carried: Vec<TensorDesc> =
@@ -101,7 +103,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
     Ok(())
 }
 
-/// The body takes and gives the limit too, and counts.
+/// Makes the body take and return the limit as well, and increment the counter.
 fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
     r.patch.in_graph(m.body.name(), m.body.next_id());
     let mut counter = None;
@@ -126,7 +128,7 @@ fn body(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str) {
     }
 }
 
-/// Whether the counter is still on the near side of the limit.
+/// Builds the condition graph: whether the counter has not reached the limit yet.
 fn cond(r: &mut Rewriter<'_>, m: &Match<'_>, name: &str, carried: &[TensorDesc]) {
     r.patch.in_graph(name, NodeId(0));
     let ins: Vec<ValueRef> =

@@ -1,7 +1,8 @@
-//! `GuaranteeConstPass`: a promise that a value never changes has been read by now.
+//! `GuaranteeConstPass`: removes the promise that a value never changes, which has been used by
+//! now.
 //!
 //! Before: `%y = GuaranteeConst(%x)` ... reads of `%y`   After: reads of `%x`
-//! When: always; the operator gives its input as it is.
+//! When: always; the operator returns its input unchanged.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

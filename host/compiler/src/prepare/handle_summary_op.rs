@@ -1,8 +1,8 @@
-//! `HandleSummaryOp`: a value that is to be watched becomes an output of the graph.
+//! `HandleSummaryOp`: makes a value that is to be watched an output of the graph.
 //!
 //! Before: `Summary(%x) : ()  return %y`   After: `return %y, %x`
-//! When: the node stands in the root graph and reads values.
-//! Refuses: summaries in subgraphs, whose values have no way out.
+//! When: the node is in the root graph and reads values.
+//! Refuses: summaries in subgraphs, whose values cannot become outputs of the model.
 //! Keeps: the outputs that the graph has; the summary's name as the name of the new output.
 //! Source: 003 §1.2 (D1c), facts 4.2. Cost: each summary once.
 use crate::error::Result;

@@ -1,5 +1,5 @@
-//! `InferShapePass`: types and shapes in topological order, with constants folded on the way, so
-//! that a Reshape sees the shape that a Shape and a Gather computed (003 §8).
+//! `InferShapePass`: infers types and shapes in topological order and folds constants on the way,
+//! so that a Reshape sees the shape that a Shape and a Gather computed (003 §8).
 use super::branches::{self, Unsound};
 use super::dimension_compute_pass::DimensionComputePass;
 use super::fold::{fold, folding_engine};
@@ -17,11 +17,11 @@ use ge_plugin_api::types::AttrMap;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Integers up to this many bytes are folded even where folding is switched off: without them no
-/// shape is known.
+/// Integers of up to this many bytes are folded even if folding is switched off, because otherwise
+/// no shape would be known.
 const SHAPE_BYTES: u64 = 1024;
 
-/// Most graphs within graphs (facts 4.1).
+/// Maximum nesting depth of graphs (facts 4.1).
 const DEPTH: usize = 25;
 
 fn too_deep(model: &Model, gi: usize, id: NodeId) -> CompileError {
@@ -39,19 +39,19 @@ pub struct InferShapePass<'t> {
 }
 
 impl<'t> InferShapePass<'t> {
-    /// For one compilation.
+    /// Creates the pass for one compilation.
     pub fn new(toolbox: &'t Toolbox) -> Self {
         InferShapePass { toolbox, structural: STRUCTURE.iter().map(|s| Key::new(s)).collect(), fold_all: true }
     }
-    /// Whether everything that can be folded is folded; else only small integers, which shapes are
-    /// made of.
+    /// Sets whether everything that can be folded is folded; otherwise only small integers are,
+    /// because shapes consist of them.
     pub fn folding(mut self, on: bool) -> Self {
         self.fold_all = on;
         self
     }
 
-    /// Infers every graph of a model, with the passes that stand beside inference at each node;
-    /// every failure is collected.
+    /// Infers every graph of a model and runs the passes around the inference of each node. All
+    /// failures are collected.
     pub fn run(&self, model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
         let start = Instant::now();
         let named = named_graphs(model);
@@ -63,7 +63,8 @@ impl<'t> InferShapePass<'t> {
         Ok(())
     }
 
-    /// One walk over a model at a depth of loops; visits and nodes folded for the sake of shapes.
+    /// Walks over a model once; `depth` is the nesting depth of loops. Returns the number of nodes
+    /// visited and the number of nodes folded only for the sake of shapes.
     pub(super) fn walk(
         &self,
         model: &mut Model,
@@ -71,11 +72,11 @@ impl<'t> InferShapePass<'t> {
         records: &mut Records,
         depth: usize,
     ) -> Result<(u64, u64)> {
-        // Where folding is switched off, what shapes are made of is folded all the same.
+        // If folding is switched off, the values that shapes consist of are folded anyway.
         let small = if self.fold_all { None } else { folding_engine(self.toolbox) };
         let mut before = GEPass::new(passes, "prepare", passes.nodes("prepare", BEFORE));
         let mut list = passes.nodes("prepare", AFTER);
-        // Sizes that are known are computed whatever is switched off: without them no shape is
+        // Known sizes are computed regardless of switches, because otherwise no shape would be
         // known.
         if !list.iter().any(|p| p.name() == DimensionComputePass.name()) {
             list.push(&DimensionComputePass);
@@ -94,7 +95,8 @@ impl<'t> InferShapePass<'t> {
             if std::mem::replace(&mut entered[first], true) {
                 continue;
             }
-            // A graph that has lost its caller is nobody's any more, and what it calls neither.
+            // A graph that has lost its caller is not used any more, nor are the graphs that it
+            // calls.
             if first > 0 && named.contains(model.graphs()[first].name()) {
                 let live = live.get_or_insert_with(|| live_graphs(model, &named));
                 if !live[first] {
@@ -121,13 +123,13 @@ impl<'t> InferShapePass<'t> {
                     }
                 }
                 if !back {
-                    // A subgraph is inferred from what its parent gives it, before what reads its
-                    // parent.
+                    // A subgraph is inferred from the arguments of its caller, before the readers
+                    // of the caller.
                     let subs = subgraphs::enter(model, gi, id);
                     let fresh: Vec<usize> =
                         subs.into_iter().filter(|s| !std::mem::replace(&mut entered[*s], true)).collect();
                     if !fresh.is_empty() {
-                        // Nodes that wait for their graphs, one within the other.
+                        // Counts the nodes that wait for their graphs, each nested in the other.
                         if walk.iter().filter(|(.., back)| *back).count() >= DEPTH {
                             return Err(too_deep(model, gi, id));
                         }
@@ -161,8 +163,8 @@ impl<'t> InferShapePass<'t> {
                             }
                         }
                     }
-                    // A fault of the plugin is no refusal of the model: it ends the compilation as
-                    // what it is.
+                    // A fault of a plugin is not a fault of the model: it ends the compilation with
+                    // its own error.
                     Err(CompileError::Plugin(e)) if !matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN) => {
                         failures.extend(e.diagnostics.into_iter().map(|d| (gi, d)))
                     }
@@ -174,7 +176,7 @@ impl<'t> InferShapePass<'t> {
                 }
                 if failures.len() > known {
                     unsound.add(gi);
-                    // What the graph itself says of a node stays where nobody can do without it.
+                    // In the root graph the declared shape stays, because it is needed there.
                     if gi > 0 {
                         branches::open(model, gi, id);
                     }
@@ -187,7 +189,7 @@ impl<'t> InferShapePass<'t> {
         if failures.is_empty() {
             return Ok((visits, folded));
         }
-        // A branch that does not fit is an error of the run that takes it.
+        // A branch that does not fit is an error only of the run that takes it.
         let avoidable = !unknown && branches::avoidable(model, &failures, &unsound);
         let told = branches::explain(model, failures);
         if !avoidable {
@@ -202,8 +204,9 @@ impl<'t> InferShapePass<'t> {
         Ok((visits, folded))
     }
 
-    /// Names what is unknown of the results of a node that calls graphs. What was born in those
-    /// means nothing outside: a body has another size of that name in each turn.
+    /// Names the unknown sizes in the results of a node that calls graphs. Names that originate in
+    /// those graphs are meaningless outside, because in each iteration of a body the name stands
+    /// for another size.
     fn name_results(&self, model: &mut Model, gi: usize, id: NodeId) {
         let g = &model.graphs()[gi];
         let Some(n) = g.get(id).filter(|n| !n.subgraphs().is_empty()) else { return };
@@ -220,17 +223,19 @@ impl<'t> InferShapePass<'t> {
         }
     }
 
-    /// Infers one node that a pass has made or changed, whose descriptors may be open: sizes that
-    /// hang on values were known while those were, and stay as the pass states them.
+    /// Infers one node that a pass has made or changed, whose descriptors may be incomplete. Sizes
+    /// that depend on values were known while the values were, so they stay as the pass states
+    /// them.
     pub fn node(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<()> {
         self.visit(model, gi, id, None, true).map(|_| ())
     }
 
-    /// Holds a node's descriptors against its operator: unknown ones are filled in, known ones must
-    /// not contradict.
+    /// Checks a node's descriptors against its operator. Unknown ones are filled in; known ones
+    /// must not contradict the inference. Nodes without a prototype and outputs in other formats
+    /// are not checked.
     ///
-    /// Errors: what does not fit, in words. Nodes without a prototype, and outputs in other
-    /// formats, are not judged.
+    /// # Errors
+    /// Returns as text what does not fit.
     pub fn hold(&self, model: &mut Model, gi: usize, id: NodeId) -> Result<(), String> {
         let Some(n) = model.graphs()[gi].get(id) else { return Ok(()) };
         if self.structural.contains(&n.op_key()) || self.toolbox.op(n.op_key()).is_none() {
@@ -244,7 +249,7 @@ impl<'t> InferShapePass<'t> {
             let view = context.graph();
             match self.toolbox.infer(&view.node(id)) {
                 Ok(d) => d,
-                // What does not fit in a branch was told when it was found.
+                // What does not fit in a branch was reported when it was found.
                 Err(_) if gi != 0 && n.outputs().iter().all(|d| d.shape.is_unranked()) => return Ok(()),
                 Err(e) => return Err(e.to_string()),
             }
@@ -270,16 +275,16 @@ impl<'t> InferShapePass<'t> {
         Ok(())
     }
 
-    /// Whether what is unknown of a node's outputs hangs on values alone: all of its inputs' sizes
-    /// are known.
+    /// Whether unknown sizes of a node's outputs can depend only on values, because all sizes of
+    /// its inputs are known.
     fn by_value(&self, node: &ge_plugin_api::view::Node<'_>) -> bool {
         let reads = self.toolbox.op(Key::new(node.op())).is_some_and(|o| !o.proto.value_inputs.is_empty());
         let mut inputs = (0..node.inputs().len()).filter_map(|i| node.input_desc(i));
         reads && inputs.all(|d| d.shape.sizes().is_some())
     }
 
-    /// Sets a node's outputs; gives the constants that it folds to. `keeps`: sizes that the graph
-    /// states stay where the inference has none.
+    /// Infers and sets a node's outputs. If `engine` is given, also folds the node and returns the
+    /// constants. If `keeps`, sizes that the graph states stay where the inference has none.
     fn visit(
         &self,
         model: &mut Model,
@@ -310,7 +315,7 @@ impl<'t> InferShapePass<'t> {
         Ok(fold(self.toolbox, engine, &context.graph().node(id)))
     }
 
-    /// Sets a node's outputs to what was inferred of them, as far as the graph does not know more.
+    /// Sets a node's outputs to the inferred descriptors, except where the graph knows more.
     fn settle(&self, model: &mut Model, gi: usize, id: NodeId, inferred: Vec<TensorDesc>, keeps: bool) {
         let g = &model.graphs()[gi];
         let Some(n) = g.get(id) else { return };
@@ -318,7 +323,7 @@ impl<'t> InferShapePass<'t> {
             .into_iter()
             .zip(n.outputs().iter().map(Some).chain(std::iter::repeat(None)))
             .map(|(new, old)| match old {
-                // What the inference cannot say and the graph already knows stays.
+                // What the inference cannot tell but the graph already knows is kept.
                 Some(old) => TensorDesc {
                     dtype: if new.dtype == ge_ir::DType::UNKNOWN { old.dtype } else { new.dtype },
                     shape: if new.shape.is_unranked() {
@@ -341,9 +346,9 @@ impl<'t> InferShapePass<'t> {
     }
 }
 
-/// Whether a node stands in run-time formats: it was inferred before it was laid out, and
-/// prototypes speak of original shapes. Sizes that are not known are inferred all the same, and a
-/// change of layout knows both.
+/// Whether a node has run-time formats and known shapes. It was inferred before its formats were
+/// chosen, and prototypes describe original shapes. Nodes with unknown sizes are inferred anyway,
+/// and so are layout changes, which know both shapes.
 fn laid_out(g: &Graph, n: &Node) -> bool {
     let other = |d: &TensorDesc| d.origin.is_some() && d.format != d.origin_format();
     let inputs = n.inputs().iter().filter_map(|v| g.desc(*v));
@@ -352,12 +357,12 @@ fn laid_out(g: &Graph, n: &Node) -> bool {
         && n.outputs().iter().all(|d| d.shape.is_static())
 }
 
-/// The shape that was inferred, with the sizes that the graph states where the inference has none.
+/// The inferred shape, with the sizes that the graph states where the inference has none.
 fn stated(inferred: &ge_ir::Shape, said: &ge_ir::Shape) -> ge_ir::Shape {
     let mut out = inferred.clone();
     if inferred.rank() == said.rank() {
         for (d, said) in out.dims_mut().iter_mut().zip(said.dims()) {
-            // A number says more than a name, and a name more than nothing.
+            // A number says more than a name, and a name more than an unknown size.
             if *d == Dim::UNKNOWN || (!d.is_known() && said.is_known()) {
                 *d = *said;
             }
@@ -366,7 +371,7 @@ fn stated(inferred: &ge_ir::Shape, said: &ge_ir::Shape) -> ge_ir::Shape {
     out
 }
 
-/// Puts constants in place of a folded node: they take its name (`name`, `name_1` … for further
+/// Replaces a folded node by constants, which take its name (`name`, and `name_1` … for further
 /// outputs).
 fn replace(model: &mut Model, gi: usize, id: NodeId, outputs: Vec<ConstTensor>) -> Result<()> {
     if let [only] = outputs.as_slice() {

@@ -1,12 +1,15 @@
-//! `InferValueRangePass`: what is known of the whole numbers that shapes are made of although they
-//! are no constants: an expression over the sizes of the inputs, or the least and greatest value.
-//! What it says decides the sizes behind it, comparisons, and so branches.
+//! `InferValueRangePass`: tracks the integers of which shapes consist even if they are no
+//! constants, as an expression over the sizes of the inputs or as a minimum and maximum. This
+//! determines the sizes of later nodes, comparisons, and so branches.
 //!
-//! Before: `%s = Shape(%x : f32[n,4])  %m = Mul(%s, 2)  %y = Reshape(%x, %m)`   After: `%m : i64[2]{_value = ["2*n", "8"]}`, `%y : f32["2*n",8]`
+//! Before: `%s = Shape(%x : f32[n,4])  %m = Mul(%s, 2)  %y = Reshape(%x, %m)`   After: `%m :
+//! i64[2]{_value = ["2*n", "8"]}`, `%y : f32["2*n",8]`
 //! Before: `%p = GreaterEqual(%s0, 0)` over a size   After: `%p = Const() {value = true}`
-//! When: whole numbers, up to 64, from `Shape`, `Size` and arithmetic over them; folded where every number is settled.
-//! Refuses: what may be negative under a rounding quotient.
-//! Keeps: node names. The attribute `_value` of an output is there while shapes are inferred, and taken off at the end.
+//! When: up to 64 integers from `Shape`, `Size` and arithmetic over them; folded if every number is
+//! determined.
+//! Refuses: values that may be negative in a quotient that rounds.
+//! Keeps: node names. The attribute `_value` of an output exists while shapes are inferred and is
+//! removed at the end.
 //! Source: 003 §8 (value ranges), facts 4.3 (last of the inference list). Cost: each node once.
 use super::value::{Value, Values, arithmetic, compare, read};
 use crate::error::Result;
@@ -32,18 +35,18 @@ node_pass!(
     visit,
 );
 
-/// Most numbers of one tensor.
+/// Maximum number of elements of a tensor that is tracked.
 const MOST: u64 = 64;
 
 fn count(d: &ge_ir::TensorDesc) -> Option<usize> {
     d.shape.count().filter(|c| *c <= MOST).and_then(|c| usize::try_from(c).ok())
 }
 
-/// A small constant table of whole numbers behind an input.
+/// The values of a small constant integer input.
 fn table(at: &At<'_>, i: usize) -> Option<Vec<i64>> {
     at.g.constant(at.n.input(i)?)?.to_i64(64)
 }
-/// The numbers of an attribute, or of a constant input.
+/// The numbers of an attribute, or else of a constant input.
 fn given(at: &At<'_>, key: &str, i: usize) -> Option<Vec<i64>> {
     match at.n.attrs().ints(key) {
         Some(v) => Some(v.to_vec()),
@@ -70,7 +73,7 @@ fn sizes(at: &At<'_>) -> Option<Values> {
     }
 }
 
-/// The part of a row that a slice takes.
+/// The part of a one-dimensional input that a slice takes.
 fn part(at: &At<'_>) -> Option<Values> {
     let row = row(at, 0)?;
     let n = i64::try_from(row.len()).ok()?;
@@ -110,7 +113,7 @@ fn joined(at: &At<'_>) -> Option<Values> {
     };
     let mut out = Vec::new();
     for i in data {
-        // One number in an axis of its own stands where it would stand without.
+        // A single number keeps its position if it gets an axis of its own.
         out.extend(row(at, i).filter(|v| at.n.op() != "Pack" || v.len() == 1)?);
     }
     (out.len() as u64 <= MOST).then_some(out)
@@ -127,7 +130,7 @@ fn picked(at: &At<'_>) -> Option<Values> {
     table(at, 1)?.into_iter().map(at_place).collect()
 }
 
-/// A value for each output that the operator has, numbers in order; None: not followed.
+/// The values of each output, in order; `None` if the node is not tracked.
 fn computed(at: &At<'_>) -> Option<Vec<Values>> {
     let n = at.n;
     let both = || -> Option<(Values, Values, usize)> {
@@ -241,8 +244,8 @@ fn visit(_: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<(
     Ok(())
 }
 
-/// Takes what is known of values off all outputs: it holds for the shapes that were inferred, not
-/// for what passes make of the graph.
+/// Removes the tracked values from all outputs: they hold for the shapes that were inferred, but
+/// not for what passes later make of the graph.
 pub fn forget(model: &mut Model) {
     let key = ge_ir::Key::new(VALUE);
     for g in model.graphs_mut() {

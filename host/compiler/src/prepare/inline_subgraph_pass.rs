@@ -1,9 +1,10 @@
-//! `InlineSubgraphPass`: a function that is called is part of the graph that calls it.
+//! `InlineSubgraphPass`: inlines a function into the graph that calls it.
 //!
 //! Before: `%y = PartitionedCall(%x) {f = @f}`   After: the nodes of `@f` over `%x`
-//! When: the call carries no mark that keeps its graph apart.
-//! Refuses: calls that a partition has made or that are to be planned apart (`_dynamic_shape_partitioned`, `_ffts_plus_sub_graph`,
-//! `_stage_level`, `_keep_subgraph`); control edges at the borders of the graph.
+//! When: the call has no mark that keeps its graph separate.
+//! Refuses: calls that a partition has made or that are planned separately
+//! (`_dynamic_shape_partitioned`, `_ffts_plus_sub_graph`, `_stage_level`, `_keep_subgraph`);
+//! control edges at the borders of the graph.
 //! Keeps: names of the graph's nodes, the order of control edges.
 //! Source: 003 §1.3, facts 4.2 (unfolding of subgraphs). Cost: the nodes of the graph.
 use crate::error::Result;

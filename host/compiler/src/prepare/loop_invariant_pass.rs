@@ -1,13 +1,16 @@
-//! `LoopInvariantPass`: what every turn of a loop computes of the same values is computed once, ahead
-//! of it.
+//! `LoopInvariantPass`: moves computations that give the same result in every iteration of a loop
+//! before the loop.
 //!
-//! Before: `%w = While(%i, %x) {body = @b}`, where `@b(%i, %x)` reads `MatMulV2(%x, %k)` and gives `%x` back
-//! After: `%p = MatMulV2(%x, %k)  %w = While(%i, %x, %p) {body = @b}`, where `@b(%i, %x, %p)` reads `%p`
-//! When: all that a node reads are constants and values that the body gives back as it was given them;
-//! constants and views that it reads come along, views alone stay.
-//! Refuses: what acts, is random or has a shape that hangs on values; bodies that change variables; what
-//! is not of real numbers, which might fail where a loop makes no turn at all.
-//! Keeps: names; the values of the loop at their places, the new ones behind them.
+//! Before: `%w = While(%i, %x) {body = @b}`, where `@b(%i, %x)` reads `MatMulV2(%x, %k)` and gives
+//! `%x` back
+//! After: `%p = MatMulV2(%x, %k)  %w = While(%i, %x, %p) {body = @b}`, where `@b(%i, %x, %p)` reads
+//! `%p`
+//! When: a node reads only constants and values that the body returns unchanged. Constants and
+//! views that it reads move with it; views alone stay.
+//! Refuses: nodes that have effects, are random or whose shape depends on values; bodies that
+//! change variables; values that are not floating-point, because their computation might fail
+//! although the loop makes no iteration.
+//! Keeps: names; the values of the loop at their positions, the new ones after them.
 //! Source: Aho, Sethi, Ullman, "Compilers" 10.3 (code motion). Cost: the nodes of the body.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -29,13 +32,13 @@ node_pass!(
     visit,
 );
 
-/// A loop whose body can be looked into.
+/// A loop whose body can be analysed.
 struct Loop<'m> {
     cond: &'m Graph,
     body: &'m Graph,
-    /// The end of the body.
+    /// The NetOutput of the body.
     ends: &'m Node,
-    /// Places of the inputs that no turn changes, by their value in the body.
+    /// Indices of the inputs that no iteration changes, by their value in the body.
     same: HashMap<ValueRef, usize>,
 }
 
@@ -67,7 +70,7 @@ fn looked_into<'m>(cx: &PassContext<'_>, at: &At<'m>) -> Result<Loop<'m>, &'stat
     Ok(Loop { cond, body, ends, same })
 }
 
-/// Whether a node computes real numbers of real numbers and constants.
+/// Whether a node computes floating-point values from floating-point values and constants.
 fn is_real(l: &Loop<'_>, n: &Node) -> bool {
     let real = |d: &TensorDesc| d.dtype.is_float() && d.container == Container::TENSOR && !d.shape.is_unranked();
     let read = |v: &ValueRef| l.body.constant(*v).is_some() || l.body.desc(*v).is_some_and(real);
@@ -77,11 +80,12 @@ fn is_real(l: &Loop<'_>, n: &Node) -> bool {
 /// A node that moves.
 struct Moved<'m> {
     node: &'m Node,
-    /// The body still reads it itself: a constant or a view, of which a copy moves.
+    /// Whether the body still reads it: a constant or a view, which is copied instead of moved.
     stays: bool,
 }
 
-/// What moves, each behind what it reads: what does work, with the constants and views that it reads.
+/// The nodes that move, each after what it reads: nodes that do work, with the constants and views
+/// that they read.
 fn invariant<'m>(cx: &mut PassContext<'_>, l: &Loop<'m>) -> Vec<Moved<'m>> {
     let mut same: HashSet<ValueRef> = l.same.keys().copied().collect();
     let mut candidates: Vec<&Node> = Vec::new();
@@ -118,7 +122,7 @@ fn invariant<'m>(cx: &mut PassContext<'_>, l: &Loop<'m>) -> Vec<Moved<'m>> {
 fn rewrite(at: &At<'_>, r: &mut Rewriter<'_>, l: &Loop<'_>, moved: &[Moved<'_>]) {
     let body = l.body;
     let gone: HashSet<NodeId> = moved.iter().filter(|m| !m.stays).map(|m| m.node.id()).collect();
-    // The originals give their names away before the copies take them.
+    // The originals are renamed first, so that the copies can take their names.
     r.patch.push(Edit::InGraph(body.name().into()));
     for Moved { node, .. } in moved.iter().filter(|m| !m.stays) {
         r.patch.push(Edit::SetName(node.id(), format!("{}/{}", body.name(), node.name()).into()));

@@ -1,18 +1,19 @@
-//! Shapes that a loop carries: its body is inferred on its own outcome until both agree (003 §8,
-//! "While loop shape inference").
+//! Shapes that a loop carries: the body is inferred again from its own results until both agree
+//! (003 §8, "While loop shape inference").
 use super::InferShapePass;
 use super::subgraphs::{body, give, join, subtree};
 use crate::error::Result;
 use crate::pass::{PassManager, Records};
 use ge_ir::{Model, NodeId, Shape, TensorDesc};
 
-/// Turns before what still changes is given up as unknown.
+/// Maximum number of inferences; then all carried shapes become unknown.
 const TURNS: usize = 16;
-/// Loops within loops that are followed this way; within deeper ones every carried size is unknown.
+/// Maximum nesting depth of loops that are handled this way; in deeper ones every carried shape is
+/// unknown.
 const DEPTH: usize = 4;
 
-/// What a loop carries, for all of its turns: a size that the body changes is unknown. The loop's
-/// graphs are given it.
+/// Returns what a loop carries in all of its iterations; sizes that the body changes are unknown.
+/// The inputs of the loop's graphs are set to it.
 pub(super) fn settle(
     infer: &InferShapePass<'_>,
     passes: &PassManager<'_>,
@@ -23,7 +24,7 @@ pub(super) fn settle(
 ) -> Result<Vec<TensorDesc>> {
     let g = &model.graphs()[gi];
     let Some(n) = g.get(id) else { return Ok(Vec::new()) };
-    // The body of a For takes the counter before what it carries.
+    // The body of a For takes the counter before the values that it carries.
     let counter = if n.op() == "For" { Some(g.input_desc(n, 0).cloned()) } else { None };
     let first = if counter.is_some() { 3 } else { 0 };
     let given = |carried: &[TensorDesc]| -> Vec<Option<TensorDesc>> {
@@ -37,7 +38,7 @@ pub(super) fn settle(
         for _ in 0..if depth < DEPTH { TURNS } else { 0 } {
             let Some(mut turn) = subtree(model, b) else { break };
             give(turn.root_mut(), &given(&carried));
-            // What cannot be inferred is told when the body itself is inferred.
+            // What cannot be inferred is reported when the body itself is inferred.
             if infer.walk(&mut turn, passes, &mut Records::default(), depth + 1).is_err() {
                 settled = true;
                 break;

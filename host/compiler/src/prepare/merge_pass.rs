@@ -1,9 +1,10 @@
-//! `MergePass`: where one way is left, nothing is to be merged.
+//! `MergePass`: removes a merge to which only one path is left.
 //!
 //! Before: `%m, %i = Merge(%x)`   After: reads of `%x`; reads of `%i` read a `Const` 0
 //! When: the node has one input left, or none and no reader.
-//! Refuses: two or more inputs; a loop whose `NextIteration` is there.
-//! Keeps: the order of control edges; the index that its readers saw (`_merge_live`, what was left of the inputs).
+//! Refuses: two or more inputs; a loop whose `NextIteration` still exists.
+//! Keeps: the order of control edges; the index that its readers saw (`_merge_live`, which says
+//! which input is left).
 //! Source: facts 4.3, 4.4 (1_2, 5). Cost: each node once.
 use crate::error::Result;
 use crate::feature::control_flow::regions::NEXT;

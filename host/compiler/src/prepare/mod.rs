@@ -1,5 +1,5 @@
-//! Preparation. in: the graph as the front end built it, out: the same graph with every type and
-//! shape that can be known.
+//! Preparation. Input: the graph as the front end built it. Output: the same graph with every type
+//! and shape that can be determined.
 pub mod assert_pass;
 pub mod branch_to_select_pass;
 mod branches;
@@ -51,21 +51,22 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
-/// The part that makes gears, before anything looks at the graph.
+/// The part that makes gears, before anything else processes the graph.
 pub const GEARS: u8 = 9;
-/// The part of the list that normalises, before engines see the graph.
+/// The part that normalises, before engines see the graph.
 pub const NORMALISE: u8 = 10;
-/// The part that stands before the inference of each node.
+/// The part that runs before the inference of each node.
 pub const BEFORE: u8 = 11;
-/// The part that stands behind it.
+/// The part that runs after the inference of each node.
 pub const AFTER: u8 = 12;
 
-/// The order of effects as edges, custom passes and engines before shapes, inference with folding,
-/// the passes of PrepareOptimize (facts 4.2, 4.3).
+/// Runs the stage: makes the order of effects explicit as edges, runs custom passes and engines
+/// before shapes are known, infers and folds, and runs the passes of PrepareOptimize (facts 4.2,
+/// 4.3).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     passes.toolbox().growth.allow(model);
     passes.part("prepare", GEARS, model, records)?;
-    // What the imported graph says of variables, before anything changes it.
+    // Reads what the imported graph says about variables before anything changes it.
     effects::explicit(model, passes.toolbox())?;
     hooks::custom(passes, PassStage::BEFORE_INFER_SHAPE, model, records)?;
     passes.part("prepare", NORMALISE, model, records)?;
@@ -79,7 +80,7 @@ pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -
     Ok(())
 }
 
-/// Types and shapes of the whole model, with constants folded as the options say.
+/// Infers types and shapes of the whole model, and folds constants as the options say.
 pub fn infer(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     let fold = passes.enabled(
         "ConstantFoldingPass",

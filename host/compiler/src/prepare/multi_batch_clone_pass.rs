@@ -1,13 +1,16 @@
-//! `MultiBatchClonePass`: a model that is to run at several sizes becomes a `Case` over one graph
-//! for each (gears).
+//! `MultiBatchClonePass`: turns a model that is to run at several sizes into a `Case` with one
+//! graph for each (gears).
 //!
 //! Before: `graph @main(%x: f32[b,3]) attributes {_gear_dims = ["b"], _gears = [[1], [4]]} { … }`
 //! After: `graph @main(%x: f32[4,3], %ascend_mbatch_shape_data: i32[1]) { %i = MapIndex(%ascend_mbatch_shape_data, %table)
 //! %c = Case(%i, %x) {_batch_num = 2, branches = [@main_ascend_mbatch_batch_0, @main_ascend_mbatch_batch_1]} … }`
-//! When: the root graph names its gears, and each of them leaves no size of an input open.
-//! Refuses: inputs with memory that the model writes to; sizes of inputs that no gear sets (an error: nothing could be planned).
-//! Keeps: inputs and outputs with their names; a node `n` becomes `n_ascend_mbatch_batch_<i>` in the branch of gear i.
-//! Source: 003 §8, facts 4.3 and 8.7. Cost: the nodes of the model for each gear; constants are shared.
+//! When: the root graph names its gears, and each of them sets every unknown size of the inputs.
+//! Refuses: inputs with memory that the model writes to; sizes of inputs that no gear sets (an
+//! error, because nothing could be planned).
+//! Keeps: inputs and outputs with their names; a node `n` becomes `n_ascend_mbatch_batch_<i>` in
+//! the branch of gear i.
+//! Source: 003 §8, facts 4.3 and 8.7. Cost: the nodes of the model for each gear; constants are
+//! shared.
 use crate::error::{CompileError, Result};
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
@@ -39,7 +42,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let c = Clone { model, root, names: &names, values: &values };
     c.check()?;
     let mut p = Patch::starting_at(root.next_id());
-    // Graphs are removed before others are made.
+    // Graphs are removed before new ones are made.
     c.choice(&mut p, &(0..values.len()).map(|i| named(root.name(), i)).collect::<Vec<_>>());
     for g in model.graphs().iter().skip(1).rev() {
         p.push(Edit::RemoveGraph(g.name().into()));
@@ -59,7 +62,7 @@ struct Clone<'m> {
     values: &'m [Vec<u64>],
 }
 
-/// A name in the branch of a gear.
+/// The name of a node or graph in the branch of a gear.
 fn named(name: &str, gear: usize) -> String {
     format!("{name}{SUFFIX}{gear}")
 }
@@ -77,7 +80,7 @@ impl Clone<'_> {
         TensorDesc { shape: Shape::new(d.shape.dims().iter().map(size)), ..d.clone() }
     }
 
-    /// A descriptor at the gear for which it has most bytes.
+    /// A descriptor at the gear for which it has the most bytes.
     fn largest(&self, d: &TensorDesc) -> TensorDesc {
         let all = (0..self.values.len()).map(|i| self.at(d, i));
         all.reduce(|a, b| if b.data_bytes() > a.data_bytes() { b } else { a }).unwrap_or_else(|| d.clone())
@@ -94,7 +97,7 @@ impl Clone<'_> {
             return Err(refused(n, "its memory is the caller's, of one size".into(), ge_codes::OPEN_GEAR));
         }
         for n in self.root.data_nodes() {
-            // What a sequence or an optional holds has its sizes from the run.
+            // The sizes in a sequence or an optional are known only in a run.
             let Some(d) = n.outputs().first().filter(|d| d.container == Container::TENSOR) else { continue };
             if (0..self.values.len()).any(|i| !self.at(d, i).is_static()) {
                 return Err(refused(
@@ -107,7 +110,8 @@ impl Clone<'_> {
         Ok(())
     }
 
-    /// The graph of a gear: its inputs under the gear's shapes, its nodes with names of their own.
+    /// Makes the graph of a gear: its inputs have the gear's shapes, its nodes have names of their
+    /// own.
     fn branch(&self, p: &mut Patch, gear: usize) {
         let name = named(self.root.name(), gear);
         p.in_graph(&name, NodeId(0));
@@ -141,7 +145,7 @@ impl Clone<'_> {
         }
     }
 
-    /// A graph that nodes of the root name, as that of a gear.
+    /// Makes the copy of a called graph for a gear.
     fn subgraph(&self, p: &mut Patch, g: &Graph, gear: usize) {
         p.in_graph(&named(g.name(), gear), NodeId(0));
         let mut nodes: HashMap<NodeId, NodeId> = HashMap::new();
@@ -155,7 +159,7 @@ impl Clone<'_> {
                 attrs.set(a.key, v);
             }
         }
-        // Variables of one name are one.
+        // Variables of the same name are one variable.
         let name = if n.op() == "Variable" { n.name().to_owned() } else { named(n.name(), gear) };
         let outputs = n.outputs().iter().map(|d| self.at(d, gear)).collect();
         let id = p.add(n.op(), &name, &values(n, nodes), outputs, attrs);
@@ -163,7 +167,7 @@ impl Clone<'_> {
         controls(p, n, id, nodes);
     }
 
-    /// The root graph: inputs of the largest sizes, and the choice.
+    /// Rewrites the root graph: inputs of the largest sizes, and the choice.
     fn choice(&self, p: &mut Patch, branches: &[String]) {
         let data = self.root.data_nodes();
         for n in &data {
@@ -226,7 +230,8 @@ fn controls(p: &mut Patch, n: &Node, id: NodeId, nodes: &HashMap<NodeId, NodeId>
     }
 }
 
-/// An attribute that names graphs, with the graphs of a gear.
+/// An attribute that names graphs, with the names changed to those of a gear; `None` for other
+/// attributes.
 fn renamed(v: &AttrValue, gear: usize) -> Option<AttrValue> {
     match v {
         AttrValue::Graph(g) => Some(AttrValue::Graph(named(g, gear).as_str().into())),

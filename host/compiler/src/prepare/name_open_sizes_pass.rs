@@ -1,13 +1,14 @@
-//! `NameOpenSizesPass`: an open size of an input that has no name gets one, so that the sizes made
-//! of it are expressions and fusions see which are equal.
+//! `NameOpenSizesPass`: gives a name to each unknown size of an input that has none, so that sizes
+//! derived from it are expressions and fusions can see which are equal.
 //!
-//! Before: `graph @main(%x: f32[?,3], %y: f32[?])`   After: `graph @main(%x: f32[x_0,3], %y: f32[y_0])`
+//! Before: `graph @main(%x: f32[?,3], %y: f32[?])`   After: `graph @main(%x: f32[x_0,3], %y:
+//! f32[y_0])`
 //! When: inputs of the model whose rank is known.
-//! Refuses: inputs of subgraphs, which have the sizes of what they are given; inputs whose value is
-//! given, which has sizes of its own.
-//! Keeps: sizes with a name, and the range that is stated for a size. Each size has a name of its
-//! own: two sizes without a name are never taken for one.
-//! Source: 003 §4.2. Cost: each node once, for the names that there are.
+//! Refuses: inputs of subgraphs, whose sizes come from their callers; inputs whose value is given,
+//! which has sizes of its own.
+//! Keeps: sizes with a name, and the range that is stated for a size. Each size gets a different
+//! name, so two unnamed sizes are never assumed equal.
+//! Source: 003 §4.2. Cost: each node once, to collect the existing names.
 use crate::dynamic::RANGES;
 use crate::error::Result;
 use crate::pass::PassContext;
@@ -27,7 +28,8 @@ graph_pass!(
     run,
 );
 
-/// Most letters that a name has of its input's: expressions are names, too, and must stay short.
+/// Maximum number of characters taken from the input's name. Expressions are names too and must
+/// stay short.
 const LETTERS: usize = 24;
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
@@ -68,19 +70,19 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(p.into_edits().into())
 }
 
-/// Whether a name that `--input-shape` can say may hold a letter.
+/// Whether a size name that `--input-shape` accepts may contain the character.
 fn holds(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The name of an input as the first part of a size's name.
+/// The name of an input, adapted to be the first part of a size's name.
 fn word(input: &str) -> String {
     let starts = |c: char| c.is_alphabetic() || c == '_';
     let start = if input.starts_with(starts) { "" } else { "_" };
     start.chars().chain(input.chars().map(|c| if holds(c) { c } else { '_' })).take(LETTERS).collect()
 }
 
-/// A name that nothing has.
+/// A name that is not used yet.
 fn free(taken: &mut HashSet<String>, name: &str) -> String {
     let numbered = (2..).map(|k: u64| format!("{name}_{k}"));
     let found = std::iter::once(name.to_owned()).chain(numbered).find(|n| !taken.contains(n)).unwrap_or_default();
@@ -88,7 +90,7 @@ fn free(taken: &mut HashSet<String>, name: &str) -> String {
     found
 }
 
-/// Every name of a size in a model, those in expressions too.
+/// All names of sizes in a model, including those in expressions.
 fn words(model: &Model) -> HashSet<String> {
     let outputs = model.graphs().iter().flat_map(|g| g.nodes()).flat_map(|n| n.outputs());
     let names = outputs.flat_map(|d| d.shape.dims()).filter_map(|d| d.symbol_name());

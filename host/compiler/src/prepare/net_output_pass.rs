@@ -1,4 +1,4 @@
-//! `NetOutputPass`: a graph without outputs gives the values that nobody reads.
+//! `NetOutputPass`: makes the unread values of a graph without outputs its outputs.
 //!
 //! Before: `graph @main(%x) { %y = Relu(%x) }`   After: the same with `return %y`
 //! When: the graph has no `NetOutput`.

@@ -1,7 +1,8 @@
-//! `ParallelConcatStartOpPass`: the empty place that parallel pieces are written into is a
-//! constant.
+//! `ParallelConcatStartOpPass`: replaces the empty tensor into which parallel pieces are written by
+//! a constant.
 //!
-//! Before: `%p = _ParallelConcatStart() {shape = [2, 3], dtype = f32}`   After: `%p = Const() {value = dense<f32[2,3]: splat 0>}`
+//! Before: `%p = _ParallelConcatStart() {shape = [2, 3], dtype = f32}`   After: `%p = Const()
+//! {value = dense<f32[2,3]: splat 0>}`
 //! When: shape and type are given and known.
 //! Refuses: an unknown size.
 //! Keeps: the node's name.

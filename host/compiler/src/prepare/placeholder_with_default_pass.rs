@@ -1,7 +1,7 @@
-//! `PlaceholderWithDefaultPass`: nothing feeds the place, so the default is the value.
+//! `PlaceholderWithDefaultPass`: replaces a placeholder by its default, because nothing feeds it.
 //!
 //! Before: `%y = PlaceholderWithDefault(%x)` ... reads of `%y`   After: reads of `%x`
-//! When: always; the operator gives its input as it is.
+//! When: always; the operator returns its input unchanged.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

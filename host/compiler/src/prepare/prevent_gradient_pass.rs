@@ -1,7 +1,7 @@
-//! `PreventGradientPass`: a guard of training means nothing to an inference.
+//! `PreventGradientPass`: removes a guard that matters only in training.
 //!
 //! Before: `%y = PreventGradient(%x)` ... reads of `%y`   After: reads of `%x`
-//! When: always; the operator gives its input as it is.
+//! When: always; the operator returns its input unchanged.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

@@ -1,6 +1,6 @@
-//! `PrintOpPass`: an inference prints nothing.
+//! `PrintOpPass`: removes prints, because an inference prints nothing.
 //!
-//! Before: `%y = Print(%x, %shown)`   After: reads of `%x`; `PrintV2(%shown) : ()` goes
+//! Before: `%y = Print(%x, %shown)`   After: reads of `%x`; `PrintV2(%shown) : ()` is removed
 //! When: always.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.

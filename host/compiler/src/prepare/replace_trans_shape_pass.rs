@@ -1,7 +1,7 @@
-//! `ReplaceTransShapePass`: a change of the described shape alone is a copy.
+//! `ReplaceTransShapePass`: replaces a change of only the described shape by a `Reshape`.
 //!
 //! Before: `%y = TransShape(%x) : f32[6]`   After: `%y = Reshape(%x) {shape = [6]} : f32[6]`
-//! When: all sizes of the output are known and as many elements go in as come out.
+//! When: all sizes of the output are known, and it has as many elements as the input.
 //! Refuses: unknown sizes; another number of elements.
 //! Keeps: name, inputs, control edges.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

@@ -1,8 +1,10 @@
-//! `ReplaceWithEmptyConstPass`: what has no elements needs no computing.
+//! `ReplaceWithEmptyConstPass`: replaces nodes whose outputs have no elements by empty constants.
 //!
-//! Before: `%y = MatMul(%a : f32[0,4], %b) : f32[0,8]`   After: `%y = Const() {value = dense<f32[0,8]: >}`
+//! Before: `%y = MatMul(%a : f32[0,4], %b) : f32[0,8]`   After: `%y = Const() {value =
+//! dense<f32[0,8]: >}`
 //! When: every output has known sizes and one of them is 0.
-//! Refuses: random, stateful and communication operators; nodes with subgraphs; control edges.
+//! Refuses: operators that are random, stateful, communicate or write in place; nodes with
+//! subgraphs; outputs in a run-time format.
 //! Keeps: the node's name.
 //! Source: facts 4.3, 4.4 (1_2, 11). Cost: each node once.
 use crate::error::Result;

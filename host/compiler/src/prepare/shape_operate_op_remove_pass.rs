@@ -1,4 +1,4 @@
-//! `ShapeOperateOpRemovePass`: nodes that a front end has marked as superfluous are removed.
+//! `ShapeOperateOpRemovePass`: removes nodes that a front end has marked as superfluous.
 //!
 //! Before: `%y = Reshape(%x, %s) {to_be_deleted = true}`   After: reads of `%x`
 //! When: the node has one output and the mark.

@@ -1,7 +1,7 @@
-//! `SnapshotPass`: a value that is only watched is the value itself.
+//! `SnapshotPass`: removes an operator that only observes a value.
 //!
 //! Before: `%y = Snapshot(%x)` ... reads of `%y`   After: reads of `%x`
-//! When: always; the operator gives its input as it is.
+//! When: always; the operator returns its input unchanged.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

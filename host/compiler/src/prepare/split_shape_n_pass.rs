@@ -1,4 +1,4 @@
-//! `SplitShapeNPass`: a question for several shapes becomes one question for each.
+//! `SplitShapeNPass`: splits a query for several shapes into one for each.
 //!
 //! Before: `%a, %b = ShapeN(%x, %y)`   After: `%a = Shape(%x)  %b = Shape(%y)`
 //! When: always; known shapes then become constants one by one.

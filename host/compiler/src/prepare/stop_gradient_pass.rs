@@ -1,7 +1,7 @@
-//! `StopGradientPass`: a mark for training means nothing to an inference.
+//! `StopGradientPass`: removes a mark that matters only in training.
 //!
 //! Before: `%y = StopGradient(%x)` ... reads of `%y`   After: reads of `%x`
-//! When: always; the operator gives its input as it is.
+//! When: always; the operator returns its input unchanged.
 //! Refuses: outputs of another type than the input.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

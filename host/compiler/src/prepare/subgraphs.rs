@@ -1,26 +1,28 @@
-//! Descriptors between a control node and its subgraphs: down to their Data nodes, up from their
-//! NetOutput (DESIGN 3.2).
+//! Passes descriptors between a control node and its subgraphs: down to their Data nodes, and up
+//! from their NetOutput (DESIGN 3.2).
 use super::branches::{Unsound, is_choice};
 use ge_ir::{AttrValue, Dim, Graph, Model, NodeId, Shape, TensorDesc};
 use ge_model::gears::BATCH_NUM;
 
-/// Inputs of a control node before those of its subgraphs.
+/// Number of inputs of a control node before those of its subgraphs; `None` if the operator type is
+/// not supported.
 pub(crate) fn own_inputs(op: &str) -> Option<usize> {
     match op {
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Some(1),
         "While" | "StatelessWhile" | "PartitionedCall" => Some(0),
-        // Its body takes the index in place of the third.
+        // The body of a For takes the index in place of the third input.
         "For" => Some(3),
         _ => None,
     }
 }
 
-/// Whether a node's subgraph is run again on its own outputs.
+/// Whether a node's subgraph runs again on its own outputs.
 pub(super) fn is_loop(op: &str) -> bool {
     matches!(op, "While" | "StatelessWhile" | "For")
 }
 
-/// Gives the subgraphs of a node what is known of its inputs; the subgraphs.
+/// Sets the inputs of a node's subgraphs to what is known of the node's inputs. Returns the
+/// subgraphs.
 pub(super) fn enter(model: &mut Model, gi: usize, id: NodeId) -> Vec<usize> {
     let g = &model.graphs()[gi];
     let Some(n) = g.get(id) else { return Vec::new() };
@@ -36,7 +38,7 @@ pub(super) fn enter(model: &mut Model, gi: usize, id: NodeId) -> Vec<usize> {
     subs
 }
 
-/// Sets the descriptors of a subgraph's inputs, where they are known.
+/// Sets the descriptors of a subgraph's inputs, as far as they are known.
 pub(super) fn give(sub: &mut Graph, given: &[Option<TensorDesc>]) {
     let data: Vec<(NodeId, i64)> =
         sub.data_nodes().iter().map(|d| (d.id(), d.attrs().int("index").unwrap_or(0))).collect();
@@ -48,7 +50,8 @@ pub(super) fn give(sub: &mut Graph, given: &[Option<TensorDesc>]) {
     }
 }
 
-/// What holds for both: sizes that differ are unknown, ranks that differ too.
+/// A descriptor that holds for both: sizes that differ become unknown, and so does the shape if the
+/// ranks differ.
 pub(crate) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
     let mut out = a.clone();
     if out.dtype == ge_ir::DType::UNKNOWN {
@@ -64,7 +67,7 @@ pub(crate) fn join(a: &TensorDesc, b: &TensorDesc) -> TensorDesc {
     out
 }
 
-/// The one with most bytes; the first of those that have as many.
+/// The descriptor with the most bytes; the first one on a tie.
 fn largest(first: &TensorDesc, rest: &[&TensorDesc]) -> TensorDesc {
     let more = |a, b: &TensorDesc| if b.data_bytes() > TensorDesc::data_bytes(&a) { b.clone() } else { a };
     rest.iter().fold(first.clone(), |a, b| more(a, b))
@@ -78,7 +81,7 @@ pub(super) fn body(model: &Model, gi: usize, id: NodeId) -> Option<usize> {
     }
 }
 
-/// A graph with all that it names, as a model of its own.
+/// A graph and all graphs that it calls, directly or indirectly, as a model of its own.
 pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
     let mut list = vec![root];
     let mut at = 0;
@@ -94,9 +97,9 @@ pub(super) fn subtree(model: &Model, root: usize) -> Option<Model> {
     Model::from_graphs(list.into_iter().map(|i| model.graphs()[i].clone()).collect())
 }
 
-/// Gives a node what its subgraphs return: of branches what holds for all of them, of a loop what
-/// `carried` says. A branch that is unsound never ends, so that it says nothing of what comes
-/// behind; a graph that always comes to an unsound one is unsound itself.
+/// Sets a node's outputs from what its subgraphs return: for branches what holds for all of them,
+/// for a loop `carried`. An unsound branch never ends, so it says nothing about the node's results.
+/// A graph that always reaches an unsound one is unsound itself.
 pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Vec<TensorDesc>>, unsound: &mut Unsound) {
     let Some(n) = model.graphs()[gi].get(id) else { return };
     if own_inputs(n.op()).is_none() {
@@ -116,7 +119,7 @@ pub(super) fn leave(model: &mut Model, gi: usize, id: NodeId, carried: Option<Ve
             *out = TensorDesc { attrs: out.attrs.clone(), ..d };
         }
     } else {
-        // Each gear writes its own sizes at the beginning of what has room for the largest.
+        // Each gear writes its own sizes at the beginning of memory that has room for the largest.
         let gears = n.attr(BATCH_NUM).is_some();
         let subs: Vec<&Graph> = called.iter().filter(|s| ends(s)).map(|s| &model.graphs()[*s]).collect();
         for (k, out) in outs.iter_mut().enumerate() {

@@ -1,10 +1,11 @@
-//! `SwitchDeadBranchElimination`: what no value ever reaches is removed.
+//! `SwitchDeadBranchElimination`: removes nodes that never receive a value.
 //!
 //! Before: `%f, %t = Switch(%x, %p)` with a constant `%p`, `%m, %i = Merge(%a, %b)` behind it
-//! After: readers of the live output read `%x`; all that reads the dead one is gone up to the `Merge`, which loses that input
+//! After: readers of the live output read `%x`; all nodes that read the dead one are removed up to
+//! the `Merge`, which loses that input
 //! When: the predicate is a constant of one element (output 0 is false, output 1 is true).
-//! Refuses: a predicate that is computed; a dead value that the graph gives out.
-//! Keeps: names and order of all that is alive.
+//! Refuses: a predicate that is computed; a dead value that is an output of the graph.
+//! Keeps: names and order of all live nodes.
 //! Source: facts 4.3, 4.4 (1_2, 3). Cost: the nodes that are removed.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -27,11 +28,12 @@ fn is_merge(n: &Node) -> bool {
     matches!(n.op(), "Merge" | "RefMerge")
 }
 
-/// Cuts a switch whose predicate is known: also for switches below another of the same predicate.
+/// Removes a switch whose predicate is known. Also used for switches below another one with the
+/// same predicate.
 pub fn cut(r: &mut Rewriter<'_>, g: &Graph, n: &Node, live: u32) -> std::result::Result<(), String> {
     let x = n.input(0).ok_or("it has no input")?;
     let dead_output = 1 - live;
-    // Nodes that are dead, in order of discovery, and the inputs that each merge loses.
+    // Nodes that are dead, and the inputs that each merge loses.
     let mut dead: BTreeSet<NodeId> = BTreeSet::new();
     let mut lost: HashMap<NodeId, BTreeSet<usize>> = HashMap::new();
     let mut merges: BTreeSet<NodeId> = BTreeSet::new();
@@ -57,7 +59,7 @@ pub fn cut(r: &mut Rewriter<'_>, g: &Graph, n: &Node, live: u32) -> std::result:
             }
         }
     }
-    // Control edges out of a dead node bind only dead nodes, or a merge.
+    // Control edges out of a dead node must lead only to dead nodes.
     for d in &dead {
         let Some(n) = g.get(*d) else { continue };
         if let Some(u) = n.control_users().iter().filter(|u| !dead.contains(u)).find_map(|u| g.get(*u)) {

@@ -1,9 +1,9 @@
-//! `UnusedConstPass`: constants that nobody reads are removed.
+//! `UnusedConstPass`: removes constants that have no readers.
 //!
 //! Before: `%c = Const() {value = ...}` without a reader   After: nothing
-//! When: no data and no control edge leaves it.
+//! When: no data edge and no control edge leaves it.
 //! Refuses: nothing.
-//! Keeps: the order: control edges into such a constant bind nobody.
+//! Keeps: the order, because nothing waits for such a constant.
 //! Source: facts 4.3 and 4.5 (RemoveIsolatedConst). Cost: each constant once.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};

@@ -1,4 +1,4 @@
-//! Whole numbers that are not constant: an expression over sizes, or a range, and the arithmetic of
+//! Integers that are not constant, as an expression over sizes or as a range, and the arithmetic of
 //! both.
 use crate::pass::declare::At;
 use ge_ir::{AttrValue, DType};
@@ -6,14 +6,15 @@ use ge_plugin_api::ops::VALUE;
 use ge_plugin_api::types::Expr;
 use std::fmt;
 
-/// One number. Without an expression the range alone is known; without borders nothing is.
+/// One number. Without an expression only its range is known; if both bounds are missing too,
+/// nothing is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Value {
-    /// What it is.
+    /// The value as an expression.
     pub expr: Option<Expr>,
-    /// Least value.
+    /// Minimum value.
     pub low: Option<i64>,
-    /// Greatest value.
+    /// Maximum value.
     pub high: Option<i64>,
 }
 
@@ -21,23 +22,23 @@ pub struct Value {
 pub type Values = Vec<Value>;
 
 impl Value {
-    /// A number.
+    /// A value known exactly.
     pub fn number(v: i64) -> Value {
         Value::of(Some(Expr::from(v)))
     }
-    /// An expression with its borders.
+    /// An expression with its bounds.
     pub fn of(expr: Option<Expr>) -> Value {
         let (low, high) = expr.as_ref().map_or((None, None), Expr::bounds);
         Value { expr, low, high }
     }
-    /// The narrower of what is known.
+    /// An expression with its own or the given bounds, whichever are tighter.
     fn within(expr: Option<Expr>, low: Option<i64>, high: Option<i64>) -> Value {
         let own = Value::of(expr);
         let most = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.max(y)).or(a).or(b);
         let least = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.min(y)).or(a).or(b);
         Value { expr: own.expr, low: most(own.low, low), high: least(own.high, high) }
     }
-    /// The number, where there is but one.
+    /// The number, if only one is possible.
     pub fn settled(&self) -> Option<i64> {
         let one = self.low.filter(|l| self.high == Some(*l));
         self.expr.as_ref().and_then(Expr::constant).or(one)
@@ -65,8 +66,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// What is known of the numbers of an input: constants exactly, others as they were marked; whole
-/// numbers of known count at least have places.
+/// What is known about the numbers of an input: constants exactly, others from their mark. Integers
+/// without a mark get empty values, if their count is known and at most 64.
 pub fn read(at: &At<'_>, i: usize) -> Option<Values> {
     let v = at.n.input(i).filter(|v| !v.is_absent())?;
     let d = at.g.desc(v)?;
@@ -83,7 +84,8 @@ pub fn read(at: &At<'_>, i: usize) -> Option<Values> {
     Some(vec![Value::default(); usize::try_from(count).ok()?])
 }
 
-/// `a op b`; nothing known of the result is a value, an operator that is not followed is None.
+/// Computes `a op b`. The empty value means that nothing is known about the result, `None` that the
+/// operator is not tracked.
 pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
     let (x, y) = (a.expr.as_ref(), b.expr.as_ref());
     let e = |f: fn(&Expr, &Expr) -> Option<Expr>| f(x?, y?);
@@ -97,14 +99,14 @@ pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
         "Sub" => Value::within(e(Expr::sub), minus(a.low, b.high), minus(a.high, b.low)),
         "Mul" if positive(a) && positive(b) => Value::within(e(Expr::mul), times(a.low, b.low), times(a.high, b.high)),
         "Mul" => Value::of(e(Expr::mul)),
-        // `Div` goes toward zero: the same as down from zero on.
+        // `Div` rounds toward zero, which equals rounding down for values that are not negative.
         "Div" | "FloorDiv" if op == "FloorDiv" || positive(a) => match divisor {
             Some(d) => Value::within(
                 x.and_then(|x| x.div_floor(d)),
                 a.low.map(|v| v.div_euclid(d)),
                 a.high.map(|v| v.div_euclid(d)),
             ),
-            // A product by one of its factors, which is not zero where the node may run at all.
+            // A product divided by one of its factors; in any valid run the factor is not zero.
             None => Value::of(x.and_then(|x| x.div_exact(y?)).filter(|_| positive(a) && positive(b))),
         },
         "Mod" | "FloorMod" if op == "FloorMod" || positive(a) => match divisor {
@@ -132,7 +134,7 @@ pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
     })
 }
 
-/// What a comparison gives, where the numbers settle it.
+/// The result of a comparison, if the numbers determine it.
 pub fn compare(op: &str, a: &Value, b: &Value) -> Option<bool> {
     let of_expr = a.expr.as_ref().zip(b.expr.as_ref()).and_then(|(x, y)| x.sub(y)).map(|d| d.bounds());
     let apart = |p: Option<i64>, q: Option<i64>| p?.checked_sub(q?);
@@ -142,7 +144,7 @@ pub fn compare(op: &str, a: &Value, b: &Value) -> Option<bool> {
         (Some(p), Some(q)) => Some(p.min(q)),
         (p, q) => p.or(q),
     };
-    // a - b lies from `low` to `high`.
+    // a - b is between `low` and `high`.
     let (never_less, never_more) = (low.is_some_and(|l| l >= 0), high.is_some_and(|h| h <= 0));
     let (more, less) = (low.is_some_and(|l| l > 0), high.is_some_and(|h| h < 0));
     let when = |yes: bool, no: bool| if yes { Some(true) } else { no.then_some(false) };

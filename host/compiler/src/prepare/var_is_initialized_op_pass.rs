@@ -1,7 +1,9 @@
-//! `VarIsInitializedOpPass`: every variable has a value from the start.
+//! `VarIsInitializedOpPass`: replaces the query whether a variable is initialized by true, because
+//! every variable has a value from the start.
 //!
 //! Before: `%b = VarIsInitializedOp(%v)` over a `Variable`   After: `%b = Const() {value = true}`
-//! When: the input is a variable; it is zero, or what its `init_value` says, until it is assigned.
+//! When: the input is a variable. Until it is assigned, it is zero or the value of its
+//! `init_value`.
 //! Refuses: an input that is no variable.
 //! Keeps: the node's name; the variable.
 //! Source: facts 4.3 (PrepareOptimize). Cost: each node once.

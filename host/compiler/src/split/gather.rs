@@ -1,7 +1,7 @@
-//! A node that waits for more streams than its own stream has room for: each wait takes its place
-//! on the stream, and a node is not cut. Nodes on streams of their own, `<node>_Wait_<k>`, wait for
-//! some of them each, and the node waits for these; where these are too many as well, the next
-//! round puts others before them.
+//! Handles nodes that wait for more streams than their own stream has room for: each wait takes up
+//! space on the stream, and a stream cannot be cut within a node. New nodes `<node>_Wait_<k>` on
+//! streams of their own each wait for some of the streams, and the node waits for the new nodes. If
+//! these are too many as well, the next round inserts further nodes before them.
 use super::RESERVED_TASKS;
 use super::points::WAIT_SQES;
 use crate::error::{CompileError, Result};
@@ -11,16 +11,16 @@ use ge_ir::{Key, Model};
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::AttrMap;
 
-/// A node, and those that it waits for on other streams.
+/// A node, and the nodes on other streams that it waits for.
 pub type Crowded = (NodeKey, Vec<NodeKey>);
 
-/// Waits that one stream has room for beside a task or two. `limit`: tasks of a stream.
+/// Number of waits that one stream has room for beside one or two tasks, at least 2. `limit` is the
+/// number of tasks that a stream holds.
 pub fn room(limit: u64) -> usize {
     usize::try_from(limit.saturating_sub(RESERVED_TASKS + WAIT_SQES + 2) / WAIT_SQES).unwrap_or(usize::MAX).max(2)
 }
 
-/// Those of some nodes whose waits do not fit their own streams, and that others of their graph can
-/// wait for.
+/// The nodes of `full` that wait for more nodes of their own graph than their stream has room for.
 pub fn crowded(model: &Model, sync: &SyncPlan, full: &[NodeKey], limit: u64) -> Vec<Crowded> {
     let of = |key: &NodeKey| {
         let mut senders: Vec<NodeKey> = Vec::new();
@@ -35,11 +35,11 @@ pub fn crowded(model: &Model, sync: &SyncPlan, full: &[NodeKey], limit: u64) -> 
     full.iter().filter_map(of).collect()
 }
 
-/// Puts the nodes in: each is a `StreamActive` that wakes nothing, on a stream of its own label,
-/// directly before the node that waits.
+/// Inserts the new nodes. Each is a `StreamActive` that wakes nothing, on a stream with a label of
+/// its own, directly before the node that waits.
 ///
 /// # Errors
-/// A graph that would break (a bug).
+/// Fails if the insertion would break the graph (a bug).
 pub fn insert(model: &mut Model, crowded: &[Crowded], limit: u64) -> Result<()> {
     let broken = || CompileError::internal("split", "a node that waits cannot be put before another");
     // Ids change with each insertion, names do not.

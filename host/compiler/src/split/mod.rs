@@ -1,13 +1,14 @@
-//! Physical streams (004 §4.4). in: logical streams and the tasks really generated, out:
-//! `PhysicalPlan`.
+//! Physical streams (004 §4.4). Input: logical streams and the tasks actually generated. Output:
+//! [`PhysicalPlan`].
 //!
-//! A stream of a SoC holds so many tasks; a logical stream with more is cut into several physical
-//! ones, joined by events. The first piece keeps the logical stream's id, the others follow behind
-//! all logical ids in node order. A SoC whose streams have no limit skips it.
+//! A stream of a SoC holds a limited number of tasks. A logical stream with more is cut into
+//! several physical ones, joined by events. The first piece keeps the id of the logical stream; the
+//! others get ids after all logical ids, in node order. Nothing is cut on a SoC whose streams have
+//! no limit.
 
 /// Nodes that wait for more streams than one stream has room for.
 pub mod gather;
-/// Where a stream is cut.
+/// Positions at which a stream is cut.
 pub mod points;
 
 use crate::error::{CompileError, Result};
@@ -26,38 +27,39 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
 
-/// Tasks that every stream keeps free: 7 trace points and 20 more (facts 1.2).
+/// Number of tasks that every stream keeps free: 7 trace points and 20 more (facts 1.2).
 pub const RESERVED_TASKS: u64 = 27;
 
 /// One physical stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhysicalStream {
-    /// The logical stream it is a part of.
+    /// The logical stream of which it is a part.
     pub logical: StreamId,
     /// Whether it is a huge stream.
     pub huge: bool,
-    /// Whether it starts at launch; else it sleeps until activated.
+    /// Whether it starts at launch; otherwise it sleeps until it is activated.
     pub head: bool,
-    /// Tasks on it.
+    /// Number of tasks on it.
     pub tasks: u32,
 }
 
 /// Physical streams of a model.
 #[derive(Clone, Debug)]
 pub struct PhysicalPlan {
-    /// Physical streams; ids are positions.
+    /// Physical streams; the index is the id.
     pub streams: Vec<PhysicalStream>,
     /// Physical stream of each node's main tasks.
     pub of: ModelMap<Option<PhysicalId>>,
     /// Physical streams of each node's attached streams.
     pub attached: ModelMap<Vec<PhysicalId>>,
-    /// Tasks in TASK_INFO's order: node order, then the order in which the engine emitted them.
+    /// Tasks in the order of TASK_INFO: by node order, then in the order in which the engine
+    /// emitted them.
     pub tasks: Vec<PlacedTask>,
 }
 
 impl PhysicalPlan {
-    /// Writes the decision as text has it: `_stream_id` and `_attached_stream_ids` are physical
-    /// from here on.
+    /// Writes the plan as attributes: from here on `_stream_id` and `_attached_stream_ids` hold
+    /// physical ids.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {
@@ -77,36 +79,38 @@ impl PhysicalPlan {
     }
 }
 
-/// What splitting comes to.
+/// Result of splitting.
 #[derive(Debug)]
 pub enum Split {
-    /// The streams.
+    /// The physical streams.
     Done(PhysicalPlan),
-    /// These switches wake a stream that was cut: each needs a StreamActive of its own stream, then
-    /// all is planned anew.
+    /// These switches wake a stream that was cut. Each needs a StreamActive of its own stream; then
+    /// planning starts again.
     NeedsActive(Vec<NodeKey>),
-    /// These nodes wait for more streams than their own has room for: others have to wait in their
-    /// stead, then all is planned anew.
+    /// These nodes wait for more streams than their own has room for. Other nodes must wait in
+    /// their place; then planning starts again.
     Crowded(Vec<gather::Crowded>),
 }
 
-/// What the stage reads.
+/// Input of the stage.
 pub struct Input<'a> {
     /// Logical streams.
     pub streams: &'a StreamPlan,
-    /// Their order.
+    /// Execution order of the nodes.
     pub order: &'a ExecutionOrder,
-    /// Limits.
+    /// Limits of the SoC.
     pub soc: &'a SocSpec,
-    /// Options.
+    /// Options of the compilation.
     pub options: &'a Options,
 }
 
-/// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and puts
-/// physical ids where tasks and `active_stream_list` name streams. The tasks go into the plan.
+/// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and
+/// replaces the streams in tasks and in `active_stream_list` by physical ids. The tasks move into
+/// the plan.
 ///
 /// # Errors
-/// Nodes that must stay together and do not fit, and more streams or events than the SoC has.
+/// Fails if nodes that must stay together do not fit on one stream, or if more streams, events or
+/// notifies are needed than the SoC has.
 pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &mut SyncPlan) -> Result<Split> {
     let Input { streams, order, soc, options } = *input;
     let logical = streams.streams.len();
@@ -152,7 +156,8 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
     if !crowded.is_empty() {
         return Ok(Split::NeedsActive(crowded));
     }
-    // Where each stream stands when a node comes: nodes without tasks stand where the stream is.
+    // The current piece of each stream while nodes are visited; a node without tasks gets the
+    // current piece.
     let mut now: Vec<u32> = (0..logical.max(1) as u32).collect();
     let mut at: HashMap<(NodeKey, StreamId), u32> = HashMap::new();
     for (i, key) in stands.iter().enumerate() {
@@ -211,15 +216,15 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
     Ok(Split::Done(plan))
 }
 
-/// Tasks by node, in the order of the nodes.
+/// Tasks by node, in node order.
 struct NodeTasks {
     list: Vec<PlacedTask>,
-    /// Where the tasks of each node stand in the list.
+    /// Range of each node's tasks in the list.
     at: ModelMap<(u32, u32)>,
 }
 
 impl NodeTasks {
-    /// Puts them in the order of their nodes, each node's in the order in which they come.
+    /// Sorts tasks by the order of their nodes; the order of one node's tasks is kept.
     fn new(model: &Model, order: &ExecutionOrder, mut list: Vec<PlacedTask>) -> NodeTasks {
         if !list.is_sorted_by_key(|t| order.position(t.node)) {
             list.sort_by_key(|t| order.position(t.node));
@@ -241,8 +246,8 @@ impl NodeTasks {
     }
 }
 
-/// Tasks of a node that wakes streams, one for each of them: the k-th wakes the k-th. A switch
-/// wakes the first.
+/// Rewrites the tasks of a node that wakes streams. STREAM_ACTIVE becomes one task for each woken
+/// stream, in order; STREAM_SWITCH wakes the first of them.
 fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<PlacedTask> {
     let mut out = Vec::new();
     let mut done = false;
@@ -269,8 +274,8 @@ fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<Pl
     out
 }
 
-/// The logical stream of each physical one, the physical stream of each stand, and the logical
-/// stream that is huge.
+/// Returns the logical stream of each physical one, the physical stream of each position in
+/// `stands`, and the logical stream that becomes huge.
 fn pieces(
     model: &Model,
     input: &Input<'_>,
@@ -293,13 +298,13 @@ fn pieces(
     }
     let per_piece = limit.saturating_sub(RESERVED_TASKS).max(1);
     let woken_pieces = |s: &StreamId| rough.get(s.0 as usize).map_or(1, |n| n.div_ceil(per_piece).max(1));
-    // Stands of each stream: place in the whole, node, SQEs.
+    // For each stream: index in `stands`, node and SQE count of each position on it.
     let mut on: Vec<Vec<(usize, points::Stand<'_>)>> = vec![Vec::new(); logical];
     for (i, (key, s)) in stands.iter().enumerate() {
         let Some(node) = key.get(model) else { continue };
         let own = tasks.of(key);
         let count = sqes(node, own, s, |k| {
-            // A wake of a stream that will be cut becomes one task for each piece.
+            // A task that wakes a stream that will be cut becomes one task for each piece.
             let list = streams.wakes.get(&key).map_or(&[][..], Vec::as_slice);
             list.get(k).map_or(1, woken_pieces)
         });
@@ -308,8 +313,8 @@ fn pieces(
         }
     }
     let all = |s: usize| on[s].iter().map(|(_, s)| s.count).sum::<u64>();
-    // A stream with jumps may be cut at few places: it is huge where it has to be, as the one
-    // stream of single-stream mode is.
+    // A stream with jumps can be cut only in few places, so it becomes huge if necessary, as the
+    // one stream of single-stream mode does.
     let jumps = |s: usize| streams.flow.is_some() && on[s].iter().any(|(_, s)| scope_of(s.node).is_some());
     let may_be_huge = |s: &usize| (streams.single && *s == 0) || jumps(*s);
     let huge = (0..logical)
@@ -336,8 +341,7 @@ fn pieces(
     Ok((pieces, physical, huge.map(|s| StreamId(s as u32))))
 }
 
-/// Nodes whose waits fill more than half of a stream that cannot hold them with all that comes with
-/// a piece.
+/// Nodes with so many waits that a stream cannot hold them together with what every piece needs.
 fn full(stands: &Stands, tasks: &NodeTasks, limit: u64) -> Vec<NodeKey> {
     let wait = |t: &&PlacedTask| {
         matches!(t.task.kind(), TaskType::EVENT_WAIT | TaskType::NOTIFY_WAIT | TaskType::MEM_EVENT_WAIT)
@@ -350,7 +354,8 @@ fn full(stands: &Stands, tasks: &NodeTasks, limit: u64) -> Vec<NodeKey> {
     stands.iter().filter(too_many).map(|(key, _)| key).collect()
 }
 
-/// SQEs of a node on a stream: `_node_sqe_num` or its own tasks', and its waits and records.
+/// SQEs of a node on a stream: `_node_sqe_num` or those of its own tasks, plus those of its waits
+/// and records.
 fn sqes(node: &ge_ir::Node, tasks: &[PlacedTask], s: StreamId, wakes: impl Fn(usize) -> u64) -> u64 {
     let given = node.attrs().int("_node_sqe_num").and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
     let (mut own, mut sync, mut woken) = (0u64, 0u64, 0usize);

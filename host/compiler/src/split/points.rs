@@ -1,8 +1,8 @@
-//! Where a stream is cut (004 §4.4): not before its first node, where the tasks so far, the next
-//! node's included, and the reserve pass the limit; never before a node with a subgraph, the first
-//! StreamActive of a subgraph or a label's node, nor between nodes that a
-//! `_continuous_stream_label` or a jump holds together. A cut that would part them moves before the
-//! first of them.
+//! Positions at which a stream is cut (004 §4.4). A cut is due before a node, but not before the
+//! first of the piece, if the tasks of the piece so far, those of the node and the reserve exceed
+//! the limit. There is never a cut before a node with a subgraph, before the first StreamActive of
+//! a subgraph or before a label node, nor between nodes that a `_continuous_stream_label` or a jump
+//! holds together. A cut that would separate such nodes moves before the first of them.
 use super::RESERVED_TASKS;
 use crate::error::{CompileError, Result};
 use ge_ir::Node;
@@ -12,19 +12,20 @@ use std::collections::BTreeMap;
 /// SQEs of a wait: the wait and its reset (facts 1.2).
 pub const WAIT_SQES: u64 = 2;
 
-/// A node on a stream.
+/// A position of a node on a stream.
 #[derive(Clone, Debug)]
 pub struct Stand<'m> {
     /// The node.
     pub node: &'m Node,
-    /// SQEs of its tasks on this stream, waits and records included.
+    /// SQEs of its tasks on this stream, including waits and records.
     pub count: u64,
 }
 
-/// Places (indices of `stands`) before which a stream is cut, ascending. `limit`: SQEs of a stream.
+/// Returns the indices of `stands` before which a stream is cut, ascending. `limit` is the number
+/// of SQEs that a stream holds.
 ///
 /// # Errors
-/// Nodes that must stay together and do not fit one stream.
+/// Fails if nodes that must stay together do not fit on one stream.
 pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
     let total: u64 = stands.iter().map(|s| s.count).sum();
     if total + RESERVED_TASKS <= limit {
@@ -32,7 +33,7 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
     }
     let held = held_together(stands);
     let mut out = Vec::new();
-    // First of the piece, SQEs in it, and the latest place in it where it may be cut.
+    // First index of the piece, SQEs in it, and the last index in it at which it may be cut.
     let (mut first, mut count, mut last_cut): (usize, u64, Option<usize>) = (0, 0, None);
     let mut at = 0;
     while at < stands.len() {
@@ -43,13 +44,14 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
         if at > first && count + RESERVED_TASKS > limit {
             if let Some(cut) = last_cut {
                 out.push(cut);
-                // The new piece opens with the wait for the one before it; what was read beyond the
-                // cut is counted again.
+                // The new piece begins with the wait for the previous one; nodes after the cut are
+                // counted again.
                 (first, count, last_cut, at) = (cut, WAIT_SQES, None, cut);
                 continue;
             }
         }
-        // Without a cut the reserve is all that is left, the join's record included.
+        // If there is no cut, the piece may use the reserve too, except for the record that joins
+        // the next piece.
         if count + 1 > limit {
             return Err(too_large(&stands[first..=at], limit, soc));
         }
@@ -58,7 +60,7 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
     Ok(out)
 }
 
-/// The node itself allows a cut before it.
+/// Whether the stream may be cut before the node.
 fn may_be_cut(s: &Stand<'_>, held: bool) -> bool {
     !held && s.node.subgraphs().is_empty() && !s.node.attrs().flag("subgraph_first_active") && !is_label(s.node)
 }
@@ -67,7 +69,7 @@ fn is_label(n: &Node) -> bool {
     matches!(n.op(), "LabelSet" | "LabelGotoEx" | "LabelSwitchByIndex")
 }
 
-/// Keys of what must stay on one stream: continuous labels, and labels that jumps name.
+/// Keys of nodes that must stay on one stream: continuous labels, and labels that jumps refer to.
 fn keys(n: &Node) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(l) = n.attrs().str("_continuous_stream_label").filter(|l| !l.is_empty()) {
@@ -81,8 +83,7 @@ fn keys(n: &Node) -> Vec<String> {
     out
 }
 
-/// For each place whether a run of nodes that stay together spans it: a cut before it would part
-/// them.
+/// For each index, whether a cut before it would separate nodes that must stay together.
 fn held_together(stands: &[Stand<'_>]) -> Vec<bool> {
     let mut spans: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (i, s) in stands.iter().enumerate() {
@@ -90,7 +91,7 @@ fn held_together(stands: &[Stand<'_>]) -> Vec<bool> {
             spans.entry(k).and_modify(|e| e.1 = i).or_insert((i, i));
         }
     }
-    // +1 behind the first of a span, -1 behind its last.
+    // +1 after the first node of a span, -1 after its last.
     let mut step = vec![0i64; stands.len() + 1];
     for (first, last) in spans.into_values() {
         step[first + 1] += 1;

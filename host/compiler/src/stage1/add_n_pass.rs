@@ -1,16 +1,16 @@
-//! `AddNPass`: a sum of one summand is that summand.
+//! `AddNPass`: replaces a sum of one summand by the summand.
 //!
 //! Before: `%y = AddN(%x) {N = 1}` ... reads of `%y`   After: reads of `%x`
 //! When: the node has one input of the output's type and shape.
 //! Refuses: two or more inputs; another type or shape.
-//! Keeps: the order that its control edges stood for; graph outputs.
+//! Keeps: the order that its control edges imposed; graph outputs.
 //! Source: 003 §2.2, facts 4.4 (1_2, 2). Cost: each node once.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 
-/// See the module.
+/// See the module documentation.
 pub struct AddNPass;
 
 impl NodePass for AddNPass {

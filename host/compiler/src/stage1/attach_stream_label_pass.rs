@@ -1,11 +1,15 @@
-//! `AttachStreamLabelPass`: what a switch or a loop wakes stands on one stream of its own.
+//! `AttachStreamLabelPass`: puts the nodes that a switch or a loop wakes on one stream of their
+//! own.
 //!
-//! Before: `%s_t_StreamSwitch = StreamSwitch(…) {_active_label_list = ["s_t"]}  %t = Relu(%x) after(%s_t_StreamSwitch)  %u = Neg(%t)`
+//! Before: `%s_t_StreamSwitch = StreamSwitch(…) {_active_label_list = ["s_t"]}  %t = Relu(%x)
+//! after(%s_t_StreamSwitch)  %u = Neg(%t)`
 //! After: `%t` and `%u` with `_stream_label = "s_t"`
-//! When: a node follows a `StreamSwitch`, or stands in a loop, up to the `StreamMerge` or `Exit` that ends it. It runs at the end of
-//! stage 1, and again at the end of stage 2 for the nodes inserted in between. A node with a label of its own keeps it: what wakes the
-//! node's place wakes that label's stream too, in every turn.
-//! Refuses: constants, inputs and outputs, which stand on no stream; an error where a label's nodes stand in several places.
+//! When: a node follows a `StreamSwitch`, or is in a loop, up to the `StreamMerge` or `Exit` that
+//! ends it. The pass runs at the end of stage 1, and again at the end of stage 2 for the nodes
+//! inserted in between. A node with a label of its own keeps it; whatever wakes the node's branch
+//! or loop then wakes the stream of that label too, in every iteration.
+//! Refuses: constants, inputs and outputs, which are on no stream. It is an error if the nodes of a
+//! label are in several branches or loops.
 //! Keeps: everything but the attribute.
 //! Source: 003 §2.2, facts 4.4 (1_3), 4.5 (c). Cost: nodes and edges times the depth of nesting.
 use crate::error::Result;
@@ -26,7 +30,7 @@ graph_pass!(
     run,
 );
 
-/// A label's place: its name and the place around it.
+/// A side of a switch or a loop: its label and the index of the place that contains it.
 struct Place {
     label: String,
     around: usize,
@@ -82,10 +86,10 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let root = Place { label: String::new(), around: 0 };
     let mut places = Places { list: vec![root], by_gate: HashMap::new() };
     let mut at = vec![0usize; g.id_bound()];
-    // Behind the way out of a loop a stream of its own goes on.
+    // Labels of the exits of loops: each exit continues on a stream of its own.
     let mut own: HashMap<ge_ir::NodeId, String> = HashMap::new();
-    // Labels that nodes had: where their nodes stand, and those that nobody wakes where the node's
-    // place is woken.
+    // `given`: the places of nodes with labels of their own. `within`: nodes whose own label no
+    // node activates, so that it must be woken together with their place.
     let named: BTreeSet<&str> =
         g.nodes().flat_map(|n| n.attrs().strs("_active_label_list").unwrap_or_default()).collect();
     let mut given: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
@@ -98,7 +102,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         for (p, waits) in data.chain(n.controls().iter().map(|c| (*c, true))) {
             let Some(p) = g.get(p) else { continue };
             let brings = match p.op() {
-                // The two switches of a pair stand side by side.
+                // The two switches of a pair are in the same place.
                 "StreamSwitch" if !waits || (n.op() == "StreamSwitch" && n.input(0) == p.input(0)) => {
                     at[p.id().index()]
                 }
@@ -108,7 +112,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
                 _ => at[p.id().index()],
             };
             if n.op() == "StreamMerge" && n.attr(NEXT).is_none() {
-                // Its sides end here.
+                // The sides of the switch end here.
                 let outer = if waits || p.op() != "MemcpyAsync" { here } else { places.around(brings) };
                 here = if places.within(outer, here) { outer } else { here };
             } else if places.within(brings, here) {
@@ -118,7 +122,8 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
             }
         }
         if border == Some("exit") {
-            // On its own label, within the loop's test; what follows stands around the loop.
+            // The exit is on its own label, within the loop's condition; what follows is outside of
+            // the loop.
             let label = places.list.get(here).map(|p| p.label.clone()).unwrap_or_default();
             own.insert(n.id(), label);
             here = places.around(places.around(here));

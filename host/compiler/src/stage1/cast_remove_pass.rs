@@ -1,10 +1,11 @@
-//! `CastRemovePass`: casts that change nothing, and casts back from a wider type.
+//! `CastRemovePass`: removes casts that change nothing, and casts back from a wider type.
 //!
 //! Before: `%y = Cast(%x : f32) : f32`   After: reads of `%x`
 //! Before: `%w = Cast(%x : f16) : f32  %y = Cast(%w) : f16`   After: reads of `%x`
-//! When: input and output have one type; or the first cast loses nothing and the second goes back.
+//! When: input and output have the same type; or the first cast is lossless and the second restores
+//! the type.
 //! Refuses: a first cast that loses bits; unknown shapes.
-//! Keeps: the wide value where others read it; the order of control edges.
+//! Keeps: the wide value if it has other readers; the order of control edges.
 //! Source: 003 §2.2, facts 4.4 (1_2, 6). Cost: each node once.
 use super::trans_ops::loses_nothing;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::pass::rewriter::same_desc;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 
-/// See the module.
+/// See the module documentation.
 pub struct CastRemovePass;
 
 impl NodePass for CastRemovePass {

@@ -1,10 +1,11 @@
-//! `CommonSubexpressionEliminationPass`: equal nodes over equal inputs become one.
+//! `CommonSubexpressionEliminationPass`: merges equal nodes over equal inputs.
 //!
 //! Before: `%a = Relu(%x)  %b = Relu(%x)`   After: reads of `%b` read `%a`
 //! When: type, attributes, inputs and output descriptors are equal.
 //! Refuses: random, stateful and communication operators; control inputs; subgraphs.
 //! Keeps: the first of them, with its name; control followers of the second follow the first.
-//! Source: 003 §2.2, facts 4.4 (1_1, 4). Cost: each node once; attributes compared only where type and inputs agree.
+//! Source: 003 §2.2, facts 4.4 (1_1, 4). Cost: each node once; attributes are compared only if type
+//! and inputs agree.
 use crate::error::Result;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Graph, Model, Node, NodeId, NodeMap, ValueRef};
@@ -14,7 +15,7 @@ use ge_plugin_api::types::NumberMap;
 use ge_plugin_api::types::numbers::NumberHasher;
 use std::hash::{Hash, Hasher};
 
-/// See the module.
+/// See the module documentation.
 pub struct CommonSubexpressionEliminationPass;
 
 fn refusal(flags_of: u64, n: &Node) -> Option<&'static str> {
@@ -33,11 +34,11 @@ fn refusal(flags_of: u64, n: &Node) -> Option<&'static str> {
     None
 }
 
-/// Nodes that have no twin before them, by a hash of type and inputs: those of one hash in a list,
-/// each with a link to the next.
+/// Nodes that have no twin before them, by a hash of type and inputs. The nodes with the same hash
+/// form a linked list.
 struct Known<'g> {
     graph: &'g Graph,
-    /// The first and the last of each hash.
+    /// The first and the last node of each hash.
     ends: NumberMap<u64, (NodeId, NodeId)>,
     next: NodeMap<NodeId>,
 }
@@ -48,7 +49,8 @@ impl<'g> Known<'g> {
         ends.reserve(graph.len());
         Known { graph, ends, next: NodeMap::new(graph, NodeId::NONE) }
     }
-    /// The first of one hash that is the same; where there is none, the node becomes the last.
+    /// Returns the first node with the same hash for which `same` holds; if there is none, appends
+    /// `n` to the list.
     fn find_or_add(
         &mut self,
         n: &Node,
@@ -96,8 +98,8 @@ impl GraphPass for CommonSubexpressionEliminationPass {
         let mut r = Rewriter::new(g);
         let mut known = Known::new(g);
         for n in g.nodes() {
-            // Sources are told apart by more than their attributes; nodes without a prototype may
-            // do anything.
+            // Sources differ in more than their attributes; nodes without a prototype may do
+            // anything.
             if n.inputs().is_empty() || n.outputs().is_empty() || cx.toolbox.op(n.op_key()).is_none() {
                 continue;
             }

@@ -1,10 +1,12 @@
-//! `ConstantFuseSamePass` and `RemoveSameConstPass`: equal constants become one.
+//! `ConstantFuseSamePass` and `RemoveSameConstPass`: merge equal constants.
 //!
 //! Before: `%a = Const() {value = v}  %b = Const() {value = v}`   After: reads of `%b` read `%a`
-//! When: type, shape, format and bytes are equal; the first handles constants up to 64 KiB, the second all.
-//! Refuses: control inputs (the constant is held back for a reason).
+//! When: type, shape, format and bytes are equal; the first pass handles constants up to 64 KiB,
+//! the second all.
+//! Refuses: constants with control inputs, which delay them for a reason.
 //! Keeps: the first of them, with its name.
-//! Source: 003 §2.2, facts 4.4 (1_1, 3 and 1_3). Cost: each constant once, its bytes hashed, compared only where the hash agrees.
+//! Source: 003 §2.2, facts 4.4 (1_1, 3 and 1_3). Cost: each constant once; its bytes are hashed and
+//! compared only if the hash agrees.
 use crate::error::Result;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
 use ge_ir::{ConstTensor, Model, Node};
@@ -12,12 +14,12 @@ use ge_plugin_api::patch::Edit;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Greatest constant that [`ConstantFuseSamePass`] looks at.
+/// Maximum size in bytes of a constant that [`ConstantFuseSamePass`] handles.
 const SMALL: u64 = 64 << 10;
 
-/// Small constants, before subexpressions are compared.
+/// Merges small constants, before subexpressions are compared.
 pub struct ConstantFuseSamePass;
-/// Constants of any size, after folding.
+/// Merges constants of any size, after folding.
 pub struct RemoveSameConstPass;
 
 fn fuse(cx: &mut PassContext<'_>, model: &Model, gi: usize, limit: u64) -> Vec<Edit> {

@@ -1,12 +1,14 @@
-//! `ControlTriggerPass`: a place that is reached whichever side of a switch was taken waits for a
-//! value that either side gives.
+//! `ControlTriggerPass`: a node that is reached whichever side of a switch was taken waits for a
+//! value that both sides provide.
 //!
 //! Before: `%c = ControlTrigger() after(%t)` with `%t` on one side of a `Switch`
-//! After: `%c_Merge = Merge(…)` of a constant of each side, that of `%t`'s side behind it; `%c = ControlTrigger() after(%c_Merge)`
-//! When: the node waits for one that stands on a side, further in than itself.
-//! Refuses: waits for what always runs.
-//! Keeps: names; the order that its control edges stand for.
-//! Source: facts 4.4 (1_3). Cost: the control inputs of each `ControlTrigger`, nodes and edges times the depth of nesting once.
+//! After: `%c_Merge = Merge(…)` of a constant of each side, that of `%t`'s side after it; `%c =
+//! ControlTrigger() after(%c_Merge)`
+//! When: the node waits for a node on a side, nested deeper than itself.
+//! Refuses: waits for nodes that always run.
+//! Keeps: names; the order that its control edges impose.
+//! Source: facts 4.4 (1_3). Cost: the control inputs of each `ControlTrigger`, and once all nodes
+//! and edges times the depth of nesting.
 use crate::error::Result;
 use crate::feature::control_flow::regions::{Region, Regions};
 use crate::pass::declare::graph_pass;
@@ -35,7 +37,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     for t in g.nodes().filter(|n| n.op() == "ControlTrigger") {
         cx.visits += 1;
         let home = all.at(t.id());
-        // By region, inner ones first: what each must wait for.
+        // For each region, inner ones first, the nodes of it that the trigger must wait for.
         let mut todo: BTreeMap<(std::cmp::Reverse<usize>, Region), Vec<NodeId>> = BTreeMap::new();
         for c in t.controls() {
             let at = all.at(*c);
@@ -53,7 +55,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
                 Region::Side(k, side) if all.group(k).of_loop.is_none() => {
                     let group = all.group(k);
                     let Some(switch) = group.switches.first() else { continue };
-                    // The same for both sides where it waits for both.
+                    // If the trigger waits for both sides, they are handled together.
                     let depth = std::cmp::Reverse(all.path(at).len());
                     let other = todo.remove(&(depth, Region::Side(k, 1 - side))).unwrap_or_default();
                     let name =
@@ -88,7 +90,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
                     r.count();
                     vec![merge]
                 }
-                // A loop ends by its exits.
+                // A loop ends with its exits.
                 Region::Side(k, _) => all.group(k).of_loop.map_or(Vec::new(), |l| all.loops[l as usize].exits.clone()),
                 Region::Loop(l) => all.loops[l as usize].exits.clone(),
                 Region::Root => waits,

@@ -1,16 +1,18 @@
-//! `CtrlEdgeTransferPass`: what a constant waits for, its readers wait for instead.
+//! `CtrlEdgeTransferPass`: moves the control inputs of a constant to its readers.
 //!
-//! Before: `%c = Const() … after(%a)  %y = Add(%x, %c)`   After: `%c = Const() …  %y = Add(%x, %c) after(%a)`
-//! When: the graph's shapes are all known (a constant is then in memory from the start).
+//! Before: `%c = Const() … after(%a)  %y = Add(%x, %c)`   After: `%c = Const() …  %y = Add(%x, %c)
+//! after(%a)`
+//! When: all shapes of the graph are known (a constant is then in memory from the start).
 //! Refuses: graphs with an unknown shape.
 //! Keeps: the order of all nodes that have a task.
-//! Source: facts 4.2 (the end of PreRunOptimizeOriginalGraph). Cost: control edges of constants times their readers.
+//! Source: facts 4.2 (the end of PreRunOptimizeOriginalGraph). Cost: control edges of constants
+//! times their readers.
 use crate::error::Result;
 use crate::pass::{GraphPass, PassContext, PassLevel, Rewriter};
 use ge_ir::Model;
 use ge_plugin_api::patch::Edit;
 
-/// See the module.
+/// See the module documentation.
 pub struct CtrlEdgeTransferPass;
 
 impl GraphPass for CtrlEdgeTransferPass {

@@ -1,9 +1,11 @@
-//! `Dim1TransposeToSqueezePass`: a transpose that moves only axes of size 1 moves no data.
+//! `Dim1TransposeToSqueezePass`: replaces a transpose that moves only axes of size 1 by a squeeze
+//! and an unsqueeze, which move no data.
 //!
 //! Before: `%y = TransposeD(%x : f32[1,5,3]) {perm = [1, 0, 2]} : f32[5,1,3]`
 //! After: `%s = Squeeze(%x) {axis = [0]} : f32[5,3]  %y = Unsqueeze(%s) {axes = [1]} : f32[5,1,3]`
 //! When: the permutation and all sizes are known, and axes of other sizes keep their order.
-//! Refuses: an axis of another size that moves past one of another size; run-time formats; control edges.
+//! Refuses: an axis of another size that moves past one of another size; run-time formats; control
+//! inputs.
 //! Keeps: the transpose's name on the node that gives its output; graph outputs.
 //! Source: 003 §2.2, facts 4.4 (1_2, 17). Cost: each node once.
 use super::permute_pass::permutation;
@@ -14,7 +16,7 @@ use ge_plugin_api::abi::RVec;
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::{Attr, AttrMap, AttrValue};
 
-/// See the module.
+/// See the module documentation.
 pub struct Dim1TransposeToSqueezePass;
 
 struct Match {

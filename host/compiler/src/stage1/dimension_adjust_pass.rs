@@ -1,9 +1,10 @@
-//! `DimensionAdjustPass`: where the place of a new axis is a constant, it is an attribute.
+//! `DimensionAdjustPass`: turns the position of a new axis into an attribute if it is a constant.
 //!
-//! Before: `%y = ExpandDims(%x, %axis)` over a `Const`   After: `%y = Unsqueeze(%x) {axes = [axis]}`
+//! Before: `%y = ExpandDims(%x, %axis)` over a `Const`   After: `%y = Unsqueeze(%x) {axes =
+//! [axis]}`
 //! When: the axis is a constant of one element within the output's rank.
 //! Refuses: an axis that is computed, or out of range.
-//! Keeps: name, output, control edges; the constant for others.
+//! Keeps: name, output, control edges; the constant for other readers.
 //! Source: facts 4.4 (1_2, 15), 4.5 (b). Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};

@@ -1,9 +1,12 @@
-//! `FuseDataNodesWithCommonInputPass`: a value that a subgraph is given twice is read once.
+//! `FuseDataNodesWithCommonInputPass`: makes a subgraph that gets the same value twice read only
+//! one of the two inputs.
 //!
-//! Before: `%y = If(%c, %x, %x) …` with `@then(%a, %b)`   After: within `@then` reads of `%b` read `%a`
-//! When: two inputs of the parent are one value.
-//! Refuses: loops, whose inputs change apart; inputs with control edges; other descriptors.
-//! Keeps: the inputs themselves: those left unread go with `UnusedArgsCleanPass`.
+//! Before: `%y = If(%c, %x, %x) …` with `@then(%a, %b)`   After: within `@then` reads of `%b` read
+//! `%a`
+//! When: two inputs of the caller are the same value.
+//! Refuses: loops, whose inputs change independently; inputs with control edges; different
+//! descriptors.
+//! Keeps: the inputs themselves; `UnusedArgsCleanPass` removes those left unread.
 //! Source: 003 §2.2, facts 4.4 (1_1, 5). Cost: the inputs of each subgraph.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;
@@ -21,7 +24,7 @@ graph_pass!(
     run,
 );
 
-/// Inputs of a node before those of its subgraphs; None for loops and others.
+/// Number of inputs of a node before those of its subgraphs; `None` for loops and other nodes.
 pub fn first_argument(op: &str) -> Option<usize> {
     match op {
         "If" | "StatelessIf" | "Case" | "StatelessCase" => Some(1),

@@ -1,10 +1,11 @@
-//! `GlobalStepInsertPass`: a training graph counts its steps in a variable.
+//! `GlobalStepInsertPass`: makes a training graph count its steps in a variable.
 //!
-//! Before: a root graph with the attribute `_is_training = true`   After: the same with `%ge_global_step = Variable() : i64[]` and
-//! `%ge_global_step_next = AssignAdd(%ge_global_step, 1)`, which every run does
+//! Before: a root graph with the attribute `_is_training = true`   After: the same with
+//! `%ge_global_step = Variable() : i64[]` and `%ge_global_step_next = AssignAdd(%ge_global_step,
+//! 1)`, which runs in every step
 //! When: the root graph is marked as training and has no such variable.
 //! Refuses: a graph that has it already.
-//! Keeps: all else.
+//! Keeps: everything else.
 //! Source: facts 4.4 (1_3). Cost: each node's name once.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;
@@ -22,7 +23,7 @@ graph_pass!(
     run,
 );
 
-/// The variable's name.
+/// Name of the variable.
 pub const GLOBAL_STEP: &str = "ge_global_step";
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {

@@ -1,11 +1,14 @@
-//! `HcclTailingOptimizationPass`: changes of layout and type behind a collective wait for what
-//! their reader waits for, so that they do not stand in the way of the next collective.
+//! `HcclTailingOptimizationPass`: makes changes of layout and type after a collective wait for what
+//! their reader waits for, so that they do not delay the next collective.
 //!
-//! Before: `%s = HcomAllReduce(%x)  %t = Cast(%s)  %y = ApplyX(%t) after(%c)`   After: `%t = Cast(%s) after(%c)`
-//! When: the collective's outcome goes through layout and type changes, each read once, to a node with control inputs.
-//! Refuses: a control input that comes after the change in the order of the graph (it may depend on it).
-//! Keeps: all edges that are there.
-//! Source: facts 4.4 (1_3). Cost: the chain behind each collective.
+//! Before: `%s = HcomAllReduce(%x)  %t = Cast(%s)  %y = ApplyX(%t) after(%c)`   After: `%t =
+//! Cast(%s) after(%c)`
+//! When: the result of the collective passes through changes of layout and type, each read once, to
+//! a node with control inputs.
+//! Refuses: a control input that comes after the change in the order of the graph (it may depend on
+//! it).
+//! Keeps: all existing edges.
+//! Source: facts 4.4 (1_3). Cost: the chain after each collective.
 use super::trans_ops::is_trans_op;
 use crate::error::Result;
 use crate::pass::declare::graph_pass;

@@ -1,16 +1,17 @@
-//! `IdentityPass`: copies that mean nothing are removed.
+//! `IdentityPass`: removes copies that have no effect.
 //!
 //! Before: `%y = Identity(%x)` ... reads of `%y`   After: reads of `%x`
 //! When: the node is an `Identity` with one input of the same type and shape, and no control edge.
-//! Refuses: control edges (the copy holds an order); copies that a stage has inserted (`_inserted_by`); a subgraph's own.
-//! Keeps: names of graph outputs, which stand at `NetOutput`.
+//! Refuses: control edges (the copy keeps an order); copies that a stage has inserted
+//! (`_inserted_by`); copies in subgraphs.
+//! Keeps: names of graph outputs, which are stored at `NetOutput`.
 //! Source: 003 §2.2, facts 4.4. Cost: each node once.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Graph, Model, Node, ValueRef};
 
-/// See the module.
+/// See the module documentation.
 pub struct IdentityPass;
 
 fn matches(g: &Graph, n: &Node, gi: usize) -> Result<ValueRef, &'static str> {

@@ -1,8 +1,8 @@
-//! `IteratorOpPass`: what an iterator gives is copied before the next element takes its place.
+//! `IteratorOpPass`: copies the value of an iterator before the next element replaces it.
 //!
 //! Before: `%d = GetNext() ...`   After: `%c = MemcpyAsync(%d)`, reads of `%d` read `%c`
-//! When: an output of `GetNext` is read by others than a copy.
-//! Refuses: outputs that nobody reads.
+//! When: an output of `GetNext` has a reader other than a copy.
+//! Refuses: outputs without readers.
 //! Keeps: names and order; control edges stay with the iterator.
 //! Source: facts 4.4 (1_3). Cost: the readers of each iterator.
 use crate::error::Result;

@@ -1,8 +1,10 @@
-//! `MergeInputMemcpyPass`: the ways that lead to a `Merge` do not share memory.
+//! `MergeInputMemcpyPass`: copies the inputs of a `Merge`, so that the paths to it do not share
+//! memory.
 //!
-//! Before: `%m = Merge(%a, %b)`   After: `%ca = MemcpyAsync(%a)  %cb = MemcpyAsync(%b)  %m = Merge(%ca, %cb)`
+//! Before: `%m = Merge(%a, %b)`   After: `%ca = MemcpyAsync(%a)  %cb = MemcpyAsync(%b)  %m =
+//! Merge(%ca, %cb)`
 //! When: the node has two or more inputs.
-//! Refuses: inputs that are copies already; a single way, which `MergePass` takes away.
+//! Refuses: inputs that are copies already; a single path, which `MergePass` removes.
 //! Keeps: everything but the edges into the `Merge`.
 //! Source: 003 §2.2, facts 4.4 (1_1, 1). Cost: the inputs of each `Merge`.
 use crate::error::Result;

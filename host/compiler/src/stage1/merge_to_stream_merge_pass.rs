@@ -1,12 +1,16 @@
-//! `MergeToStreamMergePass`: where the sides of a switch meet, each of them wakes the stream that
-//! goes on.
+//! `MergeToStreamMergePass`: where the two sides of a switch meet, each side wakes the stream that
+//! continues after them.
 //!
-//! Before: `%m = Merge(%a, %b)`   After: `%ca = MemcpyAsync(%a, %m_memory)  %cb = MemcpyAsync(%b, %m_memory)`, both in one memory,
-//! `%m_StreamActive_0` and `_1` behind all that their side does, `%m = StreamMerge(%ca, %cb)` on a stream that both wake
-//! When: a `Merge` of the two sides of a `Switch`, or one of a loop, which reads one memory already.
-//! Refuses (an error that names the node): values of two shapes; what no nesting of regions explains.
-//! Keeps: names; which side came (output 1) is merged in the same way where it is read.
-//! Source: 003 §2.2, facts 4.4 (1_3), 8.6 (all inputs of a `StreamMerge` share one address). Cost: nodes and edges times the depth.
+//! Before: `%m = Merge(%a, %b)`   After: `%ca = MemcpyAsync(%a, %m_memory)  %cb = MemcpyAsync(%b,
+//! %m_memory)`, both in the same memory, `%m_StreamActive_0` and `_1` after everything that their
+//! side does, `%m = StreamMerge(%ca, %cb)` on a stream that both wake
+//! When: a `Merge` of the two sides of a `Switch`, or one of a loop, which reads one memory
+//! already.
+//! Refuses (an error that names the node): values of different shapes; graphs whose regions do not
+//! nest.
+//! Keeps: names; the index of the side taken (output 1) is merged in the same way if it is read.
+//! Source: 003 §2.2, facts 4.4 (1_3), 8.6 (all inputs of a `StreamMerge` share one address). Cost:
+//! nodes and edges times the depth.
 use crate::error::Result;
 use crate::feature::control_flow::lower::{REF_INPUT, refused};
 use crate::feature::control_flow::regions::{self, Group, Region, Regions};
@@ -56,7 +60,8 @@ fn becomes_stream_merge(r: &mut Rewriter<'_>, m: &Node, label: &str) {
     r.count();
 }
 
-/// The end of both sides of a group: copies, one StreamActive a side, the merges.
+/// Ends both sides of a group: inserts the copies and one StreamActive for each side, and converts
+/// the merges.
 fn end(g: &Graph, all: &Regions, k: u32, group: &Group, r: &mut Rewriter<'_>) -> Result<()> {
     let Some(label) = group.merges.first().and_then(|(m, _)| g.get(*m)).map(Node::name) else { return Ok(()) };
     let actives = [0u8, 1].map(|side| {
@@ -100,7 +105,7 @@ struct Join<'g> {
 }
 
 impl Join<'_> {
-    /// Copies of the inputs into one memory, each on its side.
+    /// Copies the inputs into one memory, each on its side.
     fn copies(&self, r: &mut Rewriter<'_>, name: &str, inputs: &[ValueRef], desc: &TensorDesc) -> Vec<ValueRef> {
         let held = r.patch.add("NoOp", &format!("{name}_memory"), &[], vec![desc.clone()], AttrMap::default());
         let held = ValueRef::new(held, 0);
@@ -126,7 +131,8 @@ impl Join<'_> {
             };
             let stands = found.map(|n| if regions::is_switch(n) { side } else { self.all.at(n.id()) });
             if stands != Some(side) {
-                // A value that is there in any case: its copy belongs to the side all the same.
+                // The value exists regardless of the side, but its copy must still belong to the
+                // side.
                 let through = self.group.switches.first().map(|s| ValueRef::new(*s, u32::from(self.sides[i])));
                 let side = r.patch.add(
                     "NoOp",
@@ -143,7 +149,7 @@ impl Join<'_> {
         out
     }
 
-    /// Which input came, as a number.
+    /// Merges the index of the input that was taken, as a number.
     fn index(&self, r: &mut Rewriter<'_>, m: &Node, label: &str) -> Result<()> {
         let desc = m.outputs().get(1).cloned().unwrap_or_default();
         let numbers: Option<Vec<ConstTensor>> = (0..2)

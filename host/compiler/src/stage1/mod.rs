@@ -1,5 +1,5 @@
-//! Stage 1. in: the original graph with its fusions, out: the same with what is redundant removed
-//! (facts 4.2, 4.4).
+//! Stage 1. Input: the original graph with its fusions. Output: the same graph without redundant
+//! nodes (facts 4.2, 4.4).
 pub mod add_n_pass;
 pub mod attach_stream_label_pass;
 pub mod cast_remove_pass;
@@ -43,8 +43,8 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
-/// The list of stage 1, the engines after it, the custom passes after it, then control edges of
-/// constants.
+/// Runs the passes of stage 1, then the engines, then the custom passes, and then part 1 of its
+/// list (control edges of constants, unread optional outputs).
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     passes.stage("stage1", model, records)?;
     hooks::engines(passes, "stage1", Hook::AFTER_STAGE1, model, records)?;

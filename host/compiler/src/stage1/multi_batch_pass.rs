@@ -1,9 +1,11 @@
-//! `MultiBatchPass`: the nodes of a gear carry its label.
+//! `MultiBatchPass`: gives the nodes of a gear the label of the gear.
 //!
-//! Before: `%c = Case(%i, %x) {_batch_num = 2, branches = [@a, @b]}`, `@b`: `%r = Relu(%x)`   After: `%r` with `_batch_label = "Batch_1"`
-//! When: a graph is the branch of a `Case` with `_batch_num`; behind the place where branches have become labels and jumps, a node
-//! stands between the label and the jump of a gear (it runs again at the end of stage 2, for nodes inserted in between).
-//! Refuses: inputs, outputs and constants, which stand on no stream.
+//! Before: `%c = Case(%i, %x) {_batch_num = 2, branches = [@a, @b]}`, `@b`: `%r = Relu(%x)`
+//! After: `%r` with `_batch_label = "Batch_1"`
+//! When: the graph is a branch of a `Case` with `_batch_num`; or, once branches have become labels
+//! and jumps, the node is between the label and the jump of a gear (the pass runs again at the end
+//! of stage 2, for nodes inserted in between).
+//! Refuses: inputs, outputs and constants, which are on no stream.
 //! Keeps: everything but the attribute.
 //! Source: 003 §2.2, 002 (labels of gears), facts 8.7. Cost: each node once.
 use crate::error::Result;
@@ -36,7 +38,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(r.patch.into_edits().into())
 }
 
-/// Graphs that are gears, and which.
+/// The graphs that are gears, each with the number of its gear.
 pub(super) fn branches(model: &Model) -> Vec<(usize, usize)> {
     let case = |n: &&Node| n.op() == "Case" && n.attr(BATCH_NUM).is_some();
     let cases = model.graphs().iter().flat_map(Graph::nodes).filter(case);
@@ -71,7 +73,7 @@ fn give(r: &mut Rewriter<'_>, n: &Node, label: &str) {
     }
 }
 
-/// Nodes between the label of a gear and the next label or jump of its scope.
+/// Labels the nodes between the label of a gear and the next label or jump of its scope.
 fn between_labels(r: &mut Rewriter<'_>, g: &Graph) {
     let mut at: Option<(&str, i64)> = None;
     for n in g.nodes() {

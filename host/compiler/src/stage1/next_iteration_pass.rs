@@ -1,12 +1,16 @@
-//! `NextIterationPass`: a v1 loop gets nodes that wake its streams at its three borders, and one
+//! `NextIterationPass`: gives a v1 loop nodes that wake its streams at its three borders, and one
 //! memory for each carried value.
 //!
-//! Before: `%e = Enter(%x)  %m = Merge(%e) {_next_iteration_node = "n"} … %n = NextIteration(%b)  %y = Exit(%s)`
-//! After: `%c_Enter_StreamActive` behind the `Enter`s wakes the loop, `%c_Next_StreamActive` behind all that a turn does wakes it
-//! again, `%c_Exit_StreamActive` opens what comes behind it and keeps alive what the loop reads; `%n = NextIteration(%b, %e)`
-//! writes where the `Enter` wrote (`_ref_input`); an `Enter` of a value from outside the region of its loop waits for one of within.
+//! Before: `%e = Enter(%x)  %m = Merge(%e) {_next_iteration_node = "n"} … %n = NextIteration(%b)
+//! %y = Exit(%s)`
+//! After: `%c_Enter_StreamActive` after the `Enter`s wakes the loop; `%c_Next_StreamActive` after
+//! everything that an iteration does wakes it again; `%c_Exit_StreamActive` starts what comes after
+//! the loop and keeps alive what the loop reads. `%n = NextIteration(%b, %e)` writes where the
+//! `Enter` wrote (`_ref_input`); an `Enter` of a value from outside the region of its loop waits
+//! for one from inside.
 //! When: a loop over a `LoopCond`.
-//! Refuses (an error that names the node): values whose type or shape a turn changes; what no nesting of regions explains.
+//! Refuses (an error that names the node): values whose type or shape an iteration changes; graphs
+//! whose regions do not nest.
 //! Keeps: names; everything but the edges at the borders.
 //! Source: 003 §2.2, facts 4.4 (1_3), 8.6. Cost: nodes and edges times the depth of nesting.
 use crate::error::Result;
@@ -41,7 +45,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     for l in 0..all.loops.len() {
         made.extend(borders(g, &all, l as u32, &mut r)?);
     }
-    // The end of a loop within a turn of another comes before the end of that turn.
+    // If a loop is inside an iteration of another, its end comes before the end of that iteration.
     for (inner, (_, exit)) in all.loops.iter().zip(&made) {
         let outer = all.loops.iter().zip(&made).find(|(o, _)| o.group.map(|k| Region::Side(k, 1)) == Some(inner.base));
         if let Some((_, (next, _))) = outer {
@@ -61,7 +65,7 @@ fn active(name: &str, cond: &str, border: &str, wakes: bool) -> (String, AttrMap
     (format!("{cond}_{name}_StreamActive"), attrs)
 }
 
-/// The nodes that end a turn of a loop, and that end the loop.
+/// Returns the node that ends an iteration of a loop and the node that ends the loop.
 fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Option<(NodeId, NodeId)>> {
     let of = &all.loops[l as usize];
     let Some((cond, group)) = g.get(of.cond).zip(of.group) else { return Ok(None) };
@@ -83,8 +87,8 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
                 return Err(refused(m, &format!("{what}: its shapes are not static")));
             }
         }
-        // Each value has memory of its own: what came in with others, or is no copy at all, is
-        // copied.
+        // Each value has memory of its own. A value that entered together with others, or that is
+        // no copy, is copied.
         let alone = g.users(c.enter).len() == 1 && taken.insert(c.enter);
         let own = match g.get(c.enter.node).filter(|e| alone && matches!(e.op(), "Enter" | "RefEnter")) {
             Some(_) => c.enter,
@@ -108,12 +112,12 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
         r.patch.set_attr(c.next, REF_INPUT, 1i64);
         nexts.push(n.value(0));
     }
-    // A value from further out, a constant say, is entered as often as the loop is: turns have
-    // written over it.
+    // A value from further outside, for example a constant, must be entered again each time the
+    // loop starts, because iterations have overwritten it.
     if let Some(inside) = inside {
         outside.into_iter().for_each(|e| r.patch.push(Edit::AddControl(inside, e)));
     }
-    // What a turn leaves for the next lives until its end.
+    // Values that an iteration leaves for the next live until the end of the next.
     let (name, attrs) = active("Next", cond.name(), "next", true);
     let next = r.patch.add("StreamActive", &name, &nexts, vec![], attrs);
     for n in all.last(g, Region::Side(group, 1)) {
@@ -128,7 +132,7 @@ fn borders(g: &Graph, all: &Regions, l: u32, r: &mut Rewriter<'_>) -> Result<Opt
     Ok(Some((next, exit)))
 }
 
-/// Values from outside that the nodes of a loop read: they live until it has ended.
+/// Values from outside that the nodes of a loop read; they live until the loop has ended.
 fn read_within(g: &Graph, all: &Regions, inside: Region) -> Vec<ValueRef> {
     let mut out: BTreeSet<ValueRef> = BTreeSet::new();
     let within = |id: NodeId| all.within(all.at(id), inside);

@@ -1,10 +1,13 @@
-//! `PermutePass`: transposes of transposes become one, or nothing.
+//! `PermutePass`: merges successive transposes into one, or removes them.
 //!
-//! Before: `%a = TransposeD(%x) {perm = [1, 2, 0]}  %b = TransposeD(%a) {perm = [2, 0, 1]}`   After: reads of `%b` read `%x`
-//! Before: `%b = TransposeD(%a) {perm = q}` over `%a = TransposeD(%x) {perm = p}`   After: `%b = TransposeD(%x) {perm = p∘q}`
+//! Before: `%a = TransposeD(%x) {perm = [1, 2, 0]}  %b = TransposeD(%a) {perm = [2, 0, 1]}`
+//! After: reads of `%b` read `%x`
+//! Before: `%b = TransposeD(%a) {perm = q}` over `%a = TransposeD(%x) {perm = p}`   After: `%b =
+//! TransposeD(%x) {perm = p∘q}`
 //! When: both permutations are known.
-//! Refuses: a computed permutation; a second transpose whose permutation is an input that others read (it becomes `TransposeD`).
-//! Keeps: the first transpose where others read it (`PrunePass` takes it otherwise); names; control edges.
+//! Refuses: a computed permutation; control inputs of the second transpose.
+//! Keeps: the first transpose if it has other readers (otherwise `PrunePass` removes it); names;
+//! control edges.
 //! Source: 003 §2.2, facts 4.4 (1_1, 7). Cost: each node once; chains in one walk.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
@@ -15,11 +18,11 @@ use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::{Attr, AttrValue};
 use std::collections::HashMap;
 
-/// See the module.
+/// See the module documentation.
 pub struct PermutePass;
 
-/// The permutation of a transpose, axis `i` of the output being axis `p[i]` of the input; None if
-/// it is computed or illegal.
+/// The permutation of a transpose: axis `i` of the output is axis `p[i]` of the input. `None` if it
+/// is computed or illegal.
 pub fn permutation(g: &Graph, n: &Node) -> Option<Vec<usize>> {
     let rank = g.input_desc(n, 0)?.shape.rank()?;
     let given: Option<Vec<i64>> = match n.op() {

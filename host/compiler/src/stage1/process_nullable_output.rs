@@ -1,9 +1,12 @@
-//! `ProcessNullableOutput`: an optional output that nobody reads is not asked of the engine.
+//! `ProcessNullableOutput`: removes optional outputs without readers, so that the engine need not
+//! produce them.
 //!
-//! Before: `%y, %k, %v = Attention(…)`, nobody reads `%k` and `%v`   After: `%y = Attention(…)`
-//! When: the prototype says that the output may be left out; all outputs behind it go too.
-//! Refuses: an output that is a variable, which the task writes; an output before one that is read: it keeps its number, and memory for
-//! its node's task alone.
+//! Before: `%y, %k, %v = Attention(…)` without readers of `%k` and `%v`   After: `%y =
+//! Attention(…)`
+//! When: the prototype says that the output may be left out, and all outputs after it are removed
+//! too.
+//! Refuses: an output that is a variable, which the task writes; an output before one that is read:
+//! it keeps its number, and memory that only the node's task uses.
 //! Keeps: the numbers of the outputs that are read.
 //! Source: 003 §1.2 (D2a), facts 4.2 (opens PreRunOptimizeSubGraph). Cost: each node once.
 use crate::error::Result;

@@ -1,10 +1,11 @@
-//! `PrunePass`: nodes that no output needs are removed.
+//! `PrunePass`: removes nodes that no output needs.
 //!
 //! Before: `%a = Relu(%x)  %b = Exp(%x)  return %a`   After: `%a = Relu(%x)  return %a`
 //! When: no path of data or control edges leads from the node to `NetOutput`.
 //! Refuses: graphs without `NetOutput`.
-//! Keeps: inputs (`Data`, `RefData`, `AippData`), and nodes that act beyond their outputs (stateful, communication) with all
-//! that they need; calls, branches and loops with such nodes within; of a v1 loop the values that a needed `Merge` takes.
+//! Keeps: inputs (`Data`, `RefData`, `AippData`, `AnnData`) and variables; nodes with effects
+//! beyond their outputs (stateful, communication) and everything that they need; calls, branches
+//! and loops that contain such nodes; in a v1 loop, the values that a needed `Merge` takes.
 //! Source: 003 §2.2, facts 4.4. Cost: one walk of nodes and edges.
 use crate::error::Result;
 use crate::feature::control_flow::regions::NEXT;
@@ -15,17 +16,17 @@ use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Edit;
 use std::collections::HashMap;
 
-/// See the module.
+/// See the module documentation.
 pub struct PrunePass;
 
-/// Whether an operator acts beyond its outputs.
+/// Whether an operator has effects beyond its outputs.
 fn acts(cx: &PassContext<'_>, n: &Node) -> bool {
-    // The next turn of a loop is needed where its merge is.
+    // The next iteration of a loop is needed only if its merge is.
     !matches!(n.op(), "NextIteration" | "RefNextIteration")
         && cx.op_flags(n) & (flags::STATEFUL | flags::COMMUNICATION) != 0
 }
 
-/// Whether a node of a graph, or of one that it names, acts beyond its outputs.
+/// Whether a node of a graph, or of a graph that it calls, has effects beyond its outputs.
 fn within(cx: &PassContext<'_>, model: &Model, graph: &str) -> bool {
     let mut todo = vec![graph];
     let mut seen: Vec<&str> = Vec::new();
@@ -86,7 +87,7 @@ impl GraphPass for PrunePass {
         }
         let mut r = Rewriter::new(g);
         for n in g.nodes().rev().filter(|n| !needed.contains(n.id())) {
-            // The graphs that only it names go with it.
+            // Graphs that only this node calls are removed with it.
             r.remove(n.id());
         }
         Ok(r.finish(cx))

@@ -1,8 +1,8 @@
-//! `NoUseReshapeRemovePass` and `ReshapeRemovePass`: views that change no shape are removed.
+//! `NoUseReshapeRemovePass` and `ReshapeRemovePass`: remove views that do not change the shape.
 //!
 //! Before: `%y = Reshape(%x : f32[2,3], …) : f32[2,3]`   After: reads of `%x`
-//! When: a view (the first handles `Reshape` alone, the second every operator with the view flag) gives its input's type, shape
-//! and format, all sizes known or named.
+//! When: a view has its input's type, shape and format, and all sizes are known or named. The first
+//! pass handles only `Reshape`, the second every operator with the view flag except `Identity`.
 //! Refuses: another shape, sizes without a name.
 //! Keeps: the order of control edges; graph outputs.
 //! Source: 003 §2.2, facts 4.3 and 4.4 (1_2, 8). Cost: each node once.
@@ -12,9 +12,9 @@ use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 use ge_plugin_api::ops::flags;
 
-/// `Reshape` alone, right after inference.
+/// Removes only `Reshape`, right after inference.
 pub struct NoUseReshapeRemovePass;
-/// Every view, after formats are settled.
+/// Removes every kind of view, after formats are chosen.
 pub struct ReshapeRemovePass;
 
 fn remove(cx: &mut PassContext<'_>, model: &Model, gi: usize, n: &Node, r: &mut Rewriter<'_>) {

@@ -1,10 +1,11 @@
-//! `SameTransdataBreadthFusionPass`: branches that change the layout of one value alike share the
-//! change, casts standing behind it.
+//! `SameTransdataBreadthFusionPass`: branches that change the layout of one value in the same way
+//! share the change; casts then come after it.
 //!
 //! Before: `%a = Cast(%x)  %b = TransData(%a)  %c = TransData(%x)` to one format
 //! After: `%c = TransData(%x)  %b = Cast(%c)`
-//! When: a `TransData` reads a cast of a value that another `TransData` takes to the same format, and both types have one block size.
-//! Refuses: casts that others read, control edges, types that lie in blocks of another size.
+//! When: a `TransData` reads a cast of a value that another `TransData` converts to the same
+//! format, and both types have the same block size.
+//! Refuses: casts with other readers, control edges, types with another block size.
 //! Keeps: names of the `TransData` nodes; the value that their readers see.
 //! Source: 003 §2.2, facts 4.4 (1_1, 8). Cost: the readers of each value once.
 use crate::error::Result;

@@ -1,9 +1,10 @@
-//! `SubgraphMultiDimsPass`: graphs within a gear carry its label too.
+//! `SubgraphMultiDimsPass`: gives the nodes of graphs within a gear the label of the gear too.
 //!
-//! Before: `@b` is the branch of gear 1, `%y = If(%c, %x) {then_branch = @t, …}` stands in it, `@t`: `%n = Neg(%x)`
+//! Before: `@b` is the branch of gear 1 and contains `%y = If(%c, %x) {then_branch = @t, …}`, `@t`:
+//! `%n = Neg(%x)`
 //! After: `%n` with `_batch_label = "Batch_1"`
-//! When: a node of a gear, or of a graph within one, names the graph.
-//! Refuses: inputs, outputs and constants, which stand on no stream.
+//! When: a node of a gear, or of a graph within one, calls the graph.
+//! Refuses: inputs, outputs and constants, which are on no stream.
 //! Keeps: everything but the attribute.
 //! Source: 003 §2.2, facts 8.7. Cost: each node once, and the depth of nesting.
 use super::multi_batch_pass::{branches, mark};

@@ -1,9 +1,10 @@
-//! `SwitchLogicRemovePass`: a question that has been answered is not asked again.
+//! `SwitchLogicRemovePass`: removes a switch on a side of another switch with the same predicate.
 //!
-//! Before: `%s = Switch(%x, %p)  %t = Switch(%s#1, %p)`   After: reads of `%t#1` read `%s#1`; what reads `%t` is gone
+//! Before: `%s = Switch(%x, %p)  %t = Switch(%s#1, %p)`   After: reads of `%t#1` read `%s#1`; nodes
+//! that read `%t` are removed
 //! When: a `Switch` reads an output of another with the same predicate.
-//! Refuses: other predicates; a dead value that the graph gives out.
-//! Keeps: names and order of all that is alive.
+//! Refuses: other predicates; a dead value that is an output of the graph.
+//! Keeps: names and order of all live nodes.
 //! Source: facts 4.4 (1_2, 4). Cost: the nodes that are removed.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};

@@ -1,13 +1,16 @@
-//! `SwitchToStreamSwitchPass`: a side of a switch is a stream that sleeps until a comparison wakes
-//! it.
+//! `SwitchToStreamSwitchPass`: makes each side of a switch a stream that sleeps until a comparison
+//! wakes it.
 //!
 //! Before: `%s = Switch(%x, %p)  %f = Neg(%s)  %t = Relu(%s#1)`
-//! After: `%s_Cast = Cast(%p)`, `%s_f_StreamSwitch` and `%s_t_StreamSwitch` compare it with zero and wake the streams of the labels
-//! `s_f` and `s_t`; `%f = Neg(%x) after(%s_f_StreamSwitch)  %t = Relu(%x) after(%s_t_StreamSwitch)`
-//! When: every `Switch`; those of one predicate at one place become one pair. Both wait for all that their sides read from outside:
-//! a stream that sleeps waits for no event that might be for nothing.
-//! Refuses (an error that names the node): a predicate of several elements; sides that nothing joins; no nesting of regions.
-//! Keeps: names of all but the switches.
+//! After: `%s_Cast = Cast(%p)`, `%s_f_StreamSwitch` and `%s_t_StreamSwitch` compare it with zero
+//! and wake the streams of the labels `s_f` and `s_t`; `%f = Neg(%x) after(%s_f_StreamSwitch)  %t =
+//! Relu(%x) after(%s_t_StreamSwitch)`
+//! When: for every `Switch`; those of one predicate in one region become one pair. Both switches of
+//! a pair wait for everything that their sides read from outside, because a sleeping stream must
+//! not wait for an event that may never be needed.
+//! Refuses (an error that names the node): a predicate of several elements; sides that nothing
+//! joins; graphs whose regions do not nest.
+//! Keeps: names of all nodes but the switches.
 //! Source: 003 §2.2, facts 4.4 (1_3), 8.6. Cost: nodes and edges times the depth of nesting.
 use crate::error::Result;
 use crate::feature::control_flow::lower::refused;
@@ -30,7 +33,7 @@ graph_pass!(
     run,
 );
 
-/// `StreamSwitch` compares: equal, not equal (facts 8.6).
+/// Comparisons of `StreamSwitch`: equal, not equal (facts 8.6).
 const CONDITIONS: [i64; 2] = [0, 1];
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
@@ -64,13 +67,13 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
 struct Gates<'g> {
     g: &'g Graph,
     all: &'g Regions,
-    /// Cast and switches of each group: false, true.
+    /// For each group, the cast, and the switches for false and true.
     pairs: BTreeMap<u32, (NodeId, [NodeId; 2])>,
     seen: HashSet<(NodeId, NodeId)>,
 }
 
 impl Gates<'_> {
-    /// The value behind switches.
+    /// The value that a value is passed on from through switches.
     fn real(&self, mut v: ValueRef) -> ValueRef {
         while let Some(x) = self.g.get(v.node).filter(|n| is_switch(n)).and_then(|s| s.input(0)) {
             v = x;
@@ -83,7 +86,7 @@ impl Gates<'_> {
         }
     }
 
-    /// The comparison and the two switches of a group.
+    /// Inserts the comparison and the two switches of a group.
     fn pair(&mut self, k: u32, group: &Group, r: &mut Rewriter<'_>) -> Result<()> {
         let Some(s) = group.switches.first().and_then(|s| self.g.get(*s)) else { return Ok(()) };
         let pred = self.g.desc(group.pred).cloned().unwrap_or_default();
@@ -102,8 +105,8 @@ impl Gates<'_> {
             (TensorDesc::new(to, pred.shape.clone()), attrs)
         };
         if pred.dtype != DType::I32 {
-            // A number is a truth first: what is beyond 32 bits, or between zero and one, is not
-            // lost.
+            // A number is first converted to bool, so that values beyond 32 bits or between zero
+            // and one are not lost.
             for to in [DType::BOOL, DType::I32].into_iter().filter(|t| *t != pred.dtype) {
                 let (desc, attrs) = as_number(to);
                 let name =
@@ -122,8 +125,8 @@ impl Gates<'_> {
             }
             r.patch.add("StreamSwitch", &format!("{}_{suffix}_StreamSwitch", s.name()), &[value, zero], vec![], attrs)
         });
-        // The way out of a loop comes last on its stream: what stands behind it stands behind all
-        // of the turn's test.
+        // The exit of a loop comes last on its stream, so that everything after it is also after
+        // the whole test of the iteration.
         if group.of_loop.is_some() {
             self.control(pair[1], pair[0], r);
         }
@@ -136,7 +139,7 @@ impl Gates<'_> {
         Ok(())
     }
 
-    /// The switches of groups within regions start with their region.
+    /// Makes the switches of groups within a region start with the region.
     fn wait(&mut self, r: &mut Rewriter<'_>) {
         let groups: Vec<(u32, Region, ValueRef)> = self.all.groups().map(|(k, g)| (k, g.base, g.pred)).collect();
         for (k, base, pred) in groups {
@@ -151,7 +154,7 @@ impl Gates<'_> {
         }
     }
 
-    /// An edge from `from` into `region`: every gate on the way waits for it.
+    /// For an edge from `from` into `region`, makes every gate on the way wait for `from`.
     fn crossing(&mut self, from: NodeId, region: Region, to: NodeId, r: &mut Rewriter<'_>) {
         if self.g.get(from).is_none_or(is_outside) {
             return;
@@ -165,7 +168,7 @@ impl Gates<'_> {
             }
         }
     }
-    /// What opens a region.
+    /// The nodes that open a region.
     fn gates(&self, region: Region) -> Vec<NodeId> {
         match region {
             Region::Root => Vec::new(),
@@ -176,7 +179,7 @@ impl Gates<'_> {
     fn enter(&self, l: u32) -> Option<NodeId> {
         self.all.loops.get(l as usize)?.enter
     }
-    /// A node starts when its region is opened.
+    /// Makes a node start when its region is opened.
     fn open(&mut self, region: Region, to: NodeId, r: &mut Rewriter<'_>) {
         let gate = match region {
             Region::Root => None,
@@ -188,7 +191,8 @@ impl Gates<'_> {
         }
     }
 
-    /// A node waits for its region; the region's gates wait for what the node reads from outside.
+    /// Makes a node wait for its region, and the region's gates wait for what the node reads from
+    /// outside.
     fn guard(&mut self, n: &Node, r: &mut Rewriter<'_>) {
         let at = self.all.at(n.id());
         let mut here = false;

@@ -1,7 +1,8 @@
-//! `TransOpBreadthFusionPass`: the same change of layout or type of one value is made once.
+//! `TransOpBreadthFusionPass`: makes equal changes of layout or type of one value only once.
 //!
-//! Before: `%a = TransData(%x) %b = TransData(%x)` alike   After: reads of `%b` read `%a`
-//! When: type, attributes and outputs of the two are equal, also where subexpressions are not compared.
+//! Before: two equal nodes `%a = TransData(%x) %b = TransData(%x)`   After: reads of `%b` read `%a`
+//! When: type, attributes and outputs of the two are equal. This works even if subexpressions are
+//! not compared.
 //! Refuses: control edges into the second.
 //! Keeps: the first of them; what waited for the second waits for the first.
 //! Source: 003 §2.2, facts 4.4 (1_1, 11). Cost: the readers of each value once.

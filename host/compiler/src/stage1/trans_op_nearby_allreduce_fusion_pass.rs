@@ -1,6 +1,8 @@
-//! `TransOpNearbyAllreduceFusionPass`: ranks add what they have, in whatever layout it lies.
+//! `TransOpNearbyAllreduceFusionPass`: removes a change of layout before a collective and its
+//! inverse after it, because ranks add their values elementwise in any layout.
 //!
-//! Before: `%a = TransData(%x)  %s = HcomAllReduce(%a)  %y = TransData(%s)` back to where `%x` was   After: `%s = HcomAllReduce(%x)`
+//! Before: `%a = TransData(%x)  %s = HcomAllReduce(%a)  %y = TransData(%s)` back to the layout of
+//! `%x`   After: `%s = HcomAllReduce(%x)`
 //! When: the second change undoes the first, and each is read once.
 //! Refuses: other layouts at the end; further readers; control edges.
 //! Keeps: the collective's name and attributes.

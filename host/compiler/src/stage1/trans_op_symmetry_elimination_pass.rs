@@ -1,16 +1,17 @@
-//! `TransOpSymmetryEliminationPass`: a format change and the one that undoes it.
+//! `TransOpSymmetryEliminationPass`: removes a format change that undoes the one before it.
 //!
-//! Before: `%a = TransData(%x : @NCHW) : @NC1HWC0  %b = TransData(%a) : @NCHW`   After: reads of `%b` read `%x`
+//! Before: `%a = TransData(%x : @NCHW) : @NC1HWC0  %b = TransData(%a) : @NCHW`   After: reads of
+//! `%b` read `%x`
 //! When: the second gives the type, format and shape that the first started from.
 //! Refuses: another format or shape at the end than at the start.
-//! Keeps: the first where others read it; the order of control edges.
+//! Keeps: the first if it has other readers; the order of control edges.
 //! Source: 003 §2.2, facts 4.4 (1_2, 9). Cost: each node once; chains in one walk.
 use crate::error::Result;
 use crate::pass::rewriter::same_desc;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 
-/// See the module.
+/// See the module documentation.
 pub struct TransOpSymmetryEliminationPass;
 
 impl NodePass for TransOpSymmetryEliminationPass {

@@ -1,12 +1,16 @@
-//! `TransOpWithoutReshapeFusionPass`: a way of layout and type changes that ends where another
-//! begins is cut short.
+//! `TransOpWithoutReshapeFusionPass`: shortens a chain of layout and type changes that returns to
+//! the layout of an earlier value.
 //!
-//! Before: `%a = TransData(%x) %b = Cast(%a) : f32 %c = TransData(%b) back %d = Cast(%c) : f16`   After: reads of `%d` read `%x`
+//! Before: `%a = TransData(%x) %b = Cast(%a) : f32 %c = TransData(%b) back %d = Cast(%c) : f16`
+//! After: reads of `%d` read `%x`
 //! Before: the same without the last   After: `%c = Cast(%x) : f32`
-//! When: the end has the layout of the start; then the type decides: the same, or one cast.
-//! Refuses: casts on the way that lose bits; transposes that mean something; control edges on the way.
-//! Keeps: values on the way that others read; the name of the last node where a cast is left.
-//! Source: facts 4.2 (AfterPrecisionRefine), 4.4 (1_1, 10). Cost: each node once, ways no longer than 16.
+//! When: the end has the layout of the start. If the types are equal too, the chain is removed;
+//! otherwise it becomes one cast.
+//! Refuses: casts in the chain that lose bits; transposes that are no change of layout; control
+//! edges in the chain.
+//! Keeps: values in the chain that have other readers; the name of the last node if a cast is left.
+//! Source: facts 4.2 (AfterPrecisionRefine), 4.4 (1_1, 10). Cost: each node once, chains no longer
+//! than 16.
 use super::trans_ops::{is_trans_op, loses_nothing};
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -25,15 +29,15 @@ node_pass!(
     visit,
 );
 
-/// Longest way that is looked at.
+/// Maximum length of a chain that is followed.
 const LONGEST: usize = 16;
 
-/// Whether the end of a way has the value of its start, cast to the end's type: types from the end
-/// to the start.
+/// Whether the end of a chain has the value of its start, cast to the end's type. `types` are
+/// listed from the end to the start.
 fn keeps_values(types: &[DType]) -> bool {
     let (Some(end), Some(start)) = (types.first(), types.last()) else { return false };
-    // What is in between holds every value that comes from the start, until the way has gone down
-    // to the end's type for good.
+    // Every type in between must hold all values of the start's type, up to the point from which
+    // all types are the end's.
     let down = types.iter().take_while(|t| *t == end).count();
     types.iter().skip(down).all(|t| loses_nothing(*start, *t))
 }
@@ -47,8 +51,8 @@ fn same_layout(a: &TensorDesc, b: &TensorDesc) -> bool {
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let (n, g) = (at.n, at.g);
     let Some(own) = n.outputs().first().filter(|_| is_trans_op(g, n)) else { return Ok(()) };
-    // Values on the way back with the same layout, nearest first, each with the types from the end
-    // to it.
+    // Earlier values with the same layout, nearest first, each with the number of types from the
+    // end to it.
     let mut types: Vec<DType> = vec![own.dtype];
     let mut found: Vec<(ValueRef, usize)> = Vec::new();
     let mut at_node = n;

@@ -1,11 +1,11 @@
-//! What the passes over changes of layout and type ask: which nodes change the layout alone, which
-//! casts lose nothing.
+//! Shared by the passes on changes of layout and type: which nodes change only the layout, and
+//! which casts are lossless.
 use super::permute_pass::permutation;
 use ge_ir::{DType, Format, Graph, Node};
 
-/// Whether a node changes the layout of a value and nothing that the user knows of it: `TransData`,
-/// or a transpose between two formats of four named axes that moves each axis to where its letter
-/// stands.
+/// Whether a node changes only the layout of a value, which the user does not see: `TransData`, or
+/// a transpose between two formats of four named axes that moves each axis to the position of its
+/// letter.
 pub fn is_layout_change(g: &Graph, n: &Node) -> bool {
     match n.op() {
         "TransData" => true,
@@ -20,7 +20,7 @@ pub fn is_layout_change(g: &Graph, n: &Node) -> bool {
     }
 }
 
-/// Whether a format is four axes by letter.
+/// Whether a format consists of four named axes.
 pub fn named_axes(f: Format) -> bool {
     matches!(f, Format::NCHW | Format::NHWC | Format::HWCN)
 }
@@ -30,12 +30,12 @@ pub fn moves(from: Format, to: Format) -> Vec<usize> {
     to.name().chars().filter_map(|c| from.name().find(c)).collect()
 }
 
-/// Whether a node changes layout or type alone.
+/// Whether a node changes only layout or type.
 pub fn is_trans_op(g: &Graph, n: &Node) -> bool {
     n.op() == "Cast" || is_layout_change(g, n)
 }
 
-/// Whether every value of the first type is a value of the second.
+/// Whether every value of the first type is also a value of the second.
 pub fn loses_nothing(from: DType, to: DType) -> bool {
     let wider: &[DType] = match from {
         DType::F16 | DType::BF16 => &[DType::F32, DType::F64],

@@ -1,11 +1,13 @@
-//! `TransposeTransDataPass`: a transpose between two orders of axes and the change of layout behind
-//! it are one change of layout.
+//! `TransposeTransDataPass`: merges a transpose between two orders of axes and the change of layout
+//! after it into one change of layout.
 //!
-//! Before: `%t = TransposeD(%x : @NHWC) {perm = [0, 3, 1, 2]} : @NCHW  %y = TransData(%t) : @NC1HWC0`
+//! Before: `%t = TransposeD(%x : @NHWC) {perm = [0, 3, 1, 2]} : @NCHW  %y = TransData(%t) :
+//! @NC1HWC0`
 //! After: `%y = TransData(%x) {src_format = "NHWC"} : @NC1HWC0`
-//! When: the transpose moves each axis to where its letter stands.
-//! Refuses: transposes that mean something (format ND, another permutation); control edges into the transpose.
-//! Keeps: the transpose where others read it; name and output of the `TransData`.
+//! When: the transpose moves each axis to the position of its letter.
+//! Refuses: transposes that are no change of layout (format ND, another permutation); control edges
+//! at the transpose.
+//! Keeps: the transpose if it has other readers; name and output of the `TransData`.
 //! Source: facts 4.4 (1_2, 7). Cost: each node once.
 use super::trans_ops::is_layout_change;
 use crate::error::Result;

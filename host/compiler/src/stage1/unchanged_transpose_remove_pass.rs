@@ -1,4 +1,4 @@
-//! `UnchangedTransposeRemovePass`: a transpose that leaves every axis where it is.
+//! `UnchangedTransposeRemovePass`: removes a transpose that leaves every axis where it is.
 //!
 //! Before: `%y = TransposeD(%x) {perm = [0, 1, 2]}`   After: reads of `%x`
 //! When: the permutation is known and is the identity.
@@ -11,7 +11,7 @@ use crate::pass::rewriter::same_desc;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 
-/// See the module.
+/// See the module documentation.
 pub struct UnchangedTransposeRemovePass;
 
 impl NodePass for UnchangedTransposeRemovePass {

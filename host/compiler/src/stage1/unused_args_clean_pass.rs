@@ -1,8 +1,10 @@
-//! `UnusedArgsCleanPass`: what no subgraph reads is not given to it.
+//! `UnusedArgsCleanPass`: removes inputs that no subgraph reads.
 //!
-//! Before: `%y = If(%c, %x, %z) …` where no branch reads its second input   After: `%y = If(%c, %x) …`
+//! Before: `%y = If(%c, %x, %z) …` where no branch reads its second input   After: `%y = If(%c, %x)
+//! …`
 //! When: no branch of an `If`, `Case` or `PartitionedCall` reads the input.
-//! Refuses: loops, whose inputs are their outputs; inputs with control edges or with a place of their own (`_parent_node_index`).
+//! Refuses: loops, whose inputs are their outputs; inputs with control edges or with a position of
+//! their own (`_parent_node_index`).
 //! Keeps: the order of the inputs that stay; names.
 //! Source: facts 4.4 (1_3). Cost: the inputs of each such node and of its subgraphs.
 use super::fuse_data_nodes_with_common_input_pass::first_argument;

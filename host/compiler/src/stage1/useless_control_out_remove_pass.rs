@@ -1,16 +1,17 @@
-//! `UselessControlOutRemovePass`: nobody needs to wait for a constant.
+//! `UselessControlOutRemovePass`: removes control edges out of constants, because constants are
+//! always ready.
 //!
 //! Before: `%c = Const() …  %y = Relu(%x) after(%c)`   After: `%y = Relu(%x)`
 //! When: the constant itself waits for nothing.
-//! Refuses: a constant with control inputs (`CtrlEdgeTransferPass` hands those on).
-//! Keeps: everything else; a constant left without readers goes with `PrunePass`.
+//! Refuses: a constant with control inputs (`CtrlEdgeTransferPass` passes those on).
+//! Keeps: everything else; `PrunePass` removes a constant left without readers.
 //! Source: 003 §2.2, facts 4.4 (1_2, 16). Cost: each control edge of a constant once.
 use crate::error::Result;
 use crate::pass::{NodePass, PassContext, PassLevel, Rewriter};
 use ge_ir::{Model, Node};
 use ge_plugin_api::patch::Edit;
 
-/// See the module.
+/// See the module documentation.
 pub struct UselessControlOutRemovePass;
 
 impl NodePass for UselessControlOutRemovePass {

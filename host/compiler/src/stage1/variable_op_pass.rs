@@ -1,10 +1,14 @@
-//! `VariableOpPass`: a variable that everyone reads in another layout lies in that layout.
+//! `VariableOpPass`: stores a variable in another layout if all its readers want that layout.
 //!
 //! Before: `%v = Variable() : @NCHW  %t = TransData(%v) : @NC1HWC0  %a = Assign(%v, %n)`
 //! After: `%v = Variable() : @NC1HWC0  %a = Assign(%v, TransData(%n))`, reads of `%t` read `%v`
-//! When: all readers are the same `TransData` or `TransposeD`, or assignments to the variable whose outcome nobody reads.
-//! Refuses: an initial value (`init_value`); another graph of the model with a variable of this name; readers that differ; control edges on the changes; a variable that the graph gives out.
-//! Keeps: the variable's name; what it holds, as its readers see it. `_variable_layout` says that it lies otherwise than the graph says.
+//! When: all readers are the same `TransData` or `TransposeD`, or assignments to the variable whose
+//! results have no readers.
+//! Refuses: an initial value (`init_value`); another graph of the model with a variable of this
+//! name; readers that differ; control edges on the changes; a variable that is assigned and is an
+//! output of the graph.
+//! Keeps: the variable's name; its value, as its readers see it. `_variable_layout` says that its
+//! layout differs from that of the imported graph.
 //! Source: 003 §2.2, facts 4.4 (1_1, 9). Cost: the readers of each variable.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -24,8 +28,8 @@ node_pass!(
     switch "ge.exec.variable_acc" variable_acc,
 );
 
-/// Attribute of a variable that lies in another layout than the imported graph says: the change
-/// that it stands for. Values that outlive the run mean something only together with it.
+/// Attribute of a variable that is stored in another layout than the imported graph says: the
+/// change of layout. Values that outlive the run are meaningful only together with it.
 const LAYOUT: &str = "_variable_layout";
 
 fn layout(change: &Node) -> String {

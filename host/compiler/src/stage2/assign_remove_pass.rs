@@ -1,8 +1,10 @@
-//! `AssignRemovePass`: a variable that is given what it holds is not written.
+//! `AssignRemovePass`: removes the assignment of a variable's own value to itself.
 //!
 //! Before: `%a = Assign(%v, %v)`   After: reads of `%a` read `%v`
-//! When: the value is the variable itself, or an `Identity` of it, and nothing writes in between (no control edge).
-//! Refuses: other values; control edges; another writer of the variable, by its name or by what this one has written.
+//! When: the value is the variable itself, or an `Identity` of it, and nothing writes in between
+//! (no control edge).
+//! Refuses: other values; control edges; another writer of the variable or of the assignment's
+//! output.
 //! Keeps: the variable.
 //! Source: 003 §2.2, facts 4.5 (b). Cost: the readers of each variable that is assigned to itself.
 use crate::error::Result;
@@ -30,8 +32,8 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         cx.refuse(n.name(), "it writes another value");
         return Ok(());
     }
-    // A writer of what this one has written is ordered behind the reads of the variable by it
-    // alone.
+    // A writer of this node's output is ordered after the reads of the variable only through this
+    // node.
     let users = g.users(v).iter().chain(n.uses(0)).filter_map(|u| g.get(u.node));
     let writers = users.filter(|u| cx.op_flags(u) & flags::REFERENCE != 0);
     if writers.map(|u| u.id()).filter(|u| *u != n.id()).count() > 0

@@ -1,8 +1,9 @@
-//! `ConcatNotaskPass`: a concat whose inputs can lie one behind the other needs no task.
+//! `ConcatNotaskPass`: a concat whose inputs can be adjacent in memory needs no task.
 //!
 //! Before: `%c = ConcatD(%a, %b) {concat_dim = 0}`
-//! After: `%c = ConcatD(%a, %b) {_no_task = true, _nopadding_continuous_input = true, _output_reuse_input = true,
-//! _reuse_input_on_dim_index = 0, concat_dim = 0}`, the producers' descriptors locked by `can_reused_for_concat_optimize = false`
+//! After: `%c = ConcatD(%a, %b) {_no_task = true, _nopadding_continuous_input = true,
+//! _output_reuse_input = true, _reuse_input_on_dim_index = 0, concat_dim = 0}`, the producers'
+//! descriptors locked by `can_reused_for_concat_optimize = false`
 //! When: all conditions of document 000, 2.3 hold.
 //! Refuses: in the order of 000, 4.2, each with its reason (`stage2/notask.rs`).
 //! Keeps: the node, so that its value is still dumped and compared (000, 7.1).
@@ -13,7 +14,7 @@ use crate::pass::{GraphPass, PassContext, PassLevel};
 use ge_ir::{Graph, Model, Node};
 use ge_plugin_api::patch::Edit;
 
-/// See the module.
+/// See the module documentation.
 pub struct ConcatNotaskPass;
 
 impl Kind for ConcatNotaskPass {

@@ -1,10 +1,11 @@
-//! `HcclContinuousMemcpyPass`: what a collective wants in one run of memory is copied there where
-//! it lies elsewhere for good.
+//! `HcclContinuousMemcpyPass`: copies the inputs that a collective wants in contiguous memory if
+//! their own place in memory is fixed.
 //!
-//! Before: `%y = HcomAllReduce(%w, %x) {continuous_input = true}` over a `Const`   After: `%c = Identity(%w)`, the collective reads `%c`
-//! When: a communication operator asks for continuous inputs, and an input is a graph's input, a constant or a variable, or has
-//! another reader that asks for the same.
-//! Refuses: operators that do not ask; inputs that are copies already.
+//! Before: `%y = HcomAllReduce(%w, %x) {continuous_input = true}` over a `Const`   After: `%c =
+//! Identity(%w)`, the collective reads `%c`
+//! When: a communication operator asks for continuous inputs, and an input is a graph's input, a
+//! constant or a variable, or has another reader that asks for the same.
+//! Refuses: operators that do not ask for continuous inputs, or have fewer than two inputs.
 //! Keeps: everything but the edges into the collective.
 //! Source: 003 §2.2, facts 4.5 (a). Cost: the readers of the inputs of each such operator.
 use crate::error::Result;

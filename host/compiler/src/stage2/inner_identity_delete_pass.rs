@@ -1,10 +1,13 @@
-//! `InnerIdentityDeletePass`: copies that no order of reading and writing needs are removed, in
+//! `InnerIdentityDeletePass`: removes copies that are not needed to order reads and writes, in
 //! every graph.
 //!
-//! Before: `%y = Identity(%x)` between two operators that write in nobody's memory   After: reads of `%x`
-//! When: the value is computed (no input, constant or variable, nor a reference to one) and no reader writes into it.
-//! Refuses: control edges; sources; readers that write in place, communicate, or are a graph's outputs.
-//! Keeps: the order of reads and writes of each place in memory.
+//! Before: `%y = Identity(%x)` between two operators that do not write in place   After: reads of
+//! `%x`
+//! When: the value is computed (not an input, a constant, a variable, or a reference to one) and no
+//! reader writes into it.
+//! Refuses: control edges; sources; copies that a stage inserted; readers that write in place,
+//! communicate, have subgraphs, or are a graph's outputs.
+//! Keeps: the order of reads and writes of each memory location.
 //! Source: 003 §2.2, facts 4.5 (a). Cost: the readers of each `Identity`.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};

@@ -1,9 +1,10 @@
-//! `LinkGenMaskNodesPass`: masks of dropouts are made one after the other, not all at once.
+//! `LinkGenMaskNodesPass`: makes dropout masks one after the other instead of all at once.
 //!
-//! Before: `%a = DropOutGenMask(...)  %b = DropOutGenMask(...)`   After: `%b = DropOutGenMask(...) after(%a)`
-//! When: two or more such nodes are in a graph; neighbours in the order of the graph are linked.
-//! Refuses: a single one.
-//! Keeps: all edges that are there.
+//! Before: `%a = DropOutGenMask(...)  %b = DropOutGenMask(...)`   After: `%b = DropOutGenMask(...)
+//! after(%a)`
+//! When: a graph has two or more such nodes; neighbours in the order of the graph are linked.
+//! Refuses: a single node.
+//! Keeps: all existing edges.
 //! Source: facts 4.5 (a). Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;

@@ -1,5 +1,5 @@
-//! Stage 2. in: the placed, merged graph, out: the same, stable, with operators without a task
-//! marked (facts 4.2, 4.5).
+//! Stage 2. Input: the placed, merged graph. Output: the same graph, stable, with operators without
+//! a task marked (facts 4.2, 4.5).
 pub mod assign_remove_pass;
 pub mod concat_notask_pass;
 pub mod hccl_continuous_memcpy_pass;
@@ -17,8 +17,8 @@ use ge_ir::Model;
 use ge_plugin_api::engine::Hook;
 use ge_plugin_api::pass::PassStage;
 
-/// The engines and their libraries' passes on the whole graph, the list of stage 2, the engines
-/// before the build.
+/// Runs the engines and their libraries' passes on the whole graph, then the passes of stage 2, and
+/// then the engines' hook before the build.
 pub fn run(model: &mut Model, passes: &PassManager<'_>, records: &mut Records) -> Result<()> {
     hooks::engines(passes, "stage2", Hook::WHOLE_GRAPH, model, records)?;
     hooks::custom(passes, PassStage::OPTIMIZE_WHOLE_GRAPH, model, records)?;

@@ -1,6 +1,6 @@
-//! What `ConcatNotaskPass` and `PackNotaskPass` have in common: the chain of checks in the order of
-//! document 000, 4.2 and facts 6, one function a check, the first failure kept as the reason, and
-//! the attributes of 000, 3.1.
+//! Shared by `ConcatNotaskPass` and `PackNotaskPass`: the chain of checks in the order of document
+//! 000, 4.2 and facts 6, one function per check, where the first failure is recorded as the reason,
+//! and the attributes of 000, 3.1.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::feature::shared_memory::Rules;
 use crate::feature::shared_memory::memory_type::memory_of;
@@ -10,21 +10,21 @@ use ge_plugin_api::ops::IN_PLACE;
 use ge_plugin_api::patch::{Edit, Patch};
 use std::collections::HashSet;
 
-/// The lock on a producer's output descriptor.
+/// Attribute that locks a producer's output descriptor.
 pub const LOCK: &str = "can_reused_for_concat_optimize";
-/// Greatest chain of views that is followed.
+/// Maximum length of a chain of views that is followed.
 const DEPTH: usize = 100;
 
-/// Why a node keeps its task.
+/// The reason why a node keeps its task.
 pub type Refusal = String;
 
-/// What differs between concat and pack.
+/// The differences between concat and pack.
 pub trait Kind {
     /// Operator types.
     fn ops(&self) -> &'static [&'static str];
-    /// CheckFormat.
+    /// The check `CheckFormat`.
     fn check_format(&self, g: &Graph, n: &Node) -> Result<(), Refusal>;
-    /// CheckDim.
+    /// The check `CheckDim`.
     fn check_dim(&self, g: &Graph, n: &Node) -> Result<(), Refusal>;
 }
 
@@ -64,14 +64,14 @@ pub fn run(kind: &dyn Kind, cx: &mut PassContext<'_>, model: &Model, gi: usize) 
 
 struct Chain<'g> {
     g: &'g Graph,
-    /// Producers' outputs locked in this run.
+    /// Outputs of producers that this run has locked.
     locked: HashSet<ValueRef>,
-    /// Nodes marked in this run.
+    /// Nodes that this run has marked.
     marked: HashSet<ge_ir::NodeId>,
 }
 
 impl Chain<'_> {
-    /// The whole chain; the producers' outputs that the node would take over.
+    /// Runs the whole chain. Returns the producers' outputs that the node would take over.
     fn check(&self, kind: &dyn Kind, cx: &PassContext<'_>, n: &Node) -> Result<Vec<ValueRef>, Refusal> {
         if n.attrs().flag("_no_task") {
             return Err("it is without a task already".into());
@@ -87,7 +87,7 @@ impl Chain<'_> {
         Ok(sources)
     }
 
-    /// 4.2.1: single operators, and memory that is not one run.
+    /// 4.2.1: single operators, and discontiguous memory.
     fn scene(&self) -> Result<(), Refusal> {
         if self.g.attrs().flag("_single_op_scene") {
             return Err("the graph is a single operator".into());
@@ -109,7 +109,7 @@ impl Chain<'_> {
         }
         Ok(())
     }
-    /// 4.2.1: the graph is one of unknown shapes.
+    /// 4.2.1: the graph has unknown shapes.
     fn known_graph(&self) -> Result<(), Refusal> {
         if self.g.attrs().flag("_dynamic_shape_partitioned") {
             return Err("the graph is partitioned by dynamic shapes".into());
@@ -117,7 +117,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// 4.2.2: each input through all its checks, in order.
+    /// 4.2.2: runs all checks on each input, in order.
     fn inputs(&self, cx: &PassContext<'_>, n: &Node) -> Result<Vec<ValueRef>, Refusal> {
         let mut sources: Vec<ValueRef> = Vec::with_capacity(n.inputs().len());
         let mut met = HashSet::with_capacity(n.inputs().len());
@@ -143,7 +143,7 @@ impl Chain<'_> {
         self.same_memory(&sources)?;
         Ok(sources)
     }
-    /// The output that a value's memory comes from, through views.
+    /// The output that provides a value's memory, found through views.
     fn source(&self, cx: &PassContext<'_>, mut v: ValueRef) -> ValueRef {
         for _ in 0..DEPTH {
             match self.g.get(v.node) {
@@ -163,7 +163,7 @@ impl Chain<'_> {
         }
         Ok(())
     }
-    /// Whether a value, itself or through views, is a model output beside its use here.
+    /// Fails if a value, itself or through views, is also a model output.
     fn not_model_output(&self, cx: &PassContext<'_>, i: usize, v: ValueRef) -> Result<(), Refusal> {
         let mut todo = vec![v];
         let mut seen = 0;
@@ -214,7 +214,7 @@ impl Chain<'_> {
         memory_type(n, v.output as usize)
     }
 
-    /// 4.2.4: no successor is without a task already; a Reshape is looked through.
+    /// 4.2.4: no successor may be without a task already; views are looked through.
     fn outputs(&self, cx: &PassContext<'_>, n: &Node) -> Result<(), Refusal> {
         let mut todo = vec![n.value(0)];
         for _ in 0..DEPTH {
@@ -232,7 +232,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// 4.2.5: on-chip memory, `lxslice` in the node's own name or a neighbour's.
+    /// 4.2.5: no on-chip memory, and no `lxslice` in the name of the node or of a neighbour.
     fn lx_fusion(&self, n: &Node) -> Result<(), Refusal> {
         let near = n
             .inputs()
@@ -289,13 +289,13 @@ fn no_subgraph(i: usize, p: &Node) -> Result<(), Refusal> {
         Err(format!("the producer of input {i}, `{}`, has a subgraph", p.name()))
     }
 }
-/// Attributes of nodes without a task, in both spellings (DESIGN 7).
+/// Whether a node has an attribute of nodes without a task, in either spelling (DESIGN 7).
 fn is_virtual(n: &Node) -> bool {
     ["_no_task", "_output_reuse_input", "_nopadding_continuous_input", "_no_padding_continuous_input"]
         .iter()
         .any(|a| n.attrs().flag(*a))
 }
-/// Memory of an output; HBM where nothing is said.
+/// Memory type of an output; HBM if none is given.
 fn memory_type(n: &Node, k: usize) -> String {
     memory_of(n, k).unwrap_or_else(|| "HBM".into())
 }
@@ -315,8 +315,8 @@ pub fn check_axis(d: &TensorDesc, axis: i64) -> Result<(), Refusal> {
     if let Some(at) = running.iter().take(real).position(|s| *s != 1) {
         return Err(format!("axis {at} before the concat axis has size {}", running[at]));
     }
-    // Other original axes that were merged into the same run-time axis: those that stand before
-    // must be 1 (4.2.3).
+    // Other original axes may be merged into the same run-time axis. Those before the concat axis
+    // must have size 1 (4.2.3).
     let mut members: Vec<usize> = (0..rank).filter(|a| mapped(*a).is_some_and(|m| m.first() == Some(&real))).collect();
     members.sort_by_key(|a| merge_rank(origin, rank, *a));
     for &m in members.iter().take_while(|m| **m != axis) {
@@ -334,8 +334,8 @@ fn aligned_unit(t: DType, origin: ge_ir::Format, rank: usize, to: ge_ir::Format)
     ge_plugin_api::types::format::axis_alignment(origin, rank, to, t)
 }
 
-/// Place of an axis among those merged into one: channels, height, width in four-dimensional
-/// formats, else as they are.
+/// Rank of an axis among those merged into one: batch, channels, height, width in four-dimensional
+/// formats; otherwise the axis itself.
 fn merge_rank(origin: ge_ir::Format, rank: usize, axis: usize) -> usize {
     use ge_ir::Format;
     let letters = match origin {

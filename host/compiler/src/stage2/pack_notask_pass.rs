@@ -1,8 +1,9 @@
-//! `PackNotaskPass`: a pack whose inputs can lie one behind the other needs no task.
+//! `PackNotaskPass`: a pack whose inputs can be adjacent in memory needs no task.
 //!
-//! Before: `%c = Pack(%a, %b) {axis = 0}`   After: the same with the attributes of `ConcatNotaskPass`
-//! When: the conditions of `ConcatNotaskPass`, and all sizes before the new axis are 1.
-//! Refuses: in the same order; run-time formats other than FRACTAL_NZ.
+//! Before: `%c = Pack(%a, %b) {axis = 0}`   After: the same with the attributes of
+//! `ConcatNotaskPass`
+//! When: the conditions of `ConcatNotaskPass` hold, and all sizes before the new axis are 1.
+//! Refuses: in the same order; run-time formats NC1HWC0, NC1HWC0_C04 and FRACTAL_Z.
 //! Keeps: the node, so that its value is still dumped and compared.
 //! Source: facts 6. Cost: each input of each pack once, with its chain of views.
 use super::notask::{Kind, Refusal, run};
@@ -11,7 +12,7 @@ use crate::pass::{GraphPass, PassContext, PassLevel};
 use ge_ir::{Format, Graph, Model, Node};
 use ge_plugin_api::patch::Edit;
 
-/// See the module.
+/// See the module documentation.
 pub struct PackNotaskPass;
 
 impl Kind for PackNotaskPass {

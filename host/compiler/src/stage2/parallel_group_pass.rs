@@ -1,9 +1,10 @@
-//! `ParallelGroupPass`: nodes of one parallel group run in the order in which the graph has them.
+//! `ParallelGroupPass`: makes the nodes of one parallel group run in the order of the graph.
 //!
-//! Before: `%a = A() {_parallel_group = "g"}  %b = B() {_parallel_group = "g"}`   After: `%b = B() {...} after(%a)`
+//! Before: `%a = A() {_parallel_group = "g"}  %b = B() {_parallel_group = "g"}`   After: `%b = B()
+//! {...} after(%a)`
 //! When: two or more nodes of a graph name the same group.
-//! Refuses: the group "-1", which names none; a node that is alone in its group.
-//! Keeps: all edges that are there.
+//! Refuses: the group "-1", which is no group; a node that is alone in its group.
+//! Keeps: all existing edges.
 //! Source: 003 §2.2, facts 4.5 (d), DESIGN 9. Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;

@@ -1,4 +1,4 @@
-//! `RefIdentityDeleteOpPass`: a name for a reference is the reference.
+//! `RefIdentityDeleteOpPass`: replaces an alias of a reference by the reference.
 //!
 //! Before: `%r = RefIdentity(%v)  %a = Assign(%r, %x)`   After: `%a = Assign(%v, %x)`
 //! When: always.

@@ -1,7 +1,7 @@
-//! `TensorMoveDeletePass`: a move whose source nobody else needs is the source.
+//! `TensorMoveDeletePass`: removes a move whose source has no other reader.
 //!
 //! Before: `%y = TensorMove(%x)`   After: reads of `%x`
-//! When: the move alone reads a computed value of the same type and shape.
+//! When: the move is the only reader of a computed value of the same type and shape.
 //! Refuses: sources (inputs, constants, variables); further readers; control edges.
 //! Keeps: names; graph outputs.
 //! Source: facts 4.2 (OptimizeTensorMove). Cost: each move once.

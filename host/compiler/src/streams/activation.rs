@@ -1,13 +1,13 @@
 //! Activation (004 §4.5): which nodes wake which logical streams. A stream that some node wakes
 //! sleeps until then.
 //!
-//! - by label: `_active_label_list` names labels, the node wakes every stream of them that stands
-//!   in its own branch or body (in a gear the label carries the gear);
-//! - for subgraphs: `subgraph_first_active` wakes all streams of its graph without a label;
+//! - by label: `_active_label_list` names labels, and the node wakes every stream of these labels
+//!   in its own branch or body (in a gear the label includes the gear);
+//! - for subgraphs: `subgraph_first_active` wakes all streams of its graph that have no label;
 //! - for loops: `is_loop_active` without labels wakes all streams that nothing else wakes.
 //!
-//! A StreamSwitch wakes one stream only: labels with more get a StreamActive of its own stream in
-//! between.
+//! A StreamSwitch wakes only one stream. If its labels have more, a StreamActive on a stream of its
+//! own is inserted between.
 use super::StreamPlan;
 use super::logical::context::label_of;
 use crate::error::{CompileError, Result};
@@ -18,9 +18,9 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels that a node activates.
+/// Attribute with the labels that a node activates.
 const LABELS: &str = "_active_label_list";
-/// The type that wakes one stream by a comparison.
+/// Operator type that wakes one stream depending on a comparison.
 const SWITCH: &str = "StreamSwitch";
 
 fn labels_of(n: &Node) -> Vec<String> {
@@ -32,7 +32,8 @@ fn labels_of(n: &Node) -> Vec<String> {
 /// Fills `plan.wakes` from the nodes' attributes.
 ///
 /// # Errors
-/// A label that no node has, and a node that wakes its own stream.
+/// Fails if a node activates a label that no node has, a label whose nodes are all in other
+/// branches or bodies, or its own stream.
 pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     let gears = gears(model);
     let mut by_label: BTreeMap<(Option<&str>, String), BTreeSet<StreamId>> = BTreeMap::new();
@@ -50,8 +51,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     let mut specific: BTreeSet<StreamId> = BTreeSet::new();
     let regions = plan.regions(model);
     let region = |key: NodeKey| plan.flow.as_ref().map_or(0, |f| f.region(key));
-    // A branch or body runs never, once or often: what stands in it wakes streams of its own region
-    // alone.
+    // A branch or body may run never, once or often, so a node in it wakes only streams of its own
+    // region.
     let of_label = |key: NodeKey, label: String| -> Option<BTreeSet<StreamId>> {
         let all = by_label.get(&(gears[key.graph as usize], label))?;
         let here = |s: &StreamId| regions.get(s.0 as usize).copied().unwrap_or(0) == region(key);
@@ -96,8 +97,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
         if n.attrs().flag("subgraph_first_active") {
             let body = region(key);
             if body > 0 {
-                // A body by labels: all its streams, those of a label too unless a node names the
-                // label.
+                // In a body made of labels, wake all its streams, except streams of a label that
+                // some node activates by name.
                 let of_body = (0u32..).zip(&regions).filter(|(_, r)| **r == body).map(|(s, _)| StreamId(s));
                 set.extend(of_body.filter(|s| !by_name.contains(s)));
             } else {
@@ -115,7 +116,7 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     for (key, _) in nodes(model).filter(|(_, n)| n.attrs().flag("is_loop_active") && labels_of(n).is_empty()) {
         let all = (0..plan.streams.len() as u32).map(StreamId);
         let rest: Vec<StreamId> = all.filter(|s| !specific.contains(s) && Some(*s) != plan.of[key]).collect();
-        // What starts the loop node itself must not sleep; nor may the stream of a switch before
+        // The stream of the loop node itself must not sleep, nor may the stream of a switch before
         // it.
         let rest: Vec<StreamId> = rest.into_iter().filter(|s| !holds_switch(model, plan, *s)).collect();
         let list = wakes.entry(key).or_default();
@@ -126,8 +127,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan) -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ACTIVATION, all: failures }) }
 }
 
-/// The gear of each graph: the branch of a Case with `_batch_num` that it is, or that it is named
-/// in.
+/// The gear of each graph: the branch of a Case with `_batch_num` that the graph is, or that calls
+/// it directly or indirectly.
 fn gears(model: &Model) -> Vec<Option<&str>> {
     let mut out = vec![None; model.graphs().len()];
     for (_, case) in nodes(model).filter(|(_, n)| n.op() == "Case" && n.attr("_batch_num").is_some()) {
@@ -159,11 +160,11 @@ pub fn crowded_switches(model: &Model, plan: &StreamPlan) -> Vec<NodeKey> {
     many.filter(|k| k.get(model).is_some_and(|n| n.op() == SWITCH)).collect()
 }
 
-/// Puts `<switch>_StreamActive_0` behind each of the switches: it stands on a stream of its own (a
-/// label of its own), wakes what the switch woke, and the switch wakes it.
+/// Inserts `<switch>_StreamActive_0` after each of the switches. The new node has a stream (and
+/// label) of its own and wakes what the switch woke; the switch now wakes only this node's stream.
 ///
 /// # Errors
-/// A graph that would break (a bug).
+/// Fails if the insertion would break the graph (a bug).
 pub fn insert_stream_actives(model: &mut Model, switches: &[NodeKey]) -> Result<()> {
     // Ids change with each insertion, names do not.
     let names: Vec<(u32, String)> = switches.iter().map(|k| (k.graph, k.name(model))).collect();
@@ -197,18 +198,18 @@ pub fn insert_stream_actives(model: &mut Model, switches: &[NodeKey]) -> Result<
 /// How each stream is woken.
 #[derive(Clone, Debug, Default)]
 pub struct Wakers {
-    /// For each stream the nodes that wake it; none: it starts at launch.
+    /// For each stream, the nodes that wake it; if empty, it starts at launch.
     pub by: Vec<Vec<NodeKey>>,
-    /// Those of them that wake it for the first time.
+    /// For each stream, the nodes of `by` that can wake it for the first time.
     first: Vec<Vec<NodeKey>>,
-    /// Streams that run only if a switch says so.
+    /// For each stream, whether it runs only if a switch chooses it.
     pub conditional: Vec<bool>,
-    /// The switches that must all have woken each stream, outermost first.
+    /// For each stream, the switches that must all have woken it, outermost first.
     over: Vec<Vec<NodeKey>>,
 }
 
 impl Wakers {
-    /// Of a plan.
+    /// Collects the wakers of a plan.
     pub fn of(model: &Model, plan: &StreamPlan) -> Wakers {
         let n = plan.streams.len();
         let mut by: Vec<Vec<NodeKey>> = vec![Vec::new(); n];
@@ -225,33 +226,34 @@ impl Wakers {
         let conditional = over.iter().map(|o| !o.is_empty()).collect();
         Wakers { by, first, conditional, over }
     }
-    /// Whether a stream runs only on some of the ways that lead to another: where it did not run,
-    /// nothing of it is to be over.
+    /// Whether `stream` runs only on some of the paths that lead to `woken`. On the other paths
+    /// nothing of it has to be over.
     pub fn beside(&self, stream: StreamId, woken: StreamId) -> bool {
         match (self.over.get(stream.0 as usize), self.over.get(woken.0 as usize)) {
             (Some(s), Some(w)) => !w.starts_with(s),
             _ => false,
         }
     }
-    /// Nodes that are over whenever the stream runs. None: it starts at launch, or nothing is known
-    /// of which waker comes first.
+    /// Nodes that are over whenever the stream runs. Empty if it starts at launch, or if it is
+    /// unknown which waker comes first.
     pub fn before(&self, plan: &StreamPlan, s: StreamId) -> &[NodeKey] {
         let Some(list) = self.first.get(s.0 as usize) else { return &[] };
         let on_a_branch =
             |k: &NodeKey| plan.of[*k].and_then(|p| self.conditional.get(p.0 as usize)).copied().unwrap_or(false);
-        // Of several wakers those on branches exclude each other: what ran before the one that came
-        // did so, the others never ran.
+        // Several wakers on branches exclude each other: what precedes the waker that ran is over,
+        // and the others never ran.
         if list.len() < 2 || list.iter().all(on_a_branch) { list } else { &[] }
     }
 }
 
-/// The wakers of each stream without those that stand behind its first node: these end a turn of a
-/// loop and wake it again.
+/// The wakers of each stream, without those after its first node: these end an iteration of a loop
+/// and wake the stream again.
 fn forward(model: &Model, plan: &StreamPlan, by: &[Vec<NodeKey>]) -> Vec<Vec<NodeKey>> {
     if by.iter().all(|b| b.len() < 2) {
         return by.to_vec();
     }
-    // Places in the line of nodes, and where each stream begins in each graph.
+    // Positions of the wakers in the order of all nodes, and where each stream begins in each
+    // graph.
     let mut place: BTreeMap<NodeKey, usize> = BTreeMap::new();
     let mut begin: BTreeMap<(u32, StreamId), usize> = BTreeMap::new();
     let wakers: BTreeSet<NodeKey> = by.iter().flatten().copied().collect();
@@ -270,8 +272,8 @@ fn forward(model: &Model, plan: &StreamPlan, by: &[Vec<NodeKey>]) -> Vec<Vec<Nod
     by.iter().enumerate().map(|(s, list)| list.iter().copied().filter(|k| ahead(s, k)).collect()).collect()
 }
 
-/// The switches that must all wake a stream for it to run, outermost first: what its wakers have in
-/// common. The way out of a loop is taken in any case.
+/// The switches that must all choose a stream for it to run, outermost first: the common prefix of
+/// the paths of its wakers. The exit of a loop does not count, because it is always taken.
 fn switches_over(
     model: &Model,
     plan: &StreamPlan,
@@ -279,7 +281,8 @@ fn switches_over(
     s: usize,
     known: &mut [Option<Vec<NodeKey>>],
 ) -> Vec<NodeKey> {
-    // By hand, as chains of streams may be long: a stream is done when those that wake it are.
+    // An explicit stack, because chains of streams may be long. A stream is done when the streams
+    // of its wakers are.
     let mut todo = vec![s];
     while let Some(&at) = todo.last() {
         if known[at].is_some() {

@@ -1,9 +1,9 @@
-//! Streams of bodies (facts 1.12): each scope of labels stands on one stream, its own. A node of a
-//! body that the chain puts elsewhere gets a stream of that body alone, which the body's
-//! StreamActive wakes: it runs as often as the body does.
+//! Streams of bodies (facts 1.12). Each scope of labels has one stream of its own. If the pass
+//! chain puts a node of a body on another stream, the node gets a stream that belongs to this body
+//! only and is woken by the body's StreamActive, so that it runs as often as the body does.
 //!
-//! Nodes of engines that may stand on any stream stay on the scope's own unless one that may not
-//! stands on theirs in the same body.
+//! Nodes of engines that may use any stream stay on the scope's stream, unless another node of the
+//! same body must be on the stream that they were given.
 use super::flow::{FIRST_ACTIVE, Flow, scope_of};
 use super::logical::context::{group_of, label_of};
 use super::{LogicalStream, StreamPlan};
@@ -15,11 +15,12 @@ use ge_ir::{Model, Node};
 use ge_plugin_api::engine::flags;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Gives the nodes of bodies their streams. `planned`: streams of bodies come from a planner, and
-/// each scope stands where its entry does; else on the stream that most of its nodes have.
+/// Assigns streams to the nodes of bodies. If `planned`, the streams of bodies come from a planner,
+/// and each scope is on the stream of its entry; otherwise it is on the stream that most of its
+/// nodes have.
 ///
 /// # Errors
-/// As attached streams have them.
+/// Fails if attached streams cannot be assigned.
 pub fn spread(
     model: &Model,
     plan: &mut StreamPlan,
@@ -42,7 +43,7 @@ pub fn spread(
     let own = |n: &Node, at: usize, region: usize| {
         scope_of(n).is_some() || at >= joins[region] || n.attrs().flag(FIRST_ACTIVE)
     };
-    // Streams of a region on which one of its nodes insists.
+    // Streams that some node of a region requires.
     let mut wanted: BTreeSet<(usize, StreamId)> = BTreeSet::new();
     for (at, n) in g.nodes().enumerate() {
         let key = NodeKey::new(0, n.id());
@@ -56,7 +57,7 @@ pub fn spread(
     let mains = plan.main_count();
     plan.streams.truncate(mains);
     let mut of: BTreeMap<(usize, StreamId), StreamId> = BTreeMap::new();
-    // What stood with labels because it may stand anywhere goes where they go.
+    // Nodes that may be on any stream and shared one with labels move with the labels.
     let mut with_labels: BTreeMap<StreamId, StreamId> = BTreeMap::new();
     for n in g.nodes().filter(|n| !planned && scope_of(n).is_some()) {
         let key = NodeKey::new(0, n.id());
@@ -87,7 +88,7 @@ pub fn spread(
     super::logical::attached::assign(model, plan, Some(flow))
 }
 
-/// The stream of each scope; only those of outermost ones are read.
+/// The stream of each scope; only the entries of outermost scopes are used.
 fn homes(
     model: &Model,
     plan: &StreamPlan,
@@ -100,7 +101,7 @@ fn homes(
     for n in model.root().nodes() {
         let key = NodeKey::new(0, n.id());
         let Some(s) = plan.of[key].filter(|_| !plan.taskless[key] && !bound(n).0) else { continue };
-        // What may stand anywhere says least about where a scope should.
+        // Nodes that may be on any stream hardly influence the choice.
         let weight = if bound(n).1 { 1 } else { model.root().len() };
         *all.entry(s).or_default() += weight;
         if let Some(scope) = flow.outermost(flow.region(key)) {

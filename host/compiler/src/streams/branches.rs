@@ -1,6 +1,6 @@
-//! What never runs together: nodes in different branches of one `Case` or `If`, of which one is
-//! taken. Exclusivity comes from the branches that are really there, as subgraphs or between
-//! labels; no attribute of a node says it.
+//! Nodes that never run together: those in different branches of one `Case` or `If`, of which only
+//! one is taken. Exclusivity is derived from the branches in the model, as subgraphs or between
+//! labels, and never from attributes of nodes.
 use super::flow::Flow;
 use crate::ids::NodeKey;
 use ge_ir::{Model, Node};
@@ -12,21 +12,21 @@ pub use ge_planners::events::branch::{Branch, common, exclusive};
 /// The branches of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Branches {
-    /// Of each graph that stands in one.
+    /// Branch of each graph that is in one.
     graphs: BTreeMap<u32, Branch>,
-    /// Of each region of the root.
+    /// Branch of each region of the root graph.
     regions: Vec<Branch>,
-    /// Numbers of the nodes that take one of their subgraphs.
+    /// Nodes that run one of their subgraphs, with their numbers.
     callers: Vec<(u32, NodeKey)>,
     flow: Option<Arc<Flow>>,
 }
 
 impl Branches {
-    /// Of a model; `flow`: its control flow by labels, where there is any.
+    /// Finds the branches of a model. `flow` is its control flow by labels, if there is any.
     pub fn of(model: &Model, flow: Option<&Arc<Flow>>) -> Branches {
         let regions = flow.map(|f| f.branches()).unwrap_or_default();
         let mut out = Branches { graphs: BTreeMap::new(), regions, callers: Vec::new(), flow: flow.cloned() };
-        // Scopes have the numbers below, subgraphs those behind them.
+        // Scopes have the lower numbers, nodes with subgraphs the numbers after them.
         let mut next = flow.map_or(0, |f| f.scope_count()) as u32;
         let mut todo: Vec<(usize, Branch)> = vec![(0, Vec::new())];
         let mut seen = vec![false; model.graphs().len()];
@@ -54,8 +54,8 @@ impl Branches {
         }
         out
     }
-    /// Numbers of the control nodes that take one of their branches and that `is` picks: nodes with
-    /// subgraphs, and switches by labels.
+    /// Numbers of the control nodes that take one of their branches and for which `is` holds: nodes
+    /// with subgraphs, and label switches.
     pub fn choices(&self, model: &Model, is: &dyn Fn(&Node) -> bool) -> Vec<u32> {
         let root = model.root();
         let scopes = self.flow.iter().flat_map(|f| (0..f.scope_count()).map(move |s| (s as u32, f.ends(s).0)));
@@ -64,11 +64,11 @@ impl Branches {
         out.extend(self.callers.iter().filter(|(_, key)| key.get(model).is_some_and(is)).map(|(number, _)| *number));
         out
     }
-    /// Whether there are none.
+    /// Whether the model has no branches.
     pub fn is_empty(&self) -> bool {
         self.graphs.is_empty() && self.regions.iter().all(Vec::is_empty)
     }
-    /// Those in which a node stands.
+    /// The branches that contain a node.
     pub fn at(&self, key: NodeKey) -> &[(u32, u32)] {
         match &self.flow {
             Some(f) if key.graph == 0 => self.regions.get(f.region(key)).map_or(&[], Vec::as_slice),

@@ -1,12 +1,13 @@
-//! `Flow`: what labels and jumps make of the root graph's line, and what that means for order.
+//! `Flow`: the structure that labels and jumps give the root graph's node order, and its
+//! consequences for the order of execution.
 //!
-//! `feature/control_flow` writes each If, Case, While and For as a *scope*: label nodes with one `_label_scope`,
-//! from its entry (the switch of branches, the first label of a loop) to its last label. Between a
-//! label and the next jump lies a *region*: a branch, a condition, a body. A region runs never,
-//! once or often, a node outside of it once, so no event may cross its border. What comes into a
-//! scope is waited for at its entry, what leaves it goes on from its last label. Within a region
-//! streams are free: those beside the scope's own are woken when it begins and joined before it
-//! ends.
+//! `feature/control_flow` writes each If, Case, While and For as a *scope*: label nodes with one
+//! `_label_scope`, from its entry (the switch of branches, or the first label of a loop) to its
+//! last label. Between a label and the next jump lies a *region*: a branch, a condition, a body. A
+//! region may run never, once or often, but a node outside of it runs once, so no event may cross
+//! its border. Values that enter a scope are waited for at its entry; nodes that use its results
+//! follow its last label. Within a region streams are free: streams other than the scope's own are
+//! woken when the region begins and joined before it ends.
 use crate::feature::control_flow::lower::REF_INPUT;
 use crate::ids::NodeKey;
 use crate::streams::StreamPlan;
@@ -15,21 +16,22 @@ use ge_plugin_api::types::AttrMap;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use crate::feature::control_flow::lower::SCOPE;
-/// A StreamActive that wakes the streams of its region.
+/// Attribute of a StreamActive that wakes the streams of its region.
 pub const FIRST_ACTIVE: &str = "subgraph_first_active";
 
-/// A stretch between a label and the next jump of its scope. Region 0 is what stands in no scope.
+/// The nodes between a label and the next jump of its scope. Region 0 holds the nodes outside of
+/// all scopes.
 #[derive(Clone, Debug)]
 struct Region {
-    /// The scope that it is a part of; none for region 0.
+    /// The scope that it belongs to; `None` for region 0.
     scope: Option<usize>,
-    /// The region in which the scope stands.
+    /// The region that contains the scope.
     parent: usize,
     depth: usize,
-    /// Its label.
+    /// The label that opens the region.
     open: NodeId,
-    /// Where all its streams are over: the jump that ends it, or before that the first copy into
-    /// what the next turn reads.
+    /// The node before which all streams of the region are over: the jump that ends it, or the
+    /// first copy into a value that the next iteration reads, if that comes earlier.
     join: NodeId,
 }
 
@@ -38,35 +40,36 @@ struct Region {
 struct Scope {
     entry: NodeId,
     end: NodeId,
-    /// Whether one of its regions is taken: a switch opens it. A loop opens with a label.
+    /// Whether only one of its regions runs, so that it opens with a switch. A loop opens with a
+    /// label.
     branches: bool,
 }
 
 /// Scopes and regions of the root graph.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// By node of the root.
+    /// Region of each node of the root, by node id.
     region: Vec<usize>,
     regions: Vec<Region>,
     scopes: Vec<Scope>,
-    /// What must be over before each node, none of it across the border of a scope.
+    /// Nodes that must be over before each node; no such edge crosses the border of a scope.
     before: Vec<Vec<NodeId>>,
     joins: HashMap<NodeId, usize>,
-    /// By node of the root: the entry of the outermost scope around it.
+    /// Entry of the outermost scope around each node of the root, by node id.
     around: Vec<Option<NodeId>>,
     frame: HashSet<NodeId>,
     /// Scopes by their entries and last labels.
     at_ends: HashMap<NodeId, usize>,
 }
 
-/// Whether a node belongs to a scope's frame.
+/// The scope number of a label or jump of a scope; `None` for other nodes.
 pub fn scope_of(n: &Node) -> Option<i64> {
     n.attrs().int(SCOPE).filter(|_| matches!(n.op(), "LabelSet" | "LabelGotoEx" | "LabelSwitchByIndex"))
 }
 
 impl Flow {
-    /// Of a model whose control flow stands as labels; None where there are no scopes, or they do
-    /// not nest.
+    /// Finds the scopes of a model whose control flow is expressed by labels. `None` if there are
+    /// no scopes, or they do not nest.
     pub fn of(model: &Model) -> Option<Flow> {
         let g = model.root();
         let mut frames: BTreeMap<i64, Vec<(usize, &Node)>> = BTreeMap::new();
@@ -91,7 +94,8 @@ impl Flow {
             at_ends: HashMap::new(),
         };
         let mut first: Vec<usize> = Vec::new();
-        // For each label node its scope, its place among the scope's, and how many those are.
+        // For each label node: its scope, its index in the scope, and the number of label nodes of
+        // the scope.
         let mut frame: HashMap<NodeId, (usize, usize, usize)> = HashMap::new();
         for nodes in frames.values() {
             let ((at, entry), (_, end)) = (nodes.first()?, nodes.last()?);
@@ -115,7 +119,8 @@ impl Flow {
             let inside = f.regions[top].scope == Some(scope);
             let last = k + 1 == count;
             if inside {
-                // The label or jump that ends a region; the last label stands where the scope does.
+                // The label or jump that ends a region. The last label belongs to the region around
+                // the scope.
                 f.regions[top].join = n.id();
                 stack.pop();
                 if last {
@@ -135,7 +140,8 @@ impl Flow {
         if stack.len() != 1 {
             return None;
         }
-        // What the next turn reads is written once all of this turn is over.
+        // Values that the next iteration reads are written after everything of this iteration is
+        // over.
         for n in g.nodes() {
             let r = f.region[n.id().index()];
             let Some(scope) = f.regions[r].scope else { continue };
@@ -168,8 +174,8 @@ impl Flow {
         Some(f)
     }
 
-    /// The edge that stands for `a` before `b`, none of whose ends is within a scope that the other
-    /// is not in. None: order that the scope itself gives, from region to region.
+    /// The edge that stands for `a` before `b`, with each end moved out of all scopes that do not
+    /// contain the other end. `None` if the scope itself orders the two, from region to region.
     fn edge(&self, mut a: NodeId, mut b: NodeId) -> Option<(NodeId, NodeId)> {
         let (mut ra, mut rb) = (self.region[a.index()], self.region[b.index()]);
         while ra != rb {
@@ -186,19 +192,19 @@ impl Flow {
                 rb = self.regions[rb].parent;
             }
         }
-        // A value that goes through a loop as it is stands at the last label alone, and comes in at
-        // the entry like all others.
+        // A value that passes through a loop unchanged is read only at the last label, and must be
+        // ready at the entry like all others.
         let through =
             self.at_ends.get(&b).map(|s| &self.scopes[*s]).filter(|s| s.end == b && s.entry != a && s.end != a);
         let entry = through.map_or(b, |s| s.entry);
         (a != b).then_some((a, entry))
     }
 
-    /// What must be over before a node of the root starts.
+    /// Nodes that must be over before a node of the root starts.
     pub fn before(&self, n: NodeId) -> &[NodeId] {
         self.before.get(n.index()).map_or(&[], Vec::as_slice)
     }
-    /// The region in which a node stands; 0: none.
+    /// The region that contains a node; 0 if it is in no scope.
     pub fn region(&self, key: NodeKey) -> usize {
         if key.graph == 0 { self.region.get(key.node.index()).copied().unwrap_or(0) } else { 0 }
     }
@@ -206,37 +212,38 @@ impl Flow {
     pub fn is_label(&self, n: NodeId) -> bool {
         self.frame.contains(&n)
     }
-    /// The region that is over where this node starts, its streams joined.
+    /// The region whose streams are all joined before this node starts.
     pub fn joined_at(&self, key: NodeKey) -> Option<usize> {
         if key.graph == 0 { self.joins.get(&key.node).copied() } else { None }
     }
-    /// The outermost scope around a region, by number; None for region 0.
+    /// Number of the outermost scope around a region; `None` for region 0.
     pub fn outermost(&self, mut region: usize) -> Option<usize> {
         while self.regions[region].depth > 1 {
             region = self.regions[region].parent;
         }
         self.regions[region].scope
     }
-    /// The entry of the outermost scope that a node of the root stands in or belongs to.
+    /// The entry of the outermost scope that contains a node of the root or that the node is an end
+    /// of.
     pub fn around(&self, n: NodeId) -> Option<NodeId> {
         self.around.get(n.index()).copied().flatten()
     }
-    /// The scope whose entry or last label a node is: its entry and its number.
+    /// Entry and number of the scope whose entry or last label the node is.
     pub fn scope_at(&self, n: NodeId) -> Option<(NodeId, usize)> {
         self.at_ends.get(&n).map(|s| (self.scopes[*s].entry, *s))
     }
-    /// All scopes around a region, from the inmost on.
+    /// All scopes around a region, innermost first.
     pub fn scopes_around(&self, region: usize) -> impl Iterator<Item = usize> + '_ {
         let up = |r: &usize| Some(self.regions[*r].parent);
         std::iter::successors(Some(region), up).take_while(|r| *r > 0).filter_map(|r| self.regions[r].scope)
     }
-    /// The branches around each region: the scope, and the place of its region among the branches.
-    /// Loops have none.
+    /// The branches around each region: the scope, and the index of the region among the scope's
+    /// branches. Loops have no branches.
     pub fn branches(&self) -> Vec<Vec<(u32, u32)>> {
         let mut out: Vec<Vec<(u32, u32)>> = Vec::with_capacity(self.regions.len());
         let mut count = vec![0u32; self.scopes.len()];
         for r in &self.regions {
-            // A region stands behind the one around it.
+            // Each region comes after the one around it.
             let mut at = out.get(r.parent).cloned().unwrap_or_default();
             if let Some(scope) = r.scope.filter(|s| self.scopes[*s].branches) {
                 at.push((scope as u32, count[scope]));
@@ -250,11 +257,11 @@ impl Flow {
     pub fn ends(&self, scope: usize) -> (NodeId, NodeId) {
         (self.scopes[scope].entry, self.scopes[scope].end)
     }
-    /// How many scopes there are.
+    /// Number of scopes.
     pub fn scope_count(&self) -> usize {
         self.scopes.len()
     }
-    /// How many regions there are, region 0 included.
+    /// Number of regions, including region 0.
     pub fn region_count(&self) -> usize {
         self.regions.len()
     }
@@ -263,8 +270,7 @@ impl Flow {
         self.regions[region].join
     }
 
-    /// For each stream the region that it belongs to: all its nodes stand there. 0: it runs outside
-    /// of any.
+    /// For each stream, the region that contains all its nodes; 0 if there is none.
     pub fn of_streams(&self, model: &Model, plan: &StreamPlan) -> Vec<usize> {
         let mut out: Vec<Option<usize>> = vec![None; plan.streams.len()];
         for n in model.root().nodes() {
@@ -279,7 +285,7 @@ impl Flow {
         out.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// Labels of regions that have streams of their own and no StreamActive that wakes them.
+    /// Labels of regions that have streams of their own but no StreamActive that wakes them.
     pub fn without_active(&self, model: &Model, plan: &StreamPlan) -> Vec<NodeId> {
         let mut has = vec![true; self.regions.len()];
         self.of_streams(model, plan).into_iter().filter(|r| *r > 0).for_each(|r| has[r] = false);
@@ -290,11 +296,11 @@ impl Flow {
     }
 }
 
-/// Puts a StreamActive directly behind each of these labels: it wakes the streams of the region
+/// Inserts a StreamActive directly after each of these labels. It wakes the streams of the region
 /// that the label opens.
 ///
 /// # Errors
-/// A graph that would break (a bug).
+/// Fails if the insertion would break the graph (a bug).
 pub fn insert_actives(model: &mut Model, labels: &[NodeId]) -> crate::error::Result<()> {
     let broken = || crate::error::CompileError::internal("streams", "a StreamActive cannot be put behind its label");
     let g = model.root_mut();

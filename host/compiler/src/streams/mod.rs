@@ -1,18 +1,18 @@
-//! Stream allocation. in: a placed graph, out: `StreamPlan` and `ExecutionOrder`.
+//! Stream allocation. Input: a placed graph. Output: [`StreamPlan`] and [`ExecutionOrder`].
 
-/// What the stage decides.
+/// The decisions of the stage.
 pub mod plan;
 /// Control flow by labels: bodies and their borders.
 pub mod flow;
-/// Branches of which one is taken.
+/// Branches of which only one is taken.
 pub mod branches;
 /// Streams of bodies.
 pub mod bodies;
 /// Which nodes wake which streams.
 pub mod activation;
-/// What runs before what.
+/// Which nodes run before which.
 pub mod order;
-/// The order of nodes that an option asks for.
+/// The node order that an option requests.
 pub mod node_order;
 /// Logical streams by engine.
 pub mod logical;
@@ -33,9 +33,9 @@ use crate::toolbox::Toolbox;
 use ge_ir::Model;
 use std::sync::Arc;
 
-/// Allocates logical streams and builds the relation that memory and sync use. With
-/// `ge.x.stream_mode=parallel:N` the root graph's order may become another one before streams are
-/// written: it is the order of all later stages.
+/// Allocates logical streams and builds the order relation that memory and sync use. With
+/// `ge.x.stream_mode=parallel:N` the node order of the root graph may change before streams are
+/// assigned; all later stages use the new order.
 pub fn run(
     model: &mut Model,
     placement: &Placement,
@@ -48,13 +48,13 @@ pub fn run(
     } else {
         logical::assign(model, placement, toolbox, options)?
     };
-    // END_GRAPH needs a stream even where nothing runs before it.
+    // END_GRAPH needs a stream even if nothing runs before it.
     if let Some(out) = model.root().net_output() {
         plan.of[crate::ids::NodeKey::new(0, out.id())].get_or_insert(crate::ids::StreamId(0));
     }
     plan.mark_taskless(model, placement, toolbox);
-    // One stream in the order of its nodes needs no regions, unless there is attached work beside
-    // it.
+    // A single stream that runs its nodes in order needs no regions, unless there are attached
+    // streams.
     let alone = plan.single && plan.main_count() == plan.streams.len();
     let mut flow = flow::Flow::of(model).map(Arc::new).filter(|_| !alone);
     if flow.is_none() && !plan.single && model.root().nodes().any(|n| flow::scope_of(n).is_some()) {
@@ -67,7 +67,7 @@ pub fn run(
         .filter(|_| !parallel::of_model::by_engine_all_the_same(model, &plan, flow.as_deref()));
     if let Some(width) = width {
         parallel::of_model::apply(model, &mut plan, placement, toolbox, options, width, flow.as_deref())?;
-        // The order may be another one now.
+        // The node order may have changed.
         flow = flow.and_then(|_| flow::Flow::of(model).map(Arc::new));
     }
     if let Some(flow) = flow {

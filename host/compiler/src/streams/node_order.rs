@@ -1,15 +1,15 @@
-//! `ge.topoSortingMode`: the order of nodes that edges leave open, which streams and memory are
-//! then planned in.
+//! `ge.topoSortingMode`: the order of nodes as far as edges leave it open. Streams and memory are
+//! then planned in this order.
 //!
-//! Where control flow stands in the graph as labels and jumps, a branch is what lies between its
-//! labels: the order stays.
+//! If control flow is expressed by labels and jumps, a branch is what lies between its labels, so
+//! the order is not changed.
 use crate::feature::control_flow::is_lowered;
 use crate::options::NodeOrder;
 use crate::pass::Records;
 use ge_ir::{Graph, Model, Node, NodeId};
 use std::collections::VecDeque;
 
-/// The option's name, by which a refusal is told.
+/// Name of the option, used to report refusals.
 pub const NAME: &str = "ge.topoSortingMode";
 
 /// Orders all graphs of a model.
@@ -32,7 +32,7 @@ pub fn apply(model: &mut Model, wanted: NodeOrder, records: &mut Records) {
             NodeOrder::Depth => by_readiness(g, VecDeque::pop_back),
             NodeOrder::ReverseDepth => from_outputs(g),
         };
-        // The order of a graph with a circle is not replaced; the verifier tells the circle.
+        // The order of a graph with a cycle is not replaced; the verifier reports the cycle.
         let _ = g.set_order(&order);
     }
 }
@@ -41,7 +41,8 @@ fn before(n: &Node) -> impl Iterator<Item = NodeId> + '_ {
     n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(n.controls().iter().copied())
 }
 
-/// Nodes as they become ready: from the front of the queue by breadth, from its end by depth.
+/// Nodes in the order in which they become ready. Breadth takes them from the front of the queue,
+/// depth from its end.
 fn by_readiness(g: &Graph, mut take: impl FnMut(&mut VecDeque<NodeId>) -> Option<NodeId>) -> Vec<NodeId> {
     let mut waits = vec![0u32; g.id_bound()];
     let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); g.id_bound()];
@@ -65,7 +66,7 @@ fn by_readiness(g: &Graph, mut take: impl FnMut(&mut VecDeque<NodeId>) -> Option
     out
 }
 
-/// Each output behind all that it needs, one output after the other.
+/// Post-order from each output in turn: each output comes after everything that it needs.
 fn from_outputs(g: &Graph) -> Vec<NodeId> {
     let mut is_read = vec![false; g.id_bound()];
     g.nodes().flat_map(before).for_each(|p| is_read[p.index()] = true);

@@ -1,11 +1,11 @@
-//! `ExecutionOrder`: what runs before what, by data and control edges, stream order, activation and
-//! subgraph rules (DESIGN 2, "Order before sync"). Memory, sync and split use only this relation;
-//! sync guarantees exactly it.
+//! `ExecutionOrder`: which nodes run before which, by data and control edges, stream order,
+//! activation and subgraph rules (DESIGN 2, "Order before sync"). Memory, sync and split use only
+//! this relation, and sync guarantees exactly it.
 //!
-//! Nodes of all graphs stand in one line: a subgraph's nodes directly before the node that names
-//! it, which ends after them; a subgraph's inputs come after what feeds the parent. Each node has a
-//! clock: for every stream how many of its nodes are over when the node starts. `ordered(a, b)`
-//! compares one entry.
+//! The nodes of all graphs form one line. A subgraph's nodes come directly before the node that
+//! calls it, which ends after them; a subgraph's inputs come after the nodes that feed the caller.
+//! Each node has a clock: for every stream, the number of its nodes that are over when the node
+//! starts. `ordered(a, b)` compares one entry.
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::streams::StreamPlan;
 use crate::streams::activation::Wakers;
@@ -14,7 +14,7 @@ use crate::streams::logical::attached::{value_inputs, waits_itself};
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
-/// The relation, ready to ask.
+/// The execution order relation.
 #[derive(Clone, Debug)]
 pub struct ExecutionOrder {
     /// All nodes in one line that respects the relation.
@@ -30,10 +30,10 @@ pub struct ExecutionOrder {
     streams: usize,
     /// Streams and positions of attached work, by position of its node in the line.
     attached: BTreeMap<usize, Vec<(u32, u32)>>,
-    /// Nodes whose attached work may begin before they do, as positions in the line; the k-th one's
-    /// clock stands behind those of the line.
+    /// Nodes whose attached work may begin before they do, as positions in the line. The clock of
+    /// the k-th of them is stored after the clocks of the line.
     early: Vec<usize>,
-    /// What never runs together.
+    /// The branches, which tell what never runs together.
     branches: Branches,
 }
 
@@ -78,8 +78,8 @@ impl ExecutionOrder {
                 let aside =
                     |c: usize| plan.of[key].is_some_and(|own| c < streams && wakers.beside(StreamId(c as u32), own));
                 if p < i && stream[p] != NOWHERE && aside(stream[p] as usize) {
-                    // It ran only if its way was taken: of the other streams nothing follows from
-                    // it.
+                    // The predecessor runs only on its own path, so it implies nothing about the
+                    // other streams.
                     let mut row = vec![0; streams];
                     join(&mut row, p, &stream, &pos, &clocks);
                     for (c, o) in row.into_iter().enumerate().filter(|(c, _)| aside(*c)) {
@@ -92,7 +92,7 @@ impl ExecutionOrder {
                     }
                 }
             }
-            // A body ends when all its streams have.
+            // A body ends when all its streams have ended.
             if let Some(region) = plan.flow.as_ref().and_then(|f| f.joined_at(key)) {
                 for s in (0..streams).filter(|s| regions.get(*s) == Some(&region)) {
                     clock[s] = clock[s].max(count[s]);
@@ -101,21 +101,21 @@ impl ExecutionOrder {
                     }
                 }
             }
-            // A node without a task stands on no stream: its order passes through it.
+            // A node without a task is on no stream: its order passes through it.
             let no_task = plan.taskless[key] || key.get(model).is_some_and(|n| n.attrs().flag("_no_task"));
             if let Some(StreamId(s)) = plan.of[key].filter(|_| !no_task) {
                 let s = s as usize;
                 if s < streams {
                     match last[s] {
                         Some(p) => join(&mut clock, p, &stream, &pos, &clocks),
-                        // A stream that sleeps starts behind the node that wakes it.
+                        // A sleeping stream starts after the node that wakes it.
                         None => {
                             let woken = StreamId(s as u32);
                             let ends: Vec<usize> = wakers.before(plan, woken).iter().map(|w| at[*w] as usize).collect();
                             let ends = if ends.iter().all(|w| *w < i) { ends } else { Vec::new() };
-                            // Of several wakers one comes: what all of them stand behind is over,
-                            // and of streams that run on some ways only what those ways stand
-                            // behind.
+                            // Any one of several wakers may run, so only what precedes all of them
+                            // is over. For streams that run only on some paths, it is enough to
+                            // precede the wakers on those paths.
                             let rows = ends.iter().map(|w| {
                                 let mut row = vec![0; streams];
                                 join(&mut row, *w, &stream, &pos, &clocks);
@@ -154,8 +154,8 @@ impl ExecutionOrder {
                             begins
                         }
                     };
-                    // A node that waits for its attached work itself, and all behind it, follow
-                    // what that follows.
+                    // If the node itself waits for its attached work, it and everything after it
+                    // follow what the attached work follows.
                     if key.get(model).is_some_and(waits_itself) {
                         for (c, o) in clock.iter_mut().zip(&begins) {
                             *c = (*c).max(*o);
@@ -174,12 +174,12 @@ impl ExecutionOrder {
         ExecutionOrder { line, at, stream, pos, clocks, streams, attached, early, branches }
     }
 
-    /// Whether `a` is over before `b` starts, whatever the schedule. O(1) for nodes on a stream.
+    /// Whether `a` is over before `b` starts, for every schedule. O(1) for nodes on a stream.
     pub fn ordered(&self, a: NodeKey, b: NodeKey) -> bool {
         self.ordered_at(self.at[a] as usize, self.at[b] as usize)
     }
-    /// The same by positions in the line; `b` may also be the [beginning](Self::beginning) of a
-    /// node.
+    /// Like [`ordered`](Self::ordered), by positions in the line; `b` may also be the
+    /// [beginning](Self::beginning) of a node.
     pub fn ordered_at(&self, a: usize, b: usize) -> bool {
         let node = if b < self.line.len() { b } else { self.early[b - self.line.len()] };
         if a >= node {
@@ -195,13 +195,13 @@ impl ExecutionOrder {
             }
         }
     }
-    /// What stands for the beginning of the k-th node of the line as the second of
-    /// [`ordered_at`](Self::ordered_at): of its attached work where that may be ahead of the node
-    /// itself.
+    /// The beginning of the `i`-th node of the line, to be used as second argument of
+    /// [`ordered_at`](Self::ordered_at). If the node's attached work may run ahead of the node,
+    /// this is the beginning of the attached work.
     pub fn beginning(&self, i: usize) -> usize {
         self.early.binary_search(&i).map_or(i, |k| self.line.len() + k)
     }
-    /// The branches of which one is taken.
+    /// The branches of which only one is taken.
     pub fn branches(&self) -> &Branches {
         &self.branches
     }
@@ -213,7 +213,8 @@ impl ExecutionOrder {
     pub fn position(&self, k: NodeKey) -> usize {
         self.at[k] as usize
     }
-    /// Stream and position on it of the k-th node of the line.
+    /// Stream of the `i`-th node of the line, and the node's position on it; `None` if it is on no
+    /// stream.
     pub fn stand(&self, i: usize) -> Option<(StreamId, u32)> {
         if self.stream[i] == NOWHERE { None } else { Some((StreamId(self.stream[i]), self.pos[i])) }
     }
@@ -221,20 +222,22 @@ impl ExecutionOrder {
     pub fn stream_count(&self) -> usize {
         self.streams
     }
-    /// Clock of the k-th node: for every stream how many of its nodes are over when it starts.
+    /// Clock of the `i`-th node: for every stream, the number of its nodes that are over when this
+    /// node starts.
     pub fn clock(&self, i: usize) -> &[u32] {
         &self.clocks[i * self.streams..(i + 1) * self.streams]
     }
 }
 
-/// For each graph the node that names it.
+/// For each graph, the node that calls it.
 pub fn parents_of(model: &Model) -> Vec<Option<NodeKey>> {
     let by_name = model.parents();
     model.graphs().iter().map(|g| by_name.get(g.name()).map(|(gi, n)| NodeKey::new(*gi, *n))).collect()
 }
 
-/// What must be over before a node starts, by a plan: where control flow stands as labels, what
-/// stands for an edge across a body's border, else [`predecessors`].
+/// Nodes that must be over before a node starts, in a plan. If control flow is expressed by labels,
+/// edges across a body's border are replaced by edges to its scope; otherwise this is
+/// [`predecessors`].
 pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
     match &plan.flow {
         Some(flow) if key.graph == 0 => flow.before(key.node).iter().map(|n| NodeKey::new(0, *n)).collect(),
@@ -242,11 +245,11 @@ pub fn ahead_of(model: &Model, plan: &StreamPlan, key: NodeKey, parents: &[Optio
     }
 }
 
-/// What must be over before a node's attached work starts: the producers of the inputs whose values
-/// it reads (facts 1.7). None: all that must be over before the node; so where it is not said what
-/// is read, where the value has writers besides its producer (a variable, an input of a subgraph),
-/// where a workspace is cleared beforehand, where the stream sleeps until a node wakes it, and
-/// where control flow stands as labels.
+/// Nodes that must be over before a node's attached work starts: the producers of the inputs whose
+/// values it reads (facts 1.7). `None` means everything that must be over before the node itself.
+/// This is so if the inputs read are not specified, if a value has writers besides its producer (a
+/// variable, an input of a subgraph), if a workspace is cleared beforehand, if the attached stream
+/// sleeps until a node wakes it, and if control flow is expressed by labels.
 pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers: &Wakers) -> Option<Vec<NodeKey>> {
     let n = key.get(model).filter(|_| plan.flow.is_none())?;
     let sleeps = |s: &StreamId| !wakers.before(plan, *s).is_empty();
@@ -268,7 +271,7 @@ pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers:
             "Data" if key.graph > 0 => return None,
             _ => {}
         }
-        // A node without a task only names what its inputs are.
+        // A node without a task only stands for its inputs.
         if plan.of[p].is_none() || plan.taskless[p] || source.attrs().flag("_no_task") {
             let inputs =
                 source.inputs().iter().filter(|v| !v.is_absent()).map(|v| NodeKey { graph: p.graph, node: v.node });
@@ -278,8 +281,8 @@ pub fn ahead_of_attached(model: &Model, plan: &StreamPlan, key: NodeKey, wakers:
     Some(producers)
 }
 
-/// What must be over before a node starts: producers, control inputs; for a subgraph's nodes
-/// without inputs what feeds the parent; for a parent its subgraphs' outputs.
+/// Nodes that must be over before a node starts: its producers and control inputs; for a node of a
+/// subgraph without inputs, what feeds the caller; for a caller, also the outputs of its subgraphs.
 pub fn predecessors(model: &Model, key: NodeKey, parents: &[Option<NodeKey>]) -> Vec<NodeKey> {
     let mut out = Vec::new();
     let g = key.graph_of(model);
@@ -288,7 +291,7 @@ pub fn predecessors(model: &Model, key: NodeKey, parents: &[Option<NodeKey>]) ->
     out.extend(n.controls().iter().map(|c| NodeKey { graph: key.graph, node: *c }));
     if out.is_empty() {
         if let Some(parent) = parents[key.graph as usize] {
-            // The parent's own predecessors, through as many levels as there are.
+            // The caller's own predecessors, through as many levels as needed.
             out.extend(predecessors_of_parent(model, parent, parents));
         }
     }
@@ -323,7 +326,8 @@ fn predecessors_of_parent(model: &Model, mut parent: NodeKey, parents: &[Option<
     Vec::new()
 }
 
-/// All nodes in one line: each graph's order, a subgraph's nodes directly before their parent.
+/// All nodes in one line: each graph in its order, a subgraph's nodes directly before the node that
+/// calls it.
 fn line_of(model: &Model) -> Vec<NodeKey> {
     let mut out = Vec::with_capacity(model.node_count());
     let mut entered = vec![false; model.graphs().len()];

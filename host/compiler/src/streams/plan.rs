@@ -1,4 +1,4 @@
-//! `StreamPlan`: what the stage `streams` decides, read by those after it.
+//! `StreamPlan`: the decisions of the stage `streams`, which later stages read.
 use super::flow::Flow;
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::place::Placement;
@@ -8,10 +8,10 @@ use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// On a root graph with control flow as labels: everything stands on one stream.
+/// Attribute of a root graph with control flow as labels: everything is on one stream.
 const SINGLE: &str = "_single_stream";
 
-/// What a logical stream is.
+/// Properties of a logical stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogicalStream {
     /// Stream label (`_stream_label`), or empty.
@@ -25,27 +25,27 @@ pub struct LogicalStream {
 /// Streams of a model.
 #[derive(Clone, Debug)]
 pub struct StreamPlan {
-    /// Logical stream of each node; None: it stands on no stream.
+    /// Logical stream of each node; `None` if it is on no stream.
     pub of: ModelMap<Option<StreamId>>,
-    /// Attached streams of each node, in the order it asked for them.
+    /// Attached streams of each node, in the order of its requests.
     pub attached: ModelMap<Vec<StreamId>>,
-    /// Whether a node has no task: it takes no part in the order of its stream, and order passes
-    /// through it (DESIGN 9).
+    /// Whether a node has no task. Such a node takes no part in the order of its stream, and order
+    /// passes through it (DESIGN 9).
     pub taskless: ModelMap<bool>,
-    /// Logical streams: main ones first, then attached ones; ids are positions.
+    /// Logical streams: main ones first, then attached ones. The index is the stream id.
     pub streams: Vec<LogicalStream>,
-    /// Streams that a node wakes, in the order of its tasks; they sleep until then.
+    /// Streams that each node wakes, in the order of its tasks; they sleep until then.
     pub wakes: BTreeMap<NodeKey, Vec<StreamId>>,
-    /// Whether single-stream mode made it.
+    /// Whether the plan was made in single-stream mode.
     pub single: bool,
-    /// Whether a custom stream pass changed it.
+    /// Whether a custom stream pass changed the plan.
     pub assigned_by_stream_pass: bool,
-    /// Control flow by labels, where there is any.
+    /// Control flow by labels, if there is any.
     pub flow: Option<Arc<Flow>>,
 }
 
 impl StreamPlan {
-    /// A plan that puts no node anywhere.
+    /// Creates a plan without streams.
     pub fn empty(model: &Model) -> StreamPlan {
         StreamPlan {
             of: ModelMap::new(model, None),
@@ -58,13 +58,13 @@ impl StreamPlan {
             flow: None,
         }
     }
-    /// For each stream the region of the control flow that it belongs to; 0: it runs outside of
-    /// any.
+    /// For each stream, the region of the control flow that contains it; 0 if it runs outside of
+    /// all regions.
     pub fn regions(&self, model: &Model) -> Vec<usize> {
         self.flow.as_ref().map_or_else(|| vec![0; self.streams.len()], |f| f.of_streams(model, self))
     }
-    /// Notes which nodes have no task: those with `_no_task` and those of engines without tasks,
-    /// the root's NetOutput apart.
+    /// Records which nodes have no task: those with `_no_task` and those of engines without tasks,
+    /// except the root's NetOutput.
     pub fn mark_taskless(&mut self, model: &Model, placement: &Placement, toolbox: &Toolbox) {
         for (gi, g) in model.graphs().iter().enumerate() {
             let end = if gi == 0 { g.net_output().map(|n| n.id()) } else { None };
@@ -76,8 +76,8 @@ impl StreamPlan {
         }
     }
 
-    /// Drops streams on which nothing with a task stands and that no node wakes: no device has a
-    /// stream without tasks. Their nodes stand on no stream from then on. Whether there were any.
+    /// Drops streams that have no node with a task and that no node wakes, because a device has no
+    /// streams without tasks. Their nodes are then on no stream. Returns whether there were any.
     pub fn drop_idle(&mut self, model: &Model) -> bool {
         let mut used = vec![false; self.streams.len()];
         let nodes = || model.graphs().iter().enumerate();
@@ -113,7 +113,7 @@ impl StreamPlan {
         true
     }
 
-    /// Writes `_logic_stream_id`, which keeps the logical stream once physical ones are known.
+    /// Writes `_logic_stream_id`, which keeps the logical stream after physical ones are assigned.
     pub fn logic_to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {
@@ -137,16 +137,16 @@ impl StreamPlan {
         }
     }
 
-    /// Writes on the root graph what no node says: that control flow stands on the one stream there
-    /// is.
+    /// Marks the root graph if all its control flow is on a single stream, which no attribute of a
+    /// node says.
     pub fn mode_to_attrs(&self, model: &mut Model) {
         if self.single && Flow::of(model).is_some() {
             model.root_mut().attrs_mut().set(SINGLE, true);
         }
     }
 
-    /// Writes the decision as text has it:
-    /// `_stream_id` (left out where a node has no stream) and `_attached_stream_ids`.
+    /// Writes the streams as attributes: `_stream_id` (absent if a node has no stream) and
+    /// `_attached_stream_ids`.
     pub fn to_attrs(&self, model: &mut Model) {
         for gi in 0..model.graphs().len() {
             for id in model.graphs()[gi].order().to_vec() {
@@ -166,7 +166,7 @@ impl StreamPlan {
         }
     }
 
-    /// Reads the decision from text. None where no node says a stream.
+    /// Reads the plan from attributes. `None` if no node has a stream.
     pub fn from_attrs(model: &Model) -> Option<StreamPlan> {
         let single = model.root().attrs().flag(SINGLE);
         let flow = if single { None } else { Flow::of(model).map(Arc::new) };

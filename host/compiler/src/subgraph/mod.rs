@@ -1,10 +1,11 @@
-//! Subgraph. in: `Pieces`, out: the same, each changed by its own engine (003 §4.4, facts 3.7).
+//! Subgraph. Input: `Pieces`. Output: the same, each piece changed by its own engine (003 §4.4,
+//! facts 3.7).
 //!
-//! In parallel, one task a subgraph: OptimizeSubgraphPreProc, OptimizeFusedGraph with the passes
-//! that the engine's library has for it, OptimizeSubgraphPostProc. An engine sees its subgraph
-//! alone. Records stand in the order of the
-//! optimizers' priorities, then of the subgraphs, whatever the threads did; those of passes behind
-//! them, in plugin order.
+//! Subgraphs are processed in parallel, each with OptimizeSubgraphPreProc, OptimizeFusedGraph
+//! together with the passes that the engine's library has for it, and OptimizeSubgraphPostProc. An
+//! engine sees only its own subgraph. Regardless of the threads, records are in the order of the
+//! optimizers' priorities, then of the subgraphs; the records of passes follow them, in plugin
+//! order.
 use crate::error::{CompileError, Result};
 use crate::feature::kernel_cache::KernelCache;
 use crate::fusion::FusionPassExecutor;
@@ -21,8 +22,8 @@ use std::time::Instant;
 
 const HOOKS: [Hook; 3] = [Hook::SUBGRAPH_PRE_PROC, Hook::FUSED_GRAPH, Hook::SUBGRAPH_POST_PROC];
 
-/// Calls every subgraph's engine; in the composite round composite engines alone. Kernels of AI
-/// cores are compiled then, into `kernels`.
+/// Calls the engine of every subgraph; in the composite round, only composite engines. Kernels for
+/// AI cores are compiled at the same time and stored in `kernels`.
 pub fn run(
     pieces: &mut Pieces,
     passes: &PassManager<'_>,
@@ -65,8 +66,8 @@ pub fn run(
     Ok(())
 }
 
-/// What was done to a subgraph: by its engine, and by each pass of the engine's library, which goes
-/// by its place in the list.
+/// What was done to a subgraph, by its engine and by each pass of the engine's library. A pass is
+/// identified by its index in the list.
 struct Done {
     record: PassRecord,
     fused: Vec<(usize, PassRecord, Told)>,
@@ -95,8 +96,8 @@ fn one(
             return Ok(());
         }
         let done = model.apply(0, edits).map_err(|source| CompileError::Patch { who: who(), source })?;
-        // Types and shapes are looked at when the whole graph is there again: here constants may be
-        // out of sight.
+        // Types and shapes are checked when the whole graph is assembled again; here some constants
+        // may be outside the subgraph.
         p.touched.extend(done.added.iter().chain(&done.touched).filter(|(g, _)| *g == 0).map(|(_, id)| *id));
         Ok(())
     };

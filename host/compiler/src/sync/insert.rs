@@ -1,13 +1,13 @@
-//! Events of a plan: the least set that gives exactly the order asked for, proven by a checker of
-//! its own.
+//! Events of a plan: the minimal set that gives exactly the requested order, proven by an
+//! independent checker.
 //!
-//! A node stands once on its own stream and once on each attached one. Its own waits for what the
-//! node waits for, an attached one for the producers of the values that it reads, or for the same
-//! and its node's own stream where it is not said what it reads; what follows the node waits for
-//! all of them; where the node's own tasks have its own stream wait for its attached work, for the
-//! node's own alone. Nodes without a task neither send nor receive: the order that they stand for
-//! passes through them (DESIGN 9). Every stream joins NetOutput, so that END_GRAPH passes no
-//! unfinished work.
+//! A node has one position on its own stream and one on each attached stream. The position on its
+//! own stream waits for what the node waits for. An attached position waits for the producers of
+//! the values that it reads; if these are not known, it waits for the same nodes and for the node's
+//! own stream. What follows the node waits for all its positions, or only for the one on its own
+//! stream if the node's own tasks make that stream wait for the attached work. Nodes without a task
+//! neither send nor receive: the order that they impose passes through them (DESIGN 9). Every
+//! stream joins NetOutput, so that END_GRAPH does not overtake unfinished work.
 
 use super::items::Items;
 use super::plan::{SyncPair, SyncPlan};
@@ -15,7 +15,7 @@ use super::{optimize_by_recv_events, optimize_by_send_events, optimize_by_stream
 use crate::ids::EventId;
 use ge_planners::events::transitive::Event;
 
-/// The optimisations in their order: those of the document by name, then the transitive one.
+/// The optimisations in their order: those that the document names, then the transitive reduction.
 type Optimisation = (&'static str, fn(&Items, Vec<Event>) -> Vec<Event>);
 const OPTIMISATIONS: &[Optimisation] = &[
     (optimize_by_send_events::NAME, optimize_by_send_events::run),
@@ -24,8 +24,8 @@ const OPTIMISATIONS: &[Optimisation] = &[
     ("TransitiveReduction", |items, events| items.reduced(&events)),
 ];
 
-/// Inserts the events, each with an id of its own; and what they stand between, in the order of the
-/// plan's pairs.
+/// Inserts the events, each with its own id. Also returns the items that each event connects, in
+/// the order of the plan's pairs.
 pub(super) fn insert(items: &Items) -> (SyncPlan, Vec<Event>) {
     let mut events = items.crossing();
     let inserted = events.len();

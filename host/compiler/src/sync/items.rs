@@ -1,4 +1,4 @@
-//! Nodes on streams in one line, with what must be over before each of them.
+//! Nodes on streams in execution order, with what must be over before each of them.
 use super::plan::SyncPoint;
 use crate::error::EventFault;
 use crate::error::{CompileError, Result};
@@ -13,30 +13,32 @@ use ge_planners::events::check::{Join, PlanFault, PlanView, SyncKind, check_plan
 use ge_planners::events::transitive::{Event, minimum_events_after};
 use ge_planners::streams::dag::Rows;
 
-/// Nodes on streams, and what must be over before each of them, in one line.
+/// Positions of nodes on streams ("items") in execution order, and what must be over before each of
+/// them.
 #[derive(Default)]
 pub struct Items {
-    /// Node and stream, in execution order; attached stands directly behind the node's own, or
-    /// before it where that waits for it.
+    /// Node and stream of each item, in execution order. Attached items come directly after the
+    /// node's own, or before it if that waits for them.
     pub(super) points: Vec<SyncPoint>,
-    /// Before and after.
+    /// Pairs of an item and a later one that must wait for it.
     pub(super) edges: Vec<(u32, u32)>,
     /// Stream of each item.
     pub(super) stream: Vec<u32>,
-    /// Wakers and the first items of the streams that they wake: order that costs no event.
+    /// Wakers with the first items of the streams that they wake: an order that needs no event.
     pub(super) starts: Vec<(u32, u32)>,
-    /// Attached work and the node's own, which waits for it by an event among the node's own tasks.
+    /// Attached items with their node's own item, which waits for them by an event among the node's
+    /// own tasks.
     pub(super) within: Vec<(u32, u32)>,
-    /// Streams that one of several nodes wakes.
+    /// Streams that any one of several nodes wakes.
     pub(super) joins: Vec<Join>,
-    /// Streams that run only if a switch says so.
+    /// For each stream, whether it runs only if a switch chooses it.
     pub(super) conditional: Vec<bool>,
-    /// The branches in which each item stands; empty if there are none.
+    /// The branches that contain each item; empty if there are no branches.
     pub(super) branches: Vec<Branch>,
 }
 
 impl Items {
-    /// Of a stream plan.
+    /// Collects the items of a stream plan.
     pub(super) fn gather(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Items {
         let parents = parents_of(model);
         let n = order.line().len();
@@ -44,8 +46,8 @@ impl Items {
         let regions = streams.regions(model);
         let mut out = Items { conditional: wakers.conditional.clone(), ..Items::default() };
         let mut tail: Vec<Option<u32>> = vec![None; streams.streams.len().max(1)];
-        // Items of each node of the line: its own, or for a node without a task those it stands
-        // for.
+        // Items of each node of the line: its own, or, for a node without a task, the items whose
+        // order it passes on.
         let mut of: Vec<Vec<u32>> = vec![Vec::new(); n];
         let net_output = model.root().net_output().map(|o| NodeKey::new(0, o.id()));
         for i in 0..n {
@@ -62,7 +64,8 @@ impl Items {
                 continue;
             };
             if Some(key) == net_output {
-                // What a switch leaves asleep is waited for by none; streams of a body end with it.
+                // Nothing waits for streams that a switch may leave asleep; streams of a body end
+                // with it.
                 let outside = |s: usize| regions.get(s).is_none_or(|r| *r == 0);
                 let runs = |s: usize| !out.conditional.get(s).is_some_and(|c| *c) && outside(s);
                 before.extend(tail.iter().flatten().filter(|t| runs(out.stream[**t as usize] as usize)));
@@ -93,7 +96,7 @@ impl Items {
             }
             for (side, s) in stands {
                 let item = out.points.len() as u32;
-                // Attached work that may read anything does not run ahead of its node's own stream.
+                // Attached work that may read anything must not run ahead of its node's own stream.
                 if let Some(a) = ahead.filter(|a| side && beside.is_none() && !before.contains(a)) {
                     out.edges.push((a, item));
                 }
@@ -134,7 +137,7 @@ impl Items {
         Items { stream: stream.to_vec(), ..Items::default() }
     }
 
-    /// InsertSyncEvents: an event for every edge between two streams, in the order of the
+    /// InsertSyncEvents: one event for every edge between two streams, in the order of the
     /// receivers.
     pub(super) fn crossing(&self) -> Vec<Event> {
         let apart = |(a, b): &&(u32, u32)| self.stream[*a as usize] != self.stream[*b as usize];
@@ -144,8 +147,8 @@ impl Items {
         all
     }
 
-    /// The transitive reduction of some events with the streams' own order and what activation
-    /// gives.
+    /// Transitive reduction of `events`, taking into account the streams' own order and the order
+    /// given by activation.
     pub(super) fn reduced(&self, events: &[Event]) -> Vec<Event> {
         let n = self.stream.len();
         let pred = Rows::from_pairs(n, events.iter().map(|e| (e.recv, e.send)));
@@ -155,8 +158,9 @@ impl Items {
         minimum_events_after(&pred, (&free, &self.joins), &self.stream, &line, width)
     }
 
-    /// Proves that streams, activation and events give every edge, and that ids which serve several
-    /// events are sound, by code of its own. `by_user`: events whose ids the model asks for.
+    /// Proves, independently of the planner, that streams, activation and events enforce every
+    /// edge, and that ids shared by several events are safe. `by_user` lists the events whose ids
+    /// the model sets.
     pub(super) fn prove(
         &self,
         model: &Model,
@@ -182,7 +186,7 @@ impl Items {
             max_streams: None,
         };
         check_plan(&view).map_err(|fault| not_sound(model, self, &fault, by_user))?;
-        // Nobody waits for what may never run.
+        // No item may wait for an item that may never run.
         let may_sleep = |i: u32| self.conditional.get(self.stream[i as usize] as usize).copied().unwrap_or(false);
         let name = |i: u32| self.points.get(i as usize).map_or_else(String::new, |p| p.node.name(model));
         match events.iter().find(|e| may_sleep(e.send) && !may_sleep(e.recv)) {
@@ -216,7 +220,7 @@ fn not_sound(model: &Model, items: &Items, fault: &PlanFault, by_user: &[(u32, u
     CompileError::internal("sync", message)
 }
 
-/// Where the plan's streams are looked up by their number.
+/// Index of a stream in the lists of the plan.
 pub(super) fn index(s: StreamId) -> usize {
     s.0 as usize
 }

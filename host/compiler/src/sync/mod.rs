@@ -1,27 +1,27 @@
-//! Synchronisation. in: streams and their order, out: `SyncPlan` that guarantees exactly that
-//! order.
+//! Synchronisation. Input: streams and their order. Output: [`SyncPlan`], which guarantees exactly
+//! that order.
 
-/// What the stage decides.
+/// The decisions of the stage.
 pub mod plan;
 /// Insertion of events.
 pub mod insert;
-/// Nodes on streams in one line.
+/// Nodes on streams in execution order.
 pub mod items;
-/// Events and notifies that engines ask for.
+/// Events and notifies that engines request.
 pub mod resources;
-/// One receiver on a stream is enough.
+/// Keeps only the first receiver on a stream.
 pub mod optimize_by_send_events;
-/// One sender on a stream is enough.
+/// Keeps only the last sender on a stream.
 pub mod optimize_by_recv_events;
-/// Being woken is a signal.
+/// Drops events that the activation of a stream implies.
 pub mod optimize_by_stream_activate;
-/// Events where logical streams become several physical ones.
+/// Events that are needed because logical streams become several physical ones.
 pub mod split_points;
 
-/// Engines look at the graph with streams and events.
+/// Engine hooks that see the graph with streams and events.
 pub mod streamed;
 
-/// Ids of events: reuse, gears, multiplexing, no holes.
+/// Event ids: reuse, gears, multiplexing, continuous numbering.
 pub mod reuse;
 
 pub use plan::{Resource, SyncPair, SyncPlan, SyncPoint};
@@ -34,15 +34,15 @@ use ge_planners::events::check::SyncKind;
 use ge_plugin_api::device::SocSpec;
 use items::Items;
 
-/// Most notifies of a model (facts 1.2).
+/// Maximum number of notifies of a model (facts 1.2).
 pub const MAX_NOTIFIES: u32 = 1024;
 
-/// Synchronises a model: the least events, then their ids, proven together; notifies instead with
-/// `ge.event=notify`.
+/// Synchronises a model: finds the minimal set of events, assigns their ids, and proves both
+/// together. With `ge.event=notify` it uses notifies instead of events.
 ///
 /// # Errors
-/// More notifies than 1,024, an `_event_multiplexing` that cannot be read or gives one number to
-/// events that may meet, and plans that do not hold (a bug).
+/// Fails if there are more than 1,024 notifies, if an `_event_multiplexing` cannot be read or gives
+/// one number to events that may be pending at once, or if the plan is wrong (a bug).
 pub fn run(
     model: &Model,
     streams: &StreamPlan,
@@ -64,7 +64,7 @@ pub fn run(
     reuse::refresh_continuous(&mut plan);
     let ids: Vec<_> = plan.pairs.iter().map(|p| (SyncKind::Event, p.id.0)).collect();
     items.prove(model, &events, &ids, &by_user)?;
-    // Dynamic graphs have events only (004 §4.2).
+    // Dynamic graphs use only events (004 §4.2).
     if options.sync_by == SyncBy::Notify && !crate::streams::unknown::is_dynamic(model.root()) {
         if plan.event_num > MAX_NOTIFIES {
             return Err(CompileError::Limit {

@@ -1,13 +1,13 @@
-//! `OptimizeByRecvEvents` (004 §4.3.3): of all that one node receives from one stream, the last
-//! sender's event is enough: what stands before it on that stream has run earlier anyhow.
+//! `OptimizeByRecvEvents` (004 §4.3.3): if a node receives several events from one stream, the
+//! event of the last sender is enough, because everything before it on that stream has run earlier.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::HashMap;
 
-/// The name in the document.
+/// Name of the pass in the document.
 pub const NAME: &str = "OptimizeByRecvEvents";
 
-/// Drops earlier senders.
+/// Drops the events of earlier senders.
 pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     let mut last: HashMap<(u32, u32), u32> = HashMap::new();
     for e in &events {

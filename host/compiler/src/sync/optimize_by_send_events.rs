@@ -1,13 +1,13 @@
-//! `OptimizeBySendEvents` (004 §4.3.3): of all that one node sends to one stream, the first
-//! receiver's event is enough: what stands behind it on that stream runs later anyhow.
+//! `OptimizeBySendEvents` (004 §4.3.3): if a node sends several events to one stream, the event to
+//! the first receiver is enough, because everything after it on that stream runs later.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::HashSet;
 
-/// The name in the document.
+/// Name of the pass in the document.
 pub const NAME: &str = "OptimizeBySendEvents";
 
-/// Drops later receivers. `events` stand in the order of their receivers.
+/// Drops the events to later receivers. `events` must be in the order of their receivers.
 pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     let mut served: HashSet<(u32, u32)> = HashSet::new();
     events.into_iter().filter(|e| served.insert((e.send, items.stream[e.recv as usize]))).collect()

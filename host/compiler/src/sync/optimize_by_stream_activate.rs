@@ -1,11 +1,11 @@
-//! `OptimizeByStreamActivate` (004 §4.3.3): an event from what stands before a node that wakes the
-//! receiver's stream is dropped: being woken is the signal. The chain of wakers is followed back to
-//! streams that start at launch.
+//! `OptimizeByStreamActivate` (004 §4.3.3): drops an event if the sender precedes, on its stream, a
+//! node that wakes the receiver's stream: the wake-up is the signal. The chain of wakers is
+//! followed back to streams that start at launch.
 use super::items::Items;
 use ge_planners::events::transitive::Event;
 use std::collections::{HashMap, HashSet};
 
-/// The name in the document.
+/// Name of the pass in the document.
 pub const NAME: &str = "OptimizeByStreamActivate";
 
 /// Drops events that activation implies.
@@ -13,13 +13,13 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     if items.starts.is_empty() {
         return events;
     }
-    // Who wakes each stream.
+    // The wakers of each stream.
     let mut wakers: HashMap<u32, Vec<u32>> = HashMap::new();
     for (w, first) in &items.starts {
         wakers.entry(items.stream[*first as usize]).or_default().push(*w);
     }
-    // Of several wakers one comes: the way back goes on where all of them were woken, or where the
-    // sender stands on one of the ways.
+    // Any one of several wakers may run. The search back goes on from streams through which all of
+    // them were woken, and from streams beside the receiver on any of the paths.
     for j in &items.joins {
         let ways: Vec<Vec<u32>> = j.wakers.iter().map(|w| back(items, &wakers, *w)).collect();
         let on_all = ways.first().into_iter().flatten().filter(|w| {
@@ -44,7 +44,8 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
                 if at == from && *w >= e.send {
                     return true;
                 }
-                // What a stream was woken by on one way only says nothing of the others.
+                // If several wakers can wake a stream, what woke one of them says nothing about the
+                // others.
                 if !items.joins.iter().any(|j| items.stream[j.first as usize] == s) {
                     todo.push(at);
                 }
@@ -55,7 +56,7 @@ pub fn run(items: &Items, events: Vec<Event>) -> Vec<Event> {
     events.into_iter().filter(|e| !woken_behind(e)).collect()
 }
 
-/// A waker, and those that woke its stream before it, back to a stream that starts at launch.
+/// A waker and the wakers before it, back to a stream that starts at launch.
 fn back(items: &Items, wakers: &HashMap<u32, Vec<u32>>, from: u32) -> Vec<u32> {
     let mut out = vec![from];
     let mut seen: HashSet<u32> = HashSet::new();
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_stands_before_the_waker_needs_no_event() {
-        // Item 1 wakes stream 1 (items 2, 3); item 3 wakes stream 2 (item 5); item 4 stands behind
+        // Item 1 wakes stream 1 (items 2, 3); item 3 wakes stream 2 (item 5); item 4 comes after
         // the waker.
         let mut items = Items::plain(&[0, 0, 1, 1, 0, 2]);
         items.starts = vec![(1, 2), (3, 5)];

@@ -1,10 +1,10 @@
-//! `SyncPlan`: events and notifies between streams; the one owner of all of them.
+//! `SyncPlan`: all events and notifies between streams.
 use crate::ids::{EventId, NodeKey, StreamId};
 
-/// Between which parts of two nodes an event stands.
+/// A position of a node on a stream; an event connects two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SyncPoint {
-    /// Node.
+    /// The node.
     pub node: NodeKey,
     /// Logical stream on which the record or wait stands (the node's own, or an attached one).
     pub stream: StreamId,
@@ -13,53 +13,52 @@ pub struct SyncPoint {
 /// One record and its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncPair {
-    /// Id, dense from 0 by kind.
+    /// Id, dense from 0 for each kind.
     pub id: EventId,
-    /// Whether it is a notify.
+    /// Whether this is a notify instead of an event.
     pub notify: bool,
-    /// Recorded when this node has ended.
+    /// Recorded after this node has ended.
     pub send: SyncPoint,
     /// Waited for before this node starts.
     pub recv: SyncPoint,
 }
 
-/// An event or notify that a node's engine asked for.
+/// An event or notify that a node's engine requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
-    /// Id, in one line with those of the pairs of its kind.
+    /// Id, numbered together with the pairs of the same kind.
     pub id: u32,
-    /// Whether it is a notify.
+    /// Whether this is a notify instead of an event.
     pub notify: bool,
 }
 
 /// Synchronisation of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPlan {
-    /// Pairs, sorted by receiver's position, then sender's.
+    /// Pairs, sorted by position of the receiver, then of the sender.
     pub pairs: Vec<SyncPair>,
-    /// Events and notifies that a node's engine asked for, in the order in which it did.
+    /// Events and notifies that each node's engine requested, in the order of the requests.
     pub resources: std::collections::BTreeMap<NodeKey, Vec<Resource>>,
     /// Number of event ids.
     pub event_num: u32,
     /// Number of notify ids.
     pub notify_num: u32,
-    /// Events before the optimisations, for the report.
+    /// Number of events before the optimisations, for the report.
     pub inserted: usize,
-    /// Events that each optimisation has dropped, by its name, in order.
+    /// Number of events that each optimisation dropped, by name, in order.
     pub dropped: Vec<(&'static str, usize)>,
 }
 
 impl SyncPlan {
-    /// Writes `_attached_sync_ids`: the ids of the events and notifies that a node's engine asked
-    /// for, in the order in which it did.
+    /// Writes `_attached_sync_ids`: the ids of the events and notifies that a node's engine
+    /// requested, in the order of the requests.
     pub fn resources_to_attrs(&self, model: &mut ge_ir::Model) {
         for (key, all) in &self.resources {
             let ids: Vec<i64> = all.iter().map(|r| i64::from(r.id)).collect();
             model.graphs_mut()[key.graph as usize].set_attr(key.node, "_attached_sync_ids", ids);
         }
     }
-    /// Writes the decision as text has it: ids of events and notifies that each node sends and
-    /// waits for.
+    /// Writes the ids of the events and notifies that each node sends and waits for as attributes.
     pub fn to_attrs(&self, model: &mut ge_ir::Model) {
         use std::collections::BTreeMap;
         let mut lists: BTreeMap<(NodeKey, &'static str), Vec<i64>> = BTreeMap::new();

@@ -1,14 +1,14 @@
-//! Ids of the events and notifies that engines ask for (`RunningParams::sync`): after those between
-//! streams, dense by kind.
+//! Ids of the events and notifies that engines request (`RunningParams::sync`). They follow those
+//! between streams and are dense for each kind.
 use super::{Resource, SyncPlan};
 use crate::ids::{ModelMap, StreamId};
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_plugin_api::engine::RunningParams;
 use std::collections::BTreeMap;
 
-/// Gives ids in execution order. Resources of one reuse key share an id where their nodes stand on
-/// one stream and the one is over before the other, its attached work included, begins: else a
-/// record could come before the last was waited for.
+/// Assigns ids in execution order. Resources with the same reuse key share an id if their nodes are
+/// on one stream and the first node is over before the second, including its attached work, begins.
+/// Otherwise the second record could come before the wait for the first.
 pub fn assign(plan: &mut SyncPlan, params: &ModelMap<RunningParams>, streams: &StreamPlan, order: &ExecutionOrder) {
     let mut shared: BTreeMap<(StreamId, bool, &str), (u32, usize)> = BTreeMap::new();
     for &key in order.line() {

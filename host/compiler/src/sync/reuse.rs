@@ -1,5 +1,6 @@
-//! Event ids: reuse where a wait is known to be over, numbers of gears that never run together,
-//! multiplexing, continuous ids. Sources: 003 §5.3, 004 §4.3.4 and §4.3.5, facts 1.10.
+//! Event ids: reuse once a wait is known to be over, shared numbers for gears that never run
+//! together, multiplexing, and continuous numbering. Sources: 003 §5.3, 004 §4.3.4 and §4.3.5,
+//! facts 1.10.
 use super::items::index;
 use super::plan::SyncPlan;
 use crate::error::EventFault;
@@ -10,23 +11,23 @@ use ge_ir::Model;
 use ge_model::gears::BATCH_NUM;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An id serves a second pair only where its first wait is over before the second record, and
-/// stands before the second wait on the same stream: neither can take the other's signal. One
-/// look-up in an ordered map for each pair.
+/// Reuses ids. A second pair gets the id of a first one only if the first wait is over before the
+/// second record, and precedes the second wait on the same stream; then neither wait can take the
+/// other's signal. Costs one look-up in an ordered map per pair.
 pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
-    // For each receiving stream: ids by the place of their last wait on it.
+    // For each receiving stream: ids by the position of their last wait on it.
     let mut free: Vec<BTreeMap<u32, Vec<u32>>> = vec![BTreeMap::new(); order.stream_count()];
     let mut next = 0u32;
     for p in &mut plan.pairs {
         let (send, recv) = (order.position(p.send.node), order.position(p.recv.node));
         let own = order.stand(recv).filter(|(s, _)| *s == p.recv.stream);
-        // Attached stands have no place in the clocks: their ids serve once.
+        // Attached positions are not in the clocks, so their ids are not reused.
         let Some((s, pos)) = own else {
             p.id = EventId(next);
             next += 1;
             continue;
         };
-        // A record on an attached stream may come as early as the attached work does.
+        // A record on an attached stream may come as early as the attached work begins.
         let main = order.stand(send).is_some_and(|(s, _)| s == p.send.stream);
         let from = if main { send } else { order.beginning(send) };
         let over = order.clock(from).get(index(s)).copied().unwrap_or(0);
@@ -52,17 +53,17 @@ pub fn reuse_ids(plan: &mut SyncPlan, order: &ExecutionOrder) {
     plan.event_num = next;
 }
 
-/// Gears run one at a time: events inside each start at the same number; the gears of the next
-/// choice begin behind the greatest of them, events outside follow all (004 §4.3.4). A gear is a
-/// branch of a `Case` with `_batch_num`, or of the switch by labels that it has become: that no two
-/// of them run together comes from the branches that are there.
+/// Only one gear runs at a time, so the events inside each gear start at the same number. The gears
+/// of the next choice begin after the greatest of them, and events outside gears follow all (004
+/// §4.3.4). A gear is a branch of a `Case` with `_batch_num`, or of the label switch that it has
+/// become. That two gears never run together follows from the branches of the graph.
 pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan, order: &ExecutionOrder) {
     let branches = order.branches();
     let choices = branches.choices(model, &|n| n.attr(BATCH_NUM).is_some());
     let mut base = 0u32;
     let mut done: BTreeSet<usize> = BTreeSet::new();
     for choice in choices {
-        // New numbers of each gear, by the old ones.
+        // New numbers in each gear, by the old ones.
         let mut gears: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
         for (k, p) in plan.pairs.iter_mut().enumerate() {
             let inside = |key| branches.at(key).iter().find(|(c, _)| *c == choice).map(|(_, branch)| *branch);
@@ -88,12 +89,12 @@ pub fn reuse_event_for_multi_dims(model: &Model, plan: &mut SyncPlan, order: &Ex
     plan.event_num = base + ids.len() as u32;
 }
 
-/// `_event_multiplexing`: `SendTo;<node>;<n>` and
-/// `RecvFrom;<node>;<n>` give the event between two nodes the number `n` behind all others, so that
-/// events of the same number are one. The pairs that have such a number.
+/// Applies `_event_multiplexing`: `SendTo;<node>;<n>` and `RecvFrom;<node>;<n>` give the event
+/// between two nodes the number `n`, counted after all other ids, so that events with the same
+/// number become one. Returns the indices of the pairs that got such a number.
 ///
 /// # Errors
-/// An entry of another form, and one that names a node which is not there.
+/// Fails if an entry has another form, or names a node that does not exist.
 pub fn multiplex(model: &Model, plan: &mut SyncPlan) -> Result<Vec<usize>> {
     let mut wanted: BTreeMap<(String, String), u32> = BTreeMap::new();
     let known = |name: &str| model.graphs().iter().any(|g| g.find(name).is_some());
@@ -131,7 +132,7 @@ fn bad_entry(node: &str, entry: &str) -> CompileError {
     EventFault::Form { node: node.into(), entry: entry.into() }.into()
 }
 
-/// Ids from 0 without holes, in ascending old order (004 §4.3.5).
+/// Renumbers ids from 0 without gaps, in the order of the old ids (004 §4.3.5).
 pub fn refresh_continuous(plan: &mut SyncPlan) {
     let mut ids: BTreeMap<u32, u32> = plan.pairs.iter().map(|p| (p.id.0, 0)).collect();
     for (k, v) in ids.values_mut().enumerate() {

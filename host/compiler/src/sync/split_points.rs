@@ -1,5 +1,5 @@
-//! Events where a logical stream becomes several physical ones: the least that keep its order, with
-//! those that are there.
+//! Finds the minimal set of events to add where a logical stream becomes several physical ones, so
+//! that together with the existing events its order is kept.
 use super::items::Items;
 use super::plan::{SyncPair, SyncPlan};
 use crate::error::Result;
@@ -10,27 +10,27 @@ use ge_planners::events::check::SyncKind;
 use ge_planners::events::transitive::Event;
 use std::collections::{HashMap, HashSet};
 
-/// What stands on the streams of a plan, in the order of execution.
+/// Positions of nodes on the streams of a plan, in execution order.
 pub struct Stands {
     items: Items,
 }
 
 impl Stands {
-    /// Of a stream plan.
+    /// Collects the positions of a stream plan.
     pub fn of(model: &Model, streams: &StreamPlan, order: &ExecutionOrder) -> Stands {
         Stands { items: Items::gather(model, streams, order) }
     }
-    /// Node and logical stream of each.
+    /// Node and logical stream of each position.
     pub fn iter(&self) -> impl Iterator<Item = (NodeKey, StreamId)> + '_ {
         self.items.points.iter().map(|p| (p.node, p.stream))
     }
 
-    /// Adds the events that physical streams need beyond those of the plan and proves all of them.
-    /// `physical` is the stream of each item. The order asked for is that of the logical streams;
-    /// every piece of a stream that sleeps is woken with it.
+    /// Adds the events that physical streams need in addition to those of the plan, and proves all
+    /// of them. `physical` is the physical stream of each position. The required order is that of
+    /// the logical streams; if a stream sleeps, all its pieces are woken together.
     ///
     /// # Errors
-    /// An internal error that names two nodes where the plan does not hold.
+    /// Returns an internal error that names two nodes if the plan does not keep the order.
     pub fn join_pieces(mut self, model: &Model, plan: &mut SyncPlan, physical: &[u32], notify: bool) -> Result<()> {
         let logical = std::mem::replace(&mut self.items.stream, physical.to_vec());
         let mut wakers: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -68,7 +68,7 @@ impl Stands {
         // The waits of the pieces come first.
         let proven: Vec<Event> = fresh.iter().chain(&had).copied().collect();
         let mut ids: Vec<(SyncKind, u32)> = Vec::new();
-        // Conditions were looked at when the plan was made; pieces change nothing about them.
+        // Conditions were checked when the plan was made; pieces do not change them.
         self.items.conditional.clear();
         for e in fresh {
             let next = if notify { &mut plan.notify_num } else { &mut plan.event_num };

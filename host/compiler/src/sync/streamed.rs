@@ -1,7 +1,6 @@
-//! The engines' last looks at the graph (facts 1.1, 3.3):
-//! `OptimizeStreamedWholeGraph` once events are inserted, `OptimizeStreamGraph` before tasks are
-//! generated. Streams and events stand on the nodes as attributes while they look, as text has
-//! them.
+//! The engines' last hooks on the graph (facts 1.1, 3.3): `OptimizeStreamedWholeGraph` after events
+//! are inserted, `OptimizeStreamGraph` before tasks are generated. During the calls, streams and
+//! events are attributes of the nodes, as in text form.
 use super::SyncPlan;
 use crate::error::Result;
 use crate::ids::NodeKey;
@@ -10,10 +9,11 @@ use crate::streams::StreamPlan;
 use ge_ir::{AttrValue, Key, Model};
 use ge_plugin_api::engine::Hook;
 
-/// Calls the engines at hooks in turn, at each by the priority of their optimizers.
+/// Calls the engines at each hook in turn, in order of optimizer priority.
 ///
 /// # Errors
-/// An engine's own; an edit other than of a node's attributes that are no decision.
+/// Returns an engine's own error, or an error if an edit does more than set or remove attributes
+/// that carry no decision.
 pub fn run(
     at: &[Hook],
     model: &mut Model,
@@ -23,7 +23,7 @@ pub fn run(
     records: &mut Records,
 ) -> Result<()> {
     let written = written(model, streams, sync);
-    // What the model itself says there comes back behind the calls.
+    // The values that the model itself has for these attributes are restored after the calls.
     let own: Vec<Option<AttrValue>> =
         written.iter().map(|(key, k)| key.get(model).and_then(|n| n.attrs().get(*k)).cloned()).collect();
     streams.to_attrs(model);
@@ -42,7 +42,7 @@ pub fn run(
     Ok(())
 }
 
-/// What the plans write on nodes.
+/// The attributes that the plans write on nodes.
 fn written(model: &Model, streams: &StreamPlan, sync: &SyncPlan) -> Vec<(NodeKey, Key)> {
     let mut out = Vec::with_capacity(model.node_count());
     let [stream, attached, send, recv, notify, wait] = [

@@ -1,6 +1,7 @@
-//! `TaskGenerator`: tasks of each node by its engine's builder, in parallel, put back in node
-//! order; records and waits of the sync plan around them; END_GRAPH last (003 §5.5). A chain of a
-//! super kernel stands as one where its last node stands.
+//! `TaskGenerator`: the builder of each node's engine generates the node's tasks, in parallel; the
+//! tasks are then put in node order, with the records and waits of the sync plan around them and
+//! END_GRAPH last (003 §5.5). The nodes of a super kernel's chain become one task at the position
+//! of the last of them.
 use super::{PlacedTask, StoredKernel, TaskList, verify};
 use crate::error::{CompileError, Result};
 use crate::feature::ffts_plus::Calls;
@@ -25,11 +26,11 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The generator of one compilation.
+/// The task generator of one compilation.
 pub struct TaskGenerator<'t> {
     pub(super) toolbox: &'t Toolbox,
     pub(super) placement: &'t Placement,
-    /// What the engines asked for.
+    /// What the engines requested for each node.
     pub(super) params: &'t ModelMap<RunningParams>,
     rank_size: u32,
     chains: &'t Chains,
@@ -41,7 +42,7 @@ pub struct TaskGenerator<'t> {
 pub(super) type NodeTasks = (Vec<Task>, Option<Arc<KernelBinary>>);
 
 impl<'t> TaskGenerator<'t> {
-    /// For one compilation.
+    /// Creates the generator of one compilation.
     pub fn new(
         model: &Model,
         toolbox: &'t Toolbox,
@@ -118,7 +119,8 @@ impl<'t> TaskGenerator<'t> {
         Ok(out)
     }
 
-    /// Nodes whose engine cannot compile them, in their order, if the last run failed for that.
+    /// Returns the nodes that their engine could not compile, in node order; not empty only if this
+    /// made the last run fail.
     pub fn refused(self) -> Refused {
         let mut all = self.refused.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.sort_by_key(|(key, _)| *key);
@@ -155,7 +157,7 @@ impl<'t> TaskGenerator<'t> {
         })
     }
 
-    /// Compiles and generates, each node once, in parallel.
+    /// Compiles each node and generates its tasks, in parallel.
     fn own_tasks(&self, model: &Model) -> Result<ModelMap<NodeTasks>> {
         let mut out = ModelMap::new(model, NodeTasks::default());
         for (gi, g) in model.graphs().iter().enumerate() {
@@ -187,7 +189,8 @@ impl<'t> TaskGenerator<'t> {
         }
     }
 
-    /// `asked` is what the engine is asked by; its kernel becomes the node's.
+    /// Compiles one node and generates its tasks. `asked` is the context that the engine gets; its
+    /// kernel is set to the node's.
     fn node_tasks(
         &self,
         node: &ge_plugin_api::view::Node<'_>,
@@ -203,7 +206,7 @@ impl<'t> TaskGenerator<'t> {
         let at = |e: Error| CompileError::Plugin(e.at_node(node.name(), node.op()));
         let kernel = match self.kernels.kernel(self.toolbox, id, node, &self.toolbox.target, When::SingleOp) {
             Ok(k) => k,
-            // All of them are told at once: another engine may take them.
+            // All such nodes are reported together, because another engine may take them.
             Err(e) if e.kind == ErrorKind::UNSUPPORTED => {
                 let refusal = (key, e.at_node(node.name(), node.op()));
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
@@ -218,7 +221,7 @@ impl<'t> TaskGenerator<'t> {
     }
 }
 
-/// A task list being written.
+/// A task list under construction.
 struct Writing<'w> {
     generator: &'w TaskGenerator<'w>,
     model: &'w Model,
@@ -231,7 +234,7 @@ struct Writing<'w> {
 type Pairs = HashMap<NodeKey, Vec<usize>>;
 
 impl Writing<'_> {
-    /// Keeps a node's kernel, once for each name.
+    /// Stores a node's kernel, once per name.
     fn store(&mut self, key: NodeKey, kernel: Option<&KernelBinary>) -> Result<()> {
         let Some(k) = kernel else { return Ok(()) };
         let g = self.generator;
@@ -253,7 +256,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// The tasks of a node as its engine gave them, streams and ids resolved.
+    /// Appends the tasks of a node as its engine gave them, with streams and ids resolved.
     fn node(&mut self, key: NodeKey, tasks: Vec<Task>) -> Result<()> {
         let resources = self.sync.resources.get(&key).map_or(&[][..], Vec::as_slice);
         let updatable: Vec<bool> = tasks.iter().map(waits_for_update).collect();
@@ -262,8 +265,8 @@ impl Writing<'_> {
             let mut sync_id = None;
             match task.kind() {
                 TaskType::UPDATE => {
-                    // From the place in the node's list to the place among its updatable kernels,
-                    // which later stages keep.
+                    // Convert the index in the node's list to the index among its updatable
+                    // kernels, which later stages preserve.
                     let target = task.numbers.first().and_then(|k| usize::try_from(*k).ok());
                     let target = target.filter(|k| updatable.get(*k) == Some(&true));
                     let k = target.ok_or_else(|| self.generator.no_target(self.model, key))?;
@@ -281,7 +284,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// A chain: what its nodes wait for, their tiling, one task, what they record.
+    /// Appends a chain: the waits of its nodes, their tiling, one task, and their records.
     fn chain(
         &mut self,
         members: &[NodeKey],
@@ -302,7 +305,7 @@ impl Writing<'_> {
         for i in all_waits.iter().filter(|i| on_main(i)) {
             self.out.tasks.push(sync_task(&sync.pairs[*i], false));
         }
-        // A tiling that waited for a node of the chain waits for what stands before the chain.
+        // Tiling that waited for a node of the chain waits for what precedes the chain instead.
         for i in all_records.iter().filter(|i| within(i)) {
             self.out.tasks.push(sync_task(&sync.pairs[*i], true));
         }
@@ -337,7 +340,7 @@ impl Writing<'_> {
     }
 }
 
-/// Ids of the events whose addresses a kernel is given.
+/// Ids of the events whose addresses are arguments of the kernel.
 fn by_address(task: &Task, resources: &[Resource]) -> Vec<i64> {
     let format = task.kernel.as_ref().into_option().map_or("", |k| k.args_format.as_str());
     let items = args_format::parse(format).unwrap_or_default();
@@ -346,8 +349,8 @@ fn by_address(task: &Task, resources: &[Resource]) -> Vec<i64> {
     items.into_iter().filter_map(event).map(i64::from).collect()
 }
 
-/// A stream that is woken and has nothing to do gets a NOP behind its waker: no device has a stream
-/// without tasks, and a switch needs one to wake.
+/// Adds a NOP after the waker of each woken stream that has no task: a device has no streams
+/// without tasks, and a switch needs a stream to wake.
 fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
     let mut busy = vec![false; streams.streams.len()];
     let at = |busy: &[bool], s: StreamId| busy.get(s.0 as usize).copied().unwrap_or(true);
@@ -366,8 +369,8 @@ fn fill_woken(tasks: &mut Vec<PlacedTask>, streams: &StreamPlan) {
     }
 }
 
-/// Whether a node's own stream waits first of all for a signal that ends its attached work, or all
-/// its tasks stand on its own.
+/// Whether the first task on the node's own stream waits for a signal recorded at the end of its
+/// attached work. Also true if all its tasks are on its own stream.
 fn has_signal(tasks: &[Task]) -> bool {
     use TaskType as T;
     let Some(last) = tasks.iter().rfind(|t| t.stream != StreamSlot::MAIN) else { return true };

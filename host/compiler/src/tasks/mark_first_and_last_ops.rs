@@ -1,12 +1,14 @@
-//! `MarkFirstAndLastOps` (003 §5.5): on each stream the first and the last node of each engine, anew behind every label, jump and switch, so that an engine knows where its work on a stream begins and ends when it generates tasks. Nodes without a task are neither (000 §4.5). Marks: `_is_first_node`,
-//! `_is_last_node`; what an earlier plan marked is taken back.
+//! `MarkFirstAndLastOps` (003 §5.5): marks the first and the last node of each engine on each
+//! stream, starting again after every label, jump and switch. An engine that generates tasks can
+//! thus see where its work on a stream begins and ends. Nodes without a task get no mark (000
+//! §4.5). The marks are `_is_first_node` and `_is_last_node`; marks of an earlier plan are removed.
 use crate::ids::{NodeKey, StreamId};
 use crate::place::Placement;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
-/// Types behind which a stream begins anew.
+/// Operator types after which marking on a stream starts again.
 const CUTS: &[&str] = &["LabelSet", "LabelGotoEx", "LabelSwitchByIndex", "StreamSwitch"];
 
 const FIRST: &str = "_is_first_node";
@@ -21,7 +23,7 @@ pub fn mark(model: &mut Model, placement: &Placement, streams: &StreamPlan, orde
             g.remove_attr(id, LAST);
         }
     }
-    // By stream and engine: first and last node of the piece that is open.
+    // For each stream and engine: first and last node of the current section.
     let mut open: BTreeMap<(StreamId, u16), (NodeKey, NodeKey)> = BTreeMap::new();
     let mut pieces: Vec<(NodeKey, NodeKey)> = Vec::new();
     for (i, &key) in order.line().iter().enumerate() {

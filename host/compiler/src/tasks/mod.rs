@@ -1,5 +1,5 @@
-//! Tasks. in: streams, sync and the engines' builders, out: `TaskList`: every task in order, and
-//! the kernel store.
+//! Tasks. Input: streams, synchronisation and the engines' task builders. Output: [`TaskList`],
+//! every task in order, and the kernel store.
 pub mod generator;
 pub mod mark_first_and_last_ops;
 mod verify;
@@ -12,23 +12,23 @@ use ge_plugin_api::abi::ROption;
 use ge_plugin_api::task::Task;
 use std::collections::BTreeMap;
 
-/// A task with its place.
+/// A task with its node and stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedTask {
-    /// The node it belongs to.
+    /// The node to which the task belongs.
     pub node: NodeKey,
-    /// Logical stream.
+    /// The logical stream.
     pub stream: StreamId,
-    /// Physical stream; set by `split`.
+    /// The physical stream; set by `split`.
     pub physical: PhysicalId,
-    /// The task.
+    /// The task itself.
     pub task: Task,
-    /// Event or notify id of a record or wait.
+    /// Event or notify id if the task is a record or a wait.
     pub sync_id: Option<u32>,
 }
 
 impl PlacedTask {
-    /// It as a line of `_tasks`.
+    /// The task as a line of `_tasks`.
     fn line(&self) -> String {
         let mut out = format!("{} stream={}", self.task.kind(), self.physical.0);
         if let Some(id) = self.sync_id {
@@ -41,8 +41,8 @@ impl PlacedTask {
     }
 }
 
-/// Writes the tasks of each node as text has them: `_tasks`, one line a task in their order. Nodes
-/// without one have none.
+/// Writes the tasks of each node to its attribute `_tasks`, one line per task, in order. Nodes
+/// without tasks do not get the attribute.
 pub fn to_attrs(tasks: &[PlacedTask], model: &mut Model) {
     let mut lines: BTreeMap<NodeKey, Vec<String>> = BTreeMap::new();
     for t in tasks {
@@ -56,18 +56,18 @@ pub fn to_attrs(tasks: &[PlacedTask], model: &mut Model) {
 /// A kernel of the kernel store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKernel {
-    /// Name.
+    /// Name of the kernel.
     pub name: String,
-    /// Binary.
+    /// Binary code of the kernel.
     pub binary: Vec<u8>,
-    /// Engine that loads it.
+    /// Name of the engine that loads the kernel.
     pub engine: String,
 }
 
 /// Tasks and kernels of a model.
 #[derive(Clone, Debug, Default)]
 pub struct TaskList {
-    /// Tasks in node order, then the order in which the engine emitted them.
+    /// Tasks by node order, and for each node in the order in which the engine emitted them.
     pub tasks: Vec<PlacedTask>,
     /// Kernels by name.
     pub kernels: Vec<StoredKernel>,

@@ -1,6 +1,6 @@
-//! The engines' task lists against the rules of task lists, before anything is made of them. What
-//! breaks one is the engine's fault, told with engine, plugin, node, rule and remedy; the first
-//! node in order is told.
+//! Checks the engines' task lists against the rules of task lists before they are used. A violation
+//! is the engine's fault; the error names engine, plugin, node, rule and remedy. Only the first
+//! such node in order is reported.
 use super::generator::{NodeTasks, TaskGenerator};
 use crate::error::{CompileError, Result};
 use crate::feature::shared_memory::rules::Rules;
@@ -13,7 +13,7 @@ use ge_plugin_api::engine::flags;
 use rayon::prelude::*;
 use std::collections::HashSet;
 
-/// Holds every node's own list against the rules.
+/// Checks the task list of every node against the rules.
 pub(super) fn lists(
     g: &TaskGenerator<'_>,
     model: &Model,
@@ -37,8 +37,8 @@ pub(super) fn lists(
                     let (key, node) = (NodeKey::new(gi, id), view.node(id));
                     let (tasks, _) = &own[key];
                     let engine = g.toolbox.engine(g.placement.engine[key]);
-                    // What is computed without a task: where the output lies in what others write,
-                    // by a plan of the host's, or by an engine that has none.
+                    // Nodes that are computed without a task: the output is part of memory that
+                    // other nodes write, the host has a plan for it, or the engine has no tasks.
                     let elsewhere = node.flag("_no_task") && graph.get(id).is_some_and(|n| rules.derives(n));
                     let taskless = elsewhere
                         || engine.object.info.flags & (flags::NO_TASK | flags::STRUCTURAL) != 0

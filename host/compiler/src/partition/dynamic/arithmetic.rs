@@ -1,15 +1,15 @@
-//! Arithmetic on sizes: small values that shapes hang on and that are computed from sizes,
-//! constants and small inputs alone. Executor v2 computes them while it plans; on the device each
+//! Arithmetic on sizes: small values that shapes depend on and that are computed only from sizes,
+//! constants and small inputs. Executor v2 computes them while it plans, because on the device each
 //! of them would cost a round trip.
 use super::unknown::SIZES;
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Node, NodeId, TensorDesc};
 use ge_plugin_api::ops::flags;
 
-/// Results are at most this large.
+/// Maximum size of a result in bytes.
 const BYTES: u64 = 4096;
 
-/// By id: whether a node of the graph is such arithmetic.
+/// For each node, by id, whether it is such arithmetic.
 pub fn of(g: &Graph, toolbox: &Toolbox) -> Vec<bool> {
     let wanted = wanted(g, toolbox);
     let small = |d: &TensorDesc| d.data_bytes().is_some_and(|b| b <= BYTES);
@@ -33,7 +33,7 @@ pub fn of(g: &Graph, toolbox: &Toolbox) -> Vec<bool> {
     out
 }
 
-/// By id: whether shapes hang on a node's values.
+/// For each node, by id, whether shapes depend on its values.
 fn wanted(g: &Graph, toolbox: &Toolbox) -> Vec<bool> {
     let mut out = vec![false; g.id_bound()];
     for n in g.nodes().rev() {

@@ -1,13 +1,14 @@
 //! `DynamicShapePartition` (facts 3.5): the root graph becomes parts of known and of unknown shape,
 //! each a PartitionedCall.
 //!
-//! Nodes of one control flow group are one part, with everything on a path between them. Unknown
-//! nodes that stand side by side are one part, with everything on a path between them; known nodes
-//! that stand side by side are one where no other path joins them; known parts smaller than
-//! `ge.exec.static_model_ops_lower_limit` join the unknown ones, and those are put together again. Known parts first (`ge.x.known_first`):
-//! known nodes are joined before unknown ones are, and nothing that is known and large enough
-//! becomes unknown because of what stands around it. A graph without an unknown node stays as it
-//! is.
+//! Nodes of one control flow group form one part, together with everything on a path between them.
+//! So do adjacent unknown nodes. Adjacent known nodes form one part if no other path connects them.
+//! Known parts smaller than `ge.exec.static_model_ops_lower_limit` become unknown, and unknown
+//! parts are then joined again.
+//!
+//! With `ge.x.known_first`, known nodes are joined before unknown ones, and a known part that is
+//! large enough never becomes unknown because of its surroundings. A graph without an unknown node
+//! stays unchanged.
 use super::{Calls, Merge, Part, call_parts, unknown};
 use crate::error::Result;
 use crate::options::Options;
@@ -18,24 +19,25 @@ use ge_planners::cluster::{self, Fit};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Set on a root graph that was partitioned.
+/// Attribute set on a root graph that has been partitioned.
 pub const DONE: &str = "_dynamic_shape_partitioned";
-/// On a node: the number of the control flow group whose nodes stay together.
+/// Node attribute: number of the control flow group whose nodes stay together.
 pub const GROUP: &str = "_control_flow_group";
-/// The limit where the option is not given and known parts are joined first.
+/// Default of the size limit if known parts are joined first.
 const KNOWN_FIRST_LIMIT: i64 = 6;
 pub(super) const REST: u32 = u32::MAX;
 
 /// The parts of a graph.
 pub struct Parts {
-    /// The part of each node, by its place in the order; `u32::MAX` for what belongs to none:
+    /// The part of each node, by its place in the order; `u32::MAX` for nodes that belong to none:
     /// parameters, results, shared constants.
     pub of: Vec<u32>,
-    /// Whether each part is known.
+    /// Whether each part is of known shape.
     pub known: Vec<bool>,
 }
 
-/// Partitions the root graph. Whether there was something unknown.
+/// Partitions the root graph. Returns whether anything was unknown, so that the graph was
+/// partitioned.
 pub fn run(
     model: &mut Model,
     placement: &Placement,
@@ -64,7 +66,7 @@ pub fn name(graph: &str, part: usize, known: bool) -> String {
     format!("{graph}_sub_{part}_{}", if known { "know" } else { "unknow" })
 }
 
-/// The smallest known part that is worth a model of its own; negative: none is.
+/// Minimum number of nodes for a known part to become a model of its own; if negative, none does.
 pub fn limit(options: &Options) -> i64 {
     const LIMIT: &str = "ge.exec.static_model_ops_lower_limit";
     if options.known_first && !options.given().contains_key(LIMIT) {
@@ -73,11 +75,11 @@ pub fn limit(options: &Options) -> i64 {
     options.static_ops_lower_limit
 }
 
-/// Finds the parts of a graph. `marks`: which nodes are unknown, by their places in the order.
+/// Finds the parts of a graph. `marks` says which nodes are unknown, by place in the order.
 pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
     let limit = limit(options);
-    // Items: what runs, by place in the order. Sources that wait for nothing go with their readers
-    // below.
+    // Items are the nodes that run, by place in the order. Sources that wait for nothing are
+    // assigned with their readers below.
     let mut at = vec![REST; g.id_bound()];
     let mut items: Vec<u32> = Vec::new();
     for (place, n) in (0u32..).zip(g.nodes()) {
@@ -108,7 +110,7 @@ pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
         contract(&mut of, &edges, &mut dark);
     }
     of = together(&of, &edges, &dark, false);
-    // Small known parts are not worth a model of their own.
+    // Known parts that are too small for a model of their own become unknown.
     let mut size = vec![0i64; items.len()];
     of.iter().for_each(|c| size[*c as usize] += 1);
     let mut small = false;
@@ -126,7 +128,7 @@ pub fn parts(g: &Graph, marks: &[bool], options: &Options) -> Parts {
     let (of, known) = numbered(&of, &edges, &dark);
     let mut places = vec![REST; g.len()];
     items.iter().zip(&of).for_each(|(p, c)| places[*p as usize] = *c);
-    // A constant that one part alone reads is its own.
+    // A constant that only one part reads belongs to that part.
     let part_of = |id: ge_ir::NodeId| if at[id.index()] == REST { REST } else { of[at[id.index()] as usize] };
     for (place, n) in g.nodes().enumerate().filter(|(_, n)| n.is_const() && at[n.id().index()] == REST) {
         let mut readers = n.uses(0).iter().map(|u| u.node).chain(n.control_users().iter().copied()).map(part_of);
@@ -147,8 +149,8 @@ fn find(of: &mut [u32], mut i: u32) -> u32 {
     i
 }
 
-/// Joins dark neighbours, and everything on a path between what was joined, until nothing changes.
-/// `of`: the first item of each item's part.
+/// Joins dark (unknown) neighbours, and everything on a path between joined items, until nothing
+/// changes. `of` is a union-find forest over items; a root is the first item of its part.
 fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
     loop {
         let mut changed = false;
@@ -168,8 +170,8 @@ fn contract(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) {
     }
 }
 
-/// Makes parts that reach each other both ways one, dark where one of them is. Whether there were
-/// such.
+/// Merges parts that reach each other in both directions. The merged part is dark if any of them
+/// is. Returns whether there were such parts.
 fn close(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) -> bool {
     let roots: Vec<u32> = (0..of.len() as u32).map(|i| find(of, i)).collect();
     let mut outs: Vec<Vec<u32>> = vec![Vec::new(); of.len()];
@@ -199,7 +201,7 @@ fn close(of: &mut [u32], edges: &[(u32, u32)], dark: &mut [bool]) -> bool {
     changed
 }
 
-/// Sets of more than one node that reach each other (Tarjan, without recursion).
+/// Strongly connected sets of more than one node (Tarjan's algorithm, without recursion).
 fn rings(outs: &[Vec<u32>]) -> Vec<Vec<u32>> {
     const NEW: u32 = u32::MAX;
     let n = outs.len();
@@ -251,7 +253,8 @@ fn rings(outs: &[Vec<u32>]) -> Vec<Vec<u32>> {
     out
 }
 
-/// Parts in topological order, the one with the first item first among those that are ready.
+/// Parts in topological order. Among those that are ready, the one with the lowest first item comes
+/// first.
 fn sorted(of: &[u32], edges: &[(u32, u32)]) -> Vec<u32> {
     let n = of.len();
     let mut outs: Vec<Vec<u32>> = vec![Vec::new(); n];
@@ -279,7 +282,8 @@ fn sorted(of: &[u32], edges: &[(u32, u32)]) -> Vec<u32> {
     out
 }
 
-/// Joins known parts, or unknown ones, side by side where no other path joins them.
+/// Joins adjacent parts whose darkness equals `which` (false: known, true: unknown) if no other
+/// path connects them.
 fn together(of: &[u32], edges: &[(u32, u32)], dark: &[bool], which: bool) -> Vec<u32> {
     let order = sorted(of, edges);
     let mut rank = vec![0u32; of.len()];
@@ -301,7 +305,7 @@ fn together(of: &[u32], edges: &[(u32, u32)], dark: &[bool], which: bool) -> Vec
     out
 }
 
-/// Parts numbered in topological order, and whether each is known.
+/// Numbers the parts in topological order and says for each whether it is known.
 fn numbered(of: &[u32], edges: &[(u32, u32)], dark: &[bool]) -> (Vec<u32>, Vec<bool>) {
     let order = sorted(of, edges);
     let mut number = vec![0u32; of.len()];

@@ -1,13 +1,13 @@
 //! Partition by shape and by level (facts 3.5, 3.6): parts of a graph become PartitionedCall nodes
-//! before engines are looked at.
+//! before engines process them.
 
-/// Arithmetic on sizes.
+/// Nodes that only compute sizes.
 pub mod arithmetic;
-/// Known and unknown shapes.
+/// Partition into known and unknown shapes.
 pub mod dynamic_shape_partition;
-/// Known parts as models of their own.
+/// Extraction of known parts as models of their own.
 pub mod seal;
-/// Levels that the user has written on nodes.
+/// Partition by the levels that the user has written on nodes.
 pub mod stage_partition;
 /// Which nodes have unknown shapes, and why.
 pub mod unknown;
@@ -17,20 +17,21 @@ use super::pieces::{Pieces, Round};
 use crate::error::Result;
 use ge_ir::{AttrValue, Graph, Key, Model};
 
-/// Puts pieces together: the later stage `merge`, handed in by who runs the stages.
+/// Merges pieces into a model. This is the later stage `merge`; the code that runs the stages
+/// passes it in.
 pub type Merge<'a> = &'a dyn Fn(Pieces) -> Result<Model>;
 
-/// What becomes of one part.
+/// What one part becomes.
 pub struct Part {
-    /// Name of the node and of its body.
+    /// Name of the call node and of its body.
     pub name: String,
     /// Attributes of the body.
     pub attrs: Vec<(&'static str, AttrValue)>,
 }
 
-/// What is cut out of one graph.
+/// The parts to cut out of one graph.
 pub(super) struct Calls<'p> {
-    /// Position of the graph.
+    /// Index of the graph in the model.
     pub(super) graph: usize,
     /// The part of each node, as in [`Cut`].
     pub(super) of: Vec<u32>,
@@ -38,7 +39,7 @@ pub(super) struct Calls<'p> {
     pub(super) parts: &'p [Part],
 }
 
-/// Makes each part one PartitionedCall in its graph. `calls`: at most one for each graph.
+/// Replaces each part by one PartitionedCall in its graph. `calls` has at most one entry per graph.
 pub(super) fn call_parts(model: &mut Model, calls: Vec<Calls<'_>>, merge: Merge<'_>) -> Result<()> {
     let graphs = std::mem::take(model).into_graphs();
     let whole = |g: &Graph| Cut { of: vec![u32::MAX; g.len()], count: 0, names: Vec::new() };

@@ -1,6 +1,6 @@
-//! Known parts of graphs as models of their own: each becomes a `PartitionedCall` that names it, and
+//! Makes known parts of graphs models of their own. Each becomes a `PartitionedCall` that names it;
 //! its nodes, the constants that they read and the graphs that they call leave the model. Unknown
-//! nodes stay where they are: executor v2 runs those of a graph as one.
+//! nodes stay in their graph, because executor v2 runs all unknown nodes of a graph together.
 use super::dynamic_shape_partition::{Parts, REST, name};
 use super::{Calls, Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
@@ -8,24 +8,24 @@ use ge_ir::graph::Loose;
 use ge_ir::{AttrValue, Graph, Key, Model, NodeId, ValueRef};
 use std::collections::{HashMap, HashSet};
 
-/// What names of the root graph's parts begin with: a model's own name is the user's, and says
-/// nothing of what it holds. Those of other graphs begin with the graph's name.
+/// Prefix for the names of the root graph's parts. The name of the model is chosen by the user and
+/// says nothing about its contents. Names of other graphs' parts begin with the graph's name.
 const ROOT: &str = "root";
-/// Attribute of a node that stays: the part of unknown shape that it belongs to.
+/// Attribute of a node that stays: name of the part of unknown shape that it belongs to.
 pub const UNKNOWN_PART: &str = "_unknown_part";
 
 /// The parts of one graph of a model.
 pub struct Found {
-    /// Position of the graph.
+    /// Index of the graph in the model.
     pub graph: usize,
-    /// What the names of its parts begin with.
+    /// Prefix for the names of its parts.
     pub prefix: String,
-    /// Its parts.
+    /// The parts of the graph.
     pub parts: Parts,
 }
 
-/// What names of the parts of graph `gi` begin with, so that nothing of the model is called like one
-/// of them. `taken`: those of other graphs.
+/// Returns a prefix for the names of graph `gi`'s parts that collides with no graph, no node of
+/// graph `gi` and no prefix in `taken`.
 pub fn prefix(model: &Model, gi: usize, taken: &[Found]) -> String {
     let g = &model.graphs()[gi];
     let own = if gi == 0 { ROOT } else { g.name() };
@@ -45,11 +45,12 @@ pub fn prefix(model: &Model, gi: usize, taken: &[Found]) -> String {
     }
 }
 
-/// Takes the known parts out of the graphs of a model, in the order of `found`. Each is a model
-/// whose root has the part's name. A graph of `found` is called by no node of a known part.
+/// Takes the known parts out of the graphs of a model, in the order of `found`. Each becomes a
+/// model whose root graph has the part's name. A node of a known part must not call a graph of
+/// `found`.
 ///
 /// # Errors
-/// Graphs that do not fit together (a bug).
+/// Fails if the graphs do not fit together (a bug).
 pub fn seal(model: &mut Model, found: &[Found], merge: Merge<'_>) -> Result<Vec<Model>> {
     let parts: Vec<Vec<Part>> = found.iter().map(known_of).collect();
     let hosts: Vec<String> = found.iter().map(|f| model.graphs()[f.graph].name().to_owned()).collect();
@@ -92,14 +93,14 @@ pub fn seal(model: &mut Model, found: &[Found], merge: Merge<'_>) -> Result<Vec<
     Ok(out)
 }
 
-/// The known parts of a graph. Their names keep the numbers of all its parts.
+/// The known parts of a graph. The numbers in their names count all parts of the graph.
 fn known_of(f: &Found) -> Vec<Part> {
     let known = f.parts.known.iter().enumerate().filter(|(_, known)| **known);
     let attrs = || vec![("_is_unknown_shape", AttrValue::Bool(false))];
     known.map(|(k, _)| Part { name: name(&f.prefix, k, true), attrs: attrs() }).collect()
 }
 
-/// The part of each node where known parts alone are cut, numbered anew.
+/// The part of each node, counting only the known parts.
 fn renumbered(f: &Found) -> Vec<u32> {
     let mut at = vec![REST; f.parts.known.len()];
     for (next, (k, _)) in (0u32..).zip(f.parts.known.iter().enumerate().filter(|(_, known)| **known)) {
@@ -108,7 +109,7 @@ fn renumbered(f: &Found) -> Vec<u32> {
     f.parts.of.iter().map(|p| at.get(*p as usize).copied().unwrap_or(REST)).collect()
 }
 
-/// Writes on the nodes that stay which part they belong to.
+/// Marks the nodes that stay with the name of their part.
 fn mark_unknown(model: &mut Model, f: &Found) {
     let Some(g) = model.graphs().get(f.graph) else { return };
     let number = |p: u32| f.parts.known.get(p as usize).copied();
@@ -122,7 +123,8 @@ fn mark_unknown(model: &mut Model, f: &Found) {
     }
 }
 
-/// The body of a part, with constants of the graph around it in place of parameters.
+/// Replaces parameters of a part's body by the constants of the surrounding graph that they stand
+/// for.
 fn with_constants(body: Graph, constants: &[Option<&ge_ir::Node>]) -> Result<Graph> {
     let data = Key::new("Data");
     let mut next = 0i64;
@@ -143,7 +145,7 @@ fn with_constants(body: Graph, constants: &[Option<&ge_ir::Node>]) -> Result<Gra
     })
 }
 
-/// A graph whose calls of parts take no constants; those that nothing else reads are gone.
+/// Removes the constant inputs from the calls of parts, and the constants that nothing else reads.
 fn without_constants(g: Graph, kept: &HashMap<NodeId, Vec<bool>>) -> Result<Graph> {
     let unread = |n: &ge_ir::Node| {
         let by_part =
@@ -162,7 +164,7 @@ fn without_constants(g: Graph, kept: &HashMap<NodeId, Vec<bool>>) -> Result<Grap
     })
 }
 
-/// A graph node by node. What `edit` gives nothing for is left out.
+/// Rebuilds a graph node by node. Nodes for which `edit` returns `None` are left out.
 fn rebuilt(g: Graph, mut edit: impl FnMut(Loose) -> Option<Loose>) -> Result<Graph> {
     let mut out = Graph::new(g.name());
     let mut at = vec![NodeId::NONE; g.id_bound()];
@@ -180,7 +182,7 @@ fn rebuilt(g: Graph, mut edit: impl FnMut(Loose) -> Option<Loose>) -> Result<Gra
     Ok(out)
 }
 
-/// A part with all graphs that its nodes call, however deep.
+/// A model of a part and all graphs that its nodes call, directly or indirectly.
 fn with_called(body: Graph, graphs: &[Graph]) -> Result<Model> {
     let mut all = vec![body];
     let mut at = 0;

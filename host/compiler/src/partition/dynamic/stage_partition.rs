@@ -1,18 +1,19 @@
-//! `StagePartition` (facts 3.6): nodes with `_stage_level` become one PartitionedCall
-//! `Subgraph_Level_<n>` for each level; what they need goes to the first level that needs it, what
-//! has no level and is needed by none to a last one. No such attribute: nothing happens.
+//! `StagePartition` (facts 3.6): the nodes of each `_stage_level` become one PartitionedCall
+//! `Subgraph_Level_<n>`. A node without a level joins the first level that needs it, or an
+//! additional last level if none needs it. If no node has the attribute, nothing happens.
 use super::{Calls, Merge, Part, call_parts};
 use crate::error::{CompileError, Result};
 use ge_ir::{AttrValue, Model};
 use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 
-/// The level of a node.
+/// Node attribute that holds the level.
 pub const LEVEL: &str = "_stage_level";
 
-/// Partitions the root graph. Whether there was a level.
+/// Partitions the root graph. Returns whether any node had a level.
 ///
-/// Errors: a level reads what a later one computes.
+/// # Errors
+/// Fails if a level needs a node of a later level.
 pub fn run(model: &mut Model, merge: Merge<'_>) -> Result<bool> {
     let g = model.root();
     let mut levels: Vec<Option<i64>> = g.nodes().map(|n| n.attrs().int(LEVEL)).collect();
@@ -24,7 +25,7 @@ pub fn run(model: &mut Model, merge: Merge<'_>) -> Result<bool> {
         let Some(level) = levels[at[n.id().index()]] else { continue };
         let data = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node);
         for s in data.chain(n.controls().iter().copied()) {
-            // Given levels stay; an inherited one is the first that needs the node.
+            // A given level is kept; an inherited level is the lowest one that needs the node.
             let Some(p) = g.get(s).filter(|p| p.attrs().int(LEVEL).is_none()) else { continue };
             let own = &mut levels[at[p.id().index()]];
             *own = Some(own.map_or(level, |l: i64| l.min(level)));
@@ -65,7 +66,7 @@ pub fn run(model: &mut Model, merge: Merge<'_>) -> Result<bool> {
         .collect();
     let names: Vec<String> = parts.iter().map(|p| p.name.clone()).collect();
     call_parts(model, vec![Calls { graph: 0, of, parts: &parts }], merge)?;
-    // The graph above runs them one after the other, by the host.
+    // The host runs the levels one after the other.
     let calls: Vec<_> = model.root().nodes().filter(|n| names.iter().any(|p| p == n.name())).map(|n| n.id()).collect();
     calls.into_iter().for_each(|id| model.root_mut().set_attr(id, "_force_unknown_shape", true));
     Ok(true)

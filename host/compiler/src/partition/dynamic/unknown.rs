@@ -1,6 +1,6 @@
-//! Which nodes have unknown shapes (facts 3.5): by a mark, by an engine that runs on the host, by a
-//! shape of theirs, by their subgraphs, by addresses that cannot be refreshed, by tiling that reads
-//! values where it does not run on the device; constants with their readers.
+//! Which nodes have unknown shapes (facts 3.5). The reasons are: a mark, an engine that runs on the
+//! host, a shape of an input or output, a subgraph, addresses that cannot be refreshed, or tiling
+//! that reads values and does not run on the device. A constant is unknown if all its readers are.
 use crate::error::CompileError;
 use crate::feature::born::Born;
 use crate::feature::tiling_sink::gate;
@@ -13,18 +13,18 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::types::tensor::Container;
 
-/// Attributes that make a node unknown.
+/// Attributes that mark a node as unknown.
 const MARKS: [&str; 3] = ["_is_unknown_shape", "is_unknown_shape", "_force_unknown_shape"];
-/// Parameters of a graph.
+/// Operator types of a graph's parameters.
 const DATA: [&str; 4] = ["Data", "RefData", "AippData", "AnnData"];
-/// What gives sizes of a tensor, not its values.
+/// Operators that read only the sizes of their input, not its values.
 pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
-/// So many nodes are named.
+/// Maximum number of inputs, and of nodes, that the error names.
 const NAMED: usize = 10;
-/// What lies deeper is unknown.
+/// Maximum nesting depth of subgraphs; anything deeper counts as unknown.
 const DEEPEST: usize = 32;
 
-/// Whether a value's size is not known before a run: strings have none of their own.
+/// Whether the size of a value is unknown before a run. The size of strings always is.
 fn is_open(d: &TensorDesc) -> bool {
     !d.shape.is_static() || d.dtype == DType::STRING
 }
@@ -39,21 +39,23 @@ fn runs(n: &Node) -> bool {
     !DATA.contains(&n.op()) && n.op() != "NetOutput" && !n.attrs().flag(ge_model::KEPT)
 }
 
-/// By place in the order of graph `gi`. Data and NetOutput are neither.
+/// For each node of graph `gi`, in order, whether it is unknown; always false for Data and
+/// NetOutput.
 pub fn nodes(model: &Model, gi: usize, placement: &Placement, toolbox: &Toolbox) -> Vec<bool> {
     let on_host =
         |n: &Node| toolbox.engine(placement.engine[NodeKey::new(gi, n.id())]).info.flags & flags::HOST_RUNTIME != 0;
     marks(model, gi, &on_host)
 }
 
-/// The same, where `on_host` says which nodes of the graph the host runs.
+/// Like [`nodes`], with `on_host` saying which nodes the host runs.
 pub fn marks(model: &Model, gi: usize, on_host: &dyn Fn(&Node) -> bool) -> Vec<bool> {
     let g = &model.graphs()[gi];
     let mut out: Vec<bool> = g
         .nodes()
         .map(|n| {
             let fixed = || n.attrs().get("_is_support_addr_refresh").and_then(|v| v.as_bool()) == Some(false);
-            // Tiling that reads values and does not run on the device is the host's, run by run.
+            // Tiling that reads values and does not run on the device is done by the host in every
+            // run.
             let tiled = || n.attrs().flag(gate::DEPENDS) && !n.attrs().flag(SINK);
             runs(n)
                 && !n.is_const()
@@ -76,17 +78,19 @@ pub fn marks(model: &Model, gi: usize, on_host: &dyn Fn(&Node) -> bool) -> Vec<b
     out
 }
 
-/// Whether something in a node's subgraphs is unknown, or nothing a device takes, however deep.
+/// Whether a node's subgraphs contain, at any depth, an unknown shape or a value that a device does
+/// not take (strings, or no tensor).
 fn inner(model: &Model, n: &Node, depth: usize) -> bool {
     let unfit = |d: &TensorDesc| d.container != Container::TENSOR || d.dtype == DType::STRING;
     let bad = |m: &Node| m.outputs().iter().any(unfit) || open(m) || depth > DEEPEST || inner(model, m, depth + 1);
     n.subgraphs().iter().filter_map(|s| model.graph(s)).any(|s| s.nodes().any(bad))
 }
 
-/// Why a node of graph `g` makes the shapes behind it unknown; None: it only hands on what it is
-/// given.
+/// Why node `n` of graph `g` makes the shapes after it unknown; `None` if it only passes on unknown
+/// shapes of its inputs.
 fn reason(g: &Graph, n: &Node, toolbox: &Toolbox) -> Option<String> {
-    // A size without a name that no input has opens here: a symbol would have been handed on.
+    // An unnamed unknown size that no input has originates here; a symbol would have been passed
+    // on.
     let has_none = |d: &Dim| *d == Dim::UNKNOWN || Born::is(*d);
     let nameless = |d: &TensorDesc| d.shape.is_unranked() || d.shape.dims().iter().any(has_none);
     let given = |i: usize| g.input_desc(n, i).is_some_and(nameless);
@@ -119,7 +123,7 @@ fn descs(n: &Node) -> String {
     n.outputs().iter().map(Born::told).collect::<Vec<_>>().join(", ")
 }
 
-/// Inputs of the model whose values decide sizes: they can be fixed when the model is compiled.
+/// Inputs of the model whose values determine sizes. They can be fixed when the model is compiled.
 fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
     let g = model.root();
     let mut out: Vec<String> = Vec::new();
@@ -134,7 +138,7 @@ fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
             continue;
         }
         let Some(n) = g.get(id) else { continue };
-        // The sizes of a tensor do not hang on its values.
+        // The sizes of a tensor do not depend on its values.
         if !SIZES.contains(&n.op()) {
             todo.extend(n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node));
         }
@@ -144,20 +148,20 @@ fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
     out
 }
 
-/// Whether a shape of the model is unknown.
+/// Whether any shape of the model is unknown.
 ///
-/// What is unknown by a mark or by its engine alone does not count: with every size known it runs
-/// as what it stands beside.
+/// Nodes that are unknown only because of a mark or their engine do not count: since all sizes are
+/// known, they run like their neighbours.
 pub fn any(model: &Model) -> bool {
     let input = model.root().data_nodes().into_iter().any(open);
     input || model.graphs().iter().flat_map(|g| g.nodes()).any(|n| runs(n) && open(n))
 }
 
-/// What refuses a model with an unknown shape: the nodes that bring it in, and the `--input-shape`
-/// that closes it. None: all are known.
+/// The error for a model with unknown shapes: it names the nodes where they originate and suggests
+/// an `--input-shape` that fixes them. `None` if all shapes are known.
 ///
-/// What is unknown by a mark or by its engine alone is no reason: with every size known it runs as
-/// what it stands beside.
+/// Nodes that are unknown only because of a mark or their engine are no reason: since all sizes are
+/// known, they run like their neighbours.
 pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
     let count = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| runs(n) && open(n)).count();
     let inputs: Vec<&Node> = model.root().data_nodes().into_iter().filter(|n| open(n)).collect();

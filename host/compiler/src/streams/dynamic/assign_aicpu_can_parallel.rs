@@ -1,11 +1,11 @@
-//! `AssignAicpuCanParallel` (`ac_parallel_enable` = 1): an AI CPU subgraph that can run beside the
-//! others has the stream of its engine: one without inputs, one whose inputs all come from
-//! subgraphs without tasks and inputs of their own, and one that can take no predecessor's stream.
+//! `AssignAicpuCanParallel` (`ac_parallel_enable` = 1): an AI CPU subgraph that can run in parallel
+//! gets the stream of its engine. That is a subgraph without inputs, one whose inputs all come from
+//! subgraphs that have no tasks and no inputs, or one that cannot take a predecessor's stream.
 //! Source: 002, facts 1.13.
 use super::context::Dynamic;
 use ge_plugin_api::engine::flags;
 
-/// Gives those subgraphs their engine's stream.
+/// Gives these subgraphs the stream of their engine.
 pub fn run(cx: &mut Dynamic<'_>) {
     for k in 0..cx.parts.len() {
         if cx.parts[k].stream.is_none() && cx.aicpu(k) && can_parallel(cx, k) {
@@ -20,8 +20,8 @@ fn can_parallel(cx: &Dynamic<'_>, k: usize) -> bool {
     preds.iter().all(idle) || !preds.iter().any(|p| takes(cx, k, *p as usize))
 }
 
-/// The predecessor owns a stream, is not independent, and no other subgraph of its engine follows
-/// it.
+/// Whether subgraph `k` can take the stream of predecessor `p`: `p` has a stream, is not
+/// independent, and has no other successor of its own engine.
 fn takes(cx: &Dynamic<'_>, k: usize, p: usize) -> bool {
     let pred = &cx.parts[p];
     pred.stream.is_some()

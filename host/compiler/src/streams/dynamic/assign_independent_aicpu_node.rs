@@ -1,11 +1,11 @@
 //! `AssignIndependentAicpuNode` (`ac_parallel_enable` is 0 or not given): an AI CPU subgraph with a
-//! node that always runs beside the others has the stream of its engine. Source: 002, facts 1.13.
+//! node that always runs in parallel gets the stream of its engine. Source: 002, facts 1.13.
 use super::context::Dynamic;
 
-/// Types of such nodes.
+/// Operator types that always run in parallel.
 const TYPES: &[&str] = &["DropOutGenMask", "DropOutDoMaskV3", "GetNext", "DynamicGetNext", "DynamicGetNextV2"];
 
-/// Gives those subgraphs their engine's stream.
+/// Gives these subgraphs the stream of their engine.
 pub fn run(cx: &mut Dynamic<'_>) {
     for k in 0..cx.parts.len() {
         let independent = cx.nodes(k).any(|(_, n)| TYPES.contains(&n.op()));

@@ -1,9 +1,10 @@
-//! `AssignWithReuse`: a subgraph without a stream takes that of a predecessor, else of a successor,
-//! where it may; among several that of the cheapest engine, the first of the list on ties. What
-//! took a stream hands it on. Source: 002, facts 1.13.
+//! `AssignWithReuse`: a subgraph without a stream takes the stream of a predecessor, or else of a
+//! successor, if the reuse rule allows it. Among several it takes that of the cheapest engine, and
+//! the first in the list on ties. A stream taken this way can be taken again. Source: 002, facts
+//! 1.13.
 use super::context::Dynamic;
 
-/// Gives streams of neighbours.
+/// Assigns streams of neighbours.
 pub fn run(cx: &mut Dynamic<'_>) {
     for k in 0..cx.parts.len() {
         if cx.parts[k].stream.is_some() {

@@ -1,4 +1,4 @@
-//! Subgraphs of one engine of all dynamic graphs, and the stream that each has so far.
+//! The single-engine subgraphs of all dynamic graphs, and the stream that each has so far.
 use crate::ids::NodeKey;
 use crate::options::Options;
 use crate::place::Placement;
@@ -7,39 +7,39 @@ use crate::toolbox::{EngineId, Toolbox};
 use ge_ir::{Model, Node};
 use ge_plugin_api::engine::flags;
 
-/// Whose stream it is.
+/// The owner of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// An engine's.
+    /// An engine.
     Engine(EngineId),
-    /// A stream label's.
+    /// A stream label.
     Label(String),
 }
 
 /// A subgraph of one engine.
 pub struct Part {
-    /// The graph.
+    /// Index of its graph in the model.
     pub graph: usize,
-    /// What it is; `preds` and `succs` are positions in [`Dynamic::parts`].
+    /// The subgraph; `preds` and `succs` are positions in [`Dynamic::parts`].
     pub sub: Sub,
-    /// Engine whose stream it stands on.
+    /// Engine whose stream the subgraph uses; `None` if it has no stream yet.
     pub stream: Option<EngineId>,
-    /// The subgraph whose stream it took, through all that took it.
+    /// The subgraph at the start of the chain of reuse from which the stream was taken.
     pub reused: Option<usize>,
 }
 
-/// All dynamic graphs under allocation. The model is unchanged for the whole of it.
+/// All dynamic graphs under allocation. The model does not change during the allocation.
 pub struct Dynamic<'a> {
     /// The model.
     pub model: &'a Model,
-    /// Engines.
+    /// Access to the engines.
     pub toolbox: &'a Toolbox,
     /// Subgraphs, graph by graph, in the order of the partition.
     pub parts: Vec<Part>,
 }
 
 impl<'a> Dynamic<'a> {
-    /// The partition of every dynamic graph, without streams.
+    /// Partitions every dynamic graph; no subgraph has a stream yet.
     pub fn new(
         model: &'a Model,
         placement: &'a Placement,
@@ -72,9 +72,9 @@ impl<'a> Dynamic<'a> {
         let g = &self.model.graphs()[p.graph];
         p.sub.nodes.iter().filter_map(move |id| Some((NodeKey::new(p.graph, *id), g.get(*id)?)))
     }
-    /// Whether a part may take a neighbour's stream: the same engine, an engine that attaches, or
-    /// the engine of the subgraph whose stream the neighbour took. AI CPU nodes never go to an
-    /// independent engine.
+    /// Whether a part may take a neighbour's stream. This holds if both have the same engine, if
+    /// the part's engine attaches, or if the neighbour took its stream from a subgraph of the
+    /// part's engine. AI CPU nodes never go to an independent engine.
     pub fn could_reuse(&self, part: usize, neighbour: usize) -> bool {
         let (mine, its) = (&self.parts[part], &self.parts[neighbour]);
         if its.stream.is_none() || (self.aicpu(part) && self.has(neighbour, flags::INDEPENDENT)) {

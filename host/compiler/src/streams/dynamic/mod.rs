@@ -1,24 +1,24 @@
-//! Streams of graphs with unknown shapes (002, 004 §4.2, facts 1.13): one stream, or, where the
-//! user asks for several (`ENABLE_DYNAMIC_SHAPE_MULTI_STREAM=1`, `ge.x.dynamic_multi_stream`), one
-//! for each engine that owns one, over the root and all subgraphs of unknown shapes together. A
-//! subgraph of known shapes is allocated as a static graph of its own.
+//! Streams of graphs with unknown shapes (002, 004 §4.2, facts 1.13). There is one stream; if the
+//! user asks for several (`ENABLE_DYNAMIC_SHAPE_MULTI_STREAM=1`, `ge.x.dynamic_multi_stream`),
+//! there is one for each engine that owns a stream, shared by the root and all subgraphs of unknown
+//! shapes. A subgraph of known shapes is allocated like a static graph of its own.
 //!
-//! What an engine is like, its flags say: owns a stream, AI CPU, independent, attaches, has no
-//! task.
+//! The flags of an engine say whether it owns a stream, is AI CPU, is independent, attaches, or has
+//! no task.
 
-/// What the steps see and write.
+/// What the steps read and write.
 pub mod context;
-/// Engines that own a stream.
+/// Streams of engines that own one.
 pub mod assign_engines_owning_stream;
-/// AI CPU nodes that may run beside others.
+/// Streams of AI CPU nodes that may run in parallel.
 pub mod assign_aicpu_can_parallel;
-/// AI CPU nodes that always run beside others.
+/// Streams of AI CPU nodes that always run in parallel.
 pub mod assign_independent_aicpu_node;
-/// Streams of neighbours.
+/// Reuse of the streams of neighbours.
 pub mod assign_with_reuse;
-/// The rest.
+/// Streams of all remaining nodes.
 pub mod assign_remain_subgraph;
-/// Stream labels.
+/// Streams by stream label.
 pub mod reassign_stream_by_stream_label;
 
 use super::logical::{self, attached};
@@ -37,11 +37,11 @@ use std::collections::BTreeMap;
 /// Assigns streams to a model whose root is dynamic.
 ///
 /// # Errors
-/// What the attached streams say.
+/// Fails if attached streams cannot be assigned.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = StreamPlan::empty(model);
     let parents = parents_of(model);
-    // A graph named by a static one belongs to it.
+    // The root is always treated as dynamic, other graphs according to their own shapes.
     let mut dynamic: Vec<bool> = Vec::with_capacity(parents.len());
     for (gi, g) in model.graphs().iter().enumerate() {
         dynamic.push(gi == 0 || is_dynamic(g));
@@ -64,8 +64,8 @@ pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: 
     Ok(plan)
 }
 
-/// Streams of graphs that executor v2 runs, where the user asks for several: a graph of theirs whose
-/// shapes are known runs as the others do. None: one stream for all.
+/// Streams of graphs that executor v2 runs, if the user asks for several. All graphs of the model
+/// are treated alike, those of known shapes too. `None` means one stream for everything.
 pub fn of_executor(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Option<StreamPlan> {
     if !options.dynamic_multi_stream {
         return None;
@@ -78,7 +78,7 @@ pub fn of_executor(model: &Model, placement: &Placement, toolbox: &Toolbox, opti
     Some(plan)
 }
 
-/// Streams by engine and label; how many.
+/// Assigns streams by engine and label. Returns their number.
 fn by_engine(
     model: &Model,
     placement: &Placement,
@@ -100,15 +100,15 @@ fn by_engine(
     numbered(model, toolbox, dynamic, &owners, plan)
 }
 
-/// Nodes that stand on stream 0 in any case: those with subgraphs, what is simply there, and graph
-/// outputs.
+/// Whether a node is always on stream 0: nodes with subgraphs, nodes that only provide a value, and
+/// graph outputs.
 fn on_main_stream(n: &Node) -> bool {
     let there = ["Data", "RefData", "Variable", "Const", "Constant", "ConstPlaceHolder", "FileConstant", "NetOutput"];
     !n.subgraphs().is_empty() || there.contains(&n.op())
 }
 
-/// Ids from 0 without holes: engines that still own nodes by compute cost and name, then labels by
-/// name.
+/// Numbers streams from 0 without gaps: first engines that still own nodes, by compute cost and
+/// name, then labels by name. Returns the number of streams.
 fn numbered(
     model: &Model,
     toolbox: &Toolbox,
@@ -141,7 +141,7 @@ fn numbered(
     used.len().max(1)
 }
 
-/// Notes the labels of streams.
+/// Records the labels of streams.
 fn label_streams(model: &Model, dynamic: &[bool], plan: &mut StreamPlan) {
     if plan.single {
         return;
@@ -160,7 +160,7 @@ fn label_streams(model: &Model, dynamic: &[bool], plan: &mut StreamPlan) {
     }
 }
 
-/// Subgraphs of known shapes: each a static graph of its own, with ids from 0.
+/// Assigns streams to subgraphs of known shapes, each as a static graph with ids from 0.
 fn static_subgraphs(
     model: &Model,
     placement: &Placement,

@@ -1,11 +1,11 @@
-//! `ReassignStreamByStreamLabel`: nodes with a stream label move to one stream for the label,
-//! whatever their engines and graphs. Source: 002, facts 1.13.
+//! `ReassignStreamByStreamLabel`: all nodes with the same stream label move to one stream,
+//! regardless of engine and graph. Source: 002, facts 1.13.
 use super::context::{Dynamic, Owner};
 use crate::ids::NodeKey;
 use crate::streams::logical::context::label_of;
 use std::collections::BTreeMap;
 
-/// Whose stream each node stands on; none: stream 0.
+/// Returns the owner of each node's stream; nodes without an entry are on stream 0.
 pub fn run(cx: &Dynamic<'_>) -> BTreeMap<NodeKey, Owner> {
     let mut out = BTreeMap::new();
     for (k, part) in cx.parts.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! `AllReduceParallelPass` (`ge.hcomParallel`): data successors of a fused AllReduce run beside the
-//! next one, on one new stream for each stream they stood on. Source: 004 §4.1.1, facts 1.4 (7),
-//! DESIGN 9.
+//! `AllReduceParallelPass` (`ge.hcomParallel`): data successors of a fused AllReduce run in
+//! parallel to the next one, on one new stream for each stream they were on. Source: 004 §4.1.1,
+//! facts 1.4 (7), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, group_of, label_of};
 use crate::error::Result;
 use std::collections::HashMap;
 
-/// The pass.
+/// See the module documentation.
 pub struct AllReduceParallelPass;
 impl LogicalStreamPass for AllReduceParallelPass {
     const NAME: &'static str = "AllReduceParallelPass";
@@ -63,7 +63,7 @@ impl LogicalStreamPass for AllReduceParallelPass {
     }
 }
 
-/// Readers, so that the one with the smallest id is taken from the end first.
+/// Readers in descending id order, so that popping from the end takes the smallest id first.
 fn data_users(n: &ge_ir::Node) -> Vec<ge_ir::NodeId> {
     let mut v: Vec<_> = (0..n.outputs().len()).flat_map(|k| n.uses(k).iter().map(|u| u.node)).collect();
     v.sort_unstable_by(|a, b| b.cmp(a));

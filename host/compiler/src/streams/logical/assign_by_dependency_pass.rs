@@ -1,11 +1,16 @@
-//! `AssignByDependencyPass`: a subgraph without a stream takes the stream of a predecessor where
-//! the reuse rule allows, else a stream of its engine. Source: 004 §4.1.1, facts 1.5; DESIGN 9
-//! settles ties and the sibling rule.
+//! `AssignByDependencyPass`: a subgraph without a stream takes the stream of a predecessor if the
+//! reuse rule allows it, and otherwise a stream of its engine. Source: 004 §4.1.1, facts 1.5;
+//! DESIGN 9 settles ties and the sibling rule.
 //!
-//! Reuse rule, in this order: another scheduler: no; an independent engine's or a labelled stream:
-//! no; the first visit of a subgraph with `_force_attach_stream`: yes; unless MemoryPriority, a
-//! sibling of the predecessor's engine has the better claim: no; same engine, or an engine that
-//! attaches: yes; the predecessor itself follows a stream of this engine: yes.
+//! The reuse rule takes the first of these conditions that holds:
+//! 1. another scheduler: no;
+//! 2. an independent engine's or a labelled stream: no;
+//! 3. the first visit of a subgraph with `_force_attach_stream`: yes;
+//! 4. another successor of the predecessor has the predecessor's engine, unless the memory policy
+//!    is MemoryPriority or the assignment skips the subgraph's engine: no;
+//! 5. the same engine, or an engine that attaches: yes;
+//! 6. the predecessor itself follows a stream of this engine: yes;
+//! 7. otherwise: no.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::OptionFault;
@@ -14,15 +19,15 @@ use crate::options::{MemoryPolicy, Options};
 use crate::toolbox::{EngineId, Toolbox};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The pass.
+/// See the module documentation.
 pub struct AssignByDependencyPass;
 
-/// What a subgraph of this pass stands on: the k-th stream of its engine, or what another has.
+/// The stream that the pass chooses for a subgraph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claim {
-    /// Nothing yet.
+    /// Not chosen yet.
     Open,
-    /// Had a stream before.
+    /// The subgraph had a stream before this pass.
     Given,
     /// The k-th stream of its engine.
     Own(u32),
@@ -75,8 +80,8 @@ impl LogicalStreamPass for AssignByDependencyPass {
                 }
             }
         }
-        // Engines get ranges of ids in the order of their names; a subgraph's first new stream is
-        // its parent's.
+        // Engines get ranges of ids in the order of their names. In a subgraph, the first new
+        // stream is its parent's.
         let mut names: BTreeMap<String, (EngineId, u32)> = BTreeMap::new();
         for (e, (_, count)) in counters.iter().map(|(e, c)| (*e, *c)).collect::<BTreeMap<_, _>>() {
             names.insert(cx.toolbox.engine(e).info.name.to_string(), (e, count));
@@ -108,10 +113,10 @@ impl LogicalStreamPass for AssignByDependencyPass {
     }
 }
 
-/// Every engine that `ge.streamMaxParallelNum` names is there.
+/// Checks that `ge.streamMaxParallelNum` names only engines that exist.
 ///
 /// # Errors
-/// A name that no loaded engine has.
+/// Fails if it names an engine that no loaded plugin has.
 pub fn check(options: &Options, toolbox: &Toolbox) -> Result<()> {
     let known: BTreeSet<&str> = toolbox.engines.iter().map(|e| e.info.name.as_str()).collect();
     let mut asked = options.stream_max_parallel_num.keys();

@@ -5,7 +5,7 @@ use super::context::Context;
 use crate::error::Result;
 use std::collections::HashMap;
 
-/// The pass.
+/// See the module documentation.
 pub struct AssignByLabelPass;
 impl LogicalStreamPass for AssignByLabelPass {
     const NAME: &'static str = "AssignByLabelPass";

@@ -1,11 +1,10 @@
-//! `AssignAttachedStreamPass`: attached streams after the main ones, ids going on; nodes of one
-//! main stream with the same key share one, with force reuse nodes of any stream; but only within
-//! one region of the control flow, as a region's streams are woken when it begins and joined before
-//! it ends. Source: 004 §4.1.2, 002, facts 1.7.
+//! `AssignAttachedStreamPass`: assigns attached streams, with ids after those of the main streams.
+//! Nodes of one main stream with the same key share an attached stream; with force reuse, nodes of
+//! any main stream do. Sharing stops at the borders of control flow regions, because the streams of
+//! a region are woken when it begins and joined before it ends. Source: 004 §4.1.2, 002, facts 1.7.
 //!
-//! Both forms are read:
-//! `_attached_stream_info_list` (a list of dictionaries with `_attached_resource_name`,
-//! `_attached_resource_reuse_key`, `_attached_resource_required_flag`,
+//! Two forms are read: `_attached_stream_info_list` (a list of dictionaries with
+//! `_attached_resource_name`, `_attached_resource_reuse_key`, `_attached_resource_required_flag`,
 //! `_attached_resource_force_reuse`) and `_attached_stream_info` (one dictionary, policy "group").
 use crate::error::{CompileError, Result};
 use crate::ids::{NodeKey, StreamId};
@@ -15,16 +14,17 @@ use ge_ir::{AttrValue, Model, Node};
 use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
-/// What one node asks for.
+/// A request of one node for an attached stream.
 struct Wish {
     key: String,
     force: bool,
 }
 
-/// Assigns attached streams of all graphs. `flow`: control flow by labels, where there is any.
+/// Assigns attached streams of all graphs. `flow` is the control flow by labels, if there is any.
 ///
 /// # Errors
-/// Attributes that cannot be read, or that ask for what there is not.
+/// Fails if the attributes cannot be read, if a node asks for more than one attached stream, or if
+/// it is on no main stream.
 pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Result<()> {
     let mut of: HashMap<(usize, String), StreamId> = HashMap::new();
     let mut failures = Vec::new();
@@ -81,8 +81,8 @@ pub fn assign(model: &Model, plan: &mut StreamPlan, flow: Option<&Flow>) -> Resu
     if failures.is_empty() { Ok(()) } else { Err(CompileError::Model { code: ge_codes::ATTACHED_FORM, all: failures }) }
 }
 
-/// Positions of the inputs whose values a node's attached work reads. None where it is not said
-/// which: it may read any.
+/// Positions of the inputs whose values a node's attached work reads. `None` if they are not
+/// specified; the work may then read any input.
 pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     let AttrValue::List(list) = n.attr("_attached_stream_info_list")? else { return None };
     let required =
@@ -95,9 +95,9 @@ pub fn value_inputs(n: &Node) -> Option<Vec<usize>> {
     Some(out)
 }
 
-/// Whether a node's own tasks have its own stream wait for its attached work before anything else:
-/// its engine asks for an event or a notify of the attached stream's name (001 §4.3). What follows
-/// the node then follows its attached work too.
+/// Whether a node's own tasks make its own stream wait for its attached work before anything else.
+/// This is so if its engine asks for an event or notify with the name of the attached stream (001
+/// §4.3). What follows the node then also follows its attached work.
 pub fn waits_itself(n: &Node) -> bool {
     let named = |attr: &str| match n.attr(attr) {
         Some(AttrValue::List(list)) => {

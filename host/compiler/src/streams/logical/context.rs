@@ -1,4 +1,5 @@
-//! What the passes of one graph see (the graph, its subgraphs of one engine) and write (streams).
+//! What the passes read of one graph (the graph, its single-engine subgraphs) and what they write
+//! (streams).
 use crate::ids::NodeKey;
 use crate::options::Options;
 use crate::place::Placement;
@@ -8,23 +9,23 @@ use ge_planners::cluster::{Fit, partition};
 use ge_plugin_api::engine::flags;
 use std::sync::LazyLock;
 
-/// No stream.
+/// Marks the absence of a stream.
 pub const NONE: u32 = u32::MAX;
 
-/// A subgraph of one engine: the unit of the first passes.
+/// A subgraph of one engine: the unit on which the first passes work.
 #[derive(Clone, Debug)]
 pub struct Sub {
-    /// Engine.
+    /// Engine of its nodes.
     pub engine: EngineId,
     /// Stream label of its nodes (a user's label overrides it), or empty.
     pub label: String,
-    /// User's label, or empty.
+    /// The user's label, or empty.
     pub user_label: String,
     /// Its nodes, in order.
     pub nodes: Vec<NodeId>,
-    /// Subgraphs it takes from.
+    /// Subgraphs that it depends on.
     pub preds: Vec<u32>,
-    /// Subgraphs that take from it.
+    /// Subgraphs that depend on it.
     pub succs: Vec<u32>,
     /// Its stream, or [`NONE`].
     pub stream: u32,
@@ -34,32 +35,32 @@ pub struct Sub {
 pub struct Context<'a> {
     /// The model.
     pub model: &'a Model,
-    /// The graph's index.
+    /// Index of the graph in the model.
     pub gi: usize,
-    /// The graph, unchanged for the whole allocation.
+    /// The graph; it does not change during the allocation.
     pub graph: &'a Graph,
-    /// Engines.
+    /// Access to the engines.
     pub toolbox: &'a Toolbox,
     /// Engine of each node.
     pub placement: &'a Placement,
-    /// Options.
+    /// Options of the compilation.
     pub options: &'a Options,
     /// Subgraphs, by smallest node id.
     pub subs: Vec<Sub>,
-    /// Streams of nodes, by id; set by NodeStreamUpdatePass.
+    /// Stream of each node, by id; set by NodeStreamUpdatePass.
     pub node_stream: Vec<u32>,
     /// The parent's stream, or [`NONE`].
     pub default: u32,
-    /// The next free id.
+    /// The next free stream id.
     pub next: u32,
-    /// Nodes with `NewStreamId`, and their id; found by UpdateForMdeGroupPass.
+    /// Nodes with `NewStreamId` and its value; found by UpdateForMdeGroupPass.
     pub mde: Vec<(NodeId, i64)>,
     /// Position of each node in the graph's order (its topological id).
     pub rank: Vec<u32>,
 }
 
-/// The label that counts: the user's overrides the stream label; with `_enable_inner_parallel` both
-/// together (facts 1.14).
+/// The effective stream label of a node: the user's label overrides the stream label; with
+/// `_enable_inner_parallel` both are combined (facts 1.14).
 pub fn label_of(n: &Node) -> Option<String> {
     static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| ["_stream_label", "_user_stream_label"].map(Key::new));
     let [stream, user] = KEYS.map(|k| n.attrs().str(k).filter(|s| !s.is_empty()));
@@ -70,14 +71,15 @@ pub fn label_of(n: &Node) -> Option<String> {
         },
         None => stream?.to_owned(),
     };
-    // In a gear the label carries the gear (document 004 §6): one gear's stream is not another's.
+    // In a gear the label includes the gear (document 004 §6), so that gears do not share streams.
     if let Some(gear) = n.attrs().str("_batch_label").filter(|s| !s.is_empty()) {
         label = format!("{label}_{gear}");
     }
     Some(label)
 }
 
-/// Nodes without inputs whose data is simply there: no cluster, no predecessor (DESIGN 9).
+/// Nodes without inputs that only provide data. They belong to no cluster and count as no
+/// predecessor (DESIGN 9).
 pub fn is_data(n: &Node) -> bool {
     n.inputs().is_empty()
         && n.controls().is_empty()
@@ -96,7 +98,7 @@ pub fn is_data(n: &Node) -> bool {
 }
 
 impl<'a> Context<'a> {
-    /// The second partition of a graph, without streams.
+    /// Partitions a graph (the second partition); no subgraph has a stream yet.
     pub fn new(
         model: &'a Model,
         gi: usize,
@@ -178,7 +180,7 @@ impl<'a> Context<'a> {
     pub fn independent(&self, e: EngineId) -> bool {
         self.has(e, flags::INDEPENDENT)
     }
-    /// Whether an engine takes part in no assignment.
+    /// Whether the assignment skips an engine.
     pub fn skipped(&self, e: EngineId) -> bool {
         self.has(e, flags::SKIP_ASSIGN_STREAM)
     }
@@ -186,12 +188,12 @@ impl<'a> Context<'a> {
     pub fn engine(&self, id: NodeId) -> EngineId {
         self.placement.engine[NodeKey::new(self.gi, id)]
     }
-    /// A new stream.
+    /// Returns the id of a new stream.
     pub fn take(&mut self) -> u32 {
         self.next += 1;
         self.next - 1
     }
-    /// Stream of a node.
+    /// Stream of a node, or [`NONE`].
     pub fn stream(&self, id: NodeId) -> u32 {
         self.node_stream[id.index()]
     }

@@ -1,5 +1,6 @@
-//! Custom stream passes (stage AfterAssignLogicStream): plugins may move nodes by setting
-//! `_stream_id`, and nothing else: the graph does not change while streams are allocated.
+//! Custom stream passes (stage AfterAssignLogicStream): plugins may move nodes by setting or
+//! removing `_stream_id`, and may do nothing else, because the graph does not change while streams
+//! are allocated.
 use super::context::NONE;
 use crate::error::{CompileError, Result};
 use crate::pass::Switches;
@@ -9,14 +10,15 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::pass::PassStage;
 use ge_plugin_api::patch::Edit;
 
-/// No stream has a greater id than this.
+/// Stream ids must be less than this.
 const MOST: i64 = 1 << 20;
 
-/// Runs those that are enabled in plugin order on each graph; says whether one has moved a node.
-/// `streams` has the stream of each graph's nodes.
+/// Runs the enabled passes in plugin order on each graph. Returns whether one has moved a node.
+/// `streams` holds the stream of each graph's nodes and is updated.
 ///
 /// # Errors
-/// What a pass says, and edits other than of `_stream_id`, by the pass's name.
+/// Returns the error of a pass, or an error that names the pass if it edits anything but
+/// `_stream_id`.
 pub fn run(model: &Model, switches: &Switches<'_>, streams: &mut [Vec<u32>]) -> Result<bool> {
     let stage = PassStage::AFTER_ASSIGN_LOGIC_STREAM;
     let enabled = |p: &&PassHandle| p.info.stage == stage && switches.enabled(p.name(), p.info.level, None);
@@ -25,7 +27,7 @@ pub fn run(model: &Model, switches: &Switches<'_>, streams: &mut [Vec<u32>]) -> 
     if passes.is_empty() {
         return Ok(moved);
     }
-    // Passes see the streams as attributes of a copy.
+    // Passes see the streams as attributes of a copy of the model.
     let mut seen = model.clone();
     for (gi, (g, of)) in model.graphs().iter().zip(streams.iter()).enumerate() {
         for &id in g.order() {
@@ -44,7 +46,7 @@ pub fn run(model: &Model, switches: &Switches<'_>, streams: &mut [Vec<u32>]) -> 
     Ok(moved)
 }
 
-/// Moves nodes of one graph as a pass says; whether one has moved.
+/// Moves nodes of one graph as a pass requests. Returns whether one has moved.
 fn apply(pass: &str, edits: Vec<Edit>, seen: &mut Model, gi: usize, streams: &mut [u32]) -> Result<bool> {
     let mut moved = false;
     for edit in edits {
@@ -107,7 +109,7 @@ mod tests {
         assert!(!apply("P", vec![set(a, "_stream_id", 0)], &mut m, 0, &mut streams).expect("allowed"));
         assert!(apply("P", vec![set(b, "_stream_id", 3)], &mut m, 0, &mut streams).expect("allowed"));
         assert_eq!((streams[a.index()], streams[b.index()]), (0, 3));
-        // A later pass sees where nodes stand by now.
+        // A later pass sees the current streams of nodes.
         assert_eq!(m.root().get(b).and_then(|n| n.attrs().int("_stream_id")), Some(3));
     }
 

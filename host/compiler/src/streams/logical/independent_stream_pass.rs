@@ -1,12 +1,12 @@
-//! `IndependentStreamPass`: engines that share no stream (collectives) have one for each engine and
-//! stream label; a subgraph with a user's label stays where the label put it. Source: 004 §4.1.1,
-//! facts 1.4 (3), DESIGN 9.
+//! `IndependentStreamPass`: engines that share no stream (collectives) get one stream for each
+//! engine and stream label. A subgraph with a user's label keeps the stream that the label gave it.
+//! Source: 004 §4.1.1, facts 1.4 (3), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;
 use std::collections::HashMap;
 
-/// The pass.
+/// See the module documentation.
 pub struct IndependentStreamPass;
 impl LogicalStreamPass for IndependentStreamPass {
     const NAME: &'static str = "IndependentStreamPass";

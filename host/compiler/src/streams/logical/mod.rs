@@ -1,10 +1,9 @@
-//! Static logical streams: the pass chain of documents 002 and 004, one file a pass.
+//! Static logical streams: the pass chain of documents 002 and 004, one file per pass.
 //!
-//! The root graph first, then each subgraph with its parent's stream as default. The graph is
-//! borrowed unchanged for the whole allocation: passes see `&Graph` and write into a `Context`
-//! alone.
+//! The root graph comes first, then each subgraph with its parent's stream as default. The graph is
+//! never changed during the allocation: passes see `&Graph` and write only to a `Context`.
 
-/// What passes see and write.
+/// What passes read and write.
 pub mod context;
 /// Streams by `NewStreamId`.
 pub mod update_for_mde_group_pass;
@@ -14,17 +13,17 @@ pub mod assign_by_label_pass;
 pub mod independent_stream_pass;
 /// Reuse of predecessors' streams, or new ones.
 pub mod assign_by_dependency_pass;
-/// From subgraphs to nodes.
+/// Transfer of streams from subgraphs to nodes.
 pub mod node_stream_update_pass;
 /// Streams by `_parallel_group`.
 pub mod update_for_parallel_group_pass;
-/// Successors of AllReduce beside it.
+/// Streams for successors of AllReduce that run in parallel to it.
 pub mod all_reduce_parallel_pass;
-/// Nodes of engines that take part in no assignment.
+/// Nodes of engines that are skipped by the assignment.
 pub mod update_for_skipped_engine_pass;
-/// Nodes whose own stream gains nothing.
+/// Removal of streams that bring no advantage.
 pub mod optimize_ineffective_multi_stream_pass;
-/// Everything on one stream.
+/// Assignment of all nodes to one stream.
 pub mod single_stream_pass;
 /// Stream passes of plugins.
 pub mod custom;
@@ -42,11 +41,11 @@ use context::{Context, NONE};
 use ge_ir::Model;
 use std::collections::BTreeMap;
 
-/// A pass of the chain. It changes streams only.
+/// A pass of the chain. It changes only streams.
 pub trait LogicalStreamPass {
-    /// Its name in the documents.
+    /// Name of the pass in the documents.
     const NAME: &'static str;
-    /// Runs on one graph.
+    /// Runs the pass on one graph.
     fn run(cx: &mut Context<'_>) -> Result<()>;
 }
 
@@ -54,19 +53,19 @@ fn run<P: LogicalStreamPass>(cx: &mut Context<'_>) -> Result<()> {
     P::run(cx)
 }
 
-/// Assigns logical streams to all graphs: the chain, then the topology pass; ids continuous from 0
-/// at the end.
+/// Assigns logical streams to all graphs: the pass chain, then attached streams. The ids are
+/// continuous from 0 at the end.
 pub fn assign(model: &Model, placement: &Placement, toolbox: &Toolbox, options: &Options) -> Result<StreamPlan> {
     let mut plan = assign_graphs(model, &graph_order(model), placement, toolbox, options)?;
     attached::assign(model, &mut plan, None)?;
     Ok(plan)
 }
 
-/// Main streams of some graphs in their order: the chain, the topology pass, custom passes,
+/// Assigns main streams to the given graphs, in this order: the pass chain, custom passes, then
 /// continuous ids.
 ///
 /// # Errors
-/// As the passes have them.
+/// Returns the error of a pass that fails.
 pub fn assign_graphs(
     model: &Model,
     graphs: &[usize],
@@ -107,7 +106,7 @@ pub fn assign_graphs(
     Ok(plan)
 }
 
-/// The root, then subgraphs so that each stands behind the graph of its parent.
+/// The root first, then each subgraph after the graph of its parent.
 fn graph_order(model: &Model) -> Vec<usize> {
     let mut out = vec![0];
     let mut at = 0;
@@ -127,7 +126,7 @@ fn graph_order(model: &Model) -> Vec<usize> {
     out
 }
 
-/// Ids that are used become continuous in ascending order; labels of streams are noted.
+/// Makes the used ids continuous, in ascending order, and records the labels of streams.
 fn refresh_continuous(model: &Model, plan: &mut StreamPlan, streams: &[Vec<u32>]) {
     let mut used: BTreeMap<u32, u32> = BTreeMap::new();
     for s in streams.iter().flatten().filter(|s| **s != NONE) {

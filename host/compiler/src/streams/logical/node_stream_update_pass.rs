@@ -1,11 +1,12 @@
-//! `NodeStreamUpdatePass`: nodes take the streams of their subgraphs; label nodes of control flow the parent's; groups of `NewStreamId`
-//! a stream of their own. Source: 004 §4.1.1, facts 1.4 (5), DESIGN 9.
+//! `NodeStreamUpdatePass`: nodes take the streams of their subgraphs. Label nodes of control flow
+//! take the parent's stream, and each group of `NewStreamId` gets a stream of its own. Source: 004
+//! §4.1.1, facts 1.4 (5), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::{CompileError, Result};
 use std::collections::BTreeMap;
 
-/// The pass.
+/// See the module documentation.
 pub struct NodeStreamUpdatePass;
 impl LogicalStreamPass for NodeStreamUpdatePass {
     const NAME: &'static str = "NodeStreamUpdatePass";
@@ -39,7 +40,7 @@ impl LogicalStreamPass for NodeStreamUpdatePass {
     }
 }
 
-/// The NetOutput of a While body whose While is in a graph of unknown shape stands on stream 0 (004
+/// Puts the NetOutput of a While body on stream 0 if the While is in a graph of unknown shape (004
 /// §6).
 fn force_while_body_output(cx: &mut Context<'_>) {
     let parents = crate::streams::order::parents_of(cx.model);

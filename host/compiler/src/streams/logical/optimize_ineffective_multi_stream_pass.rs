@@ -1,12 +1,12 @@
-//! `OptimizeIneffectiveMultiStreamPass`: a node none of whose neighbours stands on its stream moves
-//! to another stream where nothing stands between its last input and its first output there.
-//! Source: 004 §4.1.1, facts 1.4 (9), DESIGN 9.
+//! `OptimizeIneffectiveMultiStreamPass`: a node without neighbours on its stream moves to another
+//! stream if no node there lies between its last input and its first output on that stream. Source:
+//! 004 §4.1.1, facts 1.4 (9), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pass.
+/// See the module documentation.
 pub struct OptimizeIneffectiveMultiStreamPass;
 impl LogicalStreamPass for OptimizeIneffectiveMultiStreamPass {
     const NAME: &'static str = "OptimizeIneffectiveMultiStreamPass";

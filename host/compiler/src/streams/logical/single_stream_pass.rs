@@ -1,11 +1,11 @@
-//! `SingleStreamPass` (`ge.enableSingleStream`): everything on one stream; a stream label is an
-//! error. Source: 002, facts 1.4.
+//! `SingleStreamPass` (`ge.enableSingleStream`): puts everything on one stream; a stream label is
+//! an error. Source: 002, facts 1.4.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, label_of};
 use crate::error::{CompileError, Result};
 use ge_plugin_api::diagnostic::Diagnostic;
 
-/// The pass.
+/// See the module documentation.
 pub struct SingleStreamPass;
 impl LogicalStreamPass for SingleStreamPass {
     const NAME: &'static str = "SingleStreamPass";

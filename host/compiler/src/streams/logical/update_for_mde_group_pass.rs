@@ -1,13 +1,13 @@
-//! `UpdateForMdeGroupPass`: nodes with `NewStreamId` have one stream for each id.
+//! `UpdateForMdeGroupPass`: nodes with the same `NewStreamId` get one stream.
 //!
-//! It stands first in the chain; its groups get their streams after the engine rules, so that they
-//! survive NodeStreamUpdatePass (DESIGN 9). A user's label or a parallel group has the better
-//! claim. Source: 004 §4.1.1, facts 1.4 (1).
+//! The pass is the first of the chain, but its groups get their streams after the engine rules, so
+//! that they survive NodeStreamUpdatePass (DESIGN 9). A user's label or a parallel group takes
+//! precedence. Source: 004 §4.1.1, facts 1.4 (1).
 use super::LogicalStreamPass;
 use super::context::{Context, group_of};
 use crate::error::Result;
 
-/// The pass.
+/// See the module documentation.
 pub struct UpdateForMdeGroupPass;
 impl LogicalStreamPass for UpdateForMdeGroupPass {
     const NAME: &'static str = "UpdateForMdeGroupPass";

@@ -1,12 +1,12 @@
-//! `UpdateForParallelGroupPass`: one stream for each `_parallel_group`; a Hcom operator of group
-//! "-1" with one data input follows that input as it stands at the time, all others of "-1" are a
-//! group like any. Source: 004 §4.1.1, facts 1.4 (6), DESIGN 9.
+//! `UpdateForParallelGroupPass`: one stream for each `_parallel_group`. A Hcom operator of group
+//! "-1" with one data input takes the current stream of that input; all other nodes of "-1" form a
+//! group like any other. Source: 004 §4.1.1, facts 1.4 (6), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE, group_of};
 use crate::error::Result;
 use std::collections::HashMap;
 
-/// The pass.
+/// See the module documentation.
 pub struct UpdateForParallelGroupPass;
 impl LogicalStreamPass for UpdateForParallelGroupPass {
     const NAME: &'static str = "UpdateForParallelGroupPass";

@@ -1,18 +1,19 @@
-//! `UpdateForSkippedEnginePass`: a node of an engine without streams stands nowhere if all before
-//! it stand nowhere, and on its neighbours' stream if they share one. Source: 004 §4.1.1, facts 1.4
-//! (8), DESIGN 9.
+//! `UpdateForSkippedEnginePass`: a node of an engine that is skipped by the assignment gets no
+//! stream if no node before it has one, and the stream of its neighbours if they share one. Source:
+//! 004 §4.1.1, facts 1.4 (8), DESIGN 9.
 use super::LogicalStreamPass;
 use super::context::{Context, NONE};
 use crate::error::Result;
 use crate::ids::NodeKey;
 
-/// The pass.
+/// See the module documentation.
 pub struct UpdateForSkippedEnginePass;
 impl LogicalStreamPass for UpdateForSkippedEnginePass {
     const NAME: &'static str = "UpdateForSkippedEnginePass";
     fn run(cx: &mut Context<'_>) -> Result<()> {
         let graph = cx.graph;
-        // Streams onto which nothing is moved: of a label, or with nodes of an independent engine.
+        // Streams to which no node is moved: those with a label or with nodes of an independent
+        // engine.
         let mut closed = vec![false; cx.next as usize + 1];
         for n in graph.nodes() {
             let s = cx.stream(n.id());

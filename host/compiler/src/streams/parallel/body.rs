@@ -1,6 +1,6 @@
-//! Streams of bodies of control flow in `parallel:N`: each body is a graph of its own, spread over
-//! at most N streams where that pays for waking and joining them. The nodes keep their order;
-//! scopes within a body stay on the stream of the outer one.
+//! Streams of bodies of control flow in `parallel:N`. Each body is treated as a graph of its own
+//! and spread over at most N streams if that outweighs the cost of waking and joining them. The
+//! nodes keep their order; scopes within a body stay on the stream of the outer one.
 use crate::ids::{ModelMap, NodeKey};
 use crate::streams::StreamPlan;
 use crate::streams::flow::Flow;
@@ -9,17 +9,18 @@ use ge_planners::streams::dag::{Dag, DagNode, NONE, Rules, StreamAssignment};
 use ge_planners::streams::{Aim, EventCost, ParallelOptions, measured, plan_parallel};
 use std::collections::BTreeMap;
 
-/// What counts.
+/// Limits and costs used to plan a body.
 pub(super) struct Costs {
-    /// At most so many streams.
+    /// Maximum number of streams.
     pub width: usize,
-    /// Of events.
+    /// Costs of events.
     pub events: EventCost,
-    /// Of the task that wakes a stream, in ns.
+    /// Cost of the task that wakes a stream, in ns.
     pub launch: u64,
 }
 
-/// Spreads the nodes of each body that stand on their scope's stream; `raw` has the streams.
+/// Spreads the nodes of each body that are on their scope's stream. `raw` holds the stream of each
+/// node and is updated.
 pub(super) fn spread(
     model: &Model,
     plan: &StreamPlan,
@@ -39,7 +40,7 @@ pub(super) fn spread(
             bodies[r].push(n.id());
         }
     }
-    // The time of all that stands within each scope.
+    // The total time of all nodes within each scope.
     let mut whole = vec![0u64; flow.scope_count()];
     for n in g.nodes() {
         let key = NodeKey::new(0, n.id());
@@ -61,8 +62,8 @@ pub(super) fn spread(
     }
 }
 
-/// Nodes of one body that leave its scope's stream, and the stream of each among those beside it;
-/// None where it does not pay.
+/// Returns the nodes of one body that leave its scope's stream, each with its new stream; `None` if
+/// this does not pay.
 #[allow(clippy::too_many_arguments)]
 fn body(
     model: &Model,
@@ -87,7 +88,7 @@ fn body(
         let scope = frame.then(|| flow.scope_at(id)).flatten();
         let wakes = key.get(model).is_some_and(|n| n.op() == "StreamActive");
         if let Some((entry, _)) = scope.filter(|(entry, _)| *entry != id) {
-            // The last label of a scope within: what waits for it waits for the whole.
+            // The last label of an inner scope: what waits for it waits for the whole scope.
             item.insert(id, item.get(&entry).cloned().unwrap_or_default());
             continue;
         }
@@ -98,7 +99,7 @@ fn body(
         let inner = scope.map_or(0, |(_, s)| whole[s]);
         let k = made.len() as u32;
         edges.extend(before.into_iter().map(|p| (p, k)));
-        // Scopes within, and what its own rules hold, stay where they are.
+        // Inner scopes, and nodes bound to another stream by a rule, stay where they are.
         stays.push(frame || raw[key] != home);
         made.push(DagNode { cost: time[key].saturating_add(inner), ..DagNode::default() });
         keys.push(id);
@@ -108,8 +109,8 @@ fn body(
     let rules = Rules { independent: vec![false], slots: vec![None], labels: 0, max_streams: None };
     let options = ParallelOptions { plain: costs.width, events: costs.events, aim: Aim::Speed };
     let best = plan_parallel(&dag, &rules, &options).ok()?.assignment;
-    // The scope's own stream takes the place of the one with most of what must stay there, or else
-    // most work.
+    // The scope's own stream replaces the planned stream with the most nodes that must stay, or on
+    // a tie the most work.
     let mut weight = vec![(0u64, 0u64); best.streams.max(1)];
     for (k, s) in best.stream.iter().enumerate() {
         let w = &mut weight[*s as usize];

@@ -1,8 +1,9 @@
-//! `parallel:N`: the streams of a model by the planner of `ge-planners` ([`ge_planners::streams`]).
+//! `parallel:N`: assigns the streams of a model with the planner of `ge-planners`
+//! ([`ge_planners::streams`]).
 
 /// The streams of a model's root graph.
 pub mod of_model;
 /// The streams of bodies of control flow.
 mod body;
-/// Run times of nodes: from their engines, or from a profile.
+/// Run times of nodes, from their engines or from a profile.
 pub mod times;

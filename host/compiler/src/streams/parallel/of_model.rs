@@ -1,12 +1,13 @@
-//! `ge.x.stream_mode = parallel:N` in the compiler: the root graph as a graph of costs, and its
-//! plan back as streams and order.
+//! `ge.x.stream_mode = parallel:N` in the compiler: turns the root graph into a graph of costs, and
+//! the plan for it back into streams and a node order.
 //!
-//! The chain of document 004 runs first. What its rules bind keeps the stream that it got there:
-//! nodes with a label, a `NewStreamId` or a `_parallel_group`, and those of independent engines.
-//! All other nodes of the root are spread over at most N streams by
-//! `plan_parallel`; the planner's order becomes the graph's. Bodies of subgraphs stand on the stream of the node that names them; control flow by labels is one item there, and each of its bodies is spread on its own (`body`).
-//! Nodes that the chain puts nowhere, and nodes without a task, take no part: order passes through
-//! them.
+//! The pass chain of document 004 runs first. Nodes that its rules bind keep the stream that they
+//! got there: nodes with a label, a `NewStreamId` or a `_parallel_group`, and those of independent
+//! engines. `plan_parallel` spreads all other nodes of the root over at most N streams; the
+//! planner's order becomes the graph's. Bodies of subgraphs are on the stream of the node that
+//! calls them. Control flow by labels counts as one item there, and each of its bodies is spread
+//! separately (`body`). Nodes that the chain puts on no stream, and nodes without a task, are not
+//! planned: order passes through them.
 use super::times::{Profile, times};
 use crate::error::{CompileError, Result};
 use crate::ids::{ModelMap, NodeKey, StreamId};
@@ -23,11 +24,11 @@ use ge_plugin_api::engine::flags;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Items that a node without a task stands for, above which it is an item of its own: joins of many
-/// to many would else give edges by their product.
+/// If a node without a task waits for more items than this, it becomes an item itself. Otherwise a
+/// join of many items to many readers would yield edges in the number of their product.
 const JOINED: usize = 16;
 
-/// The width that an option asks for: N of `parallel:N`.
+/// The width that the option requests: N of `parallel:N`. `None` in the mode `engine`.
 pub fn width(options: &Options) -> Option<usize> {
     match options.stream_mode {
         StreamMode::Engine => None,
@@ -35,9 +36,9 @@ pub fn width(options: &Options) -> Option<usize> {
     }
 }
 
-/// Whether streams of this model come from its engines whatever the option says: one stream was
-/// asked for, a custom pass has given them, shapes are not known, or labels and activations in the
-/// graph already speak of streams.
+/// Whether the streams of this model come from its engines regardless of the option: because one
+/// stream was requested, a custom pass has assigned streams, shapes are unknown, or labels and
+/// activations in the graph already determine streams.
 pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Flow>) -> bool {
     let of_a_body = |n: &Node| {
         let inside = flow.is_some_and(|f| f.region(NodeKey::new(0, n.id())) > 0);
@@ -58,11 +59,11 @@ pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Fl
         || model.graphs().iter().any(|g| g.nodes().any(speaks_of_streams))
 }
 
-/// Replaces the streams of plain nodes by those of a plan of at most `width` streams, and the
-/// root's order by the plan's.
+/// Replaces the streams of nodes that no rule binds by those of a plan of at most `width` streams,
+/// and the root's order by the plan's.
 ///
 /// # Errors
-/// A profile that cannot be read; costs that add up beyond what the planner holds.
+/// Fails if the profile cannot be read, or if the sum of costs exceeds what the planner can hold.
 pub fn apply(
     model: &mut Model,
     plan: &mut StreamPlan,
@@ -112,11 +113,11 @@ pub fn apply(
     write_back(model, plan, &raw)
 }
 
-/// What the chain's rules bind to streams of their own.
+/// Nodes and streams that the rules of the chain bind.
 struct Bound {
-    /// For each stream of the chain its number among the reserved ones.
+    /// For each reserved stream of the chain, its number among the reserved ones.
     reserved: BTreeMap<StreamId, u32>,
-    /// A Hcom operator of group "-1" follows its one input.
+    /// Hcom operators of group "-1", with the producer that each follows.
     follows: BTreeMap<NodeKey, NodeId>,
 }
 
@@ -140,7 +141,7 @@ impl Bound {
                 let by_attr = label_of(n).is_some()
                     || n.attrs().int("NewStreamId").is_some()
                     || (group_of(n).is_some() && !follower);
-                // streams of two schedulers are never one (facts 1.5 a)
+                // Streams of two schedulers are never merged (facts 1.5 a).
                 let home = scheduler.get_or_insert_with(|| info.scheduler_id.clone());
                 if by_attr || info.flags & flags::INDEPENDENT != 0 || *home != info.scheduler_id {
                     let next = out.reserved.len() as u32;
@@ -152,7 +153,7 @@ impl Bound {
     }
 }
 
-/// The producer that a Hcom operator of group "-1" follows.
+/// The producer that a Hcom operator of group "-1" follows: that of its only input.
 fn followed(n: &Node) -> Option<NodeId> {
     let mut inputs = n.inputs().iter().filter(|v| !v.is_absent());
     match (inputs.next(), inputs.next(), n.op().starts_with("Hcom")) {
@@ -161,13 +162,13 @@ fn followed(n: &Node) -> Option<NodeId> {
     }
 }
 
-/// The root graph as a planner sees it.
+/// The root graph in the form that the planner uses.
 struct Items {
-    /// The node of each item; None: a join that stands for a node without a task.
+    /// The node of each item; `None` for a join that represents a node without a task.
     keys: Vec<Option<NodeKey>>,
     nodes: Vec<DagNode>,
     edges: Vec<(u32, u32)>,
-    /// Items that each node of the root is, or stands for.
+    /// The items that each node of the root is, or that it represents.
     of: Vec<Vec<u32>>,
 }
 
@@ -199,7 +200,7 @@ impl Items {
             let mut before: Vec<u32> =
                 before(n.id()).into_iter().flat_map(|p| out.of[p.index()].iter().copied()).collect();
             if Some(n.id()) == net_output {
-                // every stream joins NetOutput
+                // Every stream joins NetOutput.
                 before.extend((0..out.keys.len() as u32).filter(|k| !has_reader[*k as usize]));
             }
             before.sort_unstable();
@@ -233,11 +234,11 @@ impl Items {
         out
     }
 
-    /// All nodes of the root: inputs and constants as they stand, then the items in the plan's
-    /// order, each behind the nodes without a task that it waits for, then what is left; NetOutput
-    /// last.
+    /// All nodes of the root in their new order: inputs and constants in their old order, then the
+    /// items in the plan's order, each after the nodes without a task that it waits for, then the
+    /// remaining nodes; NetOutput is last.
     fn order_of_graph(&self, g: &Graph, order: &[u32], flow: Option<&Flow>) -> Vec<NodeId> {
-        // A scope goes as a whole, where its entry goes, behind all that comes into it.
+        // A scope moves as a whole to the place of its entry, after everything that enters it.
         let whole = |id: NodeId| flow.and_then(|f| f.around(id)).unwrap_or(id);
         let mut inside: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for n in g.nodes().filter(|n| flow.is_some_and(|f| f.around(n.id()).is_some())) {
@@ -292,13 +293,13 @@ fn predecessors(n: &Node) -> impl Iterator<Item = NodeId> + '_ {
     n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(n.controls().iter().copied())
 }
 
-/// The time of all bodies of each node of the root, through as many levels as there are.
+/// The total time of all bodies of each node of the root, at every level.
 fn body_times(model: &Model, time: &ModelMap<u64>) -> BTreeMap<NodeId, u64> {
     let parents = crate::streams::order::parents_of(model);
     let mut out: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (gi, g) in model.graphs().iter().enumerate().skip(1) {
         let mut up = parents[gi];
-        // a graph that names itself would never come to the root
+        // A graph that calls itself would never reach the root.
         for _ in 0..parents.len() {
             match up {
                 Some(p) if p.graph != 0 => up = parents[p.graph as usize],
@@ -314,8 +315,8 @@ fn body_times(model: &Model, time: &ModelMap<u64>) -> BTreeMap<NodeId, u64> {
     out
 }
 
-/// Streams of what is no item: nodes without a task beside their neighbours, bodies on their
-/// parent's stream.
+/// Streams of nodes that are no items: nodes without a task get the stream of a neighbour, and
+/// bodies that of their caller.
 fn place_the_rest(
     model: &Model,
     plan: &StreamPlan,
@@ -325,7 +326,7 @@ fn place_the_rest(
     raw: &mut ModelMap<u32>,
     flow: Option<&Flow>,
 ) {
-    // the stream that each reserved stream of the chain has become
+    // The new stream of each reserved stream of the chain.
     let mut became: BTreeMap<StreamId, u32> = BTreeMap::new();
     for (key, &s) in items.keys.iter().zip(of_item) {
         if let Some(old) = key.and_then(|k| plan.of[k]).filter(|old| bound.reserved.contains_key(old)) {
@@ -347,7 +348,8 @@ fn place_the_rest(
             };
             continue;
         }
-        // the stream of its last predecessor that has one: what it stands for is known there first
+        // The stream of its last predecessor that has one: there it is known first that the node's
+        // inputs are ready.
         let before = predecessors(n).map(|p| raw[NodeKey::new(0, p)]).filter(|s| *s != NONE).last();
         raw[key] = before.unwrap_or_else(|| {
             let readers = (0..n.outputs().len()).flat_map(|k| n.uses(k).iter().map(|u| u.node));
@@ -377,7 +379,7 @@ fn place_the_rest(
     }
 }
 
-/// Subgraphs so that each stands behind the graph of its parent.
+/// Subgraphs, each after the graph of its parent.
 fn from_the_root(parents: &[Option<NodeKey>]) -> Vec<usize> {
     let depth = |gi: usize| {
         let mut at = gi;
@@ -393,8 +395,9 @@ fn from_the_root(parents: &[Option<NodeKey>]) -> Vec<usize> {
     out.into_iter().map(|(_, gi)| gi).collect()
 }
 
-/// Ids continuous from 0 in the order in which streams first appear; labels of streams; attached
-/// streams anew, for they belong to main streams.
+/// Writes the streams to the plan: ids are continuous from 0 in the order in which streams first
+/// appear, labels are recorded, and attached streams are assigned again, because they belong to
+/// main streams.
 fn write_back(model: &Model, plan: &mut StreamPlan, raw: &ModelMap<u32>) -> Result<()> {
     let mut ids: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<LogicalStream> = Vec::new();

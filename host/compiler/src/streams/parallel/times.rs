@@ -1,8 +1,8 @@
-//! Run times of nodes for planning: what their engines say, at least one launch; or what a profile
-//! measured.
+//! Run times of nodes for planning: the time that the engine gives, but at least one launch, or the
+//! time that a profile measured.
 //!
-//! A profile is the document of `ge bench --per-node --json`: of its `nodes`, each with `name`
-//! (`graph/name` where a name stands in several graphs) and `us`. Nodes that it does not name keep
+//! A profile is a document of `ge bench --per-node --json`. Its `nodes` are used, each with `name`
+//! (`graph/name` if a name occurs in several graphs) and `us`. Nodes that it does not name keep
 //! their engine's time.
 use crate::error::{CompileError, Result};
 use crate::feature::kernel_cache::KernelTimes;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The longest run time of a node that is believed: an hour.
+/// Longest accepted run time of a node in ns (one hour); longer times are reduced to it.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 #[derive(Deserialize)]
@@ -29,17 +29,19 @@ struct NodeForm {
     us: f64,
 }
 
-/// Run times by a node's name, in ns.
+/// Run times in ns by node name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     ns: HashMap<String, u64>,
 }
 
 impl Profile {
-    /// Reads the document; other fields are passed over, of two nodes of one name the times add up.
+    /// Reads the document. Other fields are ignored; the times of nodes with the same name are
+    /// added.
     ///
     /// # Errors
-    /// A file that cannot be read (usage), or that is no such document (damaged), with its place.
+    /// Fails if the file cannot be read (usage), or is not such a document (damaged); the error
+    /// tells where.
     pub fn read(path: &Path) -> Result<Profile> {
         let fail = |message: String, code| {
             let d = Diagnostic::error(message).help("`ge bench MODEL --per-node --json` writes a profile");
@@ -59,7 +61,7 @@ impl Profile {
             if !(n.us >= 0.0 && n.us.is_finite()) {
                 return Err(format!("`{}` takes {} us, which is no time", n.name, n.us));
             }
-            // a cast of a float saturates
+            // A cast from a float saturates.
             let time = ((n.us * 1e3).round() as u64).min(LONGEST_NS);
             let sum = ns.entry(n.name).or_default();
             *sum = sum.saturating_add(time).min(LONGEST_NS);
@@ -78,7 +80,7 @@ impl Profile {
     }
 }
 
-/// The run time of every node of every graph in ns; 0 for nodes that `runs` says have no task.
+/// The run time of every node of every graph in ns; 0 for nodes for which `runs` is false.
 pub fn times(
     model: &Model,
     placement: &Placement,
