@@ -1,4 +1,4 @@
-//! Loads a configuration and prints what became of each entry, with the time it took.
+//! Loads a configuration and prints the state of each entry, and the time that loading took.
 use ge_plugin::{LoadRequest, PluginSet, Want};
 
 fn main() {

@@ -1,19 +1,19 @@
-//! A stack for signal handlers on threads that Rust's runtime did not give one: those that plugins
-//! start (their copy of the runtime is not the one that was started). Without it the overflow of
-//! such a thread's stack would end the process without a word.
+//! An alternate stack for signal handlers on threads without one: threads that plugins start (their
+//! copy of Rust's runtime was never initialised). Without it, a stack overflow on such a thread
+//! would end the process without a message.
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 
-/// Bytes of the stack: the handler writes one message; the system puts all registers there before,
-/// some 11 KiB of them where the process uses tiles (AMX).
+/// Size of the stack in bytes. The handler only writes one message, but the system first saves all
+/// registers there, about 11 KiB if the process uses tiles (AMX).
 const BYTES: usize = 64 << 10;
 
-/// A stack that the thread has; gone with it.
+/// A stack of the current thread; released when the thread ends.
 struct Stack(*mut c_void);
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the stack is this thread's, nobody stands on it, and it is given back once.
+        // SAFETY: the stack belongs to this thread, nothing runs on it, and it is released once.
         unsafe {
             let mut off: libc::stack_t = std::mem::zeroed();
             off.ss_flags = libc::SS_DISABLE;
@@ -28,8 +28,8 @@ thread_local! {
     static OWN: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
-/// Gives the thread a stack for signal handlers if it has none. Costs a look at a flag from the
-/// second call on.
+/// Gives the thread an alternate stack if it has none. From the second call on, this only checks a
+/// flag.
 pub(crate) fn provide() {
     if !LOOKED.get() {
         look();
@@ -39,7 +39,7 @@ pub(crate) fn provide() {
 #[cold]
 fn look() {
     LOOKED.set(true);
-    // SAFETY: both structures are wholly initialised; the mapping is the thread's alone until
+    // SAFETY: both structures are fully initialised; the mapping belongs to this thread alone until
     // `Stack` is dropped.
     unsafe {
         let mut old: libc::stack_t = std::mem::zeroed();
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn now() -> libc::stack_t {
-        // SAFETY: asks alone.
+        // SAFETY: this only queries the state.
         unsafe {
             let mut s: libc::stack_t = std::mem::zeroed();
             assert_eq!(libc::sigaltstack(std::ptr::null(), &mut s), 0);
@@ -87,7 +87,8 @@ mod tests {
             s.spawn(|| {
                 let own = now();
                 let off = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-                // SAFETY: the thread stands on its ordinary stack; the runtime's is set again below.
+                // SAFETY: the thread runs on its ordinary stack; the runtime's alternate stack is
+                // restored below.
                 assert_eq!(unsafe { libc::sigaltstack(&off, std::ptr::null_mut()) }, 0);
                 provide();
                 let given = now();
@@ -96,7 +97,7 @@ mod tests {
                 assert_eq!(now().ss_sp, given.ss_sp);
                 OWN.set(None);
                 assert_ne!(now().ss_flags & libc::SS_DISABLE, 0);
-                // SAFETY: as the runtime had it.
+                // SAFETY: restores the state of the runtime.
                 assert_eq!(unsafe { libc::sigaltstack(&own, std::ptr::null_mut()) }, 0);
             });
         });

@@ -1,7 +1,8 @@
-//! All that a plugin gives, collected once after its start and validated against its manifest.
+//! Collects everything that a plugin provides, once after it starts, and validates it against the
+//! manifest.
 //!
-//! Objects live as long as the process (libraries are never unloaded), so they are kept by
-//! reference from here on.
+//! The objects live as long as the process (libraries are never unloaded), so they are kept by
+//! reference.
 use crate::manifest::Manifest;
 use ge_plugin_api::abi::root::PluginRef;
 use ge_plugin_api::device::{DeviceInfo, DeviceObject};
@@ -15,23 +16,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Arguments;
 use std::sync::Arc;
 
-/// A plugin's contents.
+/// Everything that a plugin provides.
 pub struct Contents {
-    /// Engines with what they say they are, by name.
+    /// Engines with their descriptions. Plugins in Rust give them sorted by name.
     pub engines: Vec<(EngineInfo, &'static EngineObject)>,
-    /// Prototypes, each with its set and its number there.
+    /// Prototypes, each with its set and its index in the set.
     pub ops: Vec<(Arc<OpProto>, &'static OpSetObject, usize)>,
-    /// Front ends by framework.
+    /// Front ends, with their frameworks.
     pub frontends: Vec<(String, &'static FrontendObject)>,
-    /// Mappings.
+    /// Mappings, with their descriptions.
     pub mappings: Vec<(MappingInfo, MappingRef)>,
-    /// Passes.
+    /// Passes, with their descriptions.
     pub passes: Vec<(PassInfo, &'static PassObject)>,
-    /// Devices.
+    /// Devices, with their descriptions.
     pub devices: Vec<(DeviceInfo, &'static DeviceObject)>,
 }
 
-/// What a library gave, as it came.
+/// What a library returned, not yet validated.
 #[derive(Default)]
 pub(crate) struct Given {
     pub engines: Vec<EngineObject>,
@@ -42,7 +43,7 @@ pub(crate) struct Given {
     pub devices: Vec<DeviceObject>,
 }
 
-/// Why a plugin that was started did not give a part of what it has.
+/// The error for a started plugin that failed to return a part of its contents.
 fn failed(m: &Manifest, what: &'static str) -> impl Fn(Error) -> Error {
     move |e| ge_codes::START.error(format!("plugin `{}` {} failed to give its {what}: {e}", m.name, m.version))
 }
@@ -51,7 +52,7 @@ impl Given {
     /// Asks the root module for everything.
     ///
     /// # Errors
-    /// `GE-E0516` where a call fails or panics.
+    /// Returns `GE-E0516` if a call fails or panics.
     pub(crate) fn by(root: PluginRef, m: &Manifest) -> Result<Given> {
         Ok(Given {
             engines: (root.engines())().into_result().map_err(failed(m, "engines"))?.into(),
@@ -64,7 +65,7 @@ impl Given {
     }
 }
 
-/// Names that are compared one by one.
+/// Number of names up to which they are compared one by one.
 const FEW: usize = 16;
 
 fn forever<T>(x: T) -> &'static T {
@@ -72,11 +73,11 @@ fn forever<T>(x: T) -> &'static T {
 }
 
 impl Contents {
-    /// Takes all that a started plugin gave.
+    /// Takes everything that a started plugin returned.
     ///
     /// # Errors
-    /// `GE-E0516` where a call fails or panics, `GE-E0517` with every contradiction between what it
-    /// says and what it gives.
+    /// Returns `GE-E0516` if a call fails or panics, `GE-E0517` with every contradiction between
+    /// the manifest and the contents.
     pub(crate) fn collect(given: Given, m: &Manifest) -> Result<Contents> {
         let failed = |what: &'static str| failed(m, what);
         let mut c = Contents {
@@ -116,7 +117,7 @@ impl Contents {
         Ok(c)
     }
 
-    /// Holds what it gives against what its manifest says.
+    /// Checks the contents against the manifest.
     fn validate(&self, m: &Manifest) -> Result<()> {
         let mut lies: Vec<Diagnostic> = Vec::new();
         let who = format!("plugin `{}` {}", m.name, m.version);
@@ -141,7 +142,7 @@ impl Contents {
                 }
             }
         }
-        // Passes may be named, and need not be: no command asks for a library by its passes.
+        // A manifest may name passes but need not: no command looks for a library by its passes.
         for pass in &self.passes {
             gives.insert(pass.0.name.as_str());
         }
@@ -175,7 +176,7 @@ impl Contents {
         let unnamed = |names: Vec<&str>, what: Arguments<'_>, say: &mut dyn FnMut(String, String, String)| {
             let mut seen = BTreeSet::new();
             for (i, n) in names.iter().enumerate() {
-                // A handful of names is compared sooner than put in order.
+                // A few names are compared faster than they are sorted.
                 let again = if names.len() <= FEW { names[..i].contains(n) } else { !seen.insert(*n) };
                 if n.is_empty() {
                     say(format!("gives {what} without a name"), String::new(), String::new());
@@ -246,12 +247,12 @@ fn list<S: AsRef<str>>(names: &[S]) -> String {
     names.iter().map(|n| n.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
-/// Mappings by the operator that they are of.
+/// Mappings, grouped by operator.
 #[derive(Default)]
 pub(crate) struct ByOperator<'a>(HashMap<&'a str, Vec<&'a MappingInfo>>);
 
 impl<'a> ByOperator<'a> {
-    /// Whether one of them holds for the same operator and a common version.
+    /// Whether one of them has the same operator and a version in common.
     pub fn has_one_like(&self, m: &MappingInfo) -> bool {
         self.0.get(m.op.as_str()).is_some_and(|of| of.iter().any(|b| overlap(m, b)))
     }
@@ -260,7 +261,7 @@ impl<'a> ByOperator<'a> {
     }
 }
 
-/// Whether two mappings hold for the same operator and a common version.
+/// Whether two mappings have the same operator and a version in common.
 fn overlap(a: &MappingInfo, b: &MappingInfo) -> bool {
     a.framework == b.framework && a.domain == b.domain && a.op == b.op && a.since <= b.until && b.since <= a.until
 }

@@ -1,5 +1,4 @@
-//! `plugins.toml`: where it is found, what stands in it, with file, line and column of everything
-//! that is wrong.
+//! Finds and reads `plugins.toml`. Every error states the file, line and column.
 use crate::manifest::is_name;
 use crate::trust;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -11,49 +10,50 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// A place in `plugins.toml`, from 1.
+/// A position in `plugins.toml`; lines and columns count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// Line.
+    /// Line number.
     pub line: u32,
-    /// Column.
+    /// Column number, in characters.
     pub column: u32,
 }
 
-/// A read configuration.
+/// A parsed configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Folders in which libraries are looked for, in order: the file's own, then beside the
-    /// executable.
+    /// Folders that are searched for libraries, in order: those that the file lists (relative to
+    /// the file), then those of the executable.
     pub search: Vec<PathBuf>,
-    /// Keys by one of which a library with `signature` must be signed (minisign's form).
+    /// Trusted public keys (minisign's form). A library with `signature` must be signed by one of
+    /// them.
     pub trusted_keys: Vec<String>,
-    /// Entries in order.
+    /// Entries, in file order.
     pub entries: Vec<Entry>,
 }
 
-/// One `[[plugin]]`.
+/// One `[[plugin]]` entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Name; equals the manifest's.
+    /// Name; must equal the name in the manifest.
     pub name: String,
-    /// Where the entry starts.
+    /// Position where the entry starts.
     pub at: At,
-    /// Library, where the search path is not to be used.
+    /// Path of the library; `None` to use the search path.
     pub path: Option<PathBuf>,
-    /// Requirement on the plugin's own version.
+    /// Requirement on the version of the plugin.
     pub version: VersionReq,
-    /// Whether it is used.
+    /// Whether the plugin is used.
     pub enabled: bool,
-    /// Whether a failure to load is a warning.
+    /// Whether a failure to load is only a warning.
     pub optional: bool,
-    /// Engines that place nothing.
+    /// Engines that must not be given any nodes.
     pub exclude_engines: Vec<(String, At)>,
-    /// Names (of engines, passes, operators …) that this plugin gives instead of another plugin.
+    /// Names (of engines, passes, operators …) for which this plugin replaces another plugin.
     pub overrides: Vec<(String, At)>,
-    /// Digest that the library must have (SHA-256, hex).
+    /// SHA-256 digest that the library must have, in hex.
     pub sha256: Option<String>,
     /// File with the signature that the library must have.
     pub signature: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A library by itself, as it is.
+    /// An entry for a single library, without further requirements.
     pub fn of(name: &str, path: &Path) -> Entry {
         Entry {
             name: name.to_owned(),
@@ -120,11 +120,13 @@ fn exe_folder() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// The configuration file: the given one, else `$GE_PLUGINS`, else `plugins.toml` in the working
-/// folder if it is trusted, else `<exe>/../etc/ge/plugins.toml`, else beside the executable.
+/// Finds the configuration file: the given one, otherwise `$GE_PLUGINS`, otherwise `plugins.toml`
+/// in the working folder if it is trusted, otherwise `<exe>/../etc/ge/plugins.toml`, otherwise the
+/// one beside the executable.
 ///
 /// # Errors
-/// `GE-E0305`: one that was named is not there; `GE-E0501`: there is none at all.
+/// Returns `GE-E0305` if a file that was named does not exist, `GE-E0501` if there is no file at
+/// all.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     let named = |p: PathBuf, by: &str| {
         if p.is_file() {
@@ -146,8 +148,8 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(exe) = exe_folder() {
         own.push(exe.join("../etc/ge/plugins.toml"));
         own.push(exe.join("plugins.toml"));
-        // Built by cargo and not installed: the repository's own, two folders above target/PROFILE;
-        // examples and tests lie a folder deeper.
+        // If the executable was built by cargo and not installed: the repository's file, two
+        // folders above target/PROFILE. Examples and tests are one folder deeper.
         let inner = exe.file_name().is_some_and(|n| n == "examples" || n == "deps");
         own.push(exe.join(if inner { "../../../plugins.toml" } else { "../../plugins.toml" }));
     }
@@ -168,7 +170,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     Err(d.help("give one by `--plugins FILE` or $GE_PLUGINS").of(ErrorKind::PLUGIN))
 }
 
-/// Line and column of a byte of a text.
+/// Line and column of a byte position in a text.
 fn place_of(text: &str, span: Range<usize>) -> At {
     let before = text.get(..span.start.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -177,10 +179,11 @@ fn place_of(text: &str, span: Range<usize>) -> At {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads and parses a file.
     ///
     /// # Errors
-    /// `GE-E0502` with all that is wrong, each with its place; `GE-E0305` if it cannot be read.
+    /// Returns `GE-E0502` with everything that is wrong and where, or `GE-E0305` if the file cannot
+    /// be read.
     pub fn read(file: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(file).map_err(|e| {
             Diagnostic::error(format!("cannot read `{}`: {e}", file.display()))
@@ -190,7 +193,7 @@ impl Config {
         Config::parse(file, &text)
     }
 
-    /// Reads a text.
+    /// Parses the text of a file.
     pub fn parse(file: &Path, text: &str) -> Result<Config> {
         let shown = file.display().to_string();
         let raw: RawFile = toml::from_str(text).map_err(|e| {
@@ -219,7 +222,7 @@ impl Config {
         let mut search: Vec<PathBuf> = raw.search.iter().map(|s| folder.join(s)).collect();
         if let Some(exe) = exe_folder() {
             search.push(exe.join("../lib/ge"));
-            // Tests and examples of a cargo build lie one folder below the libraries.
+            // Tests and examples built by cargo are one folder below the libraries.
             let built = exe.file_name().is_some_and(|n| n == "deps" || n == "examples");
             let above = exe.parent().filter(|_| built).map(Path::to_owned);
             search.push(exe);
@@ -302,10 +305,11 @@ impl Config {
         }
     }
 
-    /// The library of an entry: its `path`, else the first `libge_<name>.so` on the search path.
+    /// The library of an entry: its `path`, otherwise the first `libge_<name>.so` on the search
+    /// path.
     ///
     /// # Errors
-    /// `GE-E0503`, with the folders that were looked at.
+    /// Returns `GE-E0503` with the searched folders if there is no such library.
     pub fn locate(&self, entry: &Entry) -> Result<PathBuf> {
         let missing = |d: Diagnostic| {
             d.at(self.file.display().to_string(), entry.at.line, entry.at.column)
@@ -342,7 +346,7 @@ impl Config {
     }
 }
 
-/// The known key nearest to the one that a message of the TOML reader calls unknown.
+/// The known key that is nearest to the key that a TOML error message calls unknown.
 fn nearest_field(message: &str) -> Option<String> {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if !message.starts_with("unknown field") {
@@ -352,7 +356,7 @@ fn nearest_field(message: &str) -> Option<String> {
     nearest(unknown, quoted).map(str::to_owned)
 }
 
-/// The name nearest to one that is unknown, if one is near.
+/// The known name that is nearest to an unknown one, if one is close enough.
 pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|k| (strsim::damerau_levenshtein(unknown, k), k))

@@ -1,48 +1,48 @@
-//! What happens when a plugin takes the process down by a signal: a message that names plugin and
-//! call and exit 5, and while plugins are being loaded a second start of `ge` that leaves the
-//! culprit out, so that an optional plugin is a warning.
+//! Handles plugins that crash the process by a signal: prints a message that names plugin and call,
+//! and exits with code 5. While plugins are being loaded, `ge` instead starts again without the
+//! culprit, so that a crash of an optional plugin is only a warning.
 //!
-//! A plugin that calls `exit` is treated alike, and so is a layout table so damaged that
-//! abi_stable's check ends the process.
+//! A plugin that calls `exit` is treated in the same way, and so is a layout table that is so
+//! damaged that abi_stable's check ends the process.
 //!
-//! Only the binary arms this (`arm`); a program that uses the crate keeps its own signal handling.
+//! Only the binary arms this (`arm`); programs that use the crate keep their own signal handling.
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Names of plugins that took an earlier start of this command down, with the signal:
-/// `name=SIGSEGV,…`.
+/// Environment variable with the plugins that crashed an earlier start of this command, and their
+/// signals: `name=SIGSEGV,…`.
 const VARIABLE: &str = "GE_CRASHED_PLUGINS";
-/// Exit code of "a plugin failed".
+/// Exit code for a failed plugin.
 const EXIT: c_int = 5;
 
-/// One call, as the host names it.
+/// A call into a plugin, as the host names it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Call<'a> {
     pub(crate) plugin: &'a str,
-    /// The engine, pass, framework or device; may be empty.
+    /// Engine, pass, framework or device; may be empty.
     pub(crate) part: &'a str,
     pub(crate) call: &'a str,
-    /// Node and operator type; may be empty.
+    /// Node and operator type; both may be empty.
     pub(crate) node: &'a str,
     pub(crate) op: &'a str,
 }
 
 /// What a thread is doing for which plugin; on the stack of `within`.
 struct Region {
-    /// Plugin, part, call, node and operator type by address and length, as in `Call`.
+    /// Address and length of plugin, part, call, node and operator type, as in `Call`.
     texts: [(*const u8, usize); 5],
-    /// Whether plugins are being loaded, so that nothing is lost by a second start.
+    /// Whether plugins are being loaded; starting again then loses nothing.
     loading: bool,
 }
 
 impl Region {
-    /// Text `k`.
+    /// Text `k` of the region.
     ///
     /// # Safety
-    /// The call that the region is of lasts.
+    /// The call that the region belongs to must not have ended.
     unsafe fn text<'a>(&self, k: usize) -> &'a [u8] {
         let (at, len) = self.texts[k];
         // SAFETY: by contract.
@@ -54,7 +54,7 @@ thread_local! {
     static CURRENT: Cell<*const Region> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Runs a call into a plugin; a signal in it is blamed on the plugin.
+/// Runs a call into a plugin; a signal during the call is blamed on the plugin.
 pub(crate) fn within<T>(at: &Call<'_>, loading: bool, f: impl FnOnce() -> T) -> T {
     let texts = [at.plugin, at.part, at.call, at.node, at.op].map(|t| (t.as_ptr(), t.len()));
     let region = Region { texts, loading };
@@ -72,23 +72,22 @@ pub(crate) fn within<T>(at: &Call<'_>, loading: bool, f: impl FnOnce() -> T) -> 
     r
 }
 
-/// The plugin that this thread is at work for.
+/// The plugin that this thread is working for.
 pub(crate) fn at_work_here() -> Option<String> {
     let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
     if region.is_null() {
         return None;
     }
-    // SAFETY: `region` is on the stack of this thread or of one that waits for it, below `within`,
-    // and its texts outlive it.
+    // SAFETY: `region` is on the stack of this thread or of a thread that waits for it, in a frame
+    // of `within`, and its texts outlive it.
     let name = unsafe { (*region).text(0) };
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// What the current thread does for a plugin, to be handed to the threads that take part in it.
+/// What the current thread does for a plugin, to be passed to helper threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Blame(*const Region);
-// SAFETY: the region lives on the stack of the thread that waits for those that take part, and is
-// only read.
+// SAFETY: the region is on the stack of the thread that waits for the helpers, and is only read.
 unsafe impl Sync for Blame {}
 // SAFETY: as above.
 unsafe impl Send for Blame {}
@@ -98,7 +97,7 @@ pub(crate) fn blame() -> Blame {
     Blame(CURRENT.get())
 }
 impl Blame {
-    /// Takes part in it; `f` ends before the thread that gave the blame goes on.
+    /// Takes part in the work; `f` must end before the thread that gave the blame continues.
     pub(crate) fn share<T>(self, f: impl FnOnce() -> T) -> T {
         let before = CURRENT.replace(self.0);
         let r = f();
@@ -107,21 +106,21 @@ impl Blame {
     }
 }
 
-/// What a second start needs, made before the first plugin is opened: a signal handler must not
-/// allocate, and its stack is small. Everything here lives for ever.
+/// What a second start needs. It is prepared before the first plugin is opened, because a signal
+/// handler must not allocate and its stack is small. Everything here lives forever.
 struct Restart {
     exe: *const c_char,
     /// Ends with a null pointer.
     arguments: *const *const c_char,
     /// Ends with `variable` and a null pointer.
     environment: *const *const c_char,
-    /// Room for the variable's text, written by the first thread that gets here.
+    /// Buffer for the text of the variable, written by the first thread that gets here.
     variable: *mut u8,
     taken: AtomicBool,
     crashed: String,
 }
-// SAFETY: the pointers are to memory that lives for ever and is not written, except
-// `variable`, which `taken` guards.
+// SAFETY: the pointers refer to memory that lives forever and is never written, except `variable`,
+// which `taken` guards.
 unsafe impl Sync for Restart {}
 // SAFETY: as above.
 unsafe impl Send for Restart {}
@@ -141,11 +140,12 @@ const SIGNALS: [(c_int, &str); 9] = [
     (libc::SIGSYS, "SIGSYS"),
 ];
 
-/// CPU time, and time by the clock, that loading all plugins may take; it takes milliseconds.
+/// Limits of CPU time and wall-clock time for loading all plugins, in seconds; it normally takes
+/// milliseconds.
 const LOADING_CPU_S: libc::time_t = 5;
 const LOADING_WALL_S: libc::time_t = 30;
 
-/// Regions of plugins that are being loaded, for a timer that fires on another thread than theirs.
+/// Regions of the plugins that are being loaded, for a timer that fires on another thread.
 static LOADING: [AtomicPtr<Region>; 16] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 16];
 
 fn timers(cpu: libc::time_t, wall: libc::time_t) {
@@ -154,13 +154,13 @@ fn timers(cpu: libc::time_t, wall: libc::time_t) {
             it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
             it_value: libc::timeval { tv_sec: seconds, tv_usec: 0 },
         };
-        // SAFETY: a plain system call with a value that lives for it.
+        // SAFETY: a plain system call with a value that lives as long as the call.
         unsafe { libc::setitimer(which, &value, std::ptr::null_mut()) };
     }
 }
 
-/// While it lives, a plugin that loads for ever is treated as one that dies (where the handlers are
-/// armed).
+/// While this exists, a plugin that loads forever is treated like one that crashes (if the handlers
+/// are armed).
 pub(crate) struct Watch(bool);
 impl Watch {
     pub(crate) fn start() -> Watch {
@@ -190,7 +190,7 @@ pub fn signal_name(signal: c_int) -> String {
     )
 }
 
-/// Plugins that took an earlier start of this command down: name and signal.
+/// Plugins that crashed an earlier start of this command: name and signal.
 pub(crate) fn crashed() -> Vec<(String, String)> {
     if ARMED.get().is_none() {
         return Vec::new();
@@ -203,7 +203,7 @@ pub(crate) fn crashed() -> Vec<(String, String)> {
         .collect()
 }
 
-/// A table of C strings for ever.
+/// A table of C strings that live forever.
 fn table(texts: Vec<CString>) -> Vec<*const c_char> {
     texts.into_iter().map(|t| t.into_raw() as *const c_char).collect()
 }
@@ -233,20 +233,20 @@ fn prepare() -> Option<Restart> {
     })
 }
 
-/// Arms the handlers. The binary calls it first in `main`, before any thread.
+/// Arms the handlers. The binary calls this first in `main`, before it starts any thread.
 pub fn arm() {
     if ARMED.set(Armed(prepare())).is_err() {
         return;
     }
-    // SAFETY: the function touches no state but this thread's and what lives for ever.
+    // SAFETY: the function only uses state of this thread and memory that lives forever.
     unsafe { libc::atexit(at_exit) };
-    // A file that may grow no further is a write that fails, with its name, not the end of the
-    // process. SAFETY: ignoring a signal runs no code.
+    // A write that exceeds the file size limit should fail with the file's name instead of ending
+    // the process. SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for (signal, _) in SIGNALS {
-        // SAFETY: the action is wholly initialised; the handler calls functions that are safe in
-        // signal handlers alone. Stack overflows are handled on the alternative stack that Rust's
-        // runtime gives its threads, and `alternate` those of plugins.
+        // SAFETY: the action is fully initialised; the handler only calls functions that are safe
+        // in signal handlers. Stack overflows are handled on the alternate stack that Rust's
+        // runtime gives its threads; `alternate` provides one for threads of plugins.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;
@@ -258,14 +258,14 @@ pub fn arm() {
     }
 }
 
-/// Longest text of the variable.
+/// Maximum length of the variable's text.
 const ROOM: usize = 4096;
 
 extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     let mut region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
     let timer = signal == libc::SIGPROF || signal == libc::SIGALRM;
     if timer {
-        // Whoever is still at it holds everything up.
+        // The plugin that is still loading is the one that blocks.
         region = LOADING
             .iter()
             .map(|s| s.load(Ordering::Acquire).cast_const())
@@ -276,12 +276,11 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
         }
     }
     let name = SIGNALS.iter().find(|s| s.0 == signal).map_or("signal", |s| s.1);
-    // SAFETY: only functions that are safe in signal handlers;
-    // `region` is on the stack of this thread, below `within`, and its texts outlive it. Nothing is
-    // allocated.
+    // SAFETY: only functions that are safe in signal handlers are called, and nothing is allocated.
+    // `region` is on the stack of this thread, in a frame of `within`, and its texts outlive it.
     unsafe {
         if region.is_null() {
-            // Not a plugin's doing: what would have happened without this handler.
+            // No plugin is involved: do what would have happened without this handler.
             libc::signal(signal, libc::SIG_DFL);
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -294,21 +293,21 @@ extern "C" fn handler(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     }
 }
 
-/// The process ends by `exit` while a plugin is at work on this thread: nobody but the plugin asked
-/// for it.
+/// The process ends by `exit` while this thread is in a plugin: only the plugin can have called it.
 extern "C" fn at_exit() {
     let region = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
     if !region.is_null() {
-        // SAFETY: `region` is on the stack of this thread, below `within`.
+        // SAFETY: `region` is on the stack of this thread, in a frame of `within`.
         unsafe { blame_and_exit(region, b"exit") };
     }
 }
 
-/// Says who it was and ends the process, or starts it again where plugins are being loaded.
+/// Reports the culprit and ends the process; while plugins are being loaded, starts it again
+/// instead.
 ///
 /// # Safety
-/// `region` is on this thread's stack, and its texts outlive it. Safe in a signal handler: nothing
-/// is allocated.
+/// `region` must be on this thread's stack and its texts must outlive it. Safe in a signal handler:
+/// nothing is allocated.
 unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
     // SAFETY: by contract.
     unsafe {
@@ -339,14 +338,13 @@ unsafe fn blame_and_exit(region: *const Region, name: &[u8]) -> ! {
         libc::_exit(EXIT);
     }
 }
-/// Starts the same command again with the culprit named in the environment. Returns only if that
-/// fails.
+/// Starts the same command again with the culprit in the environment. Returns only if that fails.
 ///
 /// # Safety
-/// Safe in a signal handler: no allocation, no lock.
+/// Safe in a signal handler: it neither allocates nor locks.
 unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
     if r.taken.swap(true, Ordering::Relaxed) {
-        // Another thread is at it; this one must not end the process meanwhile.
+        // Another thread is already restarting; this one must not end the process meanwhile.
         loop {
             // SAFETY: as the function.
             unsafe { libc::pause() };
@@ -358,7 +356,7 @@ unsafe fn restart(r: &Restart, plugin: &[u8], signal: &[u8]) {
         if at + part.len() > ROOM {
             return;
         }
-        // SAFETY: there is room for ROOM bytes, and this thread alone writes them.
+        // SAFETY: the buffer has ROOM bytes, and only this thread writes to it.
         unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), r.variable.add(at), part.len()) };
         at += part.len();
     }

@@ -1,10 +1,10 @@
-//! What an ELF file says before it is opened: class, machine, segments within the file, dynamic
-//! tables that the system's loader can follow, the manifest section, the build id. Nothing of the
-//! library runs, and no byte of it is trusted.
+//! Inspects an ELF file before it is opened: class, machine, segments within the file, dynamic
+//! tables that the system's loader can follow, the manifest section, the build id. No code of the
+//! library runs, and none of its bytes are trusted.
 //!
-//! The system's loader follows a damaged library into memory that is not there and ends the process
-//! (a file cut in half gives SIGBUS inside dlopen), so everything that it follows blindly is
-//! followed here first.
+//! The system's loader follows the tables of a damaged library into unmapped memory and ends the
+//! process (a truncated file causes SIGBUS inside dlopen). Everything that it follows blindly is
+//! therefore checked here first.
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::root::MANIFEST_SECTION;
 use ge_plugin_api::diagnostic::Diagnostic;
@@ -18,13 +18,13 @@ use std::path::Path;
 pub struct Elf<'a> {
     /// Bytes of the manifest section.
     pub manifest: &'a [u8],
-    /// Build id as the linker wrote it, in hex; empty where there is none.
+    /// The linker's build id in hex; empty if there is none.
     pub build_id: String,
 }
 
-/// The machine of this process as ELF has it.
+/// The ELF number of this process's machine.
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
-/// Most entries of one dynamic table that are looked at.
+/// Maximum number of entries of a dynamic table.
 const MAX_SYMBOLS: u64 = 1 << 24;
 
 fn machine_name(m: u16) -> String {
@@ -40,11 +40,11 @@ fn machine_name(m: u16) -> String {
     }
 }
 
-/// Looks at a library's bytes.
+/// Inspects the bytes of a library.
 ///
 /// # Errors
-/// `GE-E0504` (no ELF library, cut, damaged), `GE-E0505` (another machine), `GE-E0506` (no
-/// manifest).
+/// Returns `GE-E0504` (not an ELF library, truncated or damaged), `GE-E0505` (another machine) or
+/// `GE-E0506` (no manifest).
 pub fn inspect<'a>(path: &Path, data: &'a [u8]) -> Result<Elf<'a>> {
     let shown = path.display();
     let damaged = |what: String| {
@@ -201,14 +201,14 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// Whether a range lies in one segment's memory.
+    /// Whether a range lies within the memory of one segment.
     fn mapped(&self, address: u64, size: u64) -> bool {
         self.loads
             .iter()
             .any(|l| address >= l.address && address.checked_add(size).is_some_and(|e| e <= l.address + l.memory_size))
     }
 
-    /// The writable segment that a range lies in.
+    /// The writable segment that contains a range.
     fn writable(&self, address: u64, size: u64) -> Option<&Load> {
         self.loads.iter().find(|l| {
             l.writable
@@ -217,7 +217,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// File bytes behind an address range.
+    /// The file contents of an address range.
     fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
         let l = self.loads.iter().find(|l| {
             address >= l.address && address.checked_add(size).is_some_and(|e| e <= l.address + l.file_size)
@@ -230,7 +230,7 @@ impl<'a> Image<'a> {
         Some(u32::from_le_bytes(self.bytes(address, 4)?.try_into().ok()?))
     }
 
-    /// Everything that the system's loader follows without a check of its own.
+    /// Checks everything that the system's loader follows without checking.
     fn check_dynamic(&self) -> Check<()> {
         let (address, size) = self.dynamic.ok_or("it has no dynamic table")?;
         let table = self.bytes(address, size).ok_or("its dynamic table lies outside its segments")?;
@@ -265,7 +265,7 @@ impl<'a> Image<'a> {
                     return Err("a name in its dynamic table is damaged".into());
                 }
             }
-            // A shift of tags among those the loader uses would be followed as an address.
+            // A damaged tag could become one that the loader follows as an address.
             if *tag >= 38 && *tag < 0x6000_0000 {
                 return Err("its dynamic table has an unknown entry".into());
             }
@@ -300,7 +300,7 @@ impl<'a> Image<'a> {
         self.check_versions(get(elf::DT_VERSYM), get(elf::DT_VERNEED), get(elf::DT_VERNEEDNUM), count, strings)
     }
 
-    /// The hash tables; how many symbols they reach.
+    /// Checks the hash tables and returns the number of symbols that they reach.
     fn check_hash(&self, gnu: Option<u64>, old: Option<u64>) -> Check<u64> {
         const BAD: &str = "its hash table is damaged";
         let mut count = 0u64;
@@ -330,7 +330,7 @@ impl<'a> Image<'a> {
                 if s < first {
                     return Err(BAD.into());
                 }
-                // Chains end at a word with its lowest bit set.
+                // A chain ends at a word whose lowest bit is set.
                 loop {
                     let hash = self.word(chain_at + (s - first) * 4).ok_or(BAD)?;
                     count = count.max(s + 1);
@@ -344,8 +344,8 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
-    /// A relocation table: places in writable memory, known kinds, targets in the library. The
-    /// highest symbol it uses.
+    /// Checks a relocation table: places in writable memory, known kinds, targets in the library.
+    /// Returns the highest symbol index that it uses.
     fn check_relocations(&self, at: Option<u64>, size: Option<u64>) -> Check<u64> {
         const BAD: &str = "its relocations are damaged";
         let Some(at) = at else { return Ok(0) };
@@ -354,8 +354,8 @@ impl<'a> Image<'a> {
             return Err(BAD.into());
         }
         let mut most = 0u64;
-        // Nearly every one makes a pointer, in the same segment and into the same one as the pointer
-        // before it: first and last address of both.
+        // Nearly every relocation makes a pointer in the same segment, and into the same segment,
+        // as the one before it. These are the first and last address of both segments.
         let (mut home, mut target) = ((u64::MAX, 0), (u64::MAX, 0));
         let within = |range: (u64, u64), x: u64| range.0 <= x && x <= range.1;
         let (words, _) = self.bytes(at, size).ok_or(BAD)?.as_chunks::<8>();
@@ -372,7 +372,7 @@ impl<'a> Image<'a> {
             if !RELOC_KINDS.contains(&kind) || symbol > MAX_SYMBOLS {
                 return Err(BAD.into());
             }
-            // A pointer to one past a segment's end is legal.
+            // A pointer to one past the end of a segment is legal.
             if kind == RELOC_RELATIVE || kind == RELOC_IRELATIVE {
                 let end = |l: &Load| l.address + l.memory_size;
                 let into = self.loads.iter().find(|l| within((l.address, end(l)), addend)).ok_or(BAD)?;
@@ -405,7 +405,8 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    /// Version tables: each needed file and version has a name, offsets lead on.
+    /// Checks the version tables: each required file and version has a name, and offsets move
+    /// forward.
     fn check_versions(
         &self,
         versym: Option<u64>,
@@ -450,7 +451,7 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    /// The linker's build id in hex, or nothing.
+    /// The linker's build id in hex; empty if there is none.
     fn build_id(&self) -> String {
         let Ok(headers) = self.header.program_headers(LE, self.data) else { return String::new() };
         for h in headers {

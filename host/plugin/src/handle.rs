@@ -1,6 +1,6 @@
-//! Handles of what plugins give. Every call's error names the plugin and the call; what comes back
-//! is held against what was asked, so that a plugin that lies is found at the border and not where
-//! its answer is used.
+//! Handles of what plugins provide. Every error of a call names the plugin and the call. Results
+//! are checked against what was asked, so that wrong answers of a plugin are found at the interface
+//! and not where they are used.
 use crate::devices::OpenDevice;
 use crate::kernels;
 use crate::owner::Owner;
@@ -31,12 +31,12 @@ macro_rules! handle {
         #[derive(Clone)]
         pub struct $name {
             pub(crate) owner: Arc<Owner>,
-            /// Position of its plugin among `Registry::plugins`.
+            /// Position of its plugin in `Registry::plugins`.
             pub plugin: usize,
             $($(#[$fm])* $vis $field: $t,)*
         }
         impl $name {
-            /// Its plugin.
+            /// The plugin behind this handle.
             pub fn owner(&self) -> &Owner {
                 &self.owner
             }
@@ -47,10 +47,10 @@ macro_rules! handle {
 handle! {
     /// An engine.
     EngineHandle {
-        /// What it is.
+        /// What the engine says of itself.
         pub info: EngineInfo,
-        /// Whether `plugins.toml` excludes it: it places nothing, but runs what an OM already gives
-        /// it.
+        /// Whether `plugins.toml` excludes it. An excluded engine is given no nodes, but it still
+        /// runs the tasks that an OM assigns to it.
         pub excluded: bool,
         pub(crate) object: &'static EngineObject,
     }
@@ -67,7 +67,7 @@ handle! {
 handle! {
     /// A front end.
     FrontendHandle {
-        /// Framework's name.
+        /// Name of the framework.
         pub framework: String,
         pub(crate) object: &'static FrontendObject,
         pub(crate) mappings: Mappings,
@@ -76,7 +76,7 @@ handle! {
 handle! {
     /// A pass.
     PassHandle {
-        /// What it is.
+        /// What the pass says of itself.
         pub info: PassInfo,
         pub(crate) object: &'static PassObject,
     }
@@ -84,7 +84,7 @@ handle! {
 handle! {
     /// A device library.
     DeviceHandle {
-        /// What it is.
+        /// What the device library says of itself.
         pub info: DeviceInfo,
         pub(crate) object: &'static DeviceObject,
     }
@@ -117,11 +117,11 @@ impl fmt::Debug for DeviceHandle {
 }
 
 impl EngineHandle {
-    /// Name.
+    /// Name of the engine.
     pub fn name(&self) -> &str {
         &self.info.name
     }
-    /// Whether it has all of the given flags ([`ge_plugin_api::engine::flags`]).
+    /// Whether it has all the given flags ([`ge_plugin_api::engine::flags`]).
     pub fn has(&self, flags: u64) -> bool {
         self.info.flags & flags == flags
     }
@@ -150,23 +150,23 @@ impl EngineHandle {
             .node(node.name(), node.op())
             .of(ErrorKind::PLUGIN)
     }
-    /// Operator types of its op store.
+    /// Operator types in its op store.
     pub fn op_types(&self) -> Result<Vec<String>> {
         self.call("op_types", || self.object.op_types())
     }
-    /// Whether it takes a node, else why not. A refusal without a reason gets one.
+    /// Whether it takes a node, and if not, why. A refusal without a reason gets a default reason.
     pub fn supports(&self, node: &Node<'_>) -> Result<Support> {
         Ok(match self.node_call("supports", node, || self.object.supports(node))? {
             Support::No(why) if why.trim().is_empty() => Support::no("gave no reason"),
             s => s,
         })
     }
-    /// Edits that its graph optimizer records at a hook.
+    /// The edits that its graph optimizer records at a hook.
     pub fn optimize(&self, hook: Hook, graph: &Graph<'_>) -> Result<Vec<Edit>> {
         self.watched("optimize", graph.name(), "", || self.object.optimize(hook, graph))
             .map_err(|e| self.owner.named(&format!("{}.{hook}", self.info.name), e))
     }
-    /// Types and formats that it offers for a node; empty: as it is.
+    /// Types and formats that it offers for a node; empty if it takes the node only as it is.
     pub fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         let v = self.node_call("variants", node, || self.object.variants(node, target))?;
         let (i, o) = (node.inputs().len(), node.outputs().len());
@@ -184,7 +184,7 @@ impl EngineHandle {
         }
         Ok(v)
     }
-    /// Output sizes, workspaces, streams and sync wanted.
+    /// The output sizes, workspaces, streams and sync resources that a node needs.
     pub fn calc_op_running_param(&self, node: &Node<'_>, target: &Target) -> Result<RunningParams> {
         const CALL: &str = "calc_op_running_param";
         let p = self.node_call(CALL, node, || self.object.calc_op_running_param(node, target))?;
@@ -210,7 +210,7 @@ impl EngineHandle {
         }
         Ok(p)
     }
-    /// The node's kernel.
+    /// Compiles the node's kernel; `None` if the node needs none.
     pub fn compile(&self, node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
         let k = self.node_call("compile", node, || self.object.compile(node, target))?;
         if k.as_ref().is_some_and(|k| k.name.is_empty()) {
@@ -218,20 +218,20 @@ impl EngineHandle {
         }
         Ok(k)
     }
-    /// The node's task list.
+    /// Generates the node's task list, without checking it.
     pub fn generate_task(&self, node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
         self.node_call("generate_task", node, || self.object.generate_task(node, context))
     }
-    /// The node's task list, held against the rules of task lists.
+    /// Generates the node's task list and checks it against the rules of task lists.
     pub fn tasks(&self, node: &Node<'_>, context: &TaskContext, has: &Granted<'_>) -> Result<Vec<Task>> {
         let tasks = self.generate_task(node, context)?;
         self.check_tasks(node, &tasks, has)?;
         Ok(tasks)
     }
-    /// Holds a task list that it gave against the rules of task lists.
+    /// Checks a task list from this engine against the rules of task lists.
     ///
     /// # Errors
-    /// The rule that is broken, blamed on engine and plugin (GE-E0522, exit 5).
+    /// Returns the broken rule and blames engine and plugin (GE-E0522, exit 5).
     pub fn check_tasks(&self, node: &Node<'_>, list: &[Task], has: &Granted<'_>) -> Result<()> {
         tasks::check(list, has).map_err(|broken| self.breaks(node, "generate_task", &broken))
     }
@@ -248,7 +248,7 @@ impl EngineHandle {
             .help(remedy)
             .raise(ge_codes::TASK_RULES)
     }
-    /// A last look at the node's tasks.
+    /// Lets the engine make final changes to the node's tasks; their number must not change.
     pub fn update_task(&self, node: &Node<'_>, tasks: Vec<Task>) -> Result<Vec<Task>> {
         let n = tasks.len();
         let t = self.node_call("update_task", node, || self.object.update_task(node, tasks))?;
@@ -257,19 +257,19 @@ impl EngineHandle {
         }
         Ok(t)
     }
-    /// Run time of the node in ns; 0: not known.
+    /// Estimated run time of the node in ns; 0 if unknown.
     pub fn time_ns(&self, node: &Node<'_>, soc: &SocSpec) -> u64 {
         self.watched("time_ns", node.name(), node.op(), || self.object.time_ns(node, soc))
     }
-    /// Arithmetic operations of the node's kernel; 0: not known.
+    /// Number of arithmetic operations of the node's kernel; 0 if unknown.
     pub fn operations(&self, node: &Node<'_>) -> Result<u64> {
         self.node_call("operations", node, || self.object.operations(node))
     }
-    /// Other ways in which the node's kernel may divide its work.
+    /// Alternative ways in which the node's kernel may divide its work.
     pub fn schedules(&self, node: &Node<'_>) -> Result<Vec<String>> {
         self.node_call("schedules", node, || self.object.schedules(node))
     }
-    /// The cores that the node's kernel runs on.
+    /// The kind of cores that the node's kernel runs on.
     pub fn core(&self, node: &Node<'_>) -> Result<ContextType> {
         let core = self.node_call("core", node, || self.object.core(node))?;
         if !core.is_kernel() {
@@ -283,12 +283,12 @@ impl EngineHandle {
         }
         Ok(core)
     }
-    /// Operators with a tiling function and where it runs.
+    /// Operators with a tiling function, and where each runs.
     pub fn tilings(&self) -> Result<Vec<(String, String)>> {
         self.call("tilings", || self.object.tilings())
     }
-    /// Loads a task, the `index`-th of its model, onto a device model; `resolved` is the task as
-    /// the host resolved it. Its kernels run under guard: what goes wrong in one names plugin,
+    /// Loads a task onto a device model. `index` is its position in the model; `resolved` is the
+    /// task as the host resolved it. Its kernels run guarded: errors in one name the plugin,
     /// engine, kernel, node and task.
     pub fn load_task(
         &self,
@@ -303,11 +303,11 @@ impl EngineHandle {
         kernels::lend(&self.owner, &self.info.name, request, index, device, load)
             .map_err(|e| e.at_node(&request.node, &request.op))
     }
-    /// Whether there is a host kernel for an operator.
+    /// Whether the engine has a host kernel for an operator.
     pub fn has_host_kernel(&self, op: &str) -> bool {
         self.watched("has_host_kernel", "", "", || self.object.has_host_kernel(op))
     }
-    /// Runs a host kernel that allocates its outputs of the given types.
+    /// Runs a host kernel, which allocates its outputs of the given types.
     pub fn run_host_kernel(
         &self,
         op: &str,
@@ -336,7 +336,7 @@ impl EngineHandle {
 }
 
 impl OpHandle {
-    /// The first input whose type the prototype does not take, as an error.
+    /// The error for the first input whose type the prototype does not accept, if there is one.
     fn wrong_input(&self, node: &Node<'_>) -> Option<Error> {
         let dynamic = self.proto.inputs.iter().any(|s| s.kind == ParamKind::DYNAMIC);
         let specs = self.proto.inputs.iter().enumerate().filter(|_| !dynamic);
@@ -357,8 +357,8 @@ impl OpHandle {
     pub fn name(&self) -> &str {
         &self.proto.name
     }
-    /// Infers the outputs of a node. Their number is one that the prototype allows and covers the
-    /// node's own; their types are among the prototype's.
+    /// Infers the outputs of a node. Checks that the prototype allows their number, that they cover
+    /// the node's own outputs, and that the prototype allows their types.
     pub fn infer(&self, node: &Node<'_>) -> Result<Vec<TensorDesc>> {
         let call = || format!("infer of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "infer", node: node.name(), op: node.op() };
@@ -382,8 +382,8 @@ impl OpHandle {
         if !dynamic {
             for (k, (d, s)) in out.iter().zip(specs.iter()).enumerate() {
                 if d.dtype != DType::UNKNOWN && !s.types.is_empty() && !s.types.contains(&d.dtype) {
-                    // What comes of an input that the operator does not take is no fault of the
-                    // plugin.
+                    // If an input has a type that the operator does not accept, the result is not
+                    // the plugin's fault.
                     if let Some(e) = self.wrong_input(node) {
                         return Err(e);
                     }
@@ -398,8 +398,8 @@ impl OpHandle {
         }
         Ok(out)
     }
-    /// Ranges of a node's outputs where its inputs keep within theirs; None: the prototype says
-    /// nothing of them.
+    /// Value ranges of a node's outputs if its inputs stay within theirs; `None` if the prototype
+    /// does not say.
     pub fn ranges(&self, node: &Node<'_>, inputs: &[Range]) -> Result<Option<Vec<Range>>> {
         let call = || format!("ranges of {}", self.proto.name);
         let at = Call { plugin: &self.owner.name, part: "", call: "ranges", node: node.name(), op: node.op() };
@@ -420,12 +420,12 @@ impl FrontendHandle {
     fn at<'a>(&'a self, call: &'a str) -> Call<'a> {
         Call { plugin: &self.owner.name, part: &self.framework, call, ..Call::default() }
     }
-    /// Whether a file is of this framework.
+    /// Whether a file belongs to this framework.
     pub fn recognises(&self, file: &FileRef) -> bool {
         watch::call(&self.at("recognises"), || self.object.recognises(file))
     }
-    /// Imports a file: the edits that build its graphs. Mappings that it asks the host for are
-    /// those of this registry.
+    /// Imports a file and returns the edits that build its graphs. During the import, the front end
+    /// sees the mappings of this registry.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
         with_mappings(&self.mappings, || watch::call(&self.at("import"), || self.object.import(file, options, files)))
             .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
@@ -433,12 +433,12 @@ impl FrontendHandle {
 }
 
 impl PassHandle {
-    /// Name.
+    /// Name of the pass.
     pub fn name(&self) -> &str {
         &self.info.name
     }
-    /// Edits that it records for a graph. Every error but an interruption is the plugin's failure
-    /// (exit 5).
+    /// The edits that it records for a graph. Every error except a cancellation counts as a failure
+    /// of the plugin (exit 5).
     pub fn run(&self, graph: &Graph<'_>) -> Result<Vec<Edit>> {
         let at = Call { plugin: &self.owner.name, part: &self.info.name, call: "run", node: graph.name(), op: "" };
         watch::call(&at, || self.object.run(graph))
@@ -450,18 +450,18 @@ impl DeviceHandle {
     fn at<'a>(&'a self, call: &'a str) -> Call<'a> {
         Call { plugin: &self.owner.name, part: &self.info.name, call, ..Call::default() }
     }
-    /// Name.
+    /// Name of the device library.
     pub fn name(&self) -> &str {
         &self.info.name
     }
     fn named<T>(&self, call: &str, r: Result<T>) -> Result<T> {
         r.map_err(|e| self.owner.named(&format!("{}.{call}", self.info.name), e))
     }
-    /// Describes a SoC by name.
+    /// The description of a SoC, by name.
     pub fn soc(&self, name: &str) -> Result<SocSpec> {
         self.named("soc", watch::call(&self.at("soc"), || self.object.soc(name)))
     }
-    /// Describes a SoC by the text of its file.
+    /// The description of a SoC, from the text of its file.
     pub fn soc_from_text(&self, file: &str, text: &str) -> Result<SocSpec> {
         self.named("soc_from_text", watch::call(&self.at("soc_from_text"), || self.object.soc_from_text(file, text)))
     }

@@ -1,6 +1,6 @@
-//! Kernels under guard: what an engine registers for a task runs inside a region that names plugin,
-//! engine, kernel, node and task, so that a signal, an `exit` or a panic in it is told with all of
-//! them, whatever device launches it and on whatever thread.
+//! Guarded kernels: what an engine registers for a task runs in a region that records plugin,
+//! engine, kernel, node and task. A signal, an `exit` or a panic in the kernel is reported with all
+//! of them, whatever device launches it and on whatever thread.
 use crate::crash::within;
 use crate::owner::Owner;
 use crate::watch::Call;
@@ -13,11 +13,11 @@ use ge_plugin_api::{Error, Result};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Who a kernel is.
+/// Identity of a kernel in error messages.
 #[derive(Debug)]
 struct Name {
     owner: Arc<Owner>,
-    /// `kernel `k` of engine E for `y` (Relu), task 3 (KERNEL)`.
+    /// For example ``kernel `k` of engine E for `y` (Relu), task 3 (KERNEL)``.
     kernel: String,
     node: String,
     op: String,
@@ -29,7 +29,7 @@ impl Name {
     }
 }
 
-/// A kernel with its name.
+/// A kernel with its identity.
 struct Guarded {
     inner: LoadedKernel,
     name: Arc<Name>,
@@ -38,7 +38,7 @@ struct Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         if let ROption::RSome(d) = self.inner.drop {
-            // SAFETY: the context came with this function, and is freed once.
+            // SAFETY: the context came with this function and is freed once.
             within(&self.name.call(), false, || unsafe { (d.0)(self.inner.ctx) });
         }
     }
@@ -48,7 +48,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     // SAFETY: ctx is the Guarded of `guarded`.
     let g = unsafe { &*(ctx as *const Guarded) };
     crate::alternate::provide();
-    // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live.
+    // SAFETY: contract of KernelFn: the context belongs to the kernel, and the call is live.
     let rc = within(&g.name.call(), false, || unsafe { (g.inner.run)(g.inner.ctx, call) });
     if rc != 0 {
         failed(g, rc);
@@ -56,7 +56,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     rc
 }
 
-/// Keeps the error of a kernel with its name, for the device to fetch.
+/// Stores a kernel's error, with the kernel's name, for the device to fetch.
 #[cold]
 fn failed(g: &Guarded, rc: i32) {
     let told = if let ROption::RSome(f) = g.inner.last_error { (f.0)().into_option() } else { None };
@@ -80,8 +80,8 @@ fn guarded(inner: LoadedKernel, name: Arc<Name>) -> LoadedKernel {
     LoadedKernel { run, ctx, drop, access, scratch_bytes, last_error }
 }
 
-/// A kernel that may be registered any number of times, on models of one device: its context is
-/// freed behind the last of them.
+/// A kernel that may be registered any number of times, on models of one device. Its context is
+/// freed after its last use.
 #[derive(Clone)]
 pub struct KeptKernel(Arc<Kept>);
 
@@ -90,30 +90,30 @@ struct Kept(LoadedKernel);
 impl Drop for Kept {
     fn drop(&mut self) {
         if let ROption::RSome(d) = self.0.drop {
-            // SAFETY: the context came with this function, and is freed once.
+            // SAFETY: the context came with this function and is freed once.
             unsafe { (d.0)(self.0.ctx) };
         }
     }
 }
 
 unsafe extern "C" fn run_kept(ctx: *const c_void, call: *const KernelCall) -> i32 {
-    // SAFETY: ctx is the Kept of `lend`, which holds a count of it.
+    // SAFETY: ctx is the Kept of `lend`, which holds a reference count of it.
     let kept = unsafe { &*(ctx as *const Kept) };
-    // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live.
+    // SAFETY: contract of KernelFn: the context belongs to the kernel, and the call is live.
     unsafe { (kept.0.run)(kept.0.ctx, call) }
 }
 
 unsafe extern "C" fn free_kept(ctx: *mut c_void) {
-    // SAFETY: made by `lend`, given back once.
+    // SAFETY: made by `lend`, released once.
     drop(unsafe { Arc::from_raw(ctx as *const Kept) })
 }
 
 impl KeptKernel {
-    /// Keeps a kernel.
+    /// Keeps a kernel for repeated use.
     pub fn new(kernel: LoadedKernel) -> KeptKernel {
         KeptKernel(Arc::new(Kept(kernel)))
     }
-    /// It, to be registered once more.
+    /// A copy of the kernel that can be registered.
     pub fn lend(&self) -> LoadedKernel {
         let of = &self.0.0;
         LoadedKernel {
@@ -133,8 +133,8 @@ impl std::fmt::Debug for KeptKernel {
     }
 }
 
-/// A device's model as the executor of one task is given it: kernels that are registered get its
-/// name.
+/// The device model that the executor of one task receives; kernels registered on it get the task's
+/// identity.
 struct Model {
     device: &'static ModelObject,
     name: Arc<Name>,
@@ -155,9 +155,9 @@ impl DeviceModel for Model {
     }
 }
 
-/// Lends a device's model to the executor of one task. `index`: the task's place in its model. A
-/// device of another version of the interface is lent as it is, so that an engine sees what that
-/// device has: kernels on it have no names.
+/// Lends a device's model to the executor of one task. `index` is the task's position in its model.
+/// A device with another version of the interface is lent unchanged, so that the engine sees
+/// exactly what the device has; kernels on it have no names.
 pub(crate) fn lend<T>(
     owner: &Arc<Owner>,
     engine: &str,
@@ -172,8 +172,8 @@ pub(crate) fn lend<T>(
     let name = request.task.kernel.as_ref().into_option().map_or(request.op.as_str(), |k| k.kernel_name.as_str());
     let (node, op, kind) = (request.node.to_string(), request.op.to_string(), TaskType(request.task.kind));
     let kernel = format!("kernel `{name}` of engine {engine} for `{node}` ({op}), task {index} ({kind})");
-    // SAFETY: the object made of it is dropped before this function returns; kernels that outlive
-    // it keep no reference to it.
+    // SAFETY: the object that holds this reference is dropped before this function returns; kernels
+    // that outlive it keep no reference to it.
     let device: &'static ModelObject = unsafe { &*(device as *const ModelObject) };
     f(&ModelObject::from_box(Box::new(Model {
         device,
@@ -204,7 +204,7 @@ mod tests {
         for (k, left) in lent.iter().zip([2, 1]) {
             assert_eq!(Arc::strong_count(&held), 2);
             let ROption::RSome(free) = k.drop else { panic!("a context without its end") };
-            // SAFETY: the context came with this function, and is freed once.
+            // SAFETY: the context came with this function and is freed once.
             unsafe { (free.0)(k.ctx) };
             assert_eq!(Arc::strong_count(&held), left);
         }

@@ -1,67 +1,66 @@
 //! Finds, checks, loads and wraps plugin libraries.
 //!
-//! The way of a plugin: `plugins.toml` ([`config`]) names it; its library is found on the search
-//! path and looked at without running anything of it ([`elf`], [`manifest`]); then it is opened,
-//! its version and layout are checked
-//! ([`open`]), its options are checked against its own schema ([`options`]), and all that it gives
-//! is collected and validated ([`collect`]). What is left is a [`Registry`]: engines, operators,
-//! front ends, mappings, passes and devices in the order of `plugins.toml`, each behind a handle
-//! whose errors name the plugin and the call.
+//! How a plugin is loaded: `plugins.toml` ([`config`]) names it. Its library is found on the search
+//! path and inspected without running any of its code ([`elf`], [`manifest`]). Then the library is
+//! opened and its version and layout are checked ([`open`]), its options are checked against its
+//! own schema ([`options`]), and everything it provides is collected and validated ([`collect`]).
+//! The result is a [`Registry`]: engines, operators, front ends, mappings, passes and devices in
+//! the order of `plugins.toml`, each behind a handle whose errors name the plugin and the call.
 //!
-//! Libraries are never unloaded, and what they register lives as long as the process: handles are
-//! plain copies.
+//! Libraries are never unloaded, and what they register lives as long as the process, so handles
+//! are plain copies.
 
-/// `plugins.toml`: where it is found, what stands in it.
+/// Location and contents of `plugins.toml`.
 pub mod config;
-/// Stacks for signal handlers.
+/// Alternate stacks for signal handlers.
 mod alternate;
 /// Digests of libraries.
 mod digest;
-/// What an ELF file says before it is opened.
+/// Inspects ELF files before they are opened.
 pub mod elf;
-/// Numbered rules.
+/// Declares numbered rules.
 mod rules;
 /// The manifest in a library.
 pub mod manifest;
-/// Opening a library: header, version, layout, init.
+/// Opens a library: header, version, layout, init.
 pub mod open;
-/// A plugin's options against its schema.
+/// Checks a plugin's options against its schema.
 pub mod options;
-/// The door for plugins in C.
+/// The entry point for plugins written in C.
 pub mod cdoor;
-/// All that a plugin gives, validated.
+/// Collects and validates what a plugin provides.
 pub mod collect;
-/// Open devices and their models, with the plugin's name in every error.
+/// Open devices and their models; every error names the plugin.
 pub mod devices;
-/// Handles that name the plugin in every error.
+/// Handles; every error names the plugin.
 pub mod handle;
 /// The plugin behind a handle.
 pub mod owner;
-/// Plugins of one configuration, loaded.
+/// The loaded plugins of one configuration.
 pub mod registry;
-/// From a configuration to a registry.
+/// Loads the plugins of a configuration into a registry.
 pub mod set;
 /// The conformance suite.
 pub mod conformance;
-/// Plugins that take the process down.
+/// Reports plugins that crash the process.
 pub mod crash;
-/// Kernels that name themselves when they fail.
+/// Kernels that are named in errors when they fail.
 pub mod kernels;
-/// Mappings that name their owner when they fail.
+/// Mappings whose owner is named in errors when they fail.
 mod mappings;
-/// Small graphs that plugins are shown.
+/// Small sample graphs that are shown to plugins.
 pub mod sample;
-/// What the host does for plugins.
+/// Services that the host offers to plugins.
 pub mod services;
-/// Standard output, which plugins do not get.
+/// Keeps plugins from writing to standard output.
 pub mod stdio;
-/// Task lists of engines, and the rules that they are held against.
+/// Task lists of engines, and the rules that they must follow.
 pub mod tasks;
-/// Which configurations are trusted.
+/// Decides which configurations are trusted.
 pub mod trust;
 /// Signatures of libraries.
 mod signature;
-/// Which calls into plugins last.
+/// Watches for calls into plugins that take long.
 pub mod watch;
 
 pub use devices::{OpenDevice, OpenModel};

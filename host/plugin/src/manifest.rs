@@ -1,4 +1,4 @@
-//! The manifest: TOML in the section `.ge.plugin`, readable without running anything of the
+//! The manifest: TOML in the section `.ge.plugin`, readable without running any code of the
 //! library.
 use ge_plugin_api::abi::root::{API_VERSION, MANIFEST_SECTION};
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -7,34 +7,34 @@ use semver::Version;
 use serde::Deserialize;
 use std::path::Path;
 
-/// By what a library is entered.
+/// The interface through which a library is entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Abi {
-    /// `ge-plugin-api`.
+    /// `ge-plugin-api`, for plugins in Rust.
     #[default]
     Rust,
-    /// `ge_plugin.h`.
+    /// `ge_plugin.h`, for plugins in C.
     C,
 }
 
-/// What a plugin says of itself. Keys that a newer interface adds are not looked at.
+/// What a plugin says of itself. Unknown keys, such as those of a newer interface, are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its own version.
+    /// Version of the plugin.
     pub version: Version,
-    /// `engine`, `ops`, `frontend`, `pass`, `device`.
+    /// Kinds: `engine`, `ops`, `frontend`, `pass`, `device`.
     pub kinds: Vec<String>,
-    /// Engines, front ends and devices by name.
+    /// Names of the engines, front ends and devices that it provides.
     pub provides: Vec<String>,
     /// Version of the plugin interface that it was built with.
     pub api: Version,
-    /// `unwind` or `abort`.
+    /// Panic strategy: `unwind` or `abort`.
     pub panic: String,
-    /// Machine (`x86_64`).
+    /// Target machine (`x86_64`).
     pub target: String,
-    /// By what it is entered; `abi = "c"` in the manifest of one in C.
+    /// The interface of the library; C plugins have `abi = "c"` in the manifest.
     pub abi: Abi,
 }
 
@@ -54,16 +54,16 @@ struct Raw {
     abi: String,
 }
 
-/// Longest manifest that is read.
+/// Maximum size of a manifest in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A plugin's name: letters, digits, `-` and `_`.
+/// Whether a text is a valid plugin name: 1 to 64 letters, digits, `-` and `_`.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 impl Manifest {
-    /// Reads the section's bytes.
+    /// Parses the contents of the section.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         let bad = |what: String| {
             Diagnostic::error(format!("the manifest in `{}` is damaged: {what}", path.display()))
@@ -74,7 +74,7 @@ impl Manifest {
             return Err(bad(format!("{} bytes, at most {MAX_BYTES} are read", bytes.len())));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not text".into()))?;
-        // A section may be padded by zero bytes.
+        // The section may be padded with zero bytes.
         let raw: Raw = toml::from_str(text.trim_end_matches('\0')).map_err(|e| bad(e.message().to_owned()))?;
         if !is_name(&raw.name) {
             return Err(bad(format!("`{}` is no name", raw.name.escape_debug())));
@@ -113,8 +113,8 @@ impl Manifest {
         })
     }
 
-    /// What can be refused before the library is opened: another major of the interface, panics
-    /// that abort.
+    /// Refuses what can be refused before the library is opened: another major version of the
+    /// interface, or panics that abort.
     pub fn gate(&self, path: &Path) -> Result<()> {
         let (host, what) = match self.abi {
             Abi::Rust => (host_api(), "ge-plugin-api"),
@@ -157,7 +157,7 @@ impl Manifest {
     }
 }
 
-/// Version of the interface that this host has.
+/// Version of the plugin interface of this host.
 pub fn host_api() -> Version {
     Version::parse(API_VERSION).unwrap_or(Version::new(1, 0, 0))
 }

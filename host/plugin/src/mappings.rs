@@ -1,5 +1,5 @@
-//! Mappings of one plugin that the front end of another calls: what goes wrong in one is blamed on
-//! its owner, not on the front end.
+//! Mappings of one plugin that the front end of another plugin calls. Errors in a mapping are
+//! blamed on its owner, not on the front end.
 use crate::owner::Owner;
 use crate::watch::{self, Call};
 use ge_plugin_api::Result;
@@ -11,7 +11,7 @@ struct Owned {
     owner: Arc<Owner>,
     info: MappingInfo,
     inner: MappingRef,
-    /// `mapping of com.acme.Gelu`.
+    /// Name of the call in errors: `mapping of com.acme.Gelu`.
     call: String,
 }
 
@@ -34,7 +34,7 @@ impl Mapping for Owned {
     }
 }
 
-/// The mapping with its owner's name.
+/// Wraps a mapping so that its errors name its owner.
 pub(crate) fn owned(owner: &Arc<Owner>, info: &MappingInfo, inner: MappingRef) -> MappingRef {
     let call = format!("mapping of {}.{}", info.domain, info.op);
     MappingObject::from_box(Box::new(Owned { owner: owner.clone(), info: info.clone(), inner, call })).leak()
@@ -77,7 +77,7 @@ mod tests {
         let m = owned(&owner, &inner.info().unwrap(), inner);
         let map = |name: &str| {
             let node = ForeignNode { name: name.into(), op: "Gelu".into(), ..ForeignNode::default() };
-            // The front end hands the error on, and is named by its own handle.
+            // The front end passes the error on; its own handle then adds the front end's name.
             front.named("import of `m.onnx`", m.map(&node, &mut GraphBuilder::new(None)).unwrap_err())
         };
         let e = map("g");

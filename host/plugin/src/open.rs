@@ -1,9 +1,9 @@
-//! Opening a library: the system's loader, the header, version and layout, start-up. Once a library
-//! and process, for ever.
+//! Opens libraries: the system's loader, the header, version and layout checks, start-up. Each
+//! library is opened once per process, forever.
 //!
-//! A plugin of an older minor version has fewer functions than the host's types: the layout check
-//! is then done with the roles swapped (everything that the plugin has, the host has too), since
-//! the usual one asks for the reverse.
+//! A plugin of an older minor version has fewer functions than the host's types. Its layout is
+//! checked with the roles swapped (the host must have everything that the plugin has), because the
+//! usual check requires the reverse.
 use crate::cdoor;
 use crate::collect::{Contents, Given};
 use crate::manifest::Abi;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// A library that is open, with its root module checked.
+/// An open library whose root module was checked.
 pub struct Opened {
     name: String,
     root: Root,
@@ -31,18 +31,18 @@ pub struct Opened {
     contents: OnceLock<Contents>,
 }
 
-/// What a library is entered by.
+/// The entry point of a library.
 #[derive(Clone, Copy)]
 enum Root {
-    /// The root module of one in Rust.
+    /// The root module of a Rust library.
     Rust(PluginRef),
-    /// The one function of one in C, and what it gave.
+    /// The single function of a C library, and what it returned.
     C(cdoor::Entry, &'static OnceLock<cdoor::Table>),
 }
 
 type Slot = Mutex<Option<&'static Opened>>;
 
-/// One slot for each canonical path: a library has one set of statics in a process, so it is opened
+/// One slot for each canonical path. A library has one set of statics in a process, so it is opened
 /// and started once.
 fn slot(path: &Path) -> &'static Slot {
     static SLOTS: OnceLock<Mutex<BTreeMap<PathBuf, &'static Slot>>> = OnceLock::new();
@@ -50,12 +50,12 @@ fn slot(path: &Path) -> &'static Slot {
     slots.entry(path.to_owned()).or_insert_with(|| Box::leak(Box::default()))
 }
 
-/// Opens a library that passed all checks that need no opening.
+/// Opens a library that has passed all checks that do not need opening.
 ///
 /// # Errors
-/// `GE-E0514` the system's loader refuses it, `GE-E0506` no root symbol,
-/// `GE-E0509` another major version, `GE-E0515` another layout, `GE-E0516` its root function
-/// panics. A failed library stays loaded and can be tried again.
+/// Returns `GE-E0514` if the system's loader refuses it, `GE-E0506` if it has no root symbol,
+/// `GE-E0509` for another major version, `GE-E0515` for another layout, `GE-E0516` if its root
+/// function panics. A library that failed stays loaded and can be tried again.
 pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
     let mut slot = slot(path).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(o) = *slot {
@@ -72,10 +72,10 @@ pub fn open(name: &str, path: &Path, abi: Abi) -> Result<&'static Opened> {
     Ok(opened)
 }
 
-/// The library, opened by the system's loader.
+/// Opens a library with the system's loader.
 fn library(name: &str, path: &Path) -> Result<Library> {
-    // SAFETY: constructors of the library run here. It is a plugin by its manifest, and plugins are
-    // trusted code (DESIGN 3.1); its tables were followed by `elf::inspect`.
+    // SAFETY: this runs constructors of the library. Its manifest says that it is a plugin, and
+    // plugins are trusted code (DESIGN 3.1); `elf::inspect` has checked its tables.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| {
         let why = system_reason(&e, path);
         let help = match why.strip_prefix("undefined symbol: ") {
@@ -90,11 +90,11 @@ fn library(name: &str, path: &Path) -> Result<Library> {
     })
 }
 
-/// The one function of a plugin in C.
+/// Opens a C plugin and finds its single function.
 fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
     let library = library(name, path)?;
-    // SAFETY: the manifest says that the library was built with ge_plugin.h, where the symbol is
-    // this function.
+    // SAFETY: the manifest says that the library was built with ge_plugin.h, which declares the
+    // symbol as this function.
     let entry = unsafe { library.get::<cdoor::Entry>(cdoor::SYMBOL).map(|s| *s) };
     // Never unloaded, as in `root_module`.
     std::mem::forget(library);
@@ -110,10 +110,10 @@ fn entry(name: &str, path: &Path) -> Result<cdoor::Entry> {
 
 fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
     let library = library(name, path)?;
-    // SAFETY: the symbol is a static of type LibHeader whose address is what an AbiHeaderRef is;
-    // its magic is checked by `upgrade` below before anything else of it is used.
+    // SAFETY: the symbol is a static of type LibHeader whose address is an AbiHeaderRef; `upgrade`
+    // below checks its magic number before anything else of it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()).map(|s| *s) };
-    // Never unloaded: thread-local destructors, statics and handles of it stay valid until the
+    // Never unloaded: its thread-local destructors, statics and handles stay valid until the
     // process ends.
     std::mem::forget(library);
     let header = header.map_err(|_| {
@@ -122,19 +122,19 @@ fn root_module(name: &str, path: &Path) -> Result<PluginRef> {
             .raise(ge_codes::NOT_A_PLUGIN)
     })?;
     let header = header.upgrade().map_err(|e| refused(name, path, &e))?;
-    // Built with this very interface, as nearly all are, it needs no comparison that allows for other
-    // versions.
+    // Most plugins are built with exactly this interface and need no comparison that allows for
+    // other versions.
     let own = <PluginRef as StableAbi>::LAYOUT;
     static SAYS: OnceLock<Option<Layout>> = OnceLock::new();
     let says = SAYS.get_or_init(|| Layout::of(own));
     if says.as_ref().zip(header.layout()).is_some_and(|(says, theirs)| says.is_of(theirs)) {
-        // SAFETY: its types are the host's in every part.
+        // SAFETY: its types are equal to the host's in every part.
         let root = unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() };
         return root.map_err(|e| refused(name, path, &e));
     }
-    // abi_stable joins all that it has seen of a type in one table of the process. The host's own
-    // types come first, or an older plugin that is checked before a newer one makes the newer one's
-    // fields too many.
+    // abi_stable collects everything that it has seen of a type in one table of the process. The
+    // host's own types must come first: if an older plugin is checked before a newer one, the newer
+    // one appears to have too many fields.
     static OWN: OnceLock<()> = OnceLock::new();
     OWN.get_or_init(|| {
         let _ = check_layout_compatibility(own, own);
@@ -164,13 +164,13 @@ fn checked_root(name: &str, path: &Path, header: &'static LibHeader) -> Result<P
     let theirs = header.layout().ok_or_else(|| layout_error("it has no layout".into()))?;
     check_layout_compatibility(theirs, <PluginRef as StableAbi>::LAYOUT)
         .map_err(|e| layout_error(condense(&e.to_string())))?;
-    // SAFETY: all that the plugin's types have, the host's have at the same place (checked above,
-    // with the roles swapped because the plugin is older); what it lacks stands after the last
-    // prefix field and reads as absent.
+    // SAFETY: everything that the plugin's types have, the host's types have at the same place
+    // (checked above with swapped roles, because the plugin is older). What the plugin lacks comes
+    // after the last prefix field and reads as absent.
     unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() }.map_err(|e| refused(name, path, &e))
 }
 
-/// The system loader's message without the path, which the diagnostic names anyway.
+/// The system loader's message without the path, which the diagnostic already contains.
 fn system_reason(e: &libloading::Error, path: &Path) -> String {
     let text = match e {
         libloading::Error::DlOpen { desc } => format!("{desc:?}"),
@@ -182,7 +182,7 @@ fn system_reason(e: &libloading::Error, path: &Path) -> String {
     text.strip_prefix(&shown).unwrap_or(&text).trim_start_matches([':', ' ']).to_owned()
 }
 
-/// One line of abi_stable's report, which has up to 36 kB.
+/// Condenses abi_stable's report, which may have 36 kB, to one line.
 fn refused(name: &str, path: &Path, e: &LibraryError) -> ge_plugin_api::Error {
     let path = path.display();
     match e {
@@ -217,7 +217,7 @@ fn refused(name: &str, path: &Path, e: &LibraryError) -> ge_plugin_api::Error {
     }
 }
 
-/// The first `Error:` of a layout report and the field nearest to it, in one line.
+/// The first `Error:` of a layout report and the field nearest to it, on one line.
 fn condense(report: &str) -> String {
     let lines: Vec<&str> = report.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let at = lines.iter().position(|l| l.starts_with("Error:"));
@@ -242,7 +242,7 @@ fn condense(report: &str) -> String {
 }
 
 impl Opened {
-    /// The schema of its options; callable before `start`.
+    /// The schema of its options; may be called before `start`.
     pub fn schema(&self) -> Result<Vec<OptionSpec>> {
         match self.root {
             Root::Rust(root) => (root.options())().into_result().map(Vec::from),
@@ -250,7 +250,7 @@ impl Opened {
         }
     }
 
-    /// What the one function of a plugin in C gave, which is called once.
+    /// The table that the function of a C plugin returns; the function is called once.
     fn table(&self) -> Result<&'static cdoor::Table> {
         static CALLS: Mutex<()> = Mutex::new(());
         let Root::C(entry, table) = self.root else {
@@ -260,13 +260,15 @@ impl Opened {
         if let Some(t) = table.get() {
             return Ok(t);
         }
-        // SAFETY: `entry` found the function in a library whose manifest says C.
+        // SAFETY: `entry` found the function in a library whose manifest says that it is a C
+        // plugin.
         let made = unsafe { cdoor::Table::of(&self.name, entry) }?;
         Ok(table.get_or_init(|| made))
     }
 
-    /// Starts it with checked options and collects what it gives, validated against its manifest.
-    /// Once a process: a second start with other options is an error.
+    /// Starts the plugin with checked options, then collects its contents and validates them
+    /// against its manifest. This happens once per process: starting it again with other options is
+    /// an error.
     pub fn start(
         &'static self,
         manifest: &crate::manifest::Manifest,

@@ -1,4 +1,4 @@
-//! A plugin's options: what `plugins.toml` gives against the plugin's own schema.
+//! Checks the options of a plugin in `plugins.toml` against the plugin's own schema.
 use crate::config::{At, nearest};
 use ge_plugin_api::abi::RVec;
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
@@ -6,11 +6,12 @@ use ge_plugin_api::services::{OptionKind, OptionSpec, OptionValue};
 use ge_plugin_api::types::AttrValue;
 use ge_plugin_api::{Error, Result};
 
-/// The values a plugin gets: one for each option of its schema, the given one or the default.
+/// The values that a plugin receives: for each option of its schema, the given value or the
+/// default.
 ///
 /// # Errors
-/// `GE-E0513`: every unknown key (with the nearest), wrong type and value out of range, each with
-/// its place.
+/// Returns `GE-E0513` for every unknown key (with the nearest known one), wrong type and value out
+/// of range, each with its position.
 pub fn check(
     plugin: &str,
     file: &str,
@@ -56,7 +57,7 @@ pub fn check(
     if wrong.is_empty() { Ok(values) } else { Err(Error::all(ErrorKind::PLUGIN, wrong)) }
 }
 
-/// What an option takes, in words.
+/// What an option accepts, in words.
 fn takes(s: &OptionSpec) -> String {
     match s.kind {
         OptionKind::BOOL => "true or false".into(),
@@ -76,7 +77,7 @@ fn convert(s: &OptionSpec, v: &toml::Value) -> core::result::Result<AttrValue, S
         (OptionKind::BOOL, toml::Value::Boolean(b)) => AttrValue::Bool(*b),
         (OptionKind::INT, toml::Value::Integer(i)) => AttrValue::Int(*i),
         (OptionKind::FLOAT, toml::Value::Float(f)) => AttrValue::Float(*f),
-        // Whole numbers up to 2^53 are exact.
+        // Integers up to 2^53 are exact as floating-point numbers.
         (OptionKind::FLOAT, toml::Value::Integer(i)) if i.unsigned_abs() <= 1 << 53 => AttrValue::Float(*i as f64),
         (OptionKind::STRING | OptionKind::CHOICE, toml::Value::String(t)) => AttrValue::Str(t.as_str().into()),
         _ => return Err(takes(s)),
@@ -84,7 +85,7 @@ fn convert(s: &OptionSpec, v: &toml::Value) -> core::result::Result<AttrValue, S
     if in_range(s, &value) { Ok(value) } else { Err(takes(s)) }
 }
 
-/// Whether a value is one that the option takes.
+/// Whether an option accepts a value.
 pub fn in_range(s: &OptionSpec, v: &AttrValue) -> bool {
     match (s.kind, v) {
         (OptionKind::BOOL, AttrValue::Bool(_)) | (OptionKind::STRING, AttrValue::Str(_)) => true,

@@ -1,4 +1,4 @@
-//! The plugin behind a handle, and how its errors name it: who owns the function pays.
+//! The plugin behind a handle, and how errors name it: the owner of a failing function is blamed.
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::{Error, ErrorKind};
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// The plugin behind a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Name.
+    /// Name of the plugin.
     pub name: String,
-    /// Version.
+    /// Version of the plugin.
     pub version: String,
 }
 
@@ -18,8 +18,8 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Whether an error says already which plugin failed in which call: who owns the function pays, not
-/// who called it.
+/// Whether an error already says which plugin failed in which call. The owner of the function is
+/// blamed, not its caller.
 fn blamed(e: &Error) -> bool {
     let fault = matches!(e.kind, ErrorKind::PANIC | ErrorKind::PLUGIN);
     fault
@@ -29,9 +29,9 @@ fn blamed(e: &Error) -> bool {
 }
 
 impl Owner {
-    /// Names plugin and call in an error of one of its functions. A panic or an internal error is
-    /// the plugin's failure (exit 5); other kinds are its answer about the user's model and keep
-    /// their meaning.
+    /// Adds plugin and call to an error of one of the plugin's functions. A panic, plugin or
+    /// internal error becomes a failure of the plugin (exit 5). Other kinds are answers about the
+    /// user's model and keep their meaning.
     pub fn named(&self, call: &str, e: Error) -> Error {
         if blamed(&e) {
             return e;
@@ -45,7 +45,7 @@ impl Owner {
             }
         }
     }
-    /// As [`named`](Owner::named), for calls whose every error is the plugin's failure.
+    /// Like [`named`](Owner::named), for calls in which every error is a failure of the plugin.
     pub fn failed(&self, call: &str, mut e: Error) -> Error {
         if e.kind == ErrorKind::CANCELLED || blamed(&e) {
             return e;
@@ -57,7 +57,7 @@ impl Owner {
         e.with(|mut d| {
             let did = if panicked { "panicked" } else { "failed" };
             let told = d.message.to_string();
-            // The guard's own words name the call already.
+            // The panic guard's message already names the call.
             let told = told
                 .split_once(": ")
                 .filter(|_| panicked && told.starts_with("panic in "))

@@ -1,4 +1,4 @@
-//! Plugins of one configuration, loaded: what there is, in the order of `plugins.toml`.
+//! The loaded plugins of one configuration, in the order of `plugins.toml`.
 use crate::config::At;
 pub use crate::digest::digest;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
@@ -9,16 +9,16 @@ use ge_plugin_api::{Error, Result};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What became of an entry.
+/// State of an entry of `plugins.toml`.
 #[derive(Clone, Debug)]
 pub enum Status {
-    /// Open and started.
+    /// Opened and started.
     Loaded,
-    /// Looked at and in order, but not needed and so not opened.
+    /// Inspected and valid, but not needed and therefore not opened.
     Ready,
     /// `enabled = false`.
     Disabled,
-    /// Refused, and why.
+    /// Refused, with the reason.
     Refused(Error),
 }
 
@@ -34,46 +34,46 @@ impl Status {
     }
 }
 
-/// One entry of `plugins.toml` and what became of it.
+/// One entry of `plugins.toml` and its state.
 #[derive(Clone, Debug)]
 pub struct PluginRecord {
-    /// Name.
+    /// Name of the plugin.
     pub name: String,
-    /// Version; empty where no manifest could be read.
+    /// Version; empty if no manifest could be read.
     pub version: String,
-    /// Kinds; empty where no manifest could be read.
+    /// Kinds; empty if no manifest could be read.
     pub kinds: Vec<String>,
-    /// Engines, front ends and devices by name.
+    /// Names of the engines, front ends and devices that it provides.
     pub provides: Vec<String>,
-    /// Version of the plugin interface it was built with; empty where no manifest could be read.
+    /// Version of the plugin interface that it was built with; empty if no manifest could be read.
     pub api: String,
-    /// The library: canonical, or as configured where it is missing.
+    /// Path of the library: canonical, or as configured if the file is missing.
     pub path: PathBuf,
-    /// Linker's build id in hex, or empty.
+    /// The linker's build id in hex; may be empty.
     pub build_id: String,
-    /// Whether a failure is a warning.
+    /// Whether a failure to load is only a warning.
     pub optional: bool,
-    /// Options of the entry, as TOML writes their values.
+    /// Options of the entry, with values in TOML syntax.
     pub options: std::collections::BTreeMap<String, String>,
-    /// Where the entry stands in `plugins.toml`.
+    /// Position of the entry in `plugins.toml`.
     pub at: At,
-    /// What became of it.
+    /// State of the entry.
     pub status: Status,
 }
 
 impl PluginRecord {
-    /// The library's file name (`libge_nn.so`): what files and reports name, whatever the folder.
+    /// File name of the library (`libge_nn.so`). Files and reports use it, whatever the folder.
     pub fn file_name(&self) -> String {
         self.path.file_name().map_or_else(|| format!("libge_{}.so", self.name), |n| n.to_string_lossy().into_owned())
     }
-    /// SHA-256 of the library, in hex; read when asked for.
+    /// SHA-256 of the library in hex. Each call reads the file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn sha256(&self) -> std::io::Result<String> {
         digest(&self.path)
     }
-    /// Whether it can be used: loaded, or ready to be.
+    /// Whether it can be used: it is loaded, or valid but not opened.
     pub fn usable(&self) -> bool {
         matches!(self.status, Status::Loaded | Status::Ready)
     }
@@ -95,15 +95,15 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The configuration file.
+    /// Path of the configuration file.
     pub fn config(&self) -> &Path {
         &self.config
     }
-    /// Every entry of the configuration, in order.
+    /// All entries of the configuration, in order.
     pub fn plugins(&self) -> &[PluginRecord] {
         &self.plugins
     }
-    /// A plugin by name.
+    /// The plugin with this name.
     pub fn plugin(&self, name: &str) -> Option<&PluginRecord> {
         self.plugins.iter().find(|p| p.name == name)
     }
@@ -111,23 +111,24 @@ impl Registry {
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
-    /// Engines in the order of `plugins.toml`, those of one plugin by name.
+    /// Engines in the order of `plugins.toml`; those of one plugin as it gives them (plugins in
+    /// Rust sort theirs by name).
     pub fn engines(&self) -> &[EngineHandle] {
         &self.engines
     }
-    /// An engine by name.
+    /// The engine with this name.
     pub fn engine(&self, name: &str) -> Option<&EngineHandle> {
         self.engines.iter().find(|e| e.info.name == name)
     }
-    /// Operators by plugin, then name.
+    /// Operators in the order of plugins; those of one plugin as it gives them (sorted by name).
     pub fn ops(&self) -> &[OpHandle] {
         &self.ops
     }
-    /// An operator by type.
+    /// The operator of this type.
     pub fn op(&self, name: &str) -> Option<&OpHandle> {
         self.op_index.get(name).map(|i| &self.ops[*i])
     }
-    /// Front ends in order.
+    /// Front ends, in the order of `plugins.toml`.
     pub fn frontends(&self) -> &[FrontendHandle] {
         &self.frontends
     }
@@ -135,23 +136,24 @@ impl Registry {
     pub fn all_mappings(&self) -> &[(MappingInfo, MappingRef)] {
         &self.mappings
     }
-    /// Mappings of a framework.
+    /// Mappings of one framework.
     pub fn mappings<'a>(&'a self, framework: &'a str) -> impl Iterator<Item = &'a (MappingInfo, MappingRef)> {
         self.mappings.iter().filter(move |(i, _)| i.framework == framework)
     }
-    /// Passes in order.
+    /// Passes, in the order of `plugins.toml`.
     pub fn passes(&self) -> &[PassHandle] {
         &self.passes
     }
-    /// Devices in order.
+    /// Devices, in the order of `plugins.toml`.
     pub fn devices(&self) -> &[DeviceHandle] {
         &self.devices
     }
-    /// A device by name.
+    /// The device with this name.
     pub fn device(&self, name: &str) -> Option<&DeviceHandle> {
         self.devices.iter().find(|d| d.info.name == name)
     }
-    /// An operator by type, or an error that names the nearest one (exit 3).
+    /// The operator of this type. If there is none, returns an error that names the nearest one
+    /// (exit 3).
     pub fn require_op(&self, name: &str) -> Result<&OpHandle> {
         self.op(name).ok_or_else(|| {
             let e = Error::unsupported(format!("no enabled plugin has the operator `{name}`"));

@@ -1,7 +1,8 @@
-//! Numbered rules: an enum of their numbers, with what each says.
+//! Numbered rules: an enum of the rules, with the text of each.
 
-/// Declares `Rule`: `rules! { "What they are of." X1 "title", .. }`, with what to do about it behind
-/// each title (`X1 "title" "remedy", ..`) where there is a [`remedy`](crate::tasks::Rule::remedy).
+/// Declares `Rule`: `rules! { "Doc comment of the enum." X1 "title", .. }`. With a remedy after
+/// each title (`X1 "title" "remedy", ..`), the enum also has a
+/// [`remedy`](crate::tasks::Rule::remedy).
 macro_rules! rules {
     ($doc:literal $($id:ident $title:literal,)*) => {
         #[doc = $doc]
@@ -12,7 +13,7 @@ macro_rules! rules {
         impl Rule {
             /// All rules.
             pub const ALL: &'static [Rule] = &[$(Rule::$id,)*];
-            /// Its number: its name.
+            /// Name of the rule, such as `X1`.
             pub fn id(self) -> &'static str {
                 match self { $(Rule::$id => stringify!($id),)* }
             }
@@ -20,7 +21,7 @@ macro_rules! rules {
             pub fn title(self) -> &'static str {
                 match self { $(Rule::$id => $title,)* }
             }
-            /// The rule of a number.
+            /// The rule with this name.
             pub fn of(id: &str) -> Option<Rule> {
                 Rule::ALL.iter().copied().find(|r| r.id() == id)
             }
@@ -29,7 +30,7 @@ macro_rules! rules {
     ($doc:literal $($id:ident $title:literal $remedy:literal,)*) => {
         rules! { $doc $($id $title,)* }
         impl Rule {
-            /// What the author does about it.
+            /// How a plugin's author can fix a violation.
             pub fn remedy(self) -> &'static str {
                 match self { $(Rule::$id => $remedy,)* }
             }

@@ -1,5 +1,5 @@
-//! Small graphs that a plugin is shown to see what it does: some `Data` nodes and one node that
-//! reads them.
+//! Small sample graphs that show what a plugin does with a node: some `Data` or `Const` nodes and
+//! one node that reads them.
 use ge_plugin_api::types::{Attr, AttrMap, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use ge_plugin_api::view::{Graph, Node};
@@ -13,7 +13,7 @@ struct Held {
     users: Vec<Use>,
 }
 
-/// A graph of `Data` nodes and one node over them.
+/// A graph of `Data` or `Const` nodes and one node that reads them.
 pub struct SampleGraph {
     nodes: Vec<Held>,
     order: Vec<NodeId>,
@@ -21,7 +21,7 @@ pub struct SampleGraph {
 }
 
 impl SampleGraph {
-    /// A node of a type with inputs and outputs of unknown type and shape.
+    /// A node of type `op` with inputs and outputs of unknown type and shape.
     pub fn new(op: &str, inputs: usize, outputs: usize) -> SampleGraph {
         SampleGraph::with(
             op,
@@ -30,11 +30,11 @@ impl SampleGraph {
             AttrMap::default(),
         )
     }
-    /// A node of a type over inputs of the given descriptors; None is an absent input.
+    /// A node of type `op` with inputs of the given descriptors; `None` is an absent input.
     pub fn with(op: &str, inputs: Vec<Option<TensorDesc>>, outputs: Vec<TensorDesc>, attrs: AttrMap) -> SampleGraph {
         SampleGraph::over(op, inputs.into_iter().map(|d| d.map(|d| (d, None))).collect(), outputs, attrs)
     }
-    /// The same with inputs that may be constants.
+    /// Like `with`, but inputs may be constants.
     pub fn over(
         op: &str,
         inputs: Vec<Option<(TensorDesc, Option<ConstTensor>)>>,
@@ -75,7 +75,7 @@ impl SampleGraph {
         let order = (0..nodes.len()).map(id).collect();
         SampleGraph { nodes, order, flags: 0 }
     }
-    /// With what the prototype of the node's type says ([`ge_plugin_api::ops::flags`]).
+    /// Sets the flags of the prototype of the node's type ([`ge_plugin_api::ops::flags`]).
     pub fn flags(mut self, flags: u64) -> SampleGraph {
         self.flags = flags;
         self
@@ -84,7 +84,7 @@ impl SampleGraph {
     pub fn graph(&self) -> Graph<'_> {
         view(self)
     }
-    /// The node over the inputs.
+    /// The node that reads the inputs.
     pub fn node(&self) -> Node<'_> {
         self.graph().node(self.order.last().copied().unwrap_or(NodeId(0)))
     }

@@ -1,5 +1,5 @@
-//! What the host does for plugins: interning, the one pool of threads, log, progress, cancellation,
-//! mappings.
+//! Services of the host for plugins: interning, the shared thread pool, log, progress,
+//! cancellation, mappings.
 use ge_plugin_api::abi::{RVec, WithMetadata, guard_value};
 use ge_plugin_api::frontend::{MappingInfo, MappingRef};
 use ge_plugin_api::services::{HostTable, HostTableRef, Level, RangeFn, host_side};
@@ -18,18 +18,18 @@ static TABLE: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     mappings,
 });
 
-/// The table that plugins get.
+/// The function table that plugins receive.
 pub fn table() -> HostTableRef {
     HostTableRef(TABLE.static_as_prefix())
 }
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Asks everything to stop (the Ctrl-C handler), or takes it back.
+/// Requests cancellation of everything (the Ctrl-C handler), or withdraws the request.
 pub fn set_cancelled(on: bool) {
     CANCELLED.store(on, Ordering::Relaxed);
 }
-/// Whether everything is asked to stop.
+/// Whether cancellation was requested.
 pub fn is_cancelled() -> bool {
     CANCELLED.load(Ordering::Relaxed)
 }
@@ -42,22 +42,22 @@ type ProgressSink = Arc<dyn Fn(u64, u64) + Send + Sync>;
 static LOG: RwLock<Option<LogSink>> = RwLock::new(None);
 static PROGRESS: RwLock<Option<ProgressSink>> = RwLock::new(None);
 
-/// Where lines of plugins go; nowhere until it is set.
+/// Sets where log lines of plugins go. Until then they are dropped.
 pub fn set_log_sink(sink: Option<LogSink>) {
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = sink;
 }
-/// Work of the host itself within a stage: goes where progress of plugins goes.
+/// Reports progress of the host itself within a stage, to the same sink as plugins' progress.
 pub fn report(done: u64, total: u64) {
     let sink = PROGRESS.read().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(sink) = sink {
         sink(done, total);
     }
 }
-/// Where progress of plugins goes (done, total).
+/// Sets where progress reports (done, total) go.
 pub fn set_progress_sink(sink: Option<ProgressSink>) {
     *PROGRESS.write().unwrap_or_else(PoisonError::into_inner) = sink;
 }
-/// A line of the host's own, which goes where lines of plugins go.
+/// Logs a line of the host itself, to the same sink as plugins' lines.
 pub(crate) fn say(level: Level, text: &str) {
     let sink = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(sink) = sink {
@@ -69,12 +69,13 @@ extern "C" fn log(level: Level, text: *const u8, len: usize) {
         if len == 0 || text.is_null() {
             return;
         }
-        // SAFETY: plugins pass the parts of a text that lives for the call.
+        // SAFETY: plugins pass the pointer and length of a text that lives for the call.
         let bytes = unsafe { core::slice::from_raw_parts(text, len) };
         let sink = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(sink) = sink {
             let text = String::from_utf8_lossy(bytes);
-            // A line of a thread of the plugin's own says itself whose it is.
+            // On the plugin's own threads the plugin is not known; such lines must name it
+            // themselves.
             match crate::crash::at_work_here() {
                 Some(plugin) => sink(level, &format!("plugin `{plugin}`: {text}")),
                 None => sink(level, &text),
@@ -86,27 +87,27 @@ extern "C" fn progress(done: u64, total: u64) {
     guard_value((), || report(done, total))
 }
 
-/// What [`set_jobs`] was told; 0 where it was not.
+/// Value given to [`set_jobs`]; 0 if it was not called.
 static JOBS: AtomicUsize = AtomicUsize::new(0);
 
-/// The threads that the user asked for, if they did.
+/// Number of threads that the user requested; `None` if not requested.
 pub fn jobs() -> Option<usize> {
     Some(JOBS.load(Ordering::Relaxed)).filter(|n| *n > 0)
 }
 
-/// Makes the process's pool of `jobs` threads; before anything runs in parallel. False if the pool
-/// exists already.
+/// Creates the thread pool of the process with `jobs` threads. Call it before anything runs in
+/// parallel. Returns `false` if the pool exists already.
 pub fn set_jobs(jobs: usize) -> bool {
     JOBS.store(jobs.max(1), Ordering::Relaxed);
     rayon::ThreadPoolBuilder::new().num_threads(jobs.max(1)).thread_name(|i| format!("ge-{i}")).build_global().is_ok()
 }
 
 thread_local! {
-    /// Whether this thread runs a part of a parallel loop: loops within it run inline.
+    /// Whether this thread is running part of a parallel loop; nested loops then run inline.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Parts for each thread: enough to even out, few enough to cost nothing.
+/// Parts per thread: enough to balance the load, few enough to cost nothing.
 const PARTS_PER_THREAD: usize = 4;
 
 struct Loop {
@@ -117,15 +118,15 @@ struct Loop {
     f: RangeFn,
     context: *mut c_void,
 }
-// SAFETY: `f` may be called from several threads at a time with `context` (contract of
+// SAFETY: `f` may be called from several threads at once with `context` (contract of
 // HostTable::parallel_for), and the loop does not outlive the call.
 unsafe impl Sync for Loop {}
 
-/// Return code of a loop that stopped because everything is asked to stop.
+/// Return code of a loop that was stopped by cancellation.
 const STOPPED: i32 = 130;
 
 impl Loop {
-    /// Takes parts until none is left or one failed.
+    /// Takes parts until none is left or one has failed.
     fn work(&self) {
         let outer = INSIDE.replace(true);
         while self.rc.load(Ordering::Relaxed) == 0 {
@@ -135,8 +136,8 @@ impl Loop {
                 self.rc.store(STOPPED, Ordering::Relaxed);
                 break;
             }
-            // SAFETY: the caller's function with the caller's context, alive until `parallel_for`
-            // returns.
+            // SAFETY: the caller's function with the caller's context, which lives until
+            // `parallel_for` returns.
             let rc = unsafe { (self.f.0)(self.context, begin, self.n.min(begin.saturating_add(self.step))) };
             if rc != 0 {
                 self.rc.store(rc, Ordering::Relaxed);
@@ -146,8 +147,9 @@ impl Loop {
     }
 }
 
-/// `HostTable::parallel_for`: the caller takes part; a loop within a loop, and one of a single part, runs on the caller alone. The ranges depend on `n`,
-/// `grain` and the number of threads alone.
+/// `HostTable::parallel_for`. The caller's thread takes part; a nested loop, and a loop with a
+/// single part, runs on the caller alone. The ranges depend only on `n`, `grain` and the number of
+/// threads.
 extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_void) -> i32 {
     guard_value(-1, || {
         if n == 0 {
@@ -174,7 +176,7 @@ extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_v
     })
 }
 
-/// The mappings that imports of one registry see.
+/// The mappings that the imports of one registry see.
 pub(crate) type Mappings = Arc<Vec<(MappingInfo, MappingRef)>>;
 
 thread_local! {
@@ -182,11 +184,11 @@ thread_local! {
 }
 static LATEST: RwLock<Option<Mappings>> = RwLock::new(None);
 
-/// What a thread that is in no import sees: the mappings of the registry made last.
+/// Sets the mappings that threads outside an import see: those of the newest registry.
 pub(crate) fn set_latest_mappings(m: Mappings) {
     *LATEST.write().unwrap_or_else(PoisonError::into_inner) = Some(m);
 }
-/// Runs a call into a front end: `host.mappings` gives this registry's.
+/// Runs a call into a front end; during it, `host.mappings` returns the mappings of this registry.
 pub(crate) fn with_mappings<T>(m: &Mappings, f: impl FnOnce() -> T) -> T {
     let before = SCOPE.replace(Some(m.clone()));
     let r = f();
@@ -195,7 +197,7 @@ pub(crate) fn with_mappings<T>(m: &Mappings, f: impl FnOnce() -> T) -> T {
 }
 extern "C" fn mappings(framework: *const u8, len: usize) -> RVec<MappingRef> {
     guard_value(RVec::new(), || {
-        // SAFETY: plugins pass the parts of a text that lives for the call.
+        // SAFETY: plugins pass the pointer and length of a text that lives for the call.
         let name = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(framework, len) } };
         let all =
             SCOPE.with_borrow(Clone::clone).or_else(|| LATEST.read().unwrap_or_else(PoisonError::into_inner).clone());

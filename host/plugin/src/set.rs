@@ -1,4 +1,4 @@
-//! From a configuration to a registry: find, look at, gate, open, start, join.
+//! Loads the plugins of a configuration into a registry: find, inspect, check, open, start, join.
 use crate::collect::{ByOperator, Contents};
 use crate::config::{At, Config, Entry, find};
 use crate::crash::{self, Call};
@@ -20,32 +20,31 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which plugins are opened; all are looked at.
+/// Which plugins are opened. All of them are inspected.
 #[derive(Clone, Debug, Default)]
 pub enum Want {
-    /// All that are enabled.
+    /// All enabled plugins.
     #[default]
     All,
-    /// Those of one of the kinds, that provide one of the names (engines, front ends, devices), or
-    /// that are named.
+    /// Plugins that have one of the kinds, provide one of the names, or are listed by name.
     Only {
         /// Kinds (`ops`, `frontend`, `pass` …).
         kinds: Vec<String>,
-        /// Engines, front ends and devices.
+        /// Names of engines, front ends and devices.
         provides: Vec<String>,
-        /// Plugins.
+        /// Names of plugins.
         plugins: Vec<String>,
     },
-    /// None: manifests alone.
+    /// No plugin; only manifests are read.
     Nothing,
 }
 
 impl Want {
-    /// Plugins of kinds.
+    /// Plugins of these kinds.
     pub fn kinds(kinds: &[&str]) -> Want {
         Want::Only { kinds: kinds.iter().map(|k| (*k).to_owned()).collect(), provides: Vec::new(), plugins: Vec::new() }
     }
-    /// Plugins that provide one of the names (engines, front ends, devices).
+    /// Plugins that provide one of these names (engines, front ends, devices).
     pub fn providers<S: AsRef<str>>(names: &[S]) -> Want {
         Want::Only {
             kinds: Vec::new(),
@@ -53,7 +52,7 @@ impl Want {
             plugins: Vec::new(),
         }
     }
-    /// Plugins by their own names.
+    /// Plugins with these names.
     pub fn plugins<S: AsRef<str>>(names: &[S]) -> Want {
         Want::Only {
             kinds: Vec::new(),
@@ -61,7 +60,7 @@ impl Want {
             plugins: names.iter().map(|k| k.as_ref().to_owned()).collect(),
         }
     }
-    /// What either wants.
+    /// Plugins that either of the two wants.
     pub fn and(self, other: Want) -> Want {
         match (self, other) {
             (Want::All, _) | (_, Want::All) => Want::All,
@@ -90,44 +89,43 @@ impl Want {
 /// What to load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadRequest {
-    /// The configuration that the user names (`--plugins`).
+    /// The configuration file that the user names (`--plugins`); `None` to search for one.
     pub config: Option<PathBuf>,
     /// Which plugins are opened.
     pub want: Want,
 }
 
-/// The plugins of a configuration.
+/// Loads the plugins of a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginSet;
 
 impl PluginSet {
-    /// Finds the configuration and loads what is wanted. Enabled entries that are not optional must
-    /// all be in order.
+    /// Finds the configuration and loads the wanted plugins. All enabled entries that are not
+    /// optional must be valid.
     ///
     /// # Errors
-    /// Every refusal of such an entry in one error of kind PLUGIN (exit 5); a configuration that
-    /// was named and is not there is a usage error (exit 2).
+    /// Returns every refusal of such an entry in one error of kind PLUGIN (exit 5). A named
+    /// configuration that does not exist is a usage error (exit 2).
     pub fn load(request: &LoadRequest) -> Result<Registry> {
         let registry = PluginSet::load_lenient(request)?;
         let fatal: Vec<Diagnostic> = refusals(&registry.plugins, false).collect();
         if fatal.is_empty() { Ok(registry) } else { Err(Error::all(ErrorKind::PLUGIN, fatal)) }
     }
 
-    /// As
-    /// [`load`](PluginSet::load), but a refused entry that is not optional is told by its record alone (`ge
-    /// plugin list`).
+    /// Like [`load`](PluginSet::load), but a refused entry that is not optional is only reported in
+    /// its record (`ge plugin list`).
     ///
     /// # Errors
-    /// The configuration cannot be read.
+    /// Fails if the configuration cannot be found or read.
     pub fn load_lenient(request: &LoadRequest) -> Result<Registry> {
         let config = Config::read(&find(request.config.as_deref())?)?;
         Ok(Set::new(&config).run(&request.want))
     }
 
-    /// As [`load`](PluginSet::load), from a configuration already read.
+    /// Like [`load`](PluginSet::load), from a configuration that was already read.
     ///
     /// # Errors
-    /// As `load`.
+    /// Fails like `load`.
     pub fn load_config(config: &Config, want: &Want) -> Result<Registry> {
         let registry = Set::new(config).run(want);
         let fatal: Vec<Diagnostic> = refusals(&registry.plugins, false).collect();
@@ -135,7 +133,7 @@ impl PluginSet {
     }
 }
 
-/// Diagnostics of the refused entries that are optional, or that are not.
+/// Diagnostics of the refused entries: of the optional ones, or of the others.
 pub(crate) fn refusals(plugins: &[PluginRecord], optional: bool) -> impl Iterator<Item = Diagnostic> + '_ {
     plugins.iter().filter(move |p| p.optional == optional).flat_map(|p| match &p.status {
         Status::Refused(e) => e.diagnostics.to_vec(),
@@ -143,7 +141,7 @@ pub(crate) fn refusals(plugins: &[PluginRecord], optional: bool) -> impl Iterato
     })
 }
 
-/// An entry on its way.
+/// An entry while it is being loaded.
 struct Candidate<'a> {
     entry: &'a Entry,
     record: PluginRecord,
@@ -160,7 +158,7 @@ impl Candidate<'_> {
     }
 }
 
-/// A name that plugins give; of what they gave themselves it is theirs, which lives for ever.
+/// A name that plugins provide. Names of opened plugins live forever and are borrowed.
 type Name = Cow<'static, str>;
 
 struct Set<'a> {
@@ -173,7 +171,7 @@ impl<'a> Set<'a> {
         Set { config, file: config.file.display().to_string() }
     }
 
-    /// Names the entry in a refusal: place in `plugins.toml`, and a remedy where none is given.
+    /// Adds the entry to a refusal: its position in `plugins.toml`, and a remedy if there is none.
     fn of_entry(&self, entry: &Entry, library: &Path, e: Error) -> Error {
         let (file, at) = (&self.file, entry.at);
         let mut e = e;
@@ -213,7 +211,7 @@ impl<'a> Set<'a> {
         self.join(all)
     }
 
-    /// Finds and looks at an entry's library without opening it.
+    /// Finds the library of an entry and inspects it without opening it.
     fn look(&self, entry: &'a Entry) -> Candidate<'a> {
         let mut c = Candidate {
             entry,
@@ -234,7 +232,7 @@ impl<'a> Set<'a> {
             contents: None,
         };
         if let Err(e) = self.look_into(entry, &mut c) {
-            // A disabled entry is listed as such, whatever its library is like.
+            // A disabled entry is listed as disabled whatever its library is like.
             if entry.enabled {
                 c.refuse(self.of_entry(entry, &c.record.path.clone(), e));
             }
@@ -301,7 +299,7 @@ impl<'a> Set<'a> {
         .of(ErrorKind::PLUGIN)
     }
 
-    /// The same library by path or build id, the same plugin by name.
+    /// Refuses the same library (by path or build id) and the same plugin (by name) a second time.
     fn refuse_twice(&self, all: &mut [Candidate<'a>]) {
         for i in 0..all.len() {
             let Some(m) = all[i].manifest.as_ref().filter(|_| all[i].alive()) else { continue };
@@ -333,7 +331,8 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Engines, front ends and devices that two plugins give, by their manifests.
+    /// Refuses engines, front ends and devices that two plugins provide, according to their
+    /// manifests.
     fn refuse_same_provides(&self, all: &mut [Candidate<'a>]) {
         let names = |c: &Candidate<'_>| {
             let provides = c.manifest.as_ref().filter(|_| c.alive()).map(|m| m.provides.iter().cloned());
@@ -342,7 +341,7 @@ impl<'a> Set<'a> {
         self.refuse_same(all, "an engine, front end or device", &names);
     }
 
-    /// Passes and operators that two loaded plugins give.
+    /// Refuses passes and operators that two opened plugins provide.
     fn refuse_same_contents(&self, all: &mut [Candidate<'a>]) {
         let loaded = |c: &Candidate<'_>| c.contents.filter(|_| c.alive());
         self.refuse_same(all, "an operator", &|c| {
@@ -353,8 +352,8 @@ impl<'a> Set<'a> {
         });
     }
 
-    /// The later of two plugins that give the same name is refused, unless one of the two has it in
-    /// `overrides`.
+    /// Refuses the later of two plugins that provide the same name, unless exactly one of them
+    /// lists it in `overrides`.
     fn refuse_same(&self, all: &mut [Candidate<'a>], what: &str, names: &dyn Fn(&Candidate<'_>) -> Vec<Name>) {
         let mut first: HashMap<Name, usize> = HashMap::new();
         for i in 0..all.len() {
@@ -414,14 +413,14 @@ impl<'a> Set<'a> {
     fn start_within(&self, c: &Candidate<'_>, m: &Manifest) -> Result<&'static Contents> {
         let opened = open(&m.name, &c.record.path, m.abi)?;
         let owner = Owner { name: m.name.clone(), version: m.version.to_string() };
-        // What a plugin in C gives is looked at by then: its errors have their code.
+        // The contents of a C plugin are already checked here, so its errors have their code.
         let named = |e| if m.abi == Abi::C { e } else { owner.failed("options", e) };
         let schema = opened.schema().map_err(named)?;
         let values = options::check(&m.name, &self.file, &schema, &c.entry.options)?;
         opened.start(m, values.into())
     }
 
-    /// Handles of all that is left, in order.
+    /// Makes the handles of all remaining contents, in order.
     fn join(&self, all: Vec<Candidate<'a>>) -> Registry {
         let wins = |i: usize, n: &str, others: &dyn Fn(&Contents) -> bool| {
             overrides(all[i].entry, n)
@@ -448,10 +447,10 @@ impl<'a> Set<'a> {
             let Some(x) = c.contents else { continue };
             let owner = Arc::new(Owner { name: c.record.name.clone(), version: c.record.version.clone() });
             for (info, of) in &x.mappings {
-                // Of two plugins' mappings of one operator and version the earlier plugin's counts.
+                // If two plugins map the same operator and version, the earlier plugin wins.
                 if !mapped.has_one_like(info) {
                     mapped.add(info);
-                    // A front end's own need no other name than its.
+                    // A front end's own mappings need no other owner in their errors.
                     let own = x.frontends.iter().any(|(framework, _)| info.framework == framework.as_str());
                     let of = if own { *of } else { crate::mappings::owned(&owner, info, *of) };
                     mappings.push((info.clone(), of));
@@ -518,7 +517,7 @@ fn overrides(entry: &Entry, name: &str) -> bool {
     entry.overrides.iter().any(|(n, _)| n == name)
 }
 
-/// A library looked at without opening it.
+/// A library that was inspected without opening it.
 pub(crate) struct Looked {
     pub(crate) manifest: Manifest,
     pub(crate) build_id: String,
@@ -531,20 +530,20 @@ impl Looked {
     }
 }
 
-/// The manifest of a library, read without opening it, and held against this interface.
+/// Reads the manifest of a library without opening it, and checks it against this interface.
 ///
 /// # Errors
-/// `GE-E0503` to `GE-E0510`.
+/// Returns `GE-E0503` to `GE-E0510`.
 pub fn look(path: &Path) -> Result<Manifest> {
     let manifest = look_at(path)?.manifest;
     manifest.gate(path)?;
     Ok(manifest)
 }
 
-/// Everything that can be known of a library without opening it.
+/// Reads everything that can be known of a library without opening it.
 ///
 /// # Errors
-/// `GE-E0503` to `GE-E0507`.
+/// Returns `GE-E0503` to `GE-E0507`.
 pub(crate) fn look_at(path: &Path) -> Result<Looked> {
     let unreadable = |e: std::io::Error| {
         Diagnostic::error(format!("`{}` cannot be read: {e}", path.display()))
@@ -557,8 +556,8 @@ pub(crate) fn look_at(path: &Path) -> Result<Looked> {
             .help("let `path` name the library itself")
             .raise(ge_codes::NOT_A_LIBRARY));
     }
-    // SAFETY: the map is read-only and lives for this look; a library that is changed while ge
-    // starts is no case that the system's loader survives either.
+    // SAFETY: the map is read-only and lives only during this inspection. If a library is changed
+    // while ge starts, the system's loader would not survive that either.
     let map = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable)?;
     let looked = elf::inspect(path, &map)?;
     let manifest = Manifest::parse(path, looked.manifest)?;

@@ -1,19 +1,20 @@
-//! Signatures of libraries: Ed25519, in the form of minisign, by one of the keys that the
-//! configuration trusts.
+//! Signatures of libraries: Ed25519 in minisign's form, by one of the keys that the configuration
+//! trusts.
 use ge_plugin_api::Result;
 use ge_plugin_api::diagnostic::Diagnostic;
 use minisign_verify::{PublicKey, Signature};
 use std::path::Path;
 
-/// Whether a text is a public key, as the second line of a `.pub` file is.
+/// Whether a text is a public key, like the second line of a `.pub` file.
 pub(crate) fn is_key(text: &str) -> bool {
     PublicKey::from_base64(text).is_ok()
 }
 
-/// Holds a library against its signature.
+/// Verifies the signature of a library.
 ///
 /// # Errors
-/// `GE-E0524`: the signature cannot be read, or is of none of the keys or of other bytes.
+/// Returns `GE-E0524` if the signature cannot be read, was made by none of the keys, or is for
+/// other bytes.
 pub(crate) fn check(library: &Path, bytes: &[u8], signature: &Path, keys: &[String]) -> Result<()> {
     let wrong = |what: String| {
         Diagnostic::error(what)

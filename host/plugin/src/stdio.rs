@@ -1,5 +1,5 @@
-//! Standard output is the command's alone: what a plugin prints goes to standard error, so that it
-//! never stands in a document.
+//! Reserves standard output for the command: what plugins print goes to standard error, so that it
+//! never ends up in a document.
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::FromRawFd;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static OUT: OnceLock<File> = OnceLock::new();
 static OUT_FD: AtomicI32 = AtomicI32::new(-1);
 
-/// Takes standard output: [`write()`] is the way to it from now on, and whatever else is printed goes
-/// to standard error. The binary calls it once, before the first plugin is opened.
+/// Takes over standard output: from now on, only [`write()`] reaches it, and everything else that
+/// is printed goes to standard error. The binary calls this once, before it opens the first plugin.
 pub fn claim() {
     // SAFETY: plain system calls on the standard descriptors; the copy is owned by the file that is
-    // made of it.
+    // made from it.
     unsafe {
         let copy = libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3);
         if copy < 0 {
@@ -25,7 +25,7 @@ pub fn claim() {
     }
 }
 
-/// Puts standard output back, for a second start of the same command. Safe in a signal handler.
+/// Restores standard output for a second start of the same command. Safe in a signal handler.
 pub(crate) fn give_back() {
     let fd = OUT_FD.load(Ordering::Acquire);
     if fd >= 0 {
@@ -37,7 +37,7 @@ pub(crate) fn give_back() {
 /// Writes all bytes to the command's standard output.
 ///
 /// # Errors
-/// As writes to a file.
+/// Fails like a write to a file.
 pub fn write(bytes: &[u8]) -> io::Result<()> {
     match OUT.get() {
         Some(mut f) => f.write_all(bytes),
@@ -50,10 +50,10 @@ pub fn write(bytes: &[u8]) -> io::Result<()> {
 
 static COLLECTED: OnceLock<File> = OnceLock::new();
 
-/// From now on what is printed, to standard output or standard error, is kept in memory
+/// From now on, everything printed to standard output or standard error is kept in memory
 /// ([`collected`]). Call [`claim`] first.
 pub(crate) fn collect() {
-    // SAFETY: plain system calls; the descriptor is owned by the file that is made of it.
+    // SAFETY: plain system calls; the descriptor is owned by the file that is made from it.
     unsafe {
         let fd = libc::memfd_create(c"printed".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
@@ -66,7 +66,7 @@ pub(crate) fn collect() {
     }
 }
 
-/// What was printed since [`collect`].
+/// Everything that was printed since [`collect`].
 pub(crate) fn collected() -> Vec<u8> {
     let Some(f) = COLLECTED.get() else { return Vec::new() };
     let mut all = vec![0; f.metadata().map_or(0, |m| m.len() as usize)];

@@ -1,7 +1,7 @@
-//! Which configurations are trusted. A
-//! `plugins.toml` names libraries whose code runs, so one that merely lies in the working folder, as in a folder that was downloaded, is not taken without a word of the user. `--plugins`,
-//! `$GE_PLUGINS` and what belongs to the executable are such words; `ge plugin trust FILE` is one
-//! for good: it keeps path and digest of the file.
+//! Decides which configurations are trusted. A `plugins.toml` names libraries whose code runs, so a
+//! file that merely lies in the working folder (for example in a downloaded folder) is not used
+//! without the user's consent. `--plugins`, `$GE_PLUGINS` and the files of the executable count as
+//! consent. `ge plugin trust FILE` gives it permanently: it stores path and digest of the file.
 use crate::digest::hex;
 use crate::services;
 use ge_plugin_api::Result;
@@ -12,23 +12,25 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-/// The file that keeps the word: a line for each configuration, digest and path.
+/// The file that records trusted configurations: one line for each, with digest and path.
 pub fn store() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
     Some(config.join("ge/trusted"))
 }
 
-/// The line of a configuration.
+/// The line that records a configuration.
 fn line_of(file: &Path) -> std::io::Result<String> {
     let path = std::fs::canonicalize(file)?;
     Ok(format!("{} {}", hex(&Sha256::digest(std::fs::read(&path)?)), path.display()))
 }
 
-/// Trusts a configuration as it is now: its canonical path. A changed file is another one.
+/// Trusts a configuration in its present state and returns its canonical path. A changed file must
+/// be trusted again.
 ///
 /// # Errors
-/// `GE-E0305` where the file cannot be read (exit 2); `GE-E0523` where the word cannot be kept.
+/// Returns `GE-E0305` if the file cannot be read (exit 2), `GE-E0523` if the record cannot be
+/// written.
 pub fn trust(file: &Path) -> Result<PathBuf> {
     let unreadable = |e: std::io::Error| {
         Diagnostic::error(format!("cannot read `{}`: {e}", file.display()))
@@ -54,13 +56,13 @@ pub fn trust(file: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether the user has trusted a configuration as it is now.
+/// Whether the user has trusted a configuration in its present state.
 pub fn is_trusted(file: &Path) -> bool {
     trusted(file, &[])
 }
 
-/// Whether a configuration of the working folder may be taken: one of those that belong to the
-/// executable, or one that was trusted.
+/// Whether a configuration in the working folder may be used: it belongs to the executable, or the
+/// user has trusted it.
 pub(crate) fn trusted(file: &Path, own: &[PathBuf]) -> bool {
     let Ok(path) = std::fs::canonicalize(file) else { return false };
     if own.iter().any(|o| std::fs::canonicalize(o).is_ok_and(|o| o == path)) {
@@ -70,7 +72,7 @@ pub(crate) fn trusted(file: &Path, own: &[PathBuf]) -> bool {
     line_of(file).is_ok_and(|line| kept.lines().any(|l| l == line))
 }
 
-/// Says once that a configuration is skipped, and what to do.
+/// Logs once that a configuration is skipped, and what to do.
 pub(crate) fn say_skipped(file: &Path) {
     static SAID: Once = Once::new();
     let file = file.display();
@@ -82,7 +84,7 @@ pub(crate) fn say_skipped(file: &Path) {
     });
 }
 
-/// What an error says of a configuration that was skipped.
+/// The note in an error about a configuration that was skipped.
 pub(crate) fn note(file: &Path) -> String {
     format!("{} is not trusted: `ge plugin trust {}` trusts it", file.display(), file.display())
 }

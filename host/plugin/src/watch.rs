@@ -1,9 +1,9 @@
-//! What plugins are at work on right now, by thread: whoever waits for them can say plugin, engine,
-//! call and node.
+//! Tracks which plugins are running right now, by thread, so that whoever waits for them can name
+//! plugin, engine, call and node.
 //!
-//! Every call of a handle is noted here while it lasts. That costs two uncontended locks and no
-//! memory: texts are only copied for the one who asks. Time is counted by `tick`, so that a call
-//! does not have to read a clock.
+//! Every call of a handle is recorded here while it runs. This costs two uncontended locks and no
+//! memory: texts are copied only when someone asks. Time is counted by `tick`, so that a call does
+//! not have to read a clock.
 pub(crate) use crate::crash::Call;
 use crate::crash::within;
 use std::cell::RefCell;
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A call that lasts.
+/// A call that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtWork {
-    /// The plugin.
+    /// Name of the plugin.
     pub plugin: String,
-    /// Engine, pass, framework or device; empty where the call is of none.
+    /// Engine, pass, framework or device; empty if the call belongs to none.
     pub part: String,
-    /// The call.
+    /// Name of the call.
     pub call: String,
-    /// Node and operator type, where the call is about one.
+    /// Node and operator type, if the call is about a node.
     pub node: Option<(String, String)>,
-    /// How long it has lasted, as far as [`tick`] knows.
+    /// How long it has been running, as far as [`tick`] knows.
     pub time: Duration,
-    /// Tells this call from all others of the process.
+    /// Id that distinguishes this call from all others of the process.
     pub id: u64,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for AtWork {
     }
 }
 
-/// The texts of a call by address: they live as long as the call, which takes them away before it
+/// The texts of a call by address. They live as long as the call, which removes them before it
 /// ends.
 #[derive(Clone, Copy)]
 struct Texts {
@@ -62,7 +62,7 @@ fn locked<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The slot of one thread, among those that are looked at while the thread lives.
+/// The slot of one thread; it is registered while the thread lives.
 struct Own {
     slot: Arc<Slot>,
     calls: u64,
@@ -86,7 +86,7 @@ thread_local! {
     static OWN: RefCell<Own> = RefCell::new(Own::new());
 }
 
-/// Puts back what was noted before, also when the call unwinds.
+/// Restores the previous record, also when the call unwinds.
 struct Noted {
     slot: Arc<Slot>,
     before: Option<Texts>,
@@ -94,16 +94,16 @@ struct Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // From here on nobody reads the texts of the call that ends.
+        // From here on nobody reads the texts of the finished call.
         *locked(&self.slot) = self.before;
     }
 }
 
-/// Runs a call into a plugin: it is noted while it lasts, and a signal in it is blamed on the
-/// plugin.
+/// Runs a call into a plugin. The call is recorded while it runs, and a signal during it is blamed
+/// on the plugin.
 pub(crate) fn call<T>(at: &Call<'_>, f: impl FnOnce() -> T) -> T {
     let texts = [at.plugin, at.part, at.call, at.node, at.op].map(|t| (t.as_ptr(), t.len()));
-    // A thread that is going away has no slot any more: its last calls are not shown.
+    // A thread that is ending has no slot any more: its last calls are not shown.
     let noted = OWN.try_with(|own| {
         let mut own = own.borrow_mut();
         own.calls += 1;
@@ -116,12 +116,13 @@ pub(crate) fn call<T>(at: &Call<'_>, f: impl FnOnce() -> T) -> T {
     r
 }
 
-/// Says how much time has passed; whoever shows progress calls it a few times a second.
+/// Sets the current time; whoever shows progress calls this a few times per second.
 pub fn tick(now: Duration) {
     NOW.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// The calls that last, the longest first. A call within a call of the same thread stands for both.
+/// The running calls, the longest first. Of nested calls on one thread, only the innermost is
+/// listed.
 pub fn at_work() -> Vec<AtWork> {
     let slots = locked(&SLOTS).clone();
     let now = NOW.load(Ordering::Relaxed);
@@ -131,7 +132,7 @@ pub fn at_work() -> Vec<AtWork> {
             let held = locked(slot);
             let t = (*held)?;
             let [plugin, part, call, node, op] = t.texts.map(|(at, len)| {
-                // SAFETY: the call that these texts live for cannot end while its slot is locked.
+                // SAFETY: the call that owns these texts cannot end while its slot is locked.
                 let bytes = unsafe { std::slice::from_raw_parts(at, len) };
                 String::from_utf8_lossy(bytes).into_owned()
             });

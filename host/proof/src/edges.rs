@@ -1,24 +1,24 @@
-//! Every edge is kept by the streams and events, and the model ends behind all of its work.
+//! Proves that streams and events keep every edge, and that the model ends after all of its work.
 use super::PlanFault;
 use super::run::Run;
 use super::stand::{Stand, is_record, value_inputs};
 use ge_model::CompiledModel;
 use ge_plugin_api::task::TaskType;
 
-/// Rules 4 and 5.
+/// Checks rules 4 and 5.
 ///
 /// # Errors
-/// The first edge that nothing keeps; a stream that may not have finished.
+/// Returns the first edge that nothing guarantees, or a stream that may not have finished.
 pub(crate) fn check(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     edges(m, run)?;
     end(m, run)
 }
 
-/// Every edge: what must be over when a node starts, through nodes without tasks.
+/// Checks for every edge that the producer is over when the consumer starts, also through nodes
+/// without tasks.
 fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     for (gi, g) in m.graphs.iter().enumerate() {
-        // For nodes without tasks: per stream the last task (and its node) that must be over;
-        // shared where nothing changes.
+        // For nodes without tasks: for each stream the last task (and its node) that must be over.
         let mut through: Vec<Vec<(usize, u32, u32)>> = vec![Vec::new(); g.nodes.len()];
         for (i, n) in g.nodes.iter().enumerate() {
             let mine = &run.stands[gi][i];
@@ -32,7 +32,7 @@ fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
                 }
             }
             let Some(main) = mine.iter().find(|s| Some(s.stream as u32) == n.stream).or(mine.first()) else {
-                // Keep the latest of each stream.
+                // Keep only the latest task of each stream.
                 need.sort_unstable_by_key(|(s, last, _)| (*s, std::cmp::Reverse(*last)));
                 need.dedup_by_key(|(s, ..)| *s);
                 through[i] = need;
@@ -43,7 +43,7 @@ fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
                     return Err(PlanFault::Edge { from: g.nodes[p as usize].name.clone(), to: n.name.clone() });
                 }
             }
-            // What works beside the node reads the values of some inputs.
+            // Work on other streams of the node reads the values of some inputs.
             for k in value_inputs(n) {
                 let Some(p) = n.inputs.get(k).copied().flatten().map(|v| v.node) else { continue };
                 let before = &run.stands[gi][p as usize];
@@ -62,10 +62,10 @@ fn edges(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
 fn end(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     let Some((own, clock)) = &run.end else { return Ok(()) };
     for (q, over) in clock.iter().enumerate() {
-        // What stands behind END_GRAPH on its own stream, and records that nothing waits for, are
-        // no work of a node.
+        // Tasks after END_GRAPH on its own stream, and records that nothing waits for, are not work
+        // of a node.
         let work = m.tasks.iter().filter(|t| t.stream as usize == q).rposition_work();
-        // What a switch may leave asleep is joined by no one.
+        // Streams that a switch may leave asleep are not joined by the end.
         if q != *own && run.conditions[q].is_empty() && work.is_some_and(|w| *over <= w) && run.lengths[q] > 0 {
             return Err(PlanFault::End { stream: q });
         }
@@ -74,7 +74,7 @@ fn end(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
 }
 
 trait Work {
-    /// Position of the last task that is no record.
+    /// Position of the last task that is not a record.
     fn rposition_work(self) -> Option<u32>;
 }
 impl<'a, I: Iterator<Item = &'a ge_model::TaskInfo>> Work for I {

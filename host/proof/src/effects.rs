@@ -1,17 +1,16 @@
-//! Effects: what the imported graph said of reads and writes of variables holds for the tasks, in
-//! every schedule.
+//! Effects: tasks keep the order of reads and writes of variables in the imported graph, in every
+//! schedule.
 //!
-//! It reads the order that was written when the graph came in
-//! (`EffectOrder`) and where each node of the compiled model stood then (`_effect`); of what stages
-//! did in between it knows nothing. A branch that is never taken and a node that was folded have no
-//! tasks.
+//! It reads the order that was recorded when the graph was imported (`EffectOrder`) and the
+//! position that each node of the compiled model had then (`_effect`); it knows nothing of the
+//! stages in between. Branches that are never taken and nodes that were folded have no tasks.
 use super::PlanFault;
 use super::stand::Stand;
 use ge_model::effects::{EffectOrder, Path, Relation, places};
 use ge_model::{CompiledModel, GraphInfo};
 use std::collections::BTreeMap;
 
-/// A node with tasks, and where it stood.
+/// A node with tasks, and its position in the imported graph.
 struct Leaf<'m> {
     node: usize,
     path: Path,
@@ -19,8 +18,8 @@ struct Leaf<'m> {
     writes: bool,
 }
 
-/// Proves it for the root graph: bodies stand there as labels and jumps. Cost: the accesses of each
-/// variable, and the reads between each two writes twice.
+/// Checks the root graph, which contains bodies as labels and jumps. Cost: linear in the accesses
+/// of each variable, with the reads between two writes counted twice.
 pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
     let order = EffectOrder::of(m);
     let (Some(g), Some(stands)) = (m.graphs.first(), stands.first()) else { return Ok(()) };
@@ -33,7 +32,7 @@ pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(),
         for path in places(n) {
             let Some((graph, node)) = path.last() else { continue };
             for e in index.of(graph, node) {
-                // What a graph knows as its input may be any variable of the graph around it.
+                // A graph's input may be any variable of the graph around it.
                 let variable = if e.variable.starts_with('#') { "#" } else { e.variable.as_str() };
                 let of = of.entry(variable).or_default();
                 of.push(Leaf { node: i, path: path.clone(), name: &n.name, writes: e.writes });
@@ -49,7 +48,7 @@ pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(),
     one(g, stands, &all, &|a, b| index.relation(a, b))
 }
 
-/// The accesses of one variable.
+/// Checks the accesses of one variable.
 fn one(
     g: &GraphInfo,
     stands: &[Vec<Stand>],

@@ -1,7 +1,7 @@
-//! What can be wrong with a plan: one variant a kind of fault, each under a numbered rule.
+//! Faults of a plan: one variant for each kind of fault, each under a numbered rule.
 use std::fmt;
 
-/// A rule of the proof. `RULES` says what each asks.
+/// A rule of the proof; [`RULES`] says what each requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rule(pub u8);
 
@@ -11,8 +11,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// All rules, by number: what holds of every compiled model, and the room of the proof that asks
-/// it.
+/// All rules by number: the part of the proof that checks the rule, and what it requires of every
+/// compiled model.
 pub const RULES: &[(Rule, &str, &str)] = &[
     (Rule(1), "order", "the streams come to their end: nothing waits for what never comes"),
     (Rule(2), "order", "an event is waited for before it is recorded again"),
@@ -28,110 +28,111 @@ pub const RULES: &[(Rule, &str, &str)] = &[
     (Rule(12), "parts", "parts, references and runs lie where their wholes say, and tasks stand where their nodes do"),
 ];
 
-/// Why a plan does not hold.
+/// Why a plan is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanFault {
-    /// Nothing can go on before the end.
+    /// The streams cannot go on before they have reached their end.
     #[error("the streams wait for each other: {}", waiting.join("; "))]
     Deadlock {
-        /// Who waits for what.
+        /// The blocked streams, and what each of them waits for.
         waiting: Vec<String>,
     },
-    /// An id is recorded while its last record is not waited for yet.
+    /// An id is recorded while nothing has waited for its last record yet.
     #[error("event {id} is recorded again by `{node}` before it was waited for")]
     Recorded {
-        /// Id.
+        /// Event or notify id.
         id: u32,
-        /// Recorder.
+        /// Node that records it again.
         node: String,
     },
-    /// Two waits for one id of which either may take a record.
+    /// Two waits for the same id, either of which may take a record.
     #[error("`{first}` and `{second}` may wait for event {id} at the same time, either takes the record")]
     Taken {
-        /// Id.
+        /// Event or notify id.
         id: u32,
-        /// Who should take it first.
+        /// Node that should take the record first.
         first: String,
-        /// Who may take it instead.
+        /// Node that may take it instead.
         second: String,
     },
-    /// An edge that nothing guarantees.
+    /// An edge of the graph that nothing guarantees.
     #[error("`{to}` may start before `{from}` has ended")]
     Edge {
-        /// Producer.
+        /// Node that must end first.
         from: String,
-        /// Consumer.
+        /// Node that may start too early.
         to: String,
     },
-    /// END_GRAPH passes unfinished work.
+    /// END_GRAPH may be reached before all work is done.
     #[error("the model may end before stream {stream} has finished")]
     End {
-        /// Stream.
+        /// Index of the stream with unfinished work.
         stream: usize,
     },
-    /// Two blocks that may live at the same time share addresses.
+    /// Two blocks that share addresses may be in use at the same time.
     #[error("`{second}` may write over the memory of `{first}` at {memory} offset {offset} while it is still in use")]
     Overlap {
-        /// Who holds the memory.
+        /// Node that first touches the memory.
         first: String,
-        /// Who writes over it.
+        /// Node that may overwrite it.
         second: String,
-        /// Memory kind.
+        /// Name of the memory kind.
         memory: String,
-        /// First shared byte.
+        /// Offset of the first shared byte.
         offset: u64,
     },
-    /// A stream that is woken while it may still be at work.
+    /// A stream is woken while it may still be running.
     #[error("`{node}` wakes stream {stream}, which may still be at work from the time before")]
     Woken {
-        /// The stream.
+        /// Index of the stream.
         stream: usize,
-        /// Who wakes it.
+        /// Node that wakes it.
         node: String,
     },
-    /// Jumps that lead round and round.
+    /// Jumps that form an endless loop.
     #[error("the control flow around `{node}` does not end")]
     Endless {
-        /// A node in it.
+        /// A node in the loop.
         node: String,
     },
-    /// A record that nobody waits for in the run in which it is made.
+    /// A record that nothing waits for in the same run.
     #[error("event {id} may be left recorded when the model ends, for the next run to find")]
     Left {
-        /// Id.
+        /// Event or notify id.
         id: u32,
     },
-    /// More than the SoC has.
+    /// The model needs more of a resource than the SoC has.
     #[error("{found} {what}, the SoC has {most}")]
     Limit {
-        /// Of what.
+        /// Name of the resource.
         what: String,
-        /// How many there are.
+        /// How many the model needs.
         found: usize,
-        /// How many there may be.
+        /// How many the SoC has.
         most: u32,
     },
-    /// Two accesses to a variable that may run in another order than that of the imported graph.
+    /// Two accesses to a variable may run in another order than in the imported graph.
     #[error("`{second}` may reach a variable before `{first}` is over, against the order of the imported graph")]
     Effect {
-        /// What is first in the graph.
+        /// Node of the access that comes first in the graph.
         first: String,
-        /// What comes behind it.
+        /// Node of the access that must follow.
         second: String,
     },
-    /// A part that does not lie where its whole, its reference or its run says.
+    /// A part does not lie where its whole, its reference or its run of parts requires, or a task
+    /// does not match its node.
     #[error("`{node}`: {what}")]
     Place {
         /// The node.
         node: String,
-        /// What lies wrong.
+        /// What is wrong.
         what: String,
     },
 }
 
 impl PlanFault {
-    /// The rule that is broken.
+    /// The rule that this fault breaks.
     pub fn rule(&self) -> Rule {
         Rule(match self {
             PlanFault::Deadlock { .. } => 1,

@@ -1,15 +1,15 @@
-//! Outputs in the place of an input: a node writes over a value only when all that read it are
-//! over. By the order in which its tasks are known to run.
+//! Outputs in the memory of an input: a node may overwrite a value only when all its readers are
+//! over, in the order in which tasks are known to run.
 //!
-//! Nodes without tasks name values of others: who reads the name reads the value. What control flow
-//! holds on purpose (`_ref_input`) and references to `RefData` are written in an order that edges
-//! alone do not say, and are left out.
+//! Nodes without tasks are names for values of other nodes: whoever reads the name reads the value.
+//! What control flow shares on purpose (`_ref_input`) and references to `RefData` are left out,
+//! because edges alone do not determine the order of their writes.
 use super::PlanFault;
 use super::stand::Stand;
 use ge_model::{CompiledModel, GraphInfo, SlotInfo};
 use std::collections::HashSet;
 
-/// Proves it for all graphs. Cost: the readers of what is written over.
+/// Checks all graphs. Cost: linear in the readers of overwritten values.
 pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(), PlanFault> {
     for (g, stands) in m.graphs.iter().zip(stands) {
         let over = Over { g, stands, readers: readers(g) };
@@ -20,7 +20,7 @@ pub(crate) fn check(m: &CompiledModel, stands: &[Vec<Vec<Stand>>]) -> Result<(),
     Ok(())
 }
 
-/// Who reads each node's outputs, with the output that is read.
+/// For each node, its readers with the output that they read.
 fn readers(g: &GraphInfo) -> Vec<Vec<(u32, u32)>> {
     let mut out = vec![Vec::new(); g.nodes.len()];
     for (i, n) in g.nodes.iter().enumerate() {

@@ -1,21 +1,21 @@
-//! The last look at a compiled model, by code that shares nothing with the planners: it reads the
-//! model alone.
+//! Proves the plans of a compiled model independently: this code shares nothing with the planners
+//! and reads only the model.
 //!
-//! Records and waits are paired, and what streams and pairs are then known to order must honour
-//! every edge and every reuse of memory. The rules are numbered in [`RULES`]; every fault names
-//! one.
+//! Records and waits are paired. The order that streams and pairs then guarantee must respect every
+//! edge and every reuse of memory. The rules are numbered in [`RULES`], and every fault names one.
 //!
-//! - **Streams and events** (`run`, `edges`): the pairs are those of one way through the queues.
-//!   Where an id serves several pairs, the wait of each is known to be over before the next record
-//!   and before the next wait: so no schedule has other pairs, what holds here holds in all of
-//!   them, and where this way ends every way does. Nodes without a task are bridged.
-//! - **Memory** (`memory`; ReuseChecker, facts 2.6 h): a range is written anew only after every use
-//!   of what lay there, in the order in which tasks are known to run; what shares memory on purpose
-//!   (views, in place, no-task concat) counts as one.
+//! - **Streams and events** (`run`, `edges`): the pairs are found by one simulated run of the
+//!   queues. If an id serves several pairs, the wait of each pair must be over before the id is
+//!   recorded again and before the next wait for it. So no schedule has other pairs, what holds in
+//!   this run holds in all schedules, and if this run ends every schedule ends. Nodes without a
+//!   task are bridged.
+//! - **Memory** (`memory`; ReuseChecker, facts 2.6 h): a range is overwritten only after every use
+//!   of its earlier contents, in the order in which tasks are known to run. What shares memory on
+//!   purpose (views, in place, no-task concat) counts as one block.
 //! - **In place** (`in_place`), **parts** (`parts`), **tasks** (`tasks`), **effects** (`effects`),
-//!   **control flow** (`flow`): see there.
+//!   **control flow** (`flow`): see these modules.
 //!
-//! Cost: tasks times streams, and a search in an interval map for each block.
+//! Cost: number of tasks times number of streams, and a search in an interval map for each block.
 //!
 //! ```
 //! let empty = ge_model::CompiledModel::default();
@@ -41,7 +41,7 @@ use ge_model::CompiledModel;
 /// Proves a compiled model's plans.
 ///
 /// # Errors
-/// The first rule that does not hold, with who breaks it.
+/// Returns the first rule that does not hold, with the node or id that breaks it.
 pub fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     tasks::check(m)?;
     let run = run::Run::simulate(m)?;

@@ -1,17 +1,17 @@
-//! Where things must lie beside each other in a compiled model (part of the ReuseChecker, document
-//! 000, 5.2): parts of a whole at the running sum of their data, references on their inputs, runs
-//! with padding block by block, variables apart, constants unwritten. Reads the compiled model
-//! alone.
+//! Checks where related tensors lie in a compiled model (part of the ReuseChecker, document 000,
+//! 5.2): parts of a whole at the running sum of their data sizes, references on their inputs, runs
+//! with padding block by block, variables apart, and constants never written. Reads only the
+//! compiled model.
 use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::types::TensorDesc;
 
 type Found = Result<(), PlanFault>;
 
-/// Proves it for all graphs.
+/// Checks all graphs.
 ///
 /// # Errors
-/// The first thing that lies wrong.
+/// Returns the first tensor that lies in the wrong place.
 pub(crate) fn check(m: &CompiledModel) -> Found {
     let mut variables: Vec<(u64, u64, &str)> = Vec::new();
     let writers: std::collections::HashSet<(u32, u32)> =
@@ -61,7 +61,7 @@ impl Parts<'_> {
             || self.n.attrs.flag(format!("_no_padding_{words}").as_str())
     }
 
-    /// Inputs of a concat and outputs of a split without a task.
+    /// Checks the inputs of a concat and the outputs of a split without a task.
     fn wholes(&self) -> Found {
         let n = self.n;
         if n.attrs.int("_reuse_input_on_dim_index").is_some_and(|d| d != 0) {
@@ -92,7 +92,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Output 0 in place of an input lies on it.
+    /// Checks that output 0, if it reuses an input, lies on that input.
     fn references(&self) -> Found {
         let Some(s) = self.n.slots.first() else { return Ok(()) };
         let Some((_, up)) = s.ref_input.and_then(|i| self.input(i as usize)) else { return Ok(()) };
@@ -102,7 +102,7 @@ impl Parts<'_> {
         Err(fault(self.n, format!("output 0 lies at {}, the input that it is at {}", s.offset, up.offset)))
     }
 
-    /// Runs with padding: each in the block behind the one before it.
+    /// Checks runs with padding: each block begins where the one before it ends.
     fn padded(&self) -> Found {
         let n = self.n;
         let next = |at: &mut Option<u64>, what: &str, k: usize, s: &SlotInfo| {

@@ -1,24 +1,25 @@
-//! One way through the queues of a model: records are paired with waits, and for each node it is
-//! known what is over when it starts.
+//! Simulates one run of a model's queues: pairs records with waits, and finds for each node what is
+//! over when it starts.
 use super::PlanFault;
 use super::stand::{Stand, ends_tiling, is_record, is_wait, join, notify, read_ahead, takes_tiling};
 use ge_model::CompiledModel;
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// What the way has shown.
+/// What the run has shown.
 pub(crate) struct Run {
-    /// By graph and node: where its own tasks stand.
+    /// By graph and node: the positions of its tasks.
     pub stands: Vec<Vec<Vec<Stand>>>,
-    /// The stream of END_GRAPH and what is over when it comes.
+    /// The stream of END_GRAPH, and what is over when it is reached.
     pub end: Option<(usize, Vec<u32>)>,
-    /// Tasks on each stream.
+    /// Number of tasks on each stream.
     pub lengths: Vec<u32>,
-    /// The switches (by task) that must all say so for each stream to run: of most streams none.
+    /// For each stream, the switches (by task) that must all select it for it to run; empty for
+    /// most streams.
     pub conditions: Vec<BTreeSet<usize>>,
 }
 
-/// The stream that a task wakes.
+/// The stream that a task wakes, if any.
 fn wakes(t: &ge_model::TaskInfo) -> Option<usize> {
     let number = match TaskType(t.kind) {
         TaskType::STREAM_ACTIVE => t.numbers.first(),
@@ -28,8 +29,8 @@ fn wakes(t: &ge_model::TaskInfo) -> Option<usize> {
     number.and_then(|w| usize::try_from(*w).ok())
 }
 
-/// Tasks that wake each stream for the first time: one that stands behind the stream's own first
-/// task ends a turn of a loop.
+/// Tasks that wake each stream for the first time. A waker that comes after the stream's own first
+/// task only ends a loop iteration and is left out.
 fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
     let mut out = vec![Vec::new(); m.streams.physical.len()];
     let mut begun = vec![false; out.len()];
@@ -45,7 +46,8 @@ fn wakers(m: &CompiledModel) -> Vec<Vec<usize>> {
     out
 }
 
-/// The switches that stand on every way to each stream: it runs only if all of them say so.
+/// For each stream, the switches that are on every path to it: it runs only if all of them select
+/// it.
 fn conditions(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
     let mut over: Vec<Option<BTreeSet<usize>>> = wakers.iter().map(|w| w.is_empty().then(BTreeSet::new)).collect();
     loop {
@@ -70,13 +72,13 @@ fn conditions(m: &CompiledModel, wakers: &[Vec<usize>]) -> Vec<BTreeSet<usize>> 
 }
 
 impl Run {
-    /// Goes through the queues.
+    /// Runs the queues.
     ///
     /// # Errors
-    /// Rules 1 to 4 and 9.
+    /// Returns a violation of rules 1 to 4 or 9.
     pub fn simulate(m: &CompiledModel) -> Result<Run, PlanFault> {
         let s = m.streams.physical.len();
-        // A task of several nodes is a step for each of them.
+        // A task of several nodes counts as one step for each of them.
         let at: Vec<HashMap<&str, usize>> =
             m.graphs.iter().map(|g| g.nodes.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect()).collect();
         let mut queues: Vec<Vec<(usize, usize)>> = vec![Vec::new(); s];
@@ -91,7 +93,7 @@ impl Run {
         // Where the tiling of each node ends, and where what its update reads is made.
         let mut tilings: HashMap<(usize, usize), Vec<(usize, u32)>> = HashMap::new();
         let mut made: HashMap<(usize, usize), Vec<(usize, u32)>> = HashMap::new();
-        // What streams with updated kernels knew behind each of their last tasks.
+        // For streams with updated kernels: what they knew after each of their last tasks.
         let mut trail: HashMap<usize, VecDeque<Vec<u32>>> = HashMap::new();
         let reach = m.soc.prefetch_num as usize + 1;
         for (s, queue) in queues.iter().enumerate() {
@@ -114,8 +116,8 @@ impl Run {
             lengths: queues.iter().map(|q| q.len() as u32).collect(),
             conditions: Vec::new(),
         };
-        // Notifies that other ranks record are not ordered by this model alone: a wait on one that
-        // it never records passes.
+        // Notifies recorded by other ranks are not ordered by this model alone: a wait for one that
+        // the model never records passes.
         let own: std::collections::HashSet<(bool, u32)> = m
             .tasks
             .iter()
@@ -128,15 +130,15 @@ impl Run {
         let mut awake: Vec<bool> = m.streams.physical.iter().map(|p| p.head).collect();
         let mut left = wakers(m);
         run.conditions = conditions(m, &left);
-        // Branches end at different wakers of one stream, of which one comes: here all do. What the
-        // stream then knows of a stream that runs whenever it does is what each of them knows; of
-        // one that runs in some branches alone, what any knows.
+        // Branches end at different wakers of one stream, of which only one runs; here all of them
+        // run. About a stream that always runs together with it, the woken stream knows what every
+        // waker knows; about one that runs only in some branches, what any waker knows.
         let mut alternatives: Vec<Vec<Vec<u32>>> = vec![Vec::new(); s];
         let branches: Vec<bool> =
             left.iter().map(|w| w.iter().all(|i| !run.conditions[m.tasks[*i].stream as usize].is_empty())).collect();
         let mut recorded: HashMap<(bool, u32), Vec<u32>> = HashMap::new();
         let mut waiting: HashMap<(bool, u32), usize> = HashMap::new();
-        // The last wait for each id: node, stream and place.
+        // The last wait for each id: task, stream and position.
         let mut served: HashMap<(bool, u32), (usize, usize, u32)> = HashMap::new();
         let again = |served: &HashMap<(bool, u32), (usize, usize, u32)>, key: &(bool, u32), clock: &[u32]| {
             served.get(key).filter(|(_, s, at)| clock[*s] <= *at).map(|(i, ..)| *i)
@@ -161,7 +163,7 @@ impl Run {
                     served.insert(key, (i, q, at[q] as u32));
                     join(&mut clocks[q], &clock);
                 }
-                // Events by their addresses: a super kernel waits at its first step, a tiling
+                // Events named by address: a super kernel waits at its first step, and a tiling
                 // function records.
                 if kind == TaskType::SUPER_KERNEL && (at[q] == 0 || queues[q][at[q] - 1].0 != i) {
                     let ids = || t.numbers.iter().filter_map(|e| u32::try_from(*e).ok()).map(|e| (false, e));
@@ -181,8 +183,8 @@ impl Run {
                 }
                 if takes_tiling(t) {
                     let over = |(s, at): &(usize, u32)| clocks[q][*s] > *at;
-                    // A kernel that is updated is read ahead of its turn, when its stream comes so
-                    // near.
+                    // A kernel that is updated is prefetched before its turn, when its stream comes
+                    // within the prefetch distance.
                     let near = match read_ahead(t) && updated.contains(&(t.graph, t.node)) {
                         true => trail.get(&q).filter(|l| l.len() >= reach).and_then(|l| l.get(l.len() - reach)),
                         false => Some(&clocks[q]),
@@ -200,11 +202,11 @@ impl Run {
                         return Err(PlanFault::Edge { from: format!("{name} (tiling)"), to: name });
                     }
                 }
-                // Tiling for a super kernel writes a context of its own and ends before the super
-                // kernel begins.
+                // Tiling for a super kernel writes its own context and ends before the super kernel
+                // begins.
                 let beside =
                     kind == TaskType::PREPROCESS_KERNEL && !t.numbers.is_empty() && !t.args_format.contains("{ws");
-                // Of a node that wakes several streams each of them is behind its own task alone.
+                // If a node wakes several streams, only its first such task counts as its position.
                 let further =
                     kind == TaskType::STREAM_ACTIVE && run.stands[t.graph as usize][node].iter().any(|s| s.stream == q);
                 if !is_record(kind) && !is_wait(kind) && !beside && !further {
@@ -272,7 +274,7 @@ impl Run {
         if !stuck.is_empty() {
             return Err(PlanFault::Deadlock { waiting: stuck });
         }
-        // What is left recorded the next run would take for its own.
+        // The next run would mistake a leftover record for its own.
         match recorded.keys().min() {
             Some((_, id)) => Err(PlanFault::Left { id: *id }),
             None => Ok(run),

@@ -1,15 +1,15 @@
-//! Where the tasks of a node stand, and what tasks say of themselves: read by several parts of the
+//! The positions of a node's tasks, and what tasks say of themselves; used by several parts of the
 //! proof.
 use ge_model::{NodeInfo, TaskInfo};
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
 use ge_plugin_api::types::AttrValue;
 
-/// The tasks of one node on one stream: start clock of the first, index of the last.
+/// The tasks of one node on one stream: the start clock of the first and the index of the last.
 #[derive(Clone)]
 pub(crate) struct Stand {
-    /// The stream.
+    /// Index of the stream.
     pub stream: usize,
-    /// For every stream how many of its tasks are over when the first task starts.
+    /// For every stream, how many of its tasks are over when the first task starts.
     pub start: Vec<u32>,
     /// Position of the last task on the stream.
     pub last: u32,
@@ -36,13 +36,13 @@ pub(crate) fn takes_tiling(t: &TaskInfo) -> bool {
     !makes && t.args_format.contains("{tiling_context")
 }
 
-/// Whether a task is a kernel that its stream reads before it is its turn.
+/// Whether a task is a kernel that its stream prefetches before its turn.
 pub(crate) fn read_ahead(t: &TaskInfo) -> bool {
     takes_tiling(t) && t.block_dim == TILING_SINK_BLOCK_DIM
 }
 
-/// Whether a task is the last of a node's tiling: the one that updates its kernel, where there is
-/// one.
+/// Whether a task is the last of a node's tiling: the one that updates the kernel, or the tiling
+/// function if nothing updates it.
 pub(crate) fn ends_tiling(t: &TaskInfo, updated: bool) -> bool {
     match TaskType(t.kind) {
         TaskType::UPDATE => true,

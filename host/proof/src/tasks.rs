@@ -1,15 +1,15 @@
-//! Tasks against what the nodes say: streams and order, labels and jumps, streams that are woken,
-//! ids that are there, and what the SoC holds.
+//! Checks tasks against what the nodes say: streams and order, labels and jumps, woken streams,
+//! valid ids, and the limits of the SoC.
 //!
 //! A jump goes where its node says and stays within its own scope of control flow; every label
-//! stands once; a node that wakes streams has one task for each of them, in their order. Cost: one
-//! look at each task.
+//! occurs once; a node that wakes streams has one task for each of them, in their order. Cost:
+//! linear in the number of tasks.
 use super::PlanFault;
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
 
-/// Looks at every task.
+/// Checks every task.
 pub(crate) fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     ids(m)?;
     places(m)?;
@@ -41,8 +41,8 @@ fn ids(m: &CompiledModel) -> Result<(), PlanFault> {
     Ok(())
 }
 
-/// Each task stands on a stream of its node, and on each stream the tasks stand in the order of
-/// their nodes.
+/// Checks that each task is on a stream of its node, and that on each stream the tasks are in the
+/// order of their nodes.
 fn places(m: &CompiledModel) -> Result<(), PlanFault> {
     let mut last: HashMap<(u32, u32), u32> = HashMap::new();
     for t in &m.tasks {

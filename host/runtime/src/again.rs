@@ -1,4 +1,5 @@
-//! Tasks that a plan has bound, to be bound once more in a plan that differs from it in others.
+//! Tasks bound for one plan, kept so that a plan that differs only in other tasks can bind them
+//! again.
 use crate::error::RuntimeError;
 use crate::several::Bound;
 use ge_plugin::kernels::KeptKernel;
@@ -6,18 +7,18 @@ use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{DeviceModel, DeviceTask, Place};
 use std::sync::{Arc, OnceLock};
 
-/// A task that was bound.
+/// A task that was bound before.
 pub(crate) enum Again {
-    /// The launch of a kernel that a cell of its node keeps, with its arguments.
+    /// A kernel launch whose kernel is kept in a cell of its node, with the launch's arguments.
     Launch { of: Arc<[OnceLock<Bound>]>, at: usize, stream: u32, args: RVec<Place> },
     /// A task with its kernel.
     Kernel(KeptKernel, DeviceTask),
-    /// A task without one.
+    /// A task without a kernel.
     Plain(DeviceTask),
 }
 
 impl Again {
-    /// Its stream.
+    /// Stream of the task.
     pub(crate) fn stream(&self) -> u32 {
         match self {
             Again::Launch { stream, .. } => *stream,
@@ -25,10 +26,10 @@ impl Again {
         }
     }
 
-    /// Binds it on another model of the same device.
+    /// Binds the task to another model of the same device.
     ///
     /// # Errors
-    /// What the device says; a cell that is empty: a bug of ours.
+    /// Fails if the device refuses the task. An empty cell is an internal error.
     pub(crate) fn bind(&self, device: &impl DeviceModel) -> Result<(), RuntimeError> {
         let (kernel, task) = match self {
             Again::Launch { of, at, stream, args } => {

@@ -1,4 +1,4 @@
-//! The arguments of a task: what its args format names, in that order, and where each lies.
+//! The arguments of a task, in the order of its args format, and where each of them lies.
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
@@ -7,7 +7,7 @@ use ge_plugin_api::engine::ArgInfo;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::types::{AttrValue, TensorDesc};
 
-/// An argument as the model has it.
+/// One argument, as the model describes it.
 struct Argument<'m> {
     kind: &'m str,
     index: u32,
@@ -27,10 +27,10 @@ impl Argument<'_> {
     }
 }
 
-/// The arguments of a task in `args_format` order, and where they lie.
+/// The arguments of a task in `args_format` order, and their places.
 ///
 /// # Errors
-/// A format that is none, or that names what the node has not.
+/// Fails if the args format is malformed or names something that the node does not have.
 pub(crate) fn arguments(
     m: &CompiledModel,
     places: &Places,
@@ -45,10 +45,10 @@ pub(crate) fn arguments(
     Ok((args, spots))
 }
 
-/// Where the arguments of a task lie, if they are these.
+/// The places of a task's arguments if the arguments equal `these`, otherwise `None`.
 ///
 /// # Errors
-/// As of [`arguments`].
+/// Fails like [`arguments`].
 pub(crate) fn places_of(
     m: &CompiledModel,
     places: &Places,
@@ -102,8 +102,8 @@ fn each<'m>(
         take(Argument { kind, index, desc, bytes: place.bytes, place });
     }
     if t.kind == TaskType::PREPROCESS_KERNEL.code() {
-        // A tiling function sees every input's and output's descriptor by its context, and the
-        // values that tiling reads.
+        // A tiling function receives, through its context, the descriptors of all inputs and
+        // outputs and the values of those inputs that tiling reads.
         let values = value_inputs(node);
         for i in 0..node.inputs.len() {
             let Some((d, p)) = places.input(m, t.graph, node, i)? else { continue };
@@ -118,7 +118,7 @@ fn each<'m>(
     Ok(())
 }
 
-/// Inputs whose values the node's tiling reads, as its attached streams say.
+/// Indices of the inputs whose values the node's tiling reads, from its attached-stream attributes.
 pub(crate) fn value_inputs(node: &NodeInfo) -> Vec<i64> {
     let Some(AttrValue::List(list)) = node.attrs.get("_attached_stream_info_list") else { return Vec::new() };
     let named = |d: &AttrValue| {

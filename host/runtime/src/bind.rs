@@ -1,5 +1,5 @@
-//! Tasks bound to the device, each in its way: kernels by the executor of their engine, several
-//! launches as one, the rest as it is.
+//! Binds tasks to the device: the executor of the node's engine binds kernels, a task of several
+//! launches becomes one device task, and run-time tasks are passed on unchanged.
 use crate::again::Again;
 use crate::arguments::arguments;
 use crate::error::RuntimeError;
@@ -15,9 +15,9 @@ use ge_plugin_api::device::DeviceTask;
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType};
 use std::sync::Arc;
 
-/// Binds a task. `ext`: what the tasks before it left for it; `kept`: where it is kept for plans that
-/// have it, too, if it can be. A kernel that waits for its UPDATE gives its handle, if it has one,
-/// for what it leaves in turn (001 §5.2, §5.5).
+/// Binds a task. `ext` holds what earlier tasks left for this one. `kept` receives a form of the
+/// task that other plans can bind again, where that is possible. For a kernel that waits for its
+/// UPDATE task, returns `Some` with the kernel's handle, if it has one (001 §5.2, §5.5).
 pub(crate) fn bind(
     s: &Several<'_>,
     numbering: &Numbering,
@@ -36,7 +36,8 @@ pub(crate) fn bind(
                 Some(again) => Ok(again),
                 None => several::kept(s, cell, node, index, t, arguments(m, places, t, node)?),
             };
-            // An executor that gives more than one kernel and its task, or fails, is asked below.
+            // If the executor gives more than one kernel and its task, or fails, it is asked again
+            // below.
             if let Ok((kernel, task)) = found {
                 if let (Some(kept), true) = (kept, cell.get().is_some()) {
                     kept.push(Again::Launch {

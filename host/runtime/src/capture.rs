@@ -1,9 +1,9 @@
-//! Capture: what every node wrote, copied aside by the device itself.
+//! Capture: the device itself copies aside what every node wrote.
 //!
 //! Memory of the feature map is reused, so a tensor cannot be read after the run. A model loaded
-//! with `capture` has one copy task more after the last task that writes an output, on the same
-//! stream: whoever overwrites the output later is ordered after its readers, hence after the copy.
-//! Nothing is compiled again, and every schedule gives the same bytes.
+//! with `capture` has an extra copy task after the last task that writes an output, on the same
+//! stream: whatever overwrites the output later is ordered after the output's readers, hence after
+//! the copy. Nothing is compiled again, and every schedule gives the same bytes.
 use crate::error::RuntimeError;
 use crate::place::{NULL, Places};
 use ge_model::{CompiledModel, SlotInfo, TaskInfo};
@@ -14,15 +14,15 @@ use ge_plugin_api::kernel::{Access, HostTensor, TensorView};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap};
 
-/// What a node wrote.
+/// One output of a node, as the run left it.
 pub struct Captured {
-    /// Graph.
+    /// Index of the graph.
     pub graph: u32,
     /// Position of the node in its graph.
     pub node: u32,
-    /// Output.
+    /// Index of the output.
     pub output: u32,
-    /// Its value.
+    /// Value of the output.
     pub tensor: HostTensor,
 }
 
@@ -33,23 +33,23 @@ struct Spot {
     to: Place,
 }
 
-/// The copies of a model.
+/// All copies of a model.
 #[derive(Default)]
 pub(crate) struct Captures {
     spots: Vec<Spot>,
-    /// Position in `spots` by the task that they follow.
+    /// Positions in `spots`, by the task after which the copies run.
     after: BTreeMap<usize, Vec<usize>>,
-    /// Index of the feature map they go to, among the feature maps.
+    /// Index, among the feature maps, of the one that receives the copies.
     map: usize,
 }
 
-/// Where outputs are copied to starts at multiples of this.
+/// Alignment in bytes of each captured output.
 const ALIGN: u64 = 64;
-/// Copy kind of the run-time: device to device.
+/// The run-time's code of a device-to-device copy.
 const DEVICE_TO_DEVICE: i64 = 3;
 
 impl Captures {
-    /// Plans a copy for every output that a task writes, and an allocation for them all.
+    /// Plans a copy for every output that a task writes, and one allocation for all copies.
     pub(crate) fn new(m: &CompiledModel, places: &mut Places) -> Result<Captures, RuntimeError> {
         let mut last: BTreeMap<(u32, u32, u32), usize> = BTreeMap::new();
         for (i, t) in m.tasks.iter().enumerate() {
@@ -80,15 +80,15 @@ impl Captures {
         Ok(out)
     }
 
-    /// Whether there are any.
+    /// Whether there are no copies.
     pub(crate) fn is_empty(&self) -> bool {
         self.spots.is_empty()
     }
-    /// Copies after task `i`.
+    /// Number of copies after task `i`.
     pub(crate) fn count_after(&self, i: usize) -> usize {
         self.after.get(&i).map_or(0, Vec::len)
     }
-    /// The copies that follow task `i`, ready to be bound.
+    /// The copies after task `i`, ready to be bound.
     pub(crate) fn tasks<'a>(
         &'a self,
         m: &'a CompiledModel,
@@ -113,8 +113,8 @@ impl Captures {
         })
     }
 
-    /// What the nodes wrote in the run that has just ended, in node order. A node without a task
-    /// stands for the bytes that its inputs brought to its memory.
+    /// What the nodes wrote in the run that has just ended, in node order. For a node without a
+    /// task, the value is composed of its inputs' bytes that lie in its memory.
     pub(crate) fn collect(
         &self,
         m: &CompiledModel,
@@ -166,7 +166,7 @@ impl Captures {
     }
 }
 
-/// The bytes of a graph input that lies in a slot.
+/// The bytes of the graph input that lies in a slot.
 fn given<'a>(m: &CompiledModel, slot: &SlotInfo, inputs: &[TensorView<'a>]) -> Option<&'a [u8]> {
     let z = m.memory.zero_copy.iter().find(|z| {
         !z.output
@@ -178,7 +178,7 @@ fn given<'a>(m: &CompiledModel, slot: &SlotInfo, inputs: &[TensorView<'a>]) -> O
     Some(inputs.get(z.index as usize)?.bytes)
 }
 
-/// Copies what lies in both slots; how many bytes.
+/// Copies the bytes that lie in both slots and returns how many they are.
 fn blit(to: &mut [u8], slot: &SlotInfo, value: &[u8], from: &SlotInfo) -> usize {
     if from.space != slot.space || from.memory != slot.memory {
         return 0;
@@ -194,7 +194,7 @@ fn blit(to: &mut [u8], slot: &SlotInfo, value: &[u8], from: &SlotInfo) -> usize 
     len
 }
 
-/// The outputs that a task has among its arguments.
+/// Indices of the outputs among the arguments of a task.
 fn written(t: &TaskInfo) -> impl Iterator<Item = u32> + '_ {
     t.args_format.split('}').filter_map(|a| {
         let digits = a.strip_prefix("{o")?.trim_end_matches('*');

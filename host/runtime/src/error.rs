@@ -5,71 +5,71 @@ use ge_plugin_api::diagnostic::{Diagnostic, Error};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
-    /// An engine that the model needs is not loaded.
+    /// No enabled plugin brings an engine that the model needs.
     #[error("the model needs engine {engine} for `{node}` ({op}), which no enabled plugin brings")]
     NoEngine {
-        /// Engine.
+        /// Name of the missing engine.
         engine: String,
-        /// First node that needs it.
+        /// First node that needs the engine.
         node: String,
-        /// Its type.
+        /// Operator type of that node.
         op: String,
     },
-    /// The OM says something that does not hold.
+    /// The OM is inconsistent or damaged.
     #[error("{what}")]
     Damaged {
-        /// What.
+        /// What is wrong.
         what: String,
     },
     /// An input does not fit the model.
     #[error("input `{name}`: found {found}, expected {expected}")]
     Input {
-        /// Input's name.
+        /// Name of the input.
         name: String,
-        /// What was given.
+        /// What the caller gave.
         found: String,
-        /// What the model takes.
+        /// What the model expects.
         expected: String,
     },
-    /// The model has no gear for the sizes of the inputs.
+    /// The model has no gear for the sizes of its inputs.
     #[error("the model has no gear for {found}")]
     NoGear {
         /// Sizes of the inputs.
         found: String,
-        /// The gear that is nearest.
+        /// The gear closest to these sizes.
         nearest: String,
         /// All gears.
         all: String,
-        /// What a command line has for these gears and the sizes found.
+        /// The command-line option that would add a gear for these sizes to those of the model.
         flag: String,
     },
-    /// A variable is not what is asked for.
+    /// A variable has another type, shape or layout than requested, or does not exist.
     #[error("variable `{name}`: found {found}, expected {expected}")]
     Variable {
-        /// Its name.
+        /// Name of the variable.
         name: String,
-        /// What was given.
+        /// What was found.
         found: String,
-        /// What it is.
+        /// What was expected.
         expected: String,
     },
-    /// A model has more streams than a device gives at once.
+    /// A model needs more streams than one model may have.
     #[error("the model has {found} streams, a device gives {most} at once")]
     TooManyStreams {
-        /// Streams of the model.
+        /// Streams that the model needs.
         found: usize,
-        /// The most there are.
+        /// Maximum number of streams of one model.
         most: usize,
     },
-    /// A model needs more streams than other models leave.
+    /// A model needs more new streams than the device has left beside the other models.
     #[error("the model needs {wanted} streams that no other model has, the device has {left} left")]
     DeviceFull {
-        /// Streams that would have to be made.
+        /// New streams that would have to be created.
         wanted: usize,
-        /// Streams that there are still.
+        /// Streams that the device can still create.
         left: usize,
     },
-    /// What an engine or the device said.
+    /// An error from an engine or the device.
     #[error("{0}")]
     Border(Error),
 }
@@ -81,7 +81,8 @@ impl From<Error> for RuntimeError {
 }
 
 impl RuntimeError {
-    /// As the border's error: kind (hence exit code) and diagnostics.
+    /// Converts to the plugin interface's error, with its kind (which sets the exit code) and
+    /// diagnostics.
     pub fn into_error(self) -> Error {
         let text = self.to_string();
         match self {

@@ -1,6 +1,6 @@
-//! Runs: inputs and outputs are the caller's memory where it is 64-byte aligned, copied (and
-//! counted) otherwise; an input that the model writes over is copied too, unless the caller gives
-//! it away. One call of the device.
+//! Runs loaded models with one call to the device. Inputs and outputs use the caller's memory where
+//! it is 64-byte aligned; otherwise they are copied, and the copies are counted. An input that the
+//! model overwrites is copied too, unless the caller gives it away.
 use crate::capture::Captured;
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
@@ -11,57 +11,58 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
-    /// Whether the device notes start and end of each task.
+    /// Whether the device records the start and end of each task.
     pub profile: bool,
 }
 
-/// What a run gives.
+/// Result of a run.
 pub struct RunOutcome {
     /// Outputs, in graph order.
     pub outputs: Vec<HostTensor>,
-    /// What the device said.
+    /// The device's report of the run.
     pub report: RunReport,
-    /// Inputs that were copied because they were not aligned, or because the model writes over
-    /// them.
+    /// Number of inputs that were copied because they were not aligned or because the model
+    /// overwrites them.
     pub copied_inputs: usize,
-    /// What every node wrote, in node order, if the model was loaded with `capture`.
+    /// What every node wrote, in node order. Empty unless the model was loaded with `capture`.
     pub captured: Vec<Captured>,
-    /// The gear that ran, of a model that has some.
+    /// The gear that ran; `None` if the model has no gears.
     pub gear: Option<usize>,
-    /// The launches of a model of unknown shapes one by one, if a profile was asked for.
+    /// Each launch of a model of unknown shapes; empty unless a profile was requested.
     pub parts: Vec<Part>,
-    /// Nodes that the host executed, if a profile was asked for.
+    /// Nodes executed by the host; empty unless a profile was requested.
     pub hosted: Vec<HostStep>,
 }
 
-/// A node of a model of unknown shapes that the host executed, with times since the run began.
+/// A node of a model of unknown shapes that the host executed, with times since the start of the
+/// run.
 pub struct HostStep {
-    /// The graph that it stands in.
+    /// Name of the graph that contains the node.
     pub graph: String,
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Its operator.
+    /// Operator type of the node.
     pub op: String,
-    /// When it began, in nanoseconds.
+    /// Start time in nanoseconds.
     pub start_ns: u64,
-    /// When it was done.
+    /// End time in nanoseconds.
     pub end_ns: u64,
 }
 
 /// One launch of a model of unknown shapes.
 pub struct Part {
     pub(crate) model: Arc<LoadedModel>,
-    /// The graph whose nodes it launched.
+    /// Name of the graph whose nodes were launched.
     pub graph: String,
-    /// What the device said, with times since the run began.
+    /// The device's report, with times since the start of the run.
     pub report: RunReport,
 }
 
 impl Part {
-    /// What was launched.
+    /// The model that was launched.
     pub fn model(&self) -> &ge_model::CompiledModel {
         self.model.compiled()
     }
@@ -69,24 +70,24 @@ impl Part {
 
 /// An input of a run.
 pub(crate) enum Arg<'a> {
-    /// It is read.
+    /// Memory that the run only reads.
     Lent(TensorView<'a>),
-    /// Memory that the run writes to, of the size that the model says.
+    /// Memory that the run also writes to, of the size that the model requires.
     Room(&'a mut HostTensor),
 }
 
-/// Inputs by number in memory that the run may write to.
+/// Inputs, by number, in memory that the run may write to.
 pub(crate) type Own = Vec<(usize, HostTensor)>;
 
-/// Feature maps of one run; most models have one, which needs no memory to be told.
+/// Feature maps of one run. Most models have one, which is stored without an allocation.
 pub(crate) type Maps = SmallVec<[Base; 1]>;
 
-/// Alignment that zero copy needs.
+/// Alignment in bytes that zero copy requires.
 pub(crate) const ALIGN: usize = 64;
 
 impl LoadedModel {
-    /// Runs once. Inputs in graph order; types and shapes must be the model's. An input that the
-    /// model writes over is copied.
+    /// Runs once. Inputs are in graph order, with the model's types and shapes. An input that the
+    /// model overwrites is copied.
     pub fn run(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if let Some(gears) = &self.compiled.gears {
             return self.run_gear(gears, inputs, options);
@@ -101,8 +102,8 @@ impl LoadedModel {
         self.launch(&addresses, (own, copied), inputs, options)
     }
 
-    /// Runs once on inputs some of which are memory that the run writes to. What nodes wrote is not
-    /// gathered.
+    /// Runs once on inputs of which some are memory that the run writes to. Without capture only:
+    /// where node outputs are captured, such memory is an internal error.
     pub(crate) fn run_args<'a>(
         &self,
         args: impl ExactSizeIterator<Item = Arg<'a>>,
@@ -136,12 +137,12 @@ impl LoadedModel {
         self.launch(&addresses, (own, copied), &[], options)
     }
 
-    /// Runs once on inputs that the caller gives away: none is copied, whatever the model does with
-    /// their memory.
+    /// Runs once on inputs that the caller gives away: none is copied, even if the model overwrites
+    /// it. (Models with gears or capture still copy where needed.)
     pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if !self.captures.is_empty() || self.compiled.gears.is_some() {
-            // What the inputs were is told after the run; those of a gear may have less room than
-            // the largest needs.
+            // Capture needs the original inputs after the run, and inputs of a gear may be smaller
+            // than the memory that the largest gear needs.
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
             return self.run(&views, options);
         }
@@ -150,8 +151,9 @@ impl LoadedModel {
         self.launch(&addresses, (inputs.into_iter().enumerate().collect(), 0), &[], options)
     }
 
-    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote
-    /// to it; of other inputs that the model writes over, a copy is taken.
+    /// Runs once on inputs that the caller keeps. After the run, a `RefData` input holds what the
+    /// model wrote to it; other inputs that the model overwrites are copied first. A model with
+    /// gears writes nothing back: it runs like [`run`](Self::run).
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if self.compiled.gears.is_some() {
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
@@ -170,7 +172,7 @@ impl LoadedModel {
             }
         }
         let copied = own.len();
-        // What references were before the run is told of a copy.
+        // Capture needs the inputs as they were before the run, so copy them.
         let before: Vec<HostTensor> = if self.captures.is_empty() {
             Vec::new()
         } else {
@@ -181,19 +183,20 @@ impl LoadedModel {
         self.launch(&addresses, (own, copied), &views, options)
     }
 
-    /// Whether an input is a `RefData`, which the model may write for the caller to see.
+    /// Whether an input is a `RefData`, whose memory the model may write so that the caller sees
+    /// it.
     fn is_reference(&self, input: usize) -> bool {
         let nodes = self.compiled.graphs.first().map_or(&[][..], |g| g.nodes.as_slice());
         let index = i64::try_from(input).unwrap_or(-1);
         nodes.iter().any(|n| n.op == "RefData" && n.attrs.int("index").unwrap_or(0) == index)
     }
 
-    /// Whether a run may write over an input.
+    /// Whether a run may overwrite an input.
     pub(crate) fn overwrites(&self, input: usize) -> bool {
         self.ports.inputs.get(input).is_some_and(|i| i.overwritten)
     }
 
-    /// Where input `k` is read: where it lies, or in a copy.
+    /// Address from which input `k` is read: its own memory or a copy that is added to `own`.
     fn address(&self, k: usize, t: &TensorView<'_>, own: &mut Own) -> Result<u64, RuntimeError> {
         if t.bytes.as_ptr().align_offset(ALIGN) == 0 && !self.overwrites(k) {
             return Ok(t.bytes.as_ptr() as u64);
@@ -204,7 +207,7 @@ impl LoadedModel {
         Ok(address)
     }
 
-    /// Outputs in memory of their own, or in that of the input which they replace.
+    /// Outputs in their own memory, or in the memory of the input that they replace.
     fn outputs(&self, own: &mut Own) -> Result<Vec<HostTensor>, RuntimeError> {
         let mut outputs = Vec::with_capacity(self.ports.outputs.len());
         for o in &self.ports.outputs {
@@ -222,7 +225,7 @@ impl LoadedModel {
         Ok(outputs)
     }
 
-    /// Memory of an output: what a caller gave back, or cleared memory.
+    /// Memory for an output: a tensor that a caller gave back, or zeroed memory.
     fn output(&self, o: &Output) -> Result<HostTensor, RuntimeError> {
         let Some(bytes) = o.bytes else { return Ok(HostTensor::zeroed(o.dtype, &o.dims)?) };
         let Some(mut t) = self.spare.take(bytes) else { return Ok(HostTensor::with_len(o.dtype, &o.dims, bytes)?) };
@@ -231,13 +234,14 @@ impl LoadedModel {
         Ok(t)
     }
 
-    /// Takes outputs of earlier runs that nobody reads any more: later ones write to their memory.
+    /// Takes back outputs of earlier runs that nobody reads any more; later runs reuse their
+    /// memory.
     pub fn give_back(&self, outputs: Vec<HostTensor>) {
         self.spare.put(outputs);
     }
 
-    /// One launch; `own` are inputs in memory that the run may write to, `copied_inputs` those of them
-    /// that are copies.
+    /// One launch. `own` are inputs in memory that the run may write to; `copied_inputs` is how
+    /// many of them are copies.
     pub(crate) fn launch(
         &self,
         addresses: &[u64],
@@ -280,7 +284,8 @@ impl LoadedModel {
         drop(own);
         let mut report = result?;
         if self.numbering.differs() {
-            // The profile speaks of the model's tasks, not of copies and of what a task became.
+            // The profile lists tasks of the model: drop the loader's copies and map device tasks
+            // back.
             let tasks = report.tasks.iter().filter_map(|t| {
                 let task = self.numbering.in_model(t.task)?;
                 Some(TaskProfile { task, ..t.clone() })
@@ -312,7 +317,7 @@ impl LoadedModel {
         self.check_fixed(inputs)
     }
 
-    /// Whether there are as many inputs as the model takes.
+    /// Checks that there are as many inputs as the model takes.
     pub(crate) fn check_count(&self, found: usize) -> Result<(), RuntimeError> {
         let want = &self.compiled.inputs;
         if found == want.len() {
@@ -326,7 +331,7 @@ impl LoadedModel {
         })
     }
 
-    /// Whether inputs that the model was compiled for have their one value.
+    /// Checks that inputs with a value fixed at compile time have that value.
     pub(crate) fn check_fixed(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
         let want = &self.compiled.inputs;
         for (k, value) in &self.fixed {
@@ -346,7 +351,7 @@ impl LoadedModel {
         Ok(())
     }
 
-    /// A set of feature maps for one run: an idle one, or a new one.
+    /// Feature maps for one run: an idle set, or a new one.
     pub(crate) fn take_maps(&self) -> Result<Maps, RuntimeError> {
         if let Some(pool) = &self.maps {
             let mut maps = Maps::new();
@@ -384,7 +389,7 @@ impl LoadedModel {
         }
     }
 
-    /// Gives feature maps back behind a run.
+    /// Gives feature maps back after a run.
     pub(crate) fn give_maps(&self, maps: Maps) {
         match &self.maps {
             Some(pool) => {
@@ -401,7 +406,8 @@ impl LoadedModel {
         }
     }
 
-    /// Bases of all allocations with one set of feature maps; inputs and outputs are still to come.
+    /// Bases of all allocations with one set of feature maps; inputs and outputs are filled in
+    /// later.
     fn with_maps(&self, maps: &[Base]) -> Vec<Base> {
         let mut bases = self.bases.clone();
         let feature = bases.iter_mut().zip(&self.allocations).filter(|(_, a)| a.kind == AllocationKind::FEATURE_MAP);

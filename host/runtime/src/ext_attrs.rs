@@ -1,4 +1,4 @@
-//! What a loaded model tells of its nodes: extended attributes and tiling contexts.
+//! Extended attributes and tiling contexts of a loaded model's nodes.
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
 use crate::sink::{CONTEXT_ADDR, addresses};
@@ -9,10 +9,10 @@ use ge_plugin_api::types::AttrMap;
 use std::collections::BTreeMap;
 
 impl LoadedModel {
-    /// Extended attributes of every node that has some, by its name:
-    /// `_tiling_sink_task_info`, a list with what each of its kernels left that wait for an UPDATE
-    /// (task id, stream, handle of an FFTS+ task), and `_tiling_context_addr`,
-    /// the addresses in the feature maps of the next run.
+    /// Extended attributes by node name, for every node that has some: `_tiling_sink_task_info`
+    /// lists, for each kernel of the node that waits for an UPDATE, its task id, stream and (for an
+    /// FFTS+ task) handle; `_tiling_context_addr` holds addresses in the feature maps of the next
+    /// run.
     pub fn ext_attrs(&self) -> Result<BTreeMap<String, AttrMap>, RuntimeError> {
         let mut all = self.ext.0.clone();
         if let Some(base) = self.context_base()? {
@@ -24,8 +24,8 @@ impl LoadedModel {
         Ok(all.into_iter().filter_map(|(of, attrs)| Some((name(of)?, attrs))).collect())
     }
 
-    /// A node's tiling context in the feature maps of the next run: what the host wrote, and what
-    /// the last run there found; None: its tiling does not run on the device.
+    /// A node's tiling context in the feature maps of the next run: what the host wrote there, and
+    /// what the last run left there. `None` if the node's tiling does not run on the device.
     pub fn tiling_context(&self, node: &str) -> Result<Option<TilingContext>, RuntimeError> {
         let named = |of: Of| self.compiled.node(of.0, of.1).is_some_and(|n| n.name == node);
         let Some(f) = self.contexts.list.iter().find(|f| named(f.of)) else { return Ok(None) };
@@ -34,7 +34,8 @@ impl LoadedModel {
         Ok(TilingContext::decode(&bytes))
     }
 
-    /// Where the contexts of an idle set of feature maps begin.
+    /// Address of the tiling contexts in an idle set of feature maps; `None` if there are no
+    /// contexts.
     fn context_base(&self) -> Result<Option<u64>, RuntimeError> {
         if self.contexts.list.is_empty() {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! Runs of a model with gears: the one whose sizes the inputs have. A plan is made for the largest: an
-//! input of another gear lies in memory of the largest gear's size, and an output is as much of it
-//! as the gear has written.
+//! Runs of a model with gears: selects the gear whose sizes match the inputs. The plan is made for
+//! the largest gear: inputs of a smaller gear lie in memory of the largest gear's size, and an
+//! output is cut to the part that the gear wrote.
 use crate::error::RuntimeError;
 use crate::executor::{ALIGN, Own, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
@@ -9,7 +9,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 
 impl LoadedModel {
-    /// Runs the gear of these inputs.
+    /// Runs the gear that matches the sizes of these inputs.
     pub(crate) fn run_gear(
         &self,
         gears: &Gears,
@@ -45,7 +45,7 @@ impl LoadedModel {
                 *t = HostTensor::from_bytes(t.dtype, dims, written)?;
             }
         }
-        // Only what the gear has computed is there.
+        // Keep only what the chosen gear has computed.
         out.captured.retain(|c| {
             let node = self.compiled.node(c.graph, c.node);
             node.and_then(|n| self.compiled.gear_of(n)).is_none_or(|g| g == gear)
@@ -53,14 +53,14 @@ impl LoadedModel {
         Ok(RunOutcome { gear: Some(gear), ..out })
     }
 
-    /// Whether a gear has the sizes of these inputs; what no gear can have either is left to those
-    /// who name it.
+    /// Whether a gear has the sizes of these inputs. Inputs that are wrong for every gear (their
+    /// number, types or fixed values) also give `true`, so that the run reports the precise error.
     pub fn has_gear_of(&self, inputs: &[TensorView<'_>]) -> bool {
         let Some(gears) = &self.compiled.gears else { return true };
         !matches!(self.gear(gears, inputs), Err(RuntimeError::NoGear { .. }))
     }
 
-    /// The gear whose sizes all inputs have.
+    /// The gear whose sizes match all inputs.
     fn gear(&self, gears: &Gears, inputs: &[TensorView<'_>]) -> Result<usize, RuntimeError> {
         self.check_count(inputs.len())?;
         for (i, w) in inputs.iter().zip(&self.compiled.inputs) {
@@ -85,10 +85,10 @@ impl LoadedModel {
     }
 }
 
-/// The gear whose sizes these inputs have.
+/// The gear whose sizes match these inputs.
 ///
 /// # Errors
-/// A name that stands for two sizes; sizes of no gear.
+/// Fails if one dimension name stands for two sizes, or if no gear has these sizes.
 pub(crate) fn of_sizes<'m, 'd>(
     gears: &Gears,
     inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])>,
@@ -106,7 +106,7 @@ pub(crate) fn of_sizes<'m, 'd>(
     })
 }
 
-/// The value of the input behind those of the user: the sizes of a gear.
+/// The value of the extra input after the user's inputs: the sizes of the gear.
 pub(crate) fn selector(gears: &Gears, gear: usize) -> Result<HostTensor, RuntimeError> {
     let sizes = gears.list.get(gear).map_or(&[][..], |g| &g.sizes);
     let chosen: Vec<u8> = sizes.iter().flat_map(|n| (*n as i32).to_le_bytes()).collect();

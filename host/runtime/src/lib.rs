@@ -1,68 +1,69 @@
-//! From an OM to results: load, execute, profile, dump.
+//! Takes an OM to its results: loads it, runs it, profiles it and dumps what its nodes wrote.
 //!
-//! `LoadedModel::load` maps the weights, asks each task's engine to bind it to the device, and
-//! seals. After that a run is one call of the device and no call of an engine.
+//! `LoadedModel::load` maps the weights, asks the engine of each task to bind the task to the
+//! device, and seals the device's model. After that, a run is one call to the device and no call to
+//! an engine.
 #![forbid(unsafe_code)]
 
-/// Errors.
+/// Errors of loading and running.
 pub mod error;
-/// Where arguments lie.
+/// Maps memory slots of the plan to allocations of the device model.
 mod place;
-/// Where tiling contexts lie.
+/// Positions of tiling contexts.
 mod spot;
-/// What engines and the device get of a task.
+/// What engines and the device receive for a task.
 pub mod request;
 /// Arguments of tasks.
 mod arguments;
-/// Tasks that are bound again.
+/// Tasks that are bound again for another plan.
 mod again;
-/// Tasks bound to the device.
+/// Binds tasks to the device.
 mod bind;
-/// What a loaded model tells of its nodes.
+/// Extended attributes and tiling contexts of a loaded model's nodes.
 mod ext_attrs;
-/// Numbers of tasks on the device.
+/// Maps task numbers of the device to those of the OM.
 mod numbering;
-/// Tasks of several launches.
+/// Tasks that contain several launches.
 mod several;
-/// Tasks that run slice by slice.
+/// Tasks that run slice by slice (FFTS+).
 mod slices;
-/// Tiling on the device, as the loader keeps it.
+/// Tiling on the device (tiling sink), on the loader's side.
 pub mod sink;
-/// The rules of task lists, held by the tasks of an OM.
+/// Checks the tasks of an OM against the rules of task lists.
 mod tasks;
-/// Loading.
+/// Loads models onto a device.
 pub mod load;
-/// What every node wrote.
+/// Captures what every node wrote.
 pub mod capture;
-/// Feature maps that plans share.
+/// Feature maps shared by several plans.
 pub mod map_pool;
-/// Memory of outputs that callers gave back.
+/// Memory of outputs that callers gave back, for reuse.
 pub mod spare;
-/// Streams that models on one device share.
+/// Streams shared by the models on one device.
 pub mod stream_pool;
-/// Streams of the runs of an executor.
+/// Streams for the runs of one executor.
 pub mod stream_allocator;
-/// Runs.
+/// Runs loaded models.
 pub mod executor;
 mod gears;
-/// Inputs and outputs by number.
+/// Inputs and outputs of a model by number.
 mod ports;
-/// Models of unknown shapes.
+/// Models whose shapes are unknown until a run.
 pub mod v2;
 /// Variables of a session.
 pub mod variables;
-/// `.npy` files.
+/// Reads and writes `.npy` files.
 pub mod npy;
-/// The order of numbers in `.npy` files.
+/// Element order and byte order of `.npy` files.
 mod npy_order;
 /// Strings in `.npy` files.
 pub mod npy_text;
-/// `.npz` files.
+/// Reads `.npz` files.
 pub mod npz;
 
-/// What nodes take.
+/// Bytes and arithmetic that a node needs.
 pub mod work;
-/// Which processor this is.
+/// Identifies the processor of this machine.
 pub mod machine;
 pub use capture::Captured;
 pub use error::RuntimeError;

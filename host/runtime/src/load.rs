@@ -1,4 +1,4 @@
-//! Loading: allocations, streams and tasks of a compiled model onto a device.
+//! Loads the allocations, streams and tasks of a compiled model onto a device.
 use crate::again::Again;
 use crate::bind::bind;
 use crate::capture::Captures;
@@ -23,51 +23,51 @@ use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, Model
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// A model on a device: `Send + Sync`, runs of several threads go side by side.
+/// A model on a device. It is `Send + Sync`; runs from several threads execute in parallel.
 pub struct LoadedModel {
     pub(crate) compiled: CompiledModel,
     pub(crate) device: Arc<OpenModel>,
-    /// Which tasks of the model those of the device are.
+    /// Maps task numbers of the device to those of the model.
     pub(crate) numbering: Numbering,
     pub(crate) context: Arc<OpenDevice>,
     pub(crate) bases: Vec<Base>,
     pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
-    /// Where feature maps come from, where several models share them.
+    /// Pool of feature maps, if several models share it.
     pub(crate) maps: Option<Arc<MapPool>>,
-    /// Where outputs come from, before memory is made.
+    /// Memory for outputs, used before new memory is allocated.
     pub(crate) spare: Arc<Spare>,
-    /// Feature maps that no run uses at the moment.
+    /// Sets of feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Maps>>,
     pub(crate) captures: Captures,
-    /// What tasks of nodes left for each other, and the tiling contexts.
+    /// What the tasks of nodes left for each other, and the tiling contexts.
     pub(crate) ext: ExtAttrs,
     pub(crate) contexts: Contexts,
-    /// Inputs that have one legal value: number and bytes.
+    /// Inputs that have only one legal value: input number and value.
     pub(crate) fixed: Vec<(usize, ge_plugin_api::types::ConstTensor)>,
     owned: Vec<u64>,
     registered: Vec<u64>,
-    /// Its variables, by name.
+    /// Variables of the model, by name.
     pub(crate) variables: Vec<Bound>,
     pub(crate) streams: Streams,
-    /// What runs get and give.
+    /// Inputs and outputs of a run.
     pub(crate) ports: Ports,
     /// Keeps the mapped weights alive.
     _weights: Bytes,
 }
 
-/// What is known of the tasks of a plan.
+/// What is known of a plan's tasks before it is loaded.
 pub(crate) struct Planned<'p> {
-    /// What is known of each.
+    /// What is known of each task.
     pub(crate) made: &'p [Made<'p>],
     /// Where tasks are kept for the next plan.
     pub(crate) kept: Option<&'p mut Vec<Again>>,
-    /// Which of the kept tasks are others now: the model has those alone.
+    /// Marks the kept tasks that have changed; the model then contains only those.
     pub(crate) others: Option<&'p [bool]>,
 }
 
 impl LoadedModel {
-    /// Loads a model: weights are taken as they are mapped where the device can, tasks are bound by
-    /// their engines, once.
+    /// Loads a model. The device uses the mapped weights in place where it can. Engines bind their
+    /// tasks once, here.
     pub fn load(
         compiled: CompiledModel,
         engines: &Engines,
@@ -78,8 +78,8 @@ impl LoadedModel {
         LoadedModel::load_made(compiled, engines, context, options, Planned { made: &[], kept: None, others: None })
     }
 
-    /// Loads a model whose tasks are known to keep the rules of task lists, as those of a plan,
-    /// which were held against them when their engines gave them.
+    /// Loads a model whose tasks are known to follow the rules of task lists. Tasks of a plan are:
+    /// they were checked when the engines gave them.
     pub(crate) fn load_made(
         compiled: CompiledModel,
         engines: &Engines,
@@ -123,7 +123,7 @@ impl LoadedModel {
                 Streams::Own(Taken::new(pool, device_number(&context), most, &wishes)?)
             }
         };
-        // The copies are ours, not the model's: they must not make it pass the SoC's limits.
+        // The copies belong to the loader, not to the model: they must not exceed the SoC's limits.
         let mut soc = compiled.soc.clone();
         soc.unlimited_depth |= !captures.is_empty();
         let spec = ModelSpec {
@@ -208,13 +208,13 @@ impl LoadedModel {
         Ok(loaded)
     }
 
-    /// What it is.
+    /// The compiled model.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
     }
 
-    /// Its physical streams as the device's pool has them: models that are loaded side by side may
-    /// share some.
+    /// The model's physical streams in the device's pool. Models that are loaded at the same time
+    /// may share some. Empty if each run takes its own streams.
     pub fn device_streams(&self) -> &[StreamHandle] {
         match &self.streams {
             Streams::Own(taken) => &taken.handles,
@@ -222,7 +222,7 @@ impl LoadedModel {
         }
     }
 
-    /// Bases of what all runs share: the weights.
+    /// Bases of the allocations that all runs share: the weights.
     fn shared_bases(&mut self) -> Result<Vec<Base>, RuntimeError> {
         let mut out = Vec::with_capacity(self.allocations.len());
         for a in &self.allocations {
@@ -249,8 +249,8 @@ impl LoadedModel {
     }
 }
 
-/// Streams that a SoC has for all models, of either kind; 0: a SoC without numbers of its own has no
-/// limit.
+/// Number of streams that a SoC has for all models, normal and huge together. 0 for a SoC that
+/// states no number: no limit.
 pub(crate) fn most_streams(soc: &SocSpec) -> usize {
     let has = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
     match soc.streams_normal {
@@ -259,24 +259,24 @@ pub(crate) fn most_streams(soc: &SocSpec) -> usize {
     }
 }
 
-/// The number of a device among those of the process.
+/// A number that identifies a device within the process.
 pub(crate) fn device_number(context: &Arc<OpenDevice>) -> u64 {
     Arc::as_ptr(context) as u64
 }
 
-/// The streams of a model.
+/// Where the streams of a model come from.
 pub(crate) enum Streams {
-    /// Those of the pool, from load to unload.
+    /// Streams of the pool, held from load to unload.
     Own(Taken),
-    /// Each run takes such streams from an allocator.
+    /// Each run takes streams like these from an allocator.
     OfRuns(Arc<StreamAllocator>, Vec<StreamWish>),
 }
 
 impl Streams {
-    /// The streams of one run, for as long as it lasts.
+    /// The streams of one run, held as long as the run lasts; `None` if the model has its own.
     ///
     /// # Errors
-    /// There are not as many.
+    /// Fails if the allocator cannot provide enough streams.
     pub(crate) fn of_run(&self) -> Result<Option<AcquiredStreams<'_>>, RuntimeError> {
         match self {
             Streams::Own(_) => Ok(None),
@@ -285,7 +285,7 @@ impl Streams {
     }
 }
 
-/// Streams of the pool, given back when they are dropped.
+/// Streams of the pool, given back on drop.
 pub(crate) struct Taken {
     pool: Arc<StreamPool>,
     model: ModelId,
@@ -309,7 +309,7 @@ impl Drop for LoadedModel {
     fn drop(&mut self) {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(|e| e.into_inner()));
         let maps = idle.iter().flatten().map(|b| b.address).filter(|a| *a != 0);
-        // Freeing can only fail for a device that is lost, whose memory is gone with it.
+        // Freeing can fail only if the device is lost, and then its memory is gone too.
         for a in maps.chain(self.owned.iter().copied()) {
             let _ = self.context.free(a);
         }

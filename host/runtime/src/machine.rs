@@ -1,14 +1,15 @@
-//! Which processor this is, as far as it matters to how kernels are best divided.
+//! Identifies the processor, as far as this matters for how kernels are best divided.
 use std::sync::OnceLock;
 
-/// Its maker, family, model and instruction sets: `AuthenticAMD-25-17+avx2+avx512f+avx512_vnni`;
-/// elsewhere than on Linux the architecture alone.
+/// Maker, family, model and instruction sets of the processor, for example
+/// `AuthenticAMD-25-17+avx2+avx512f+avx512_vnni`. Where `/proc/cpuinfo` does not give them, the
+/// architecture alone.
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| of(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()))
 }
 
-/// The flags that kernels ask for.
+/// The CPU flags that kernels check for.
 const SETS: [&str; 5] = ["avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8"];
 
 fn of(info: &str) -> String {

@@ -1,15 +1,15 @@
-//! Feature maps that the plans of one model share: a plan that is not running holds no memory.
+//! Feature maps shared by the plans of one model: a plan that is not running holds no memory.
 use crate::error::RuntimeError;
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::{Base, MemoryKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maps are multiples of this, so that shapes that lie near each other fit one (facts 8.10).
+/// Sizes are rounded up to a multiple of this, so that similar shapes fit one map (facts 8.10).
 const PAGE: u64 = 64 * 1024;
-/// Maps that are kept while no run uses them.
+/// Number of maps that are kept while no run uses them.
 const KEPT: usize = 8;
 
-/// Feature maps of a device by size.
+/// Idle feature maps of a device, shared between plans.
 pub struct MapPool {
     context: Arc<OpenDevice>,
     idle: Mutex<Vec<(MemoryKind, Base)>>,
@@ -22,14 +22,14 @@ impl std::fmt::Debug for MapPool {
 }
 
 impl MapPool {
-    /// A pool without maps.
+    /// An empty pool.
     pub(crate) fn new(context: Arc<OpenDevice>) -> MapPool {
         MapPool { context, idle: Mutex::default() }
     }
     fn idle(&self) -> MutexGuard<'_, Vec<(MemoryKind, Base)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// A map of at least so many bytes: the smallest that is idle, or a new one.
+    /// A map of at least `bytes` bytes: the smallest idle one that fits, or a new one.
     pub(crate) fn take(&self, kind: MemoryKind, bytes: u64) -> Result<Base, RuntimeError> {
         if bytes == 0 {
             return Ok(Base { address: 0, bytes: 0 });
@@ -45,7 +45,7 @@ impl MapPool {
         let size = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
         let alloc = |size: u64| self.context.alloc(kind, size);
         let address = alloc(size).or_else(|_| {
-            // What lies idle may be what is lacking.
+            // Free the idle maps, which may hold the missing memory, and try again.
             self.free(0);
             alloc(size)
         })?;
@@ -59,16 +59,16 @@ impl MapPool {
             self.leave(&mut idle, KEPT);
         }
     }
-    /// Frees idle maps until so many are left.
+    /// Frees idle maps until `left` remain.
     fn free(&self, left: usize) {
         self.leave(&mut self.idle(), left);
     }
-    /// The same of maps that are at hand, the smallest first.
+    /// Frees maps of `idle` until `left` remain, the smallest first.
     fn leave(&self, idle: &mut Vec<(MemoryKind, Base)>, left: usize) {
         while idle.len() > left {
             let smallest = idle.iter().enumerate().min_by_key(|(_, (_, b))| b.bytes).map(|(i, _)| i);
             let Some(i) = smallest else { break };
-            // Freeing can only fail for a device that is lost, whose memory is gone with it.
+            // Freeing can fail only if the device is lost, and then its memory is gone too.
             let _ = self.context.free(idle.swap_remove(i).1.address);
         }
     }

@@ -1,20 +1,20 @@
-//! `.npy` files, versions 1 to 3. Types that `.npy` has no name for travel as raw bits
-//! (DESIGN 4): bfloat16 as uint16; float8, float4 and integers under a byte as uint8, one element a
-//! byte; arrays of `ml_dtypes`, which NumPy saves as `V2` and `V1`, are read too. Strings are NumPy's
-//! `U`. What is read may lie in C's or Fortran's order, either end of its numbers first; C's order and
-//! the little end are written.
+//! `.npy` files, versions 1 to 3. Types without a NumPy name are stored as raw bits (DESIGN 4):
+//! bfloat16 as uint16; float8, float4 and integers below one byte as uint8, one element per byte.
+//! Arrays of `ml_dtypes`, which NumPy saves as `V2` and `V1`, can be read too. Strings use NumPy's
+//! `U`. Files may be in C or Fortran order and in either byte order when read; C order and
+//! little-endian are written.
 use crate::npy_order::Order;
 use crate::npy_text::{self, Text};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
-/// Why bytes are no `.npy` file that fits.
+/// Why bytes cannot be read as the wanted `.npy` array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct NpyError {
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
-    /// Whether the file itself is damaged (else it does not fit the wanted type).
+    /// `true` if the file itself is damaged, `false` if it only does not fit the wanted type.
     pub damaged: bool,
 }
 
@@ -22,7 +22,7 @@ fn bad(what: impl Into<String>) -> NpyError {
     NpyError { what: what.into(), damaged: true }
 }
 
-/// NumPy's name of a type.
+/// NumPy's name of a type; `None` if the type cannot be stored.
 pub fn descr(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::F32 => "<f4",
@@ -44,8 +44,8 @@ pub fn descr(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// The type that a file's header names; a type that NumPy has no name for cannot be told from the
-/// bits it travels as.
+/// The type that a file's header names. A type without a NumPy name appears as the integer type
+/// that stores its bits.
 pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     let begin = if bytes.get(6).is_some_and(|v| *v > 1) { 12 } else { 10 };
     let header = bytes.get(begin..bytes.len().min(begin + 4096)).filter(|_| bytes.starts_with(b"\x93NUMPY"))?;
@@ -73,7 +73,7 @@ pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     NAMED.into_iter().find(|d| descr(*d) == Some(found.as_str()))
 }
 
-/// Reads a file's bytes as a tensor of the wanted type.
+/// Reads the bytes of a file as a tensor of type `want`.
 pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     let rest =
         bytes.strip_prefix(b"\x93NUMPY").ok_or_else(|| bad("no .npy file: it does not begin with \\x93NUMPY"))?;
@@ -111,7 +111,7 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     }
     let expected =
         descr(want).ok_or_else(|| NpyError { what: format!("{want} has no form in .npy"), damaged: false })?;
-    // Which end comes first is told apart from what a number is.
+    // Compare the kinds without the byte-order mark, which is handled below.
     let kind = |s: &str| s.trim_start_matches(['=', '|', '<', '>']).to_owned();
     let nameless = kind(expected).starts_with('u') && !matches!(want, DType::U8 | DType::U16 | DType::U32 | DType::U64);
     if kind(found) != kind(expected) && !(nameless && kind(found) == kind(expected).replace('u', "V")) {
@@ -143,7 +143,7 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     Ok(t)
 }
 
-/// Writes a tensor as a `.npy` file's bytes.
+/// Encodes a tensor as a `.npy` file; `None` if its type or its strings cannot be stored.
 pub fn write(t: &HostTensor) -> Option<Vec<u8>> {
     let dims: Vec<String> = t.dims.iter().map(u64::to_string).collect();
     let shape = if dims.len() == 1 { format!("({},)", dims[0]) } else { format!("({})", dims.join(", ")) };
@@ -219,7 +219,7 @@ mod tests {
         assert!(!read(&bytes, DType::F32).expect_err("type").damaged);
     }
 
-    /// A file with this header, as NumPy 2 writes it.
+    /// A file with the given header fields, as NumPy 2 writes it.
     fn file(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
         let len = u16::try_from(header.len()).expect("short").to_le_bytes();

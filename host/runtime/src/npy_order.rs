@@ -1,20 +1,20 @@
-//! Arrays of `.npy` files whose numbers lie in another order than the device's: the first axis
-//! fastest (Fortran's, as transposed arrays are saved), or the most significant byte first.
+//! Converts `.npy` arrays that are not in the device's order: first axis fastest (Fortran order, as
+//! transposed arrays are saved) or most significant byte first.
 use std::borrow::Cow;
 
-/// How the elements of a file lie.
+/// Element order and byte order of a file.
 pub(crate) struct Order {
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) unit: usize,
-    /// Bytes of a number that stands with its most significant byte first; 0: none does.
+    /// Bytes per number if the most significant byte comes first; 0 if no bytes need swapping.
     pub(crate) swapped: usize,
-    /// Whether the first axis is the fastest.
+    /// Whether the first axis is the fastest (Fortran order).
     pub(crate) fortran: bool,
 }
 
 impl Order {
-    /// The same elements with the last axis fastest and the least significant byte first; `data` are
-    /// as many as `dims` say.
+    /// The same elements with the last axis fastest and the least significant byte first. `data`
+    /// must hold as many elements as `dims` say.
     pub(crate) fn straight<'d>(&self, dims: &[u64], data: &'d [u8]) -> Cow<'d, [u8]> {
         let mut out = Cow::Borrowed(data);
         if self.fortran && dims.iter().filter(|d| **d > 1).count() > 1 && !data.is_empty() {
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_last_axis_becomes_the_fastest_and_the_least_byte_the_first() {
         let dims = [2, 3, 2];
-        // Of the element at (i, j, k): i + 2 j + 6 k.
+        // The value of the element at (i, j, k) is i + 2 j + 6 k.
         let data: Vec<u8> = (0..12u16).flat_map(u16::to_be_bytes).collect();
         let order = Order { unit: 2, swapped: 2, fortran: true };
         let right = [0u16, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11];

@@ -1,20 +1,20 @@
-//! Strings in `.npy` files: NumPy's `U`, so many UTF-32 letters an element, and `S`, so many bytes.
-//! Zeros at the end of an element count for nothing.
+//! Strings in `.npy` files: NumPy's `U` has a fixed number of UTF-32 characters per element, `S` a
+//! fixed number of bytes. Zeros at the end of an element are padding.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{DType, bytes_of_strings, strings_in};
 
-/// How an array's strings lie in a file.
+/// Storage of an array's strings in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text {
-    /// Letters of UTF-32, else bytes.
+    /// `true`: UTF-32 characters; `false`: bytes.
     wide: bool,
     big_endian: bool,
-    /// Letters or bytes of an element.
+    /// Characters or bytes per element.
     len: usize,
 }
 
 impl Text {
-    /// What a header's type says; None: it is no type of strings.
+    /// Parses the type in a header; `None` if it is not a string type.
     pub(crate) fn of(descr: &str) -> Option<Text> {
         let (order, rest) = descr.split_at_checked(1)?;
         let (kind, len) = rest.split_at_checked(1)?;
@@ -25,15 +25,16 @@ impl Text {
         };
         Some(Text { wide, big_endian: order == ">", len: len.parse().ok()? })
     }
-    /// Bytes of an element in the file.
+    /// Bytes per element in the file.
     pub(crate) fn unit(self) -> u64 {
         (self.len as u64).saturating_mul(if self.wide { 4 } else { 1 })
     }
 
-    /// The strings of a file's data.
+    /// Reads the strings in a file's data.
     ///
     /// # Errors
-    /// What is no text.
+    /// Fails if the data is too short or contains an invalid character, or if there is too much of
+    /// it.
     pub(crate) fn read(self, dims: &[u64], count: u64, data: &[u8]) -> Result<HostTensor, String> {
         let mut texts: Vec<Vec<u8>> = Vec::new();
         let unit = usize::try_from(self.unit()).map_err(|_| "the strings are too long")?;
@@ -60,18 +61,18 @@ fn until_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[..used]
 }
 
-/// A tensor of strings.
+/// Makes a tensor of strings.
 fn tensor(dims: &[u64], texts: &[Vec<u8>]) -> Result<HostTensor, String> {
     HostTensor::from_bytes(DType::STRING, dims, &bytes_of_strings(texts)).map_err(|e| e.to_string())
 }
 
-/// The strings of a tensor; None: its offsets do not fit.
+/// The strings of a tensor; `None` if its offsets are invalid.
 pub fn texts(t: &HostTensor) -> Option<Vec<&[u8]>> {
     strings_in(t.bytes(), t.dims.iter().product())
 }
 
-/// NumPy's name of the type that holds a tensor's strings, and their bytes in a file; None: not all
-/// of them are text.
+/// NumPy's type name for a tensor's strings, and their bytes in a file; `None` if one of them is
+/// not UTF-8 text.
 pub(crate) fn write(t: &HostTensor) -> Option<(String, Vec<u8>)> {
     let texts: Vec<&str> = texts(t)?.into_iter().map(|b| std::str::from_utf8(b).ok()).collect::<Option<_>>()?;
     let len = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0).max(1);
@@ -120,7 +121,7 @@ mod tests {
         }
         let t = npy::read(&file("|S2", "(2,)", b"a\0bc"), DType::STRING).unwrap();
         assert_eq!(super::texts(&t).unwrap(), [&b"a"[..], b"bc"]);
-        // What is no letter, and what is no string.
+        // An invalid character, and a type that is not a string.
         assert!(npy::read(&file("<U1", "(1,)", &[0, 0, 0x11, 0]), DType::STRING).unwrap_err().damaged);
         assert!(!npy::read(&file("<f4", "(1,)", &[0; 4]), DType::STRING).unwrap_err().damaged);
     }

@@ -1,4 +1,5 @@
-//! `.npz` files: a ZIP archive of `.npy` files, stored or deflated, read by its central directory.
+//! `.npz` files: ZIP archives of `.npy` files, stored or deflated, read through the central
+//! directory.
 use crate::npy::NpyError;
 use std::io::Read;
 
@@ -14,11 +15,11 @@ fn u32_at(b: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_le_bytes(b.get(at..at.checked_add(4)?)?.try_into().ok()?) as usize)
 }
 
-/// An archive: names and bytes of its arrays.
+/// An archive: the names and bytes of its arrays.
 #[derive(Debug)]
 pub struct Npz(Vec<(String, Vec<u8>)>);
 
-/// Whether bytes begin like an archive.
+/// Whether the bytes begin like a ZIP archive.
 pub fn is_npz(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06")
 }
@@ -27,7 +28,8 @@ impl Npz {
     /// Reads an archive.
     ///
     /// # Errors
-    /// It is no archive, or damaged, or packed by another method.
+    /// Fails if the bytes are no archive, are damaged, or use a method other than stored or
+    /// deflated.
     pub fn read(bytes: &[u8]) -> Result<Npz, NpyError> {
         let tail = bytes.len().saturating_sub(66_000);
         let end = bytes[tail..]
@@ -36,7 +38,7 @@ impl Npz {
             .ok_or_else(|| bad("no .npz file: its directory of entries is missing"))?
             + tail;
         let cut = || bad("the directory of entries is cut off");
-        // The directory's end has 22 bytes and a comment behind it.
+        // The end record has 22 bytes, followed by a comment.
         let note = u16_at(bytes, end + 20).ok_or_else(cut)?;
         if bytes.len() < end + 22 + note {
             return Err(cut());
@@ -62,12 +64,12 @@ impl Npz {
         Ok(Npz(out))
     }
 
-    /// The `.npy` bytes of an array.
+    /// The `.npy` bytes of the array `name`.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, b)| b.as_slice())
     }
 
-    /// Names of the arrays, in the file's order.
+    /// Names of the arrays, in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(n, _)| n.as_str())
     }
@@ -75,7 +77,7 @@ impl Npz {
 
 fn entry(bytes: &[u8], local: usize, packed: usize, size: usize, method: usize) -> Result<Vec<u8>, NpyError> {
     let cut = || bad("cut off");
-    // NumPy writes sizes beyond 4 GiB into an extra field, which has 0xffffffff here.
+    // For sizes of 4 GiB or more NumPy writes an extra field and sets this one to 0xffffffff.
     if packed == u32::MAX as usize || size == u32::MAX as usize {
         return Err(bad("4 GiB or more; save it as .npy"));
     }
@@ -85,7 +87,7 @@ fn entry(bytes: &[u8], local: usize, packed: usize, size: usize, method: usize) 
     match method {
         0 => Ok(data.to_vec()),
         8 => {
-            // The size is the file's claim: what is unpacked grows as it comes, and ends there.
+            // The file's size field is not trusted: memory grows with the data, up to that size.
             let mut out = Vec::new();
             let mut from = flate2::read::DeflateDecoder::new(data).take(size as u64 + 1);
             from.read_to_end(&mut out).map_err(|e| bad(format!("cannot be unpacked: {e}")))?;
@@ -100,7 +102,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// An archive of one entry, as `numpy.savez` (stored) or `savez_compressed` writes it.
+    /// An archive of one entry, as `numpy.savez` (stored) or `savez_compressed` (deflated) writes
+    /// it.
     fn archive(name: &str, data: &[u8], deflate: bool) -> Vec<u8> {
         let packed = if deflate {
             let mut e = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());

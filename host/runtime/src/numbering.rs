@@ -1,6 +1,6 @@
-//! Numbers of tasks: an engine may bind one task of the OM as several on the device (a collective
-//! is a series of copies, records and waits), and the loader binds copies of its own, so that the
-//! device's numbers are not the OM's.
+//! Maps task numbers between the OM and the device. They differ because an engine may bind one task
+//! of the OM as several device tasks (a collective is a series of copies, records and waits), and
+//! because the loader binds copies of its own.
 use ge_plugin::OpenModel;
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, RunReport};
 use ge_plugin_api::kernel::LoadedKernel;
@@ -8,7 +8,7 @@ use ge_plugin_api::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A device's model that counts the tasks bound to it.
+/// A device model that counts the tasks bound to it.
 #[derive(Clone)]
 pub(crate) struct Counted {
     device: Arc<OpenModel>,
@@ -19,7 +19,7 @@ impl Counted {
     pub(crate) fn new(device: Arc<OpenModel>) -> Counted {
         Counted { device, bound: Arc::default() }
     }
-    /// Tasks that are bound so far.
+    /// Number of tasks bound so far.
     pub(crate) fn bound(&self) -> u32 {
         self.bound.load(Ordering::Relaxed)
     }
@@ -42,19 +42,19 @@ impl DeviceModel for Counted {
     }
 }
 
-/// Which task of the OM each task of the device is.
+/// Maps each task of the device to its task of the OM.
 #[derive(Default)]
 pub(crate) struct Numbering {
-    /// By number on the device; None: a copy of the loader's own.
+    /// By device number: the number in the OM, or `None` for a copy of the loader.
     of: Vec<Option<u32>>,
-    /// By number in the OM: the last of its tasks on the device.
+    /// By number in the OM: the last of its device tasks.
     last: Vec<Option<u32>>,
     /// Whether the numbers differ.
     differs: bool,
 }
 
 impl Numbering {
-    /// Task `index` of the OM has been bound: the device has `bound` tasks by now.
+    /// Records that task `index` of the OM was bound; the device has `bound` tasks now.
     pub(crate) fn bound(&mut self, index: usize, bound: u32) {
         let before = self.of.len();
         self.of.resize(before.max(bound as usize), u32::try_from(index).ok());
@@ -62,19 +62,19 @@ impl Numbering {
         self.last.resize(index, None);
         self.last.push((self.of.len() > before).then(|| bound - 1));
     }
-    /// Copies of the loader's own have been bound.
+    /// Records that copies of the loader were bound; the device has `bound` tasks now.
     pub(crate) fn copied(&mut self, bound: u32) {
         self.of.resize(self.of.len().max(bound as usize), None);
     }
-    /// Whether the device has other numbers than the OM.
+    /// Whether the device's numbers differ from those of the OM.
     pub(crate) fn differs(&self) -> bool {
         self.differs || self.of.len() != self.last.len()
     }
-    /// The number on the device of a task of the OM: of its last, where it became several.
+    /// The device number of a task of the OM. If it became several device tasks, the last of them.
     pub(crate) fn on_device(&self, task: usize) -> Option<u32> {
         *self.last.get(task)?
     }
-    /// The task of the OM behind a number on the device.
+    /// The task of the OM that a device task belongs to.
     pub(crate) fn in_model(&self, device: u32) -> Option<u32> {
         *self.of.get(device as usize)?
     }

@@ -1,4 +1,4 @@
-//! Where arguments lie: from slots of the plan to allocations of the device model.
+//! Maps memory slots of the plan to allocations of the device model.
 use crate::error::RuntimeError;
 use crate::spot::Spot;
 use crate::variables;
@@ -8,24 +8,24 @@ use ge_plugin_api::types::TensorDesc;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// The allocations of a model and how slots map to them.
+/// The allocations of a model, and the mapping from slots to them.
 pub(crate) struct Places {
-    /// Allocations in the device's order.
+    /// Allocations in device order.
     pub(crate) allocations: Vec<Allocation>,
     weights: u32,
-    /// First byte, bytes and allocation of each variable, by rising bytes.
+    /// First byte, size in bytes and allocation of each variable, sorted by first byte.
     variables: Vec<(u64, u64, u32)>,
-    /// Memory kind, first byte and allocation of each piece of the feature maps, pieces of a kind
-    /// by rising bytes.
+    /// Memory kind, first byte and allocation of each piece of the feature maps. Pieces of one kind
+    /// are sorted by first byte.
     feature: Vec<(u8, u64, u32)>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
-    /// Tiling contexts by node, all in one TS allocation.
+    /// Tiling contexts by node, all in one allocation of task-scheduler (TS) memory.
     contexts: BTreeMap<(u32, u32), Spot>,
     context_memory: u32,
 }
 
-/// An argument without memory.
+/// The place of an argument without memory.
 pub(crate) const NULL: Place = Place { allocation: u32::MAX, offset: 0, bytes: 0, rank: u32::MAX };
 
 impl Places {
@@ -80,17 +80,17 @@ impl Places {
         Ok(p)
     }
 
-    /// Tiling contexts by graph and position of their node.
+    /// Tiling contexts, by the graph and position of their node.
     pub(crate) fn contexts(&self) -> &BTreeMap<(u32, u32), Spot> {
         &self.contexts
     }
-    /// The allocation that they lie in.
+    /// The allocation that contains the tiling contexts.
     pub(crate) fn context_memory(&self) -> u32 {
         self.context_memory
     }
 
-    /// The place of a node's tiling context or of a part of it (001 §5.1); None: the item names
-    /// none.
+    /// The place of a node's tiling context or of a part of it (001 §5.1); `None` if `item` names
+    /// neither or the node has no context.
     pub(crate) fn context(&self, graph: u32, node: u32, item: &str) -> Option<Place> {
         let (offset, bytes) = self.contexts.get(&(graph, node))?.part(item)?;
         Some(Place { allocation: self.context_memory, offset, bytes, rank: u32::MAX })
@@ -101,7 +101,7 @@ impl Places {
         (self.allocations.len() - 1) as u32
     }
 
-    /// The place of a slot; `bytes` of it may be touched.
+    /// The place of a slot, limited to the `bytes` that may be touched.
     pub(crate) fn of(&self, m: &CompiledModel, slot: &SlotInfo, bytes: u64) -> Result<Place, RuntimeError> {
         let at = |allocation: u32, offset: u64| Place { allocation, offset, bytes, rank: u32::MAX };
         Ok(match slot.space {
@@ -119,7 +119,7 @@ impl Places {
                 at(allocation, inside)
             }
             SlotInfo::FEATURE if slot.zero_copy => {
-                // An output that lies in an input's memory is the input's.
+                // An output in an input's memory belongs to the range of the input.
                 let mut ranges = m.memory.zero_copy.iter().filter(|z| z.of_input.is_none());
                 let z = ranges.clone().find(|z| {
                     z.memory == slot.memory
@@ -127,11 +127,12 @@ impl Places {
                         && slot.offset - z.offset <= z.size
                         && bytes <= z.size - (slot.offset - z.offset)
                 });
-                // What has no bytes touches none, wherever it was put.
+                // A tensor without bytes touches no memory, so any range of its memory kind will
+                // do.
                 let z = z.or_else(|| ranges.find(|z| bytes == 0 && z.memory == slot.memory));
                 let Some(z) = z else {
-                    // Of a model whose inputs and outputs all are without bytes there is no range
-                    // at all.
+                    // If all inputs and outputs of a model are without bytes, there is no range at
+                    // all.
                     if bytes == 0 {
                         return Ok(NULL);
                     }
@@ -141,8 +142,8 @@ impl Places {
                 let a = list
                     .get(z.index as usize)
                     .ok_or_else(|| RuntimeError::Damaged { what: "a zero-copy range has no input or output".into() })?;
-                // A tensor without bytes may stand where one range ends and another begins: it lies
-                // nowhere in either.
+                // A tensor without bytes may lie on the border of two ranges, so its offset means
+                // nothing.
                 at(*a, if bytes == 0 { 0 } else { slot.offset - z.offset })
             }
             SlotInfo::FEATURE => {
@@ -156,7 +157,8 @@ impl Places {
         })
     }
 
-    /// Producer's descriptor and place of input `i` of a node.
+    /// Descriptor (of the producer) and place of input `i` of a node; `None` if it is not
+    /// connected.
     pub(crate) fn input<'m>(
         &self,
         m: &'m CompiledModel,
@@ -174,7 +176,7 @@ impl Places {
         Ok(Some((d, self.of(m, s, touched(d, s))?)))
     }
 
-    /// Descriptor and place of output `k` of a node.
+    /// Descriptor and place of output `k` of a node; `None` if the node has no such output.
     pub(crate) fn output<'m>(
         &self,
         m: &CompiledModel,
@@ -186,8 +188,8 @@ impl Places {
     }
 }
 
-/// Bytes of a tensor that its tasks may touch: its data, or the whole slot where the data bytes are
-/// not known.
+/// Bytes of a tensor that its tasks may touch: its data, or the whole slot if the data size is
+/// unknown.
 fn touched(d: &TensorDesc, s: &SlotInfo) -> u64 {
     d.data_bytes().unwrap_or(s.size).min(s.size)
 }

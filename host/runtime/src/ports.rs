@@ -1,4 +1,4 @@
-//! What runs of a model get and give, by number: found once, when the model is loaded.
+//! Inputs and outputs of a model by number, computed once when the model is loaded.
 use ge_model::CompiledModel;
 use ge_plugin_api::types::{DType, Shape};
 
@@ -9,26 +9,26 @@ pub(crate) struct Ports {
     pub(crate) outputs: Vec<Output>,
 }
 
-/// An input.
+/// An input of a model.
 pub(crate) struct Input {
     pub(crate) dtype: DType,
     pub(crate) dims: Vec<u64>,
-    /// Bytes of its tensor; None where they are settled by each run.
+    /// Size of its tensor in bytes; `None` if each run determines it.
     pub(crate) bytes: Option<u64>,
-    /// Bytes of the memory that a run reads it from: with gears, that of the largest.
+    /// Size in bytes of the memory that a run reads; with gears, the size of the largest gear.
     pub(crate) room: u64,
-    /// Whether a run may write over it.
+    /// Whether a run may overwrite it.
     pub(crate) overwritten: bool,
 }
 
-/// An output.
+/// An output of a model.
 pub(crate) struct Output {
     pub(crate) dtype: DType,
-    /// With gears none: the run tells.
+    /// Dimensions; empty for a model with gears, where each run determines them.
     pub(crate) dims: Vec<u64>,
-    /// Bytes of its memory; None: its type has no width.
+    /// Size of its memory in bytes; `None` if its type has no fixed width.
     pub(crate) bytes: Option<u64>,
-    /// The input in whose memory it lies.
+    /// The input whose memory the output uses, if any.
     pub(crate) of_input: Option<usize>,
 }
 

@@ -1,5 +1,4 @@
-//! What engines and the device get of a task: its arguments with their places, the request to load
-//! it, the task as it is bound.
+//! What engines and the device receive for a task: the engine's load request and the device task.
 use crate::error::RuntimeError;
 use crate::map_pool::MapPool;
 use crate::spare::Spare;
@@ -17,43 +16,43 @@ use ge_plugin_api::task::{KernelTask, StreamSlot, TILING_SINK_BLOCK_DIM, Task, T
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Engines by name, as the host has them; `runtime_tasks` is the engine of event, notify, label,
-/// switch and copy tasks.
+/// Engines by name. `runtime_tasks` is the engine of event, notify, label, switch and copy tasks.
 pub struct Engines {
-    /// Engine of a name.
+    /// Handle of each engine, by its name.
     pub by_name: HashMap<String, EngineHandle>,
     /// Name of the engine that binds run-time tasks.
     pub runtime_tasks: String,
 }
 
-/// How a model is loaded.
+/// Options for loading a model.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Rank of this model.
     pub rank: u32,
-    /// Number of ranks.
+    /// Number of ranks; 0 counts as 1.
     pub rank_size: u32,
-    /// Key of the group of ranks.
+    /// Key of the group that the ranks belong to.
     pub group: u64,
-    /// Whether runs give what every node wrote (see [`crate::capture`]).
+    /// Whether runs return what every node wrote (see [`crate::capture`]).
     pub capture: bool,
-    /// Threads that execute a model of open sizes, from 2 on: branches, loops and sealed parts that
-    /// do not wait for each other then run side by side.
+    /// Threads that execute a model of unknown shapes. With 2 or more, branches, loops and sealed
+    /// parts that do not depend on each other run in parallel.
     pub cores: usize,
-    /// Streams that models of one device share.
+    /// Pool of streams shared by the models of one device.
     pub streams: Arc<StreamPool>,
-    /// Where runs take their streams from; None: the model has streams of the pool while it is loaded.
+    /// Where runs take their streams from. `None`: the model holds streams of the pool while
+    /// loaded.
     pub run_streams: Option<Arc<StreamAllocator>>,
-    /// Priority of all its streams on the device, 0 first; None: as the model has it.
+    /// Priority of all the model's streams on the device, 0 being the highest. `None`: as compiled.
     pub priority: Option<u32>,
-    /// Feature maps that plans of one model share; None: each model keeps its own.
+    /// Pool of feature maps shared by the plans of one model. `None`: each model keeps its own.
     pub maps: Option<Arc<MapPool>>,
-    /// Variables that models of one session share.
+    /// Variables shared by the models of one session.
     pub variables: Arc<Variables>,
-    /// Memory of outputs that callers gave back.
+    /// Memory of outputs that callers gave back, for reuse.
     pub spare: Arc<Spare>,
-    /// How the device was opened: names and values. Engines see each as the attribute
-    /// `_device_NAME` of what they load.
+    /// Names and values of the options that the device was opened with. Engines see each of them as
+    /// attribute `_device_NAME` of the nodes that they load.
     pub device: Arc<[(String, String)]>,
 }
 
@@ -67,7 +66,7 @@ impl Engines {
     }
 }
 
-/// A task as the device gets it.
+/// Builds the device task of a task.
 pub(crate) fn resolved(
     t: &TaskInfo,
     node: &NodeInfo,
@@ -92,7 +91,7 @@ pub(crate) fn resolved(
     }
 }
 
-/// What an engine's executor gets to load a task.
+/// Builds the request that an engine's executor receives to load a task.
 pub(crate) fn request(
     m: &CompiledModel,
     kernels: &HashMap<&str, &Bytes>,
@@ -102,7 +101,7 @@ pub(crate) fn request(
     options: &LoadOptions,
 ) -> Result<LoadRequest, RuntimeError> {
     let is_kernel = !t.kernel_name.is_empty();
-    // A tiling function is known by the kernel that it is for.
+    // A tiling function is stored under the name of the kernel whose tiling it computes.
     let stored = if t.kind == TaskType::PREPROCESS_KERNEL.code() { tiled(m, t) } else { Some(t.kernel_name.clone()) };
     let binary = match stored.as_deref().and_then(|name| kernels.get(name)) {
         Some(b) => RVec::from(b.to_vec()),
@@ -157,11 +156,13 @@ pub(crate) fn request(
     })
 }
 
-/// Attribute of a node: what was measured of its kernel, processor and schedule alternating.
+/// Node attribute with the tuning results of its kernel: a list of processor names, each followed
+/// by its best schedule.
 pub const TUNING: &str = "_tuning";
 
-/// The schedule that was found best for a node's kernel on this processor; None where its
-/// instructions are kept to fewer than it has.
+/// The best measured schedule of a node's kernel on this processor. `None` if the device is limited
+/// to fewer instruction sets than the processor has (option `isa`), or if nothing was measured on
+/// it.
 fn scheduled<'n>(node: &'n NodeInfo, options: &LoadOptions) -> Option<&'n str> {
     let all = node.attrs.strs(TUNING)?;
     if options.device.iter().any(|(name, _)| name == "isa") {
@@ -171,8 +172,8 @@ fn scheduled<'n>(node: &'n NodeInfo, options: &LoadOptions) -> Option<&'n str> {
     Some(all[2 * own + 1])
 }
 
-/// The kernel whose tiling a PREPROCESS_KERNEL computes: the node's own task with placeholder
-/// blocks, or its launch in a task of several.
+/// Name of the kernel whose tiling a PREPROCESS_KERNEL task computes: that of the node's own task
+/// with placeholder blocks, or of its launch in a task of several launches.
 pub(crate) fn tiled(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
     if let Some((_, k)) = m.sunk(t).next() {
         return Some(k.kernel_name.clone());

@@ -1,5 +1,6 @@
-//! Tasks of several launches (SUPER_KERNEL): each launch is loaded by its node's engine onto a
-//! model of ours that only keeps what it is given, then all go to the device as one chain.
+//! Tasks of several launches (SUPER_KERNEL). The engine of each node loads its launch onto a
+//! stand-in model that only keeps what it receives; then all launches go to the device as one
+//! chain.
 use crate::arguments::{arguments, places_of};
 use crate::error::RuntimeError;
 use crate::place::Places;
@@ -19,7 +20,7 @@ use ge_plugin_api::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What the launches are loaded with.
+/// Everything needed to load the launches.
 pub(crate) struct Several<'a> {
     pub(crate) m: &'a CompiledModel,
     pub(crate) places: &'a Places,
@@ -27,24 +28,24 @@ pub(crate) struct Several<'a> {
     pub(crate) kernels: &'a HashMap<&'a str, &'a Bytes>,
     pub(crate) device: &'a ModelObject,
     pub(crate) options: &'a LoadOptions,
-    /// What is known of tasks that a plan has made, by task.
+    /// What is known of the tasks of a plan, by task.
     pub(crate) made: &'a [Made<'a>],
 }
 
-/// What is known of a task that was not read from a file.
+/// What is known of a task that a plan has made, rather than read from a file.
 #[derive(Clone, Copy)]
 pub(crate) enum Made<'a> {
-    /// Nothing.
+    /// Nothing is known.
     Plain,
-    /// A launch of a kernel, which other plans may have loaded already: the cells of its node's
-    /// tasks, and which of them is its own.
+    /// A kernel launch, which another plan may have loaded already: the cells of the node's tasks,
+    /// and the index of this task's cell.
     Launch(&'a Arc<[OnceLock<Bound>]>, usize),
-    /// A kernel for each slice, and the cell of the one that they have in common.
+    /// A kernel for each slice, and the cell that the slices share.
     Slices(&'a Sliced, &'a OnceLock<Bound>),
 }
 
-/// A task as an executor has bound it: for the same node and the same arguments, it is the same
-/// wherever these lie.
+/// A task as an executor has bound it. Any task of the same node with the same arguments can use
+/// it, wherever the arguments lie.
 pub(crate) struct Bound {
     kernel: KeptKernel,
     task: DeviceTask,
@@ -52,21 +53,21 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Whether it is bound for such arguments.
+    /// Whether it was bound for these arguments.
     pub(crate) fn is_for(&self, args: &[ArgInfo]) -> bool {
         self.args == args
     }
-    /// The kernel once more.
+    /// The kernel, for another use.
     pub(crate) fn kernel(&self) -> LoadedKernel {
         self.kernel.lend()
     }
-    /// The task with its arguments elsewhere, on a stream; its kernel is still to be set.
+    /// The task on the given stream with its arguments at other places; the caller sets its kernel.
     pub(crate) fn task(&self, stream: u32, args: Vec<Place>) -> DeviceTask {
         DeviceTask { stream, args: args.into(), kernel: ROption::RNone, ..self.task.clone() }
     }
 }
 
-/// The kernel and task of a launch as another plan has it, if it is for the same arguments.
+/// The kernel and task of a launch if another plan has bound it for the same arguments.
 pub(crate) fn again(
     s: &Several<'_>,
     cell: &OnceLock<Bound>,
@@ -78,8 +79,8 @@ pub(crate) fn again(
     Ok(spots.map(|spots| (b.kernel(), b.task(t.stream, spots))))
 }
 
-/// The kernel and task of a launch: those of another plan, or what the executor of its node gives,
-/// which is kept then.
+/// The kernel and task of a launch: those that another plan has bound, or those that the executor
+/// of its node gives, which are then kept in `cell`.
 pub(crate) fn kept(
     s: &Several<'_>,
     cell: &OnceLock<Bound>,
@@ -94,18 +95,18 @@ pub(crate) fn kept(
     let given = resolved(t, node, &args, spots.clone(), t.numbers.clone());
     let request = request(s.m, s.kernels, t, node, args, s.options)?;
     let (kernel, task) = keep(s, node, index, &request, given)?;
-    // What has other arguments than it was asked with is no pattern for the next one.
+    // If the executor changed the arguments, its task cannot serve as a pattern for later ones.
     if task.args.as_slice() != spots.as_slice() {
         return Ok((kernel, task));
     }
     let bound = Bound { kernel: KeptKernel::new(kernel), task, args: request.args.to_vec() };
     let out = (bound.kernel(), bound.task(t.stream, spots));
-    // Another thread may have kept the same meanwhile.
+    // Another thread may have set the cell in the meantime, to the same value.
     let _ = cell.set(bound);
     Ok(out)
 }
 
-/// A model that keeps the one kernel and task that an executor gives it.
+/// A stand-in model that keeps the one kernel and task that an executor gives it.
 #[derive(Clone, Default)]
 struct Keeper(Arc<Mutex<(Vec<LoadedKernel>, Option<DeviceTask>)>>);
 
@@ -139,7 +140,7 @@ impl DeviceModel for Keeper {
     }
 }
 
-/// Loads the launches of a task, registers their chain; the task as the device gets it.
+/// Loads the launches of a task and registers their chain. Returns the device task.
 pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<DeviceTask, RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let launches = launch::decode(&t.private).map_err(|e| damaged(e.to_string()))?;
@@ -214,7 +215,7 @@ fn load(
     keep(s, node, index, &request, bound)
 }
 
-/// What a node's executor gives for a launch: one kernel, one task.
+/// Asks a node's executor for a launch, which must be exactly one kernel and one task.
 pub(crate) fn keep(
     s: &Several<'_>,
     node: &NodeInfo,
@@ -237,8 +238,8 @@ pub(crate) fn keep(
     }
 }
 
-/// A read of what an earlier launch of the chain has written is no read of the task: the bytes need
-/// not be there before it.
+/// Marks as writes all reads of bytes that an earlier launch of the chain has written: these bytes
+/// need not exist before the task.
 fn seen_within(spots: &[Place], access: &mut [Access]) {
     let mut written: Vec<Place> = Vec::new();
     for (p, a) in spots.iter().zip(access.iter_mut()) {
@@ -265,7 +266,7 @@ mod tests {
         let spots = [at(0, 64), at(64, 64), at(64, 32), at(0, 64), at(128, 64), at(96, 64)];
         let mut access = [Access::READ, Access::WRITE, Access::READ, Access::READ, Access::WRITE, Access::READ];
         seen_within(&spots, &mut access);
-        // The last one lies in two ranges, and may be told from neither: it stays a read.
+        // The last one spans two ranges and is covered by neither of them, so it stays a read.
         let (r, w) = (Access::READ, Access::WRITE);
         assert_eq!(access, [r, w, w, r, w, r]);
     }

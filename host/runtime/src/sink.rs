@@ -1,5 +1,5 @@
-//! Tiling sink at run time (document 001 §5): what the tasks of a node leave for each other as
-//! extended attributes, and the tiling contexts that tiling functions read on the device.
+//! Tiling sink at run time (document 001 §5): the extended attributes that tasks of a node leave
+//! for each other, and the tiling contexts that tiling functions read on the device.
 use crate::arguments::{arguments, value_inputs};
 use crate::error::RuntimeError;
 use crate::place::Places;
@@ -13,19 +13,19 @@ use ge_plugin_api::types::attr::DictEntry;
 use ge_plugin_api::types::{AttrMap, AttrValue};
 use std::collections::BTreeMap;
 
-/// Under this name a kernel that waits for its tiling says which task it is; UPDATE reads it.
+/// Attribute under which a kernel that waits for its tiling records its task. UPDATE reads it.
 pub const TASK_INFO: &str = "_tiling_sink_task_info";
-/// Under this name a node has the addresses of its tiling context.
+/// Attribute with the addresses of a node's tiling context.
 pub const CONTEXT_ADDR: &str = "_tiling_context_addr";
 
-/// A kernel that was bound with placeholder blocks.
+/// A kernel that was bound with a placeholder for its number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TilingSinkTaskInfo {
-    /// Its number on the device.
+    /// Task number on the device.
     pub task_id: u32,
-    /// Its stream.
+    /// Stream of the task.
     pub stream: u32,
-    /// Of an FFTS+ task, what the device registered for it.
+    /// For an FFTS+ task, the handle of its registered kernel.
     pub ffts_task_handle: Option<u32>,
 }
 
@@ -50,13 +50,13 @@ impl TilingSinkTaskInfo {
 /// Device addresses of the parts of a node's tiling context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TilingContextAddr {
-    /// The whole.
+    /// The whole context.
     pub tiling_context: u64,
-    /// Tiling data with their header.
+    /// Tiling data, including their header.
     pub tiling_data: u64,
     /// Tiling key.
     pub tiling_key: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub block_dim: u64,
     /// The operator's type.
     pub op_type: u64,
@@ -76,13 +76,13 @@ impl TilingContextAddr {
     }
 }
 
-/// Extended attributes of nodes: kept from the binding of one task to that of another, and as long
-/// as the model is loaded.
+/// Extended attributes of nodes. They pass information between the tasks of a node during binding
+/// and stay as long as the model is loaded.
 #[derive(Default)]
 pub(crate) struct ExtAttrs(pub(crate) BTreeMap<Of, AttrMap>);
 
 impl ExtAttrs {
-    /// A kernel with placeholder blocks was bound. A node may have several.
+    /// Records a kernel that was bound with placeholder blocks. A node may have several.
     pub(crate) fn bound(&mut self, of: Of, info: TilingSinkTaskInfo) {
         let attrs = self.0.entry(of).or_default();
         let mut all = match attrs.get(TASK_INFO) {
@@ -92,14 +92,14 @@ impl ExtAttrs {
         all.push(info.to_attr());
         attrs.set(TASK_INFO, AttrValue::List(all.into()));
     }
-    /// What the kernel with this number left; None: it is not bound yet.
+    /// What the kernel with this task number recorded; `None` if it is not bound yet.
     pub(crate) fn task_info(&self, of: Of, task_id: u32) -> Option<TilingSinkTaskInfo> {
         let Some(AttrValue::List(all)) = self.0.get(&of)?.get(TASK_INFO) else { return None };
         all.iter().filter_map(TilingSinkTaskInfo::from_attr).find(|i| i.task_id == task_id)
     }
 }
 
-/// Addresses of a context's parts, which lies at a spot of memory that begins at `base`.
+/// Addresses of the parts of the context at `spot`, in memory that begins at `base`.
 pub(crate) fn addresses(spot: Spot, base: u64) -> TilingContextAddr {
     let of = |item: &str| base + spot.part(item).map_or(0, |(at, _)| at);
     TilingContextAddr {
@@ -111,7 +111,7 @@ pub(crate) fn addresses(spot: Spot, base: u64) -> TilingContextAddr {
     }
 }
 
-/// A node's tiling context as the host fills it, but for the addresses of its workspaces.
+/// A node's tiling context as the host fills it, except for the addresses of its workspaces.
 pub(crate) struct Filled {
     pub(crate) of: Of,
     pub(crate) spot: Spot,
@@ -119,7 +119,7 @@ pub(crate) struct Filled {
     workspaces: Vec<Place>,
 }
 
-/// The contexts of a model, and the allocation that they lie in.
+/// The tiling contexts of a model, and the allocation that contains them.
 #[derive(Default)]
 pub(crate) struct Contexts {
     pub(crate) allocation: u32,
@@ -163,8 +163,8 @@ impl Contexts {
         Ok(Contexts { allocation: places.context_memory(), list })
     }
 
-    /// Fills the contexts of one set of feature maps. `bases` are all allocations of the model, the
-    /// set's among them.
+    /// Fills the contexts of one set of feature maps. `bases` holds the bases of all allocations of
+    /// the model, including those of the set.
     pub(crate) fn fill(&self, device: &OpenDevice, bases: &[Base]) -> Result<(), RuntimeError> {
         let base = |allocation: u32| bases.get(allocation as usize).map_or(0, |b| b.address);
         for f in &self.list {

@@ -1,5 +1,5 @@
-//! FFTS+ tasks: each context's kernel is loaded by its node's engine for one slice, then all go to
-//! the device as one context graph.
+//! FFTS+ tasks: the node's engine loads the kernel of each context for one slice, then all kernels
+//! go to the device as one context graph.
 use crate::arguments::arguments;
 use crate::error::RuntimeError;
 use crate::place::NULL;
@@ -17,8 +17,8 @@ use ge_plugin_api::task::TILING_SINK_BLOCK_DIM;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Loads the contexts of a task: the kernel of their graph, and the task as the device gets it with
-/// that.
+/// Loads the contexts of a task. Returns the kernel of their graph and the device task that uses
+/// it.
 pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let (graph, launches) = context_graph::decode(&t.private).map_err(|e| damaged(e.to_string()))?;
@@ -53,19 +53,19 @@ pub(crate) fn bind(s: &Several<'_>, index: usize, t: &TaskInfo) -> Result<(Loade
     task_of(s, (index, t), &graph, contexts)
 }
 
-/// A kernel for each slice of one node, as a plan has it.
+/// One node that runs as a kernel for each slice, as a plan has it.
 pub(crate) struct Sliced {
-    /// The graph, of one context.
+    /// The context graph, which has one context.
     pub(crate) graph: ContextGraph,
-    /// What that launches.
+    /// The launch of that context.
     pub(crate) launch: Launch,
     /// The arguments of the launch.
     pub(crate) args: Vec<ArgInfo>,
-    /// The node as a slice has it.
+    /// The node with the types and shapes of a slice.
     pub(crate) node: NodeInfo,
 }
 
-/// The same as [`bind`] of a task that a plan has made; its kernel is kept in `cell`.
+/// Does the same as [`bind`] for a task that a plan has made; keeps its kernel in `cell`.
 pub(crate) fn bind_made(
     s: &Several<'_>,
     index: usize,
@@ -89,9 +89,9 @@ pub(crate) fn bind_made(
     task_of(s, (index, t), &of.graph, contexts)
 }
 
-/// A context with its kernels.
+/// Builds a context with its kernels.
 fn context(c: &ContextInfo, kernel: Option<(Link, Option<Link>)>) -> Context {
-    // Data contexts say what they are about; nothing runs.
+    // Data contexts only describe data; they run no kernel.
     let own = if kernel.is_some() { &c.args[..] } else { &[] };
     Context {
         kernel,
@@ -103,7 +103,7 @@ fn context(c: &ContextInfo, kernel: Option<(Link, Option<Link>)>) -> Context {
     }
 }
 
-/// The kernel of contexts, and the task as the device gets it with that.
+/// Builds the kernel of a context graph and the device task that uses it.
 fn task_of(
     s: &Several<'_>,
     (index, t): (usize, &TaskInfo),
@@ -136,7 +136,7 @@ fn spot(a: &SliceInfo) -> SliceArg {
     }
 }
 
-/// The kernel of a launch for arguments of so many bytes.
+/// Loads the kernel of a launch for arguments of these sizes in bytes.
 fn link(
     s: &Several<'_>,
     task: (usize, &TaskInfo),
@@ -158,7 +158,7 @@ fn link(
     Ok(link_of(node, kernel, &bound))
 }
 
-/// A kernel as a context launches it.
+/// A kernel in the form in which a context launches it.
 fn link_of(node: &NodeInfo, kernel: LoadedKernel, bound: &DeviceTask) -> Link {
     Link {
         kernel,
@@ -170,7 +170,7 @@ fn link_of(node: &NodeInfo, kernel: LoadedKernel, bound: &DeviceTask) -> Link {
     }
 }
 
-/// What the arguments of a launch are: types and shapes of the slice's node.
+/// Describes the arguments of a launch: types and shapes of the slice's node, sizes from `bytes`.
 fn infos(s: &Several<'_>, t: &TaskInfo, node: &NodeInfo, bytes: &[u64]) -> Result<Vec<ArgInfo>, RuntimeError> {
     let mut out = arguments(s.m, s.places, t, node)?.0;
     if out.len() != bytes.len() {

@@ -1,19 +1,19 @@
-//! `Spare`: outputs that callers gave back, whose memory later runs write again. Fresh memory is
-//! cleared, and its lines come from afar; memory of a run before is neither.
+//! `Spare`: outputs that callers gave back, whose memory later runs reuse. Fresh memory must be
+//! zeroed and is not in the cache; memory of the previous run avoids both costs.
 use ge_plugin_api::kernel::HostTensor;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Tensors that are kept at most, and their bytes: the oldest go first.
+/// Maximum number of tensors that are kept, and of their bytes. The oldest are dropped first.
 const MOST: usize = 64;
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Memory of outputs that nobody reads any more; models of one session may share it.
+/// Memory of outputs that nobody reads any more. The models of a session may share it.
 #[derive(Debug, Default)]
 pub struct Spare(Mutex<VecDeque<HostTensor>>);
 
 impl Spare {
-    /// Takes tensors that their owner has done with.
+    /// Takes tensors that their owner no longer needs.
     pub fn put(&self, tensors: Vec<HostTensor>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(tensors.into_iter().filter(|t| !t.bytes().is_empty()));
@@ -24,7 +24,7 @@ impl Spare {
         }
     }
 
-    /// A tensor of so many bytes, the last that came; they are whatever its last owner left.
+    /// The newest tensor of exactly `bytes` bytes. It still holds what its last owner left there.
     pub(crate) fn take(&self, bytes: u64) -> Option<HostTensor> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().rposition(|t| t.bytes().len() as u64 == bytes)?;

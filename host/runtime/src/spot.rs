@@ -1,4 +1,4 @@
-//! Where the tiling contexts of a model lie.
+//! Positions of a model's tiling contexts.
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::author::tiling_sink::{
@@ -6,20 +6,20 @@ use ge_plugin_api::author::tiling_sink::{
     TILING_DATA_BYTES, beyond,
 };
 
-/// A graph and the position of a node in it.
+/// Index of a graph, and the position of a node in it.
 pub(crate) type Of = (u32, u32);
 
-/// A node's tiling context in the task-scheduler memory of a model.
+/// Position of a node's tiling context in the model's task-scheduler memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
-    /// Offset in it.
+    /// Offset in that memory, in bytes.
     pub(crate) at: u64,
-    /// How far the parts behind the tiling data lie further back than usual.
+    /// Extra bytes of tiling data, by which the parts after the tiling data are shifted.
     pub(crate) beyond: usize,
 }
 
 impl Spot {
-    /// The spot for a node behind the others; an error where it asks for more tiling data than a
+    /// The context of a node at offset `at`. Fails if the node asks for more tiling data than a
     /// context can hold.
     pub(crate) fn new(m: &CompiledModel, of: Of, at: u64) -> Result<Spot, RuntimeError> {
         let asked = m.node(of.0, of.1).and_then(|n| n.attrs.int(OP_PARA_SIZE));
@@ -32,11 +32,11 @@ impl Spot {
         })?;
         Ok(Spot { at, beyond })
     }
-    /// Bytes of the context.
+    /// Size of the context in bytes.
     pub(crate) fn bytes(self) -> usize {
         CONTEXT_BYTES + self.beyond
     }
-    /// Offset and bytes of the part that an item of an args format names; None: it names none.
+    /// Offset and size of the part that an args format item names; `None` if it names no part.
     pub(crate) fn part(self, item: &str) -> Option<(u64, u64)> {
         let (at, bytes) = match item {
             "tiling_context" => (0, self.bytes()),

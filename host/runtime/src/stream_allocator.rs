@@ -1,9 +1,9 @@
-//! Streams of the runs of an executor (`gert::StreamAllocator`, 004 §4.7): a list with room for
-//! 2,024. A run that needs more streams than are idle has the missing ones created, in order; later
-//! runs take those that are there. None is destroyed before the executor is.
+//! Streams for the runs of one executor (`gert::StreamAllocator`, 004 §4.7): a list of at most
+//! 2,024. A run that needs more streams than are idle creates the missing ones, in order; later
+//! runs reuse them. No stream is destroyed before the executor is.
 //!
-//! Runs side by side have streams of their own. Where no more can be created, a run waits until
-//! another one gives its streams back.
+//! Concurrent runs have different streams. If no more can be created, a run waits until another run
+//! gives its streams back.
 use crate::error::RuntimeError;
 use crate::stream_pool::{MAX_STREAMS, ModelId, StreamHandle, StreamPool, StreamWish};
 use ge_plugin::services::is_cancelled;
@@ -12,22 +12,22 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a run waits for streams before it looks whether the user wants to stop.
+/// How long a run waits for streams before it checks whether the user has cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A stream of the list.
+/// A stream in the list.
 #[derive(Debug)]
 struct Stream {
     handle: StreamHandle,
     /// Priority and flag.
     kind: (u32, u32),
-    /// Whether a run has it.
+    /// Whether a run holds it.
     taken: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The executor among the users of the pool, once it has a stream.
+    /// Id of the executor in the pool, once it has a stream.
     executor: Option<ModelId>,
     streams: Vec<Stream>,
 }
@@ -39,10 +39,10 @@ pub struct StreamAllocator {
     device: u64,
     most: usize,
     state: Mutex<State>,
-    /// A stream that the last run of one gave back, still taken in the list: the next takes it without
-    /// a lock. 0: none.
+    /// A stream that was given back by the last run that needed just one. It still counts as taken
+    /// in the list, so that the next such run takes it without a lock. 0 if there is none.
     at_hand: AtomicU64,
-    /// Runs that wait until another one gives its streams back.
+    /// Number of runs that wait for another run to give its streams back.
     waiting: AtomicUsize,
     given: Condvar,
 }
@@ -54,10 +54,10 @@ pub struct AcquiredStreams<'a> {
     at: Places,
 }
 
-/// Places in the list of streams.
+/// Positions in the list of streams.
 #[derive(Debug)]
 enum Places {
-    /// One, which needs no memory, and its kind.
+    /// One position, stored without an allocation, and its kind.
     One(usize, (u32, u32)),
     Many(Vec<usize>),
 }
@@ -72,7 +72,7 @@ impl Places {
 }
 
 impl AcquiredStreams<'_> {
-    /// The streams, in the order of the wishes.
+    /// The streams, in the order of the requests.
     pub fn handles(&self) -> Vec<StreamHandle> {
         let state = self.of.lock();
         self.at.all().iter().map(|k| state.streams[*k].handle).collect()
@@ -88,14 +88,14 @@ impl Drop for AcquiredStreams<'_> {
         }
         let mut state = self.of.lock();
         self.at.all().iter().for_each(|k| state.streams[*k].taken = false);
-        // To wake nobody is a call of the system all the same.
+        // Notifying is a system call even if nobody waits.
         if self.of.waiting.load(Ordering::SeqCst) > 0 {
             self.of.given.notify_all();
         }
     }
 }
 
-/// A stream at hand as one number; 0 is none.
+/// Encodes the stream at hand as one number; 0 means none.
 fn packed(at: usize, (priority, flag): (u32, u32)) -> Option<u64> {
     let at = u16::try_from(at + 1).ok()?;
     Some(u64::from(priority) << 32 | u64::from(u16::try_from(flag).ok()?) << 16 | u64::from(at))
@@ -106,7 +106,7 @@ fn unpacked(at_hand: u64) -> Option<(usize, (u32, u32))> {
 }
 
 impl StreamAllocator {
-    /// An allocator without streams for a device that has `most` for all models; 0: no limit.
+    /// An allocator without streams, on a device with `most` streams for all models (0: no limit).
     pub fn new(pool: Arc<StreamPool>, device: u64, most: usize) -> StreamAllocator {
         StreamAllocator {
             pool,
@@ -119,16 +119,17 @@ impl StreamAllocator {
         }
     }
 
-    /// Streams for a run: the first of each kind that no other run has; what is missing is created.
+    /// Streams for a run: for each request the first idle stream of its kind, or a new one.
     ///
     /// # Errors
-    /// More streams than [`MAX_STREAMS`] or than the device has left, and no other run that would
-    /// give some back; `Cancelled` where the user wants to stop meanwhile.
+    /// Fails if the run needs more than [`MAX_STREAMS`] streams or more than the device has left
+    /// and no other run holds streams to wait for. Returns `Cancelled` if the user cancels
+    /// meanwhile.
     pub fn acquire_streams(&self, wishes: &[StreamWish]) -> Result<AcquiredStreams<'_>, RuntimeError> {
         self.acquire(wishes, is_cancelled)
     }
 
-    /// The same, where `stop` says whether the user wants to.
+    /// Does the same; `stop` tells whether the user has cancelled.
     fn acquire(&self, wishes: &[StreamWish], stop: impl Fn() -> bool) -> Result<AcquiredStreams<'_>, RuntimeError> {
         if wishes.len() > MAX_STREAMS {
             return Err(RuntimeError::TooManyStreams { found: wishes.len(), most: MAX_STREAMS });
@@ -163,7 +164,8 @@ impl StreamAllocator {
                 done(waits);
                 return Err(Error::cancelled().into());
             }
-            // From here on nobody keeps a stream at hand; one that was meanwhile is taken first.
+            // While `waiting` is set, nobody keeps a stream at hand; take one that was kept before
+            // that.
             if !std::mem::replace(&mut waits, true) {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
             }
@@ -175,22 +177,23 @@ impl StreamAllocator {
         }
     }
 
-    /// Keeps a stream at hand for the next run, unless there is one, or somebody waits.
+    /// Keeps a stream at hand for the next run, unless one is there already or a run waits.
     fn keep_at_hand(&self, at: usize, kind: (u32, u32)) -> bool {
         let Some(one) = packed(at, kind) else { return false };
         if self.at_hand.compare_exchange(0, one, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return false;
         }
-        // Who waits since has looked before: it is told. Who has taken it meanwhile has it.
+        // A run that began to wait since then did not see this stream, so it must be notified
+        // (`false`), unless another run has taken the stream meanwhile.
         self.waiting.load(Ordering::SeqCst) == 0
             || self.at_hand.compare_exchange(one, 0, Ordering::SeqCst, Ordering::SeqCst).is_err()
     }
 
-    /// Streams that are there.
+    /// Number of streams created so far.
     pub fn len(&self) -> usize {
         self.lock().streams.len()
     }
-    /// Whether no run has needed one yet.
+    /// Whether no run has needed a stream yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -199,7 +202,8 @@ impl StreamAllocator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places of idle streams for all wishes, those that are missing at the end.
+    /// Positions of idle streams for all requests; missing streams are created at the end of the
+    /// list.
     fn take(&self, state: &mut State, wishes: &[StreamWish]) -> Result<Places, RuntimeError> {
         if let [wish] = wishes {
             let idle = |s: &Stream| !s.taken && s.kind == (wish.priority, wish.flag);
@@ -265,10 +269,10 @@ mod tests {
         let more = a.acquire_streams(&[NORMAL; 4]).unwrap().handles();
         assert_eq!((&more[..2], a.len(), pool.created()), (&first[..], 4, 4));
         assert!(more.windows(2).all(|w| w[0] < w[1]), "{more:?}");
-        // Fewer are the first of them, and none is given back.
+        // A smaller run takes the first of these streams, and none is destroyed.
         assert_eq!(a.acquire_streams(&[NORMAL]).unwrap().handles(), &first[..1]);
         assert_eq!((a.len(), pool.len(), pool.created()), (4, 4, 4));
-        // Another kind is another stream.
+        // A request of another kind gets another stream.
         let mixed = a.acquire_streams(&[NORMAL, HUGE, NORMAL]).unwrap().handles();
         assert_eq!((mixed[0], mixed[2], a.len()), (more[0], more[1], 5));
         drop(a);
@@ -293,7 +297,7 @@ mod tests {
         let e = a.acquire_streams(&vec![NORMAL; MAX_STREAMS + 1]).unwrap_err().to_string();
         assert!(e.contains("2025") && e.contains("2024") && a.is_empty(), "{e}");
         assert_eq!(a.acquire_streams(&vec![NORMAL; MAX_STREAMS]).unwrap().handles().len(), MAX_STREAMS);
-        // The list never shrinks: no other kind fits in.
+        // The list never shrinks, so a stream of another kind does not fit.
         let e = a.acquire_streams(&[NORMAL, HUGE]).unwrap_err().to_string();
         assert!(e.contains("2025") && e.contains("2024"), "{e}");
         assert_eq!((a.len(), pool.len()), (MAX_STREAMS, MAX_STREAMS));
@@ -333,7 +337,7 @@ mod tests {
         assert!(a.len() <= 4 && pool.created() <= 4);
     }
 
-    /// A run that waits for streams is woken by those that are given back, and by the user.
+    /// A run that waits for streams wakes when streams are given back or the user cancels.
     #[test]
     fn who_waits_is_woken_or_stops() {
         let (_, a) = allocator(2);
@@ -354,7 +358,7 @@ mod tests {
             let e = waits.join().unwrap().unwrap_err().into_error();
             assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::CANCELLED, "{e}");
         });
-        // Nothing of it is left: the streams go to the next one that waits.
+        // The cancelled run leaves no trace: the streams go to the next run that waits.
         assert_eq!(a.waiting.load(Ordering::SeqCst), 0);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| a.acquire(&[NORMAL; 2], || false).map(|s| s.handles()));

@@ -1,32 +1,32 @@
-//! Streams of a device for the models loaded on it (004 §4.7): made on demand, up to 2,024 for one
-//! model and no more than the device has, and shared by models.
+//! Streams of a device, shared by the models loaded on it (004 §4.7). They are created on demand,
+//! up to 2,024 for one model and never more than the device has.
 //!
-//! A stream is found by its priority and flag, among those the one whose task number is nearest;
-//! never one that the model itself uses, for the streams of one model run side by side. Each stream
-//! knows the models that use it; the last to go ends it.
+//! A stream is chosen by priority and flag, and among those by the nearest task count. It is never
+//! one that the model already uses, because the streams of one model run in parallel. Each stream
+//! knows the models that use it; the last one to leave destroys it.
 use crate::error::RuntimeError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 
-/// Most streams of one model.
+/// Maximum number of streams of one model.
 pub const MAX_STREAMS: usize = 2024;
 
-/// What a model asks for.
+/// A request for one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamWish {
-    /// Priority, 0 first.
+    /// Priority, 0 being the highest.
     pub priority: u32,
-    /// Flag: what kind of stream it is (0: normal, 1: huge).
+    /// Kind of stream: 0 is normal, 1 is huge.
     pub flag: u32,
-    /// Tasks that stand on it.
+    /// Number of tasks on the stream.
     pub tasks: u32,
 }
 
-/// A model of the pool.
+/// Id of a model in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(u64);
 
-/// A stream of the pool.
+/// Id of a stream in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamHandle(pub u64);
 
@@ -42,26 +42,27 @@ struct State {
     next_model: u64,
     next_stream: u64,
     streams: HashMap<StreamHandle, Stream>,
-    /// By device, priority and flag: streams by task number.
+    /// For each device, priority and flag: its streams, sorted by task count.
     by_key: BTreeMap<(u64, u32, u32), BTreeSet<(u32, StreamHandle)>>,
     of: HashMap<ModelId, Vec<StreamHandle>>,
     created: u64,
 }
 
-/// The streams of all devices of a process that models share. `Send + Sync`.
+/// The streams that models share, for all devices of a process. `Send + Sync`.
 #[derive(Debug, Default)]
 pub struct StreamPool {
     state: Mutex<State>,
 }
 
 impl StreamPool {
-    /// Streams for a new model on a device (any number that is the device's own): those of other
-    /// models where there are, new ones else. In the order of the wishes. `most`: streams that the
-    /// device has for all models, of any priority and flag; 0: no limit.
+    /// Gets streams for a new model, in the order of `wishes`: existing streams of other models
+    /// where possible, otherwise new ones. `device` is any number that identifies the device.
+    /// `most` is the number of streams that the device has for all models, of any priority and
+    /// flag; 0: no limit.
     ///
     /// # Errors
-    /// More than [`MAX_STREAMS`] wishes, or more streams than the device has left; nothing is taken
-    /// then.
+    /// Fails if there are more than [`MAX_STREAMS`] wishes or if the device has too few streams
+    /// left. Nothing is taken then.
     pub fn acquire_streams(
         &self,
         device: u64,
@@ -77,10 +78,10 @@ impl StreamPool {
         Ok((model, state.take(device, most, model, wishes)?))
     }
 
-    /// More streams for a model that has some; none that it has already.
+    /// Gets more streams for a model, none of which it already has.
     ///
     /// # Errors
-    /// As [`acquire_streams`](Self::acquire_streams), of all streams of the model.
+    /// Fails like [`acquire_streams`](Self::acquire_streams), counting all streams of the model.
     pub fn add_streams(
         &self,
         device: u64,
@@ -96,24 +97,24 @@ impl StreamPool {
         state.take(device, most, model, wishes)
     }
 
-    /// Ends a model's use of its streams; streams that no model uses are gone.
+    /// Releases all streams of a model; streams that no other model uses are destroyed.
     pub fn release(&self, model: ModelId) {
         self.lock().release(model);
     }
 
-    /// Streams that are there.
+    /// Number of streams that exist now.
     pub fn len(&self) -> usize {
         self.lock().streams.len()
     }
-    /// Whether there is none.
+    /// Whether no streams exist.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Streams made since the start.
+    /// Number of streams created since the start.
     pub fn created(&self) -> u64 {
         self.lock().created
     }
-    /// Models that use a stream.
+    /// Number of models that use a stream.
     pub fn users(&self, h: StreamHandle) -> usize {
         self.lock().streams.get(&h).map_or(0, |s| s.models.len())
     }
@@ -124,11 +125,11 @@ impl StreamPool {
 }
 
 impl State {
-    /// Streams of a device.
+    /// Number of streams of a device.
     fn on(&self, device: u64) -> usize {
         self.by_key.range((device, 0, 0)..=(device, u32::MAX, u32::MAX)).map(|(_, list)| list.len()).sum()
     }
-    /// Streams for a model beside those that it has.
+    /// Gets streams for a model in addition to those that it has.
     fn take(
         &mut self,
         device: u64,
@@ -153,7 +154,7 @@ impl State {
         let handles = self.of.remove(&model).unwrap_or_default();
         self.give(model, &handles);
     }
-    /// A model uses these streams no more.
+    /// Ends a model's use of these streams.
     fn give(&mut self, model: ModelId, handles: &[StreamHandle]) {
         for h in handles.iter().copied() {
             let Some(s) = self.streams.get_mut(&h) else { continue };
@@ -179,8 +180,8 @@ impl State {
     ) -> StreamHandle {
         let key = (device, w.priority, w.flag);
         let list = self.by_key.entry(key).or_default();
-        // The nearest on either side that is not this model's; with equal distance the one with
-        // more tasks.
+        // The nearest stream on either side that this model does not use. At equal distance, the
+        // one with more tasks.
         let above = list.range((w.tasks, StreamHandle(0))..).find(|(_, h)| !mine.contains(h));
         let below = list.range(..(w.tasks, StreamHandle(0))).rev().find(|(_, h)| !mine.contains(h));
         let best = match (above, below) {
@@ -230,8 +231,8 @@ mod tests {
         let pool = StreamPool::default();
         let (a, of_a) = pool.acquire_streams(0, 0, &[wish(0, 0, 10), wish(0, 0, 100)]).expect("streams");
         assert_ne!(of_a[0], of_a[1]);
-        // The nearest task number is taken; the second wish cannot have the same stream, nor the
-        // third any.
+        // The first wish gets the stream with the nearest task count. The second wish cannot get
+        // the same one, and the third needs a new stream.
         let (b, of_b) = pool.acquire_streams(0, 0, &[wish(0, 0, 90), wish(0, 0, 95), wish(0, 0, 1)]).expect("streams");
         assert_eq!((of_b[0], of_b[1]), (of_a[1], of_a[0]));
         assert_eq!((pool.len(), pool.created(), pool.users(of_a[0])), (3, 3, 2));
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!((pool.len(), pool.users(of_a[0])), (3, 1));
         pool.release(b);
         assert!(pool.is_empty());
-        // What is gone is made anew.
+        // A destroyed stream is created again.
         let (_, of_c) = pool.acquire_streams(0, 0, &[wish(0, 0, 1)]).expect("streams");
         assert_eq!((pool.created(), of_c.len()), (4, 1));
     }
@@ -270,12 +271,12 @@ mod tests {
         let pool = StreamPool::default();
         let four = [wish(0, 0, 1); 4];
         let (a, _) = pool.acquire_streams(0, 6, &four).expect("streams");
-        // The same streams again, and two of another priority.
+        // The same four streams again, and two of another priority.
         let (b, _) = pool.acquire_streams(0, 6, &[&four[..], &[wish(1, 0, 1); 2]].concat()).expect("streams");
         let e = pool.acquire_streams(0, 6, &[wish(2, 0, 1)]).expect_err("full");
         assert!(matches!(e, RuntimeError::DeviceFull { wanted: 1, left: 0 }), "{e}");
         assert_eq!((pool.len(), pool.created()), (6, 6));
-        // Another device has streams of its own, and what is given back is there for others.
+        // Another device has its own streams, and released streams are available to others.
         pool.acquire_streams(1, 6, &four).expect("streams");
         pool.release(b);
         pool.acquire_streams(0, 6, &[wish(2, 0, 1); 2]).expect("streams");

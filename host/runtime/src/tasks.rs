@@ -1,5 +1,5 @@
-//! The tasks of an OM against the rules of task lists, before any of them is bound: what breaks one
-//! is damage of the file.
+//! Checks the tasks of an OM against the rules of task lists before any task is bound. A task that
+//! breaks a rule means that the file is damaged.
 use crate::error::RuntimeError;
 use crate::request::Engines;
 use crate::several::own_task;
@@ -10,7 +10,7 @@ use ge_plugin_api::engine::flags;
 use ge_plugin_api::task::TaskType;
 use std::collections::{HashMap, HashSet};
 
-/// A task of an OM as the rules see it.
+/// The view of an OM task that the rules check.
 fn seen(t: &TaskInfo) -> Seen<'_> {
     let kernel = (!t.kernel_name.is_empty()).then_some((t.kernel_name.as_str(), t.kernel_type, t.block_dim));
     let (kind, operands, numbers) = (TaskType(t.kind), t.args_format.as_str(), t.numbers.as_slice());
@@ -22,7 +22,7 @@ fn damaged(node: &NodeInfo, task: Option<usize>, broken: &Broken) -> RuntimeErro
     RuntimeError::Damaged { what: format!("the tasks of `{}` ({}): {broken}", node.name, node.op) }
 }
 
-/// What a node has that a task may name.
+/// How many inputs, outputs and workspaces of a node a task may name.
 fn arity(node: &NodeInfo) -> Arity {
     Arity {
         inputs: node.inputs.len(),
@@ -32,7 +32,7 @@ fn arity(node: &NodeInfo) -> Arity {
     }
 }
 
-/// Each launch of a chain of them against the node that it is of.
+/// Checks each launch of a chain against its node.
 fn chain(m: &CompiledModel, i: usize, t: &TaskInfo) -> Result<(), RuntimeError> {
     let damaged_task = |what: String| RuntimeError::Damaged { what: format!("task {i}: {what}") };
     let launches = launch::decode(&t.private).map_err(|e| damaged_task(e.to_string()))?;
@@ -47,14 +47,15 @@ fn chain(m: &CompiledModel, i: usize, t: &TaskInfo) -> Result<(), RuntimeError> 
     Ok(())
 }
 
-/// Holds all tasks of a model against the rules.
+/// Checks all tasks of a model against the rules.
 ///
 /// # Errors
-/// `Damaged`: the first rule that is broken, with its node and task.
+/// Returns `Damaged` for the first rule that is broken, with its node and task.
 pub(crate) fn check(m: &CompiledModel, engines: &Engines) -> Result<(), RuntimeError> {
     let mut done: HashMap<(u32, u32), Vec<bool>> = HashMap::new();
     let mut several: HashSet<&str> = HashSet::new();
-    // Graphs of slices: their nodes run as contexts of a task, and have none of their own.
+    // Names of graphs of slices: their nodes run as contexts of a task and have no tasks of their
+    // own.
     let mut sliced: HashSet<String> = HashSet::new();
     for (i, t) in m.tasks.iter().enumerate() {
         let node = m
@@ -69,7 +70,7 @@ pub(crate) fn check(m: &CompiledModel, engines: &Engines) -> Result<(), RuntimeE
                 chain(m, i, t)?;
                 continue;
             }
-            // What its bytes lack is told when it is bound.
+            // Errors in these bytes are reported when the task is bound.
             if let Ok((of, _)) = context_graph::decode(&t.private) {
                 sliced.extend([of.graph, of.tail]);
             }

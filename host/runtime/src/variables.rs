@@ -1,9 +1,9 @@
-//! Variables of a session: values that outlive runs, models and rebuilds, each known by its name.
+//! Variables of a session: named values that outlive runs, models and rebuilds.
 //!
-//! All models that are loaded with one [`Variables`] share them: who names `w` has the same `w`. A
-//! variable lies in memory of one device context at a time and moves where a run needs it. Runs
-//! that share a variable take turns, unless all of them only read; a run that fails leaves each
-//! variable as it was. Ranks of a group have variables of their own.
+//! All models loaded with the same [`Variables`] share them: every model that names `w` uses the
+//! same `w`. A variable lies in the memory of one device context at a time and moves to where a run
+//! needs it. Runs that share a variable take turns, unless all of them only read it. A run that
+//! fails leaves each variable as it was. Each rank of a group has its own variables.
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, GraphInfo, KEPT, NodeInfo, SlotInfo};
 use ge_plugin::OpenDevice;
@@ -14,10 +14,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The variables that models of one session share.
+/// The variables shared by the models of one session.
 #[derive(Default)]
 pub struct Variables {
-    /// By rank and name.
+    /// Cells by rank and name.
     cells: Mutex<BTreeMap<(u32, String), Arc<Cell>>>,
 }
 
@@ -27,39 +27,39 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-/// What a variable is.
+/// Description of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableInfo {
-    /// Name.
+    /// Name of the variable.
     pub name: String,
-    /// Type.
+    /// Element type.
     pub dtype: DType,
-    /// Shape.
+    /// Dimensions.
     pub dims: Vec<u64>,
 }
 
 /// One variable.
 pub(crate) struct Cell {
     info: VariableInfo,
-    /// How a compiler has turned it; empty: it lies as the graph says.
+    /// How a compiler has changed its layout; empty if it lies as the graph says.
     layout: String,
     home: RwLock<Home>,
 }
 
-/// Where a value is.
+/// Where the value of a variable is.
 pub(crate) enum Home {
-    /// In the host's memory: no model has it on a device.
+    /// In host memory: no model has it on a device.
     Host(Vec<u8>),
-    /// As a model of unknown shapes takes it and leaves it.
+    /// In the form in which a model of unknown shapes takes it and leaves it.
     Tensor(Arc<HostTensor>),
-    /// In memory of a device.
+    /// In the memory of a device.
     Device { context: Arc<OpenDevice>, address: u64, bytes: u64 },
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         if let Home::Device { context, address, .. } = self {
-            // Freeing can only fail for a device that is lost, whose memory is gone with it.
+            // Freeing can fail only if the device is lost, and then its memory is gone too.
             let _ = context.free(*address);
         }
     }
@@ -80,7 +80,7 @@ impl Home {
             }
         }
     }
-    /// Moves the value to a device.
+    /// Moves the value to the memory of a device.
     fn move_to(&mut self, context: &Arc<OpenDevice>) -> Result<(), RuntimeError> {
         if self.is_on(context) {
             return Ok(());
@@ -99,7 +99,7 @@ impl Home {
             Home::Device { address, bytes, .. } => Base { address: *address, bytes: *bytes },
         }
     }
-    /// Puts another value in its place; on the host where the device does not take it.
+    /// Replaces the value. If the device does not accept the new value, it is kept on the host.
     fn set(&mut self, value: &[u8]) {
         let taken = match self {
             Home::Device { context, address, .. } => context.copy_in(*address, value).is_ok(),
@@ -112,15 +112,16 @@ impl Home {
 }
 
 impl Variables {
-    /// What there is, by name; of a group the first rank's.
+    /// All variables, by name; for a group, those of rank 0.
     pub fn list(&self) -> Vec<VariableInfo> {
         self.cells().iter().filter(|((rank, _), _)| *rank == 0).map(|(_, c)| c.info.clone()).collect()
     }
 
-    /// The value of a variable, between runs.
+    /// Reads the value of a variable (of rank 0) between runs.
     ///
     /// # Errors
-    /// There is none of that name; what the device says.
+    /// Fails if no variable has this name, if a compiler has changed its layout, or if the device
+    /// fails.
     pub fn read(&self, name: &str) -> Result<HostTensor, RuntimeError> {
         let cell = self.cells().get(&(0, name.to_owned())).cloned();
         let cell = cell.ok_or_else(|| self.unknown(name))?;
@@ -129,10 +130,11 @@ impl Variables {
         Ok(HostTensor::from_bytes(cell.info.dtype, &cell.info.dims, &value)?)
     }
 
-    /// Gives a variable a value. One that no loaded model names keeps it for the first that does.
+    /// Sets the value of a variable (of rank 0). If no loaded model names it, the value is kept for
+    /// the first model that does.
     ///
     /// # Errors
-    /// The variable has another type or shape; what the device says.
+    /// Fails if the variable has another type or shape, or if a compiler has changed its layout.
     pub fn write(&self, name: &str, value: &TensorView<'_>) -> Result<(), RuntimeError> {
         let given = VariableInfo { name: name.to_owned(), dtype: value.dtype, dims: value.dims.to_vec() };
         let cell = match self.cells().entry((0, name.to_owned())) {
@@ -149,8 +151,8 @@ impl Variables {
         Ok(())
     }
 
-    /// Forgets all variables: the next model that names one starts it anew. Models that are loaded
-    /// keep theirs.
+    /// Forgets all variables: the next model that names one starts with a new one. Models that are
+    /// already loaded keep theirs.
     pub fn clear(&self) {
         self.cells().clear();
     }
@@ -158,7 +160,7 @@ impl Variables {
     /// All variables with their values, by name.
     ///
     /// # Errors
-    /// As [`Variables::read`].
+    /// Fails like [`Variables::read`].
     pub fn values(&self) -> Result<Vec<(String, HostTensor)>, RuntimeError> {
         self.list().into_iter().map(|i| Ok((i.name.clone(), self.read(&i.name)?))).collect()
     }
@@ -176,7 +178,7 @@ impl Variables {
         self.cells.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The variables of a model, by name; those that are new start with their `init_value`, or as
+    /// The variables of a model, by name. New variables start with their `init_value`, or with
     /// zeros.
     pub(crate) fn bind(&self, m: &CompiledModel, rank: u32) -> Result<Vec<Bound>, RuntimeError> {
         let mut out = Vec::new();
@@ -222,8 +224,8 @@ impl Cell {
             expected: format!("{}{:?}", self.info.dtype, self.info.dims),
         })
     }
-    /// Whether its bytes lie as its graph says: only then do they mean anything outside of the
-    /// model.
+    /// Checks that the bytes lie as the graph says; in another layout they have no meaning outside
+    /// of the model.
     fn plain(&self) -> Result<(), RuntimeError> {
         if self.layout.is_empty() {
             return Ok(());
@@ -236,23 +238,23 @@ impl Cell {
     }
 }
 
-/// A variable of a model.
+/// A variable as a model uses it.
 pub(crate) struct Bound {
     cell: Arc<Cell>,
-    /// Which of the model's allocations for variables is its.
+    /// Index of the model's allocation for this variable.
     pub(crate) index: u32,
     writes: bool,
 }
 
 impl Bound {
-    /// What it is.
+    /// Description of the variable.
     pub(crate) fn info(&self) -> &VariableInfo {
         &self.cell.info
     }
-    /// Holds it for a run, and what it holds as a tensor of the host.
+    /// Locks the variable for a run and returns its value as a host tensor.
     ///
     /// # Errors
-    /// Memory that cannot be had; what the device says that has it.
+    /// Fails if memory cannot be allocated or if the device that holds the value fails.
     pub(crate) fn on_host(&self) -> Result<(Guard<'_>, Arc<HostTensor>), RuntimeError> {
         let as_tensor = |home: &mut Home| -> Result<Arc<HostTensor>, RuntimeError> {
             if let Home::Tensor(t) = home {
@@ -279,10 +281,10 @@ impl Bound {
     }
 }
 
-/// The variables of a model while it runs.
+/// The variables that a model holds during a run.
 pub(crate) struct Held<'b> {
     guards: Vec<(u32, Guard<'b>)>,
-    /// What those were that the run may write.
+    /// The earlier values of the variables that the run may write.
     before: Vec<Vec<u8>>,
 }
 
@@ -292,7 +294,7 @@ pub(crate) enum Guard<'b> {
 }
 
 impl Guard<'_> {
-    /// Puts a tensor in the place of what the variable holds, if the run may write it.
+    /// Replaces the value with a tensor, if the run may write the variable.
     pub(crate) fn put(&mut self, t: Arc<HostTensor>) {
         if let Guard::Write(home) = self {
             **home = Home::Tensor(t);
@@ -301,7 +303,7 @@ impl Guard<'_> {
 }
 
 impl<'b> Held<'b> {
-    /// Waits for other runs, in the order of names, and brings each variable to the device.
+    /// Waits for other runs, in the order of names, and moves each variable to the device.
     pub(crate) fn take(bound: &'b [Bound], context: &Arc<OpenDevice>) -> Result<Held<'b>, RuntimeError> {
         let mut held = Held { guards: Vec::with_capacity(bound.len()), before: Vec::new() };
         for b in bound {
@@ -324,7 +326,7 @@ impl<'b> Held<'b> {
         Ok(held)
     }
 
-    /// Where the variables lie: number of the allocation, and its memory.
+    /// Where the variables lie: index of the allocation, and its memory.
     pub(crate) fn bases(&self) -> impl Iterator<Item = (u32, Base)> + '_ {
         self.guards.iter().map(|(index, g)| match g {
             Guard::Read(home) => (*index, home.base()),
@@ -332,7 +334,7 @@ impl<'b> Held<'b> {
         })
     }
 
-    /// Gives all variables the values back that they had when the run began.
+    /// Restores all variables to the values that they had when the run began.
     pub(crate) fn give_back(&mut self) {
         let written = self.guards.iter_mut().filter_map(|(_, g)| match g {
             Guard::Write(home) => Some(home),
@@ -342,14 +344,14 @@ impl<'b> Held<'b> {
     }
 }
 
-/// A stretch of a model's variables: one variable.
+/// The range of one variable in a model's variable memory.
 pub(crate) struct Span<'m> {
     node: &'m NodeInfo,
-    /// Its place among the model's variables.
+    /// Index among the model's variables.
     pub(crate) index: u32,
-    /// First byte.
+    /// Offset of the first byte.
     pub(crate) begin: u64,
-    /// Bytes of its value.
+    /// Size of the value in bytes.
     pub(crate) bytes: u64,
     writes: bool,
 }
@@ -361,7 +363,7 @@ impl Span<'_> {
         let dtype = d.map(|d| d.dtype).unwrap_or_default();
         Ok(VariableInfo { name: self.node.name.clone(), dtype, dims: dims.to_vec() })
     }
-    /// What it holds before anyone writes it.
+    /// The initial value.
     fn start(&self, info: &VariableInfo) -> Result<Vec<u8>, RuntimeError> {
         let bytes = usize::try_from(self.bytes).map_err(|_| damaged(self.node, "is too large"))?;
         let Some(value) = self.node.attrs.tensor("init_value").and_then(|t| t.bytes()) else {
@@ -381,8 +383,8 @@ fn damaged(n: &NodeInfo, what: &str) -> RuntimeError {
     RuntimeError::Damaged { what: format!("variable `{}` {what}", n.name) }
 }
 
-/// The variable, or the input that the caller lends to be written, in which a node keeps what it
-/// reads.
+/// The variable, or the caller's writable input, into which a node (an `Assign` marked as kept)
+/// stores what it reads.
 pub(crate) fn kept_in<'g>(g: &'g GraphInfo, n: &NodeInfo) -> Option<&'g NodeInfo> {
     if n.op != "Assign" || !n.attrs.flag(KEPT) {
         return None;
@@ -390,7 +392,7 @@ pub(crate) fn kept_in<'g>(g: &'g GraphInfo, n: &NodeInfo) -> Option<&'g NodeInfo
     g.nodes.get(n.inputs.first()?.as_ref()?.node as usize)
 }
 
-/// The variables of a model, by where they lie.
+/// The variables of a model, sorted by position.
 pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
     let mut out: Vec<Span<'_>> = Vec::new();
     let all = m.graphs.iter().flat_map(|g| &g.nodes);
@@ -402,7 +404,7 @@ pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
         }
         out.push(Span { node: n, index: 0, begin: slot.offset, bytes, writes: false });
     }
-    // One variable may be named in several graphs.
+    // Several graphs may name the same variable.
     out.sort_by(|a, b| (a.begin, &a.node.name).cmp(&(b.begin, &b.node.name)));
     out.dedup_by(|b, a| a.begin == b.begin && a.node.name == b.node.name && a.bytes == b.bytes);
     for pair in out.windows(2) {
@@ -413,11 +415,11 @@ pub(crate) fn spans(m: &CompiledModel) -> Result<Vec<Span<'_>>, RuntimeError> {
     if m.graphs.iter().flat_map(|g| &g.nodes).flat_map(|n| &n.slots).all(|s| s.space != SlotInfo::VARIABLES) {
         return Ok(out);
     }
-    // A name for a variable has no task of its own.
+    // A node that only names a variable has no task of its own.
     let own = m.tasks.iter().filter(|t| t.args_format.contains("{o")).filter_map(|t| m.node(t.graph, t.node));
     let joint: HashSet<&str> = m.tasks.iter().flat_map(|t| &t.nodes).map(String::as_str).collect();
     let joint = m.graphs.iter().flat_map(|g| &g.nodes).filter(|n| joint.contains(n.name.as_str()));
-    // Where shapes are settled by each run, a mark says what is left in them.
+    // Where each run determines the shapes, a mark shows which nodes write variables.
     let kept = m.graphs.iter().take(1).flat_map(|g| g.nodes.iter().filter_map(|n| kept_in(g, n)));
     let written = own.chain(joint).chain(kept).flat_map(|n| &n.slots);
     for slot in written.filter(|s| s.space == SlotInfo::VARIABLES) {

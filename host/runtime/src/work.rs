@@ -1,24 +1,24 @@
-//! What a node of a compiled model takes: bytes and arithmetic.
+//! The memory traffic and arithmetic of a node of a compiled model.
 use crate::v2::view::OneNode;
 use ge_model::{CompiledModel, ValueAt};
 use ge_plugin::EngineHandle;
 use ge_plugin_api::types::{DType, Key};
 use ge_plugin_api::view::Node;
 
-/// What one run of a node takes.
+/// The work of one run of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeWork {
-    /// Bytes of its inputs, each once, and of its outputs; 0 where a size is not known.
+    /// Bytes of its distinct inputs and its outputs; 0 if a size is unknown.
     pub bytes: u64,
-    /// Arithmetic operations, as its engine counts them; 0 where it does not.
+    /// Arithmetic operations as counted by the node's engine; 0 if the engine does not count them.
     pub operations: u64,
-    /// Whether it computes on bytes: its first input is of a type of eight bits.
+    /// Whether it computes on 8-bit values: its first input has an 8-bit type.
     pub on_bytes: bool,
-    /// Whether it computes on halves with the exponent of singles: its first input is of bf16.
+    /// Whether it computes on bf16 values: its first input is bf16.
     pub on_bf16: bool,
 }
 
-/// What the node `node` of the graph `graph` of a model takes.
+/// The work of node `node` of graph `graph`.
 pub fn of(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Option<NodeWork> {
     of_node(m, graph, node, |n| {
         let inputs: Vec<_> = (0..n.inputs().len()).filter_map(|i| Some((n.inputs()[i], n.input_desc(i)?))).collect();
@@ -31,7 +31,7 @@ pub fn of(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Op
     })
 }
 
-/// Calls `f` with a node as plugins see it.
+/// Calls `f` with the node in the form in which plugins see it.
 fn of_node<T>(m: &CompiledModel, graph: u32, node: u32, f: impl FnOnce(&Node<'_>) -> T) -> Option<T> {
     let nodes = &m.every_graph().nth(graph as usize)?.nodes;
     let n = nodes.get(node as usize)?;
@@ -43,7 +43,7 @@ fn of_node<T>(m: &CompiledModel, graph: u32, node: u32, f: impl FnOnce(&Node<'_>
     Some(f(&one.node(&view)))
 }
 
-/// Other ways in which the kernel of the node `node` of the graph `graph` may divide its work.
+/// Alternative schedules for the kernel of node `node` of graph `graph`, as its engine lists them.
 pub fn schedules(engine: &EngineHandle, m: &CompiledModel, graph: u32, node: u32) -> Vec<String> {
     of_node(m, graph, node, |n| engine.schedules(n).unwrap_or_default()).unwrap_or_default()
 }

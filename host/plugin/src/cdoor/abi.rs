@@ -1,17 +1,17 @@
-//! The structures of `plugin-c/ge_plugin.h`, field by field; a test holds them against the header.
+//! The structures of `plugin-c/ge_plugin.h`, field by field; a test compares them with the header.
 //!
-//! Structures of a plugin begin with their size and only grow: `read` takes as much of one as there
-//! is, what it lacks is zero.
+//! Structures of a plugin begin with their size and only grow: `read` takes as many bytes of one as
+//! exist, and missing fields are zero.
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 
-/// Version of the header that this host has.
+/// Major version of the header that this host supports.
 pub(super) const MAJOR: u32 = 1;
-/// Its minor.
+/// Minor version of the header that this host supports.
 pub(super) const MINOR: u32 = 1;
-/// Most dimensions of a [`Desc`].
+/// Maximum number of dimensions of a [`Desc`].
 pub(super) const MAX_RANK: usize = 16;
-/// The rank of a tensor of which it is not known.
+/// The rank of a tensor whose rank is unknown.
 pub(super) const NO_RANK: u32 = u32::MAX;
 
 /// A pointer to something that only the host looks into.
@@ -53,41 +53,42 @@ pub(super) struct Arg {
     pub desc: Desc,
 }
 
-/// A structure of a plugin, whose first field is its size.
+/// A structure of a plugin whose first field is its size.
 ///
 /// # Safety
-/// `repr(C)`, the first field is a `usize`, and zero bytes are a value of it.
+/// The type is `repr(C)`, its first field is a `usize`, and zero bytes are a valid value.
 pub(super) unsafe trait Sized1: Copy {
-    /// Its name in the header.
+    /// Name of the structure in the header.
     const NAME: &'static str;
-    /// The bytes that the first version of the header has: no plugin has less.
+    /// Size in bytes in the first version of the header: no plugin has less.
     const LEAST: usize;
 }
 
 /// Reads a structure of a plugin.
 ///
 /// # Safety
-/// `at` is null, or points to a structure that is as long as its first field says, or shorter than `LEAST`
-/// says.
+/// `at` is null, or points to a structure that is as long as its first field says, or whose first
+/// field is less than `LEAST`.
 pub(super) unsafe fn read<T: Sized1>(at: *const T) -> Result<T, String> {
     if at.is_null() {
         return Err(format!("`{}` is null", T::NAME));
     }
-    // SAFETY: by contract there is at least the size.
+    // SAFETY: by contract at least the size field exists.
     let size = unsafe { *(at as *const usize) };
     if size < T::LEAST || size > 1 << 16 {
         return Err(format!("`{}` says that it has {size} bytes, it has at least {}", T::NAME, T::LEAST));
     }
     let mut out = MaybeUninit::<T>::zeroed();
-    // SAFETY: `size` bytes can be read by contract; zero bytes are a value (contract of the trait).
+    // SAFETY: by contract `size` bytes can be read; zero bytes are a valid value (contract of the
+    // trait).
     unsafe {
         std::ptr::copy_nonoverlapping(at as *const u8, out.as_mut_ptr() as *mut u8, size.min(size_of::<T>()));
         Ok(out.assume_init())
     }
 }
 
-/// `Name = "its name in the header" { fields }`; `then field` names the first that a later minor
-/// appended: what stands before it is the least of every plugin.
+/// `Name = "its name in the header" { fields }`. `then field` names the first field that a later
+/// minor version appended: every plugin has at least the fields before it.
 macro_rules! sized {
     (@least $name:ident) => { size_of::<$name>() };
     (@least $name:ident $more:ident) => { std::mem::offset_of!($name, $more) };
@@ -95,7 +96,7 @@ macro_rules! sized {
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub(super) struct $name { $(pub $field: $t,)* }
-        // SAFETY: repr(C), the size comes first, all fields are numbers, pointers and optional
+        // SAFETY: repr(C), the size comes first, and all fields are numbers, pointers or optional
         // functions.
         unsafe impl Sized1 for $name {
             const NAME: &'static str = $text;
@@ -103,8 +104,8 @@ macro_rules! sized {
         }
         #[cfg(test)]
         impl $name {
-            /// Name, size, and name and place of each field, as `the_header_has_these_structures`
-            /// compares them.
+            /// Name, size, and the name and offset of each field, as
+            /// `the_header_has_these_structures` compares them.
             pub fn layout() -> (&'static str, usize, Vec<(&'static str, usize)>) {
                 ($text, size_of::<$name>(), vec![$((stringify!($field), std::mem::offset_of!($name, $field)),)*])
             }
@@ -257,10 +258,10 @@ sized! {
     }
 }
 
-/// A text of the plugin's.
+/// A text of the plugin; empty for null.
 ///
 /// # Safety
-/// `at` is null or ends with a zero byte.
+/// `at` is null or points to a text that ends with a zero byte.
 pub(super) unsafe fn text(at: *const c_char) -> String {
     if at.is_null() {
         return String::new();
@@ -269,10 +270,10 @@ pub(super) unsafe fn text(at: *const c_char) -> String {
     unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
 }
 
-/// Most elements of a list of a plugin's.
+/// Maximum number of elements of a list of a plugin.
 const MOST: usize = 1 << 16;
 
-/// A list of the plugin's.
+/// A list of the plugin; `what` names it in errors.
 ///
 /// # Safety
 /// `at` points to `n` values, or is null.
@@ -287,7 +288,7 @@ pub(super) unsafe fn list<'a, T>(at: *const T, n: usize, what: &str) -> Result<&
     Ok(unsafe { std::slice::from_raw_parts(at, n) })
 }
 
-/// Version of the header that this host has, as manifests of C plugins name it.
+/// Version of the header that this host supports, as manifests of C plugins state it.
 pub(crate) fn version() -> semver::Version {
     semver::Version::new(u64::from(MAJOR), u64::from(MINOR), 0)
 }
@@ -296,20 +297,20 @@ pub(crate) fn version() -> semver::Version {
 mod tests {
     use super::*;
 
-    /// `ge_pass` as a later minor has it.
+    /// `ge_pass` in a later minor version.
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Later {
         now: Pass,
         more: *const c_char,
     }
-    // SAFETY: as for the structures above; what it lacks of the first version is nothing.
+    // SAFETY: as for the structures above; the additional field may be missing.
     unsafe impl Sized1 for Later {
         const NAME: &'static str = "ge_pass";
         const LEAST: usize = size_of::<Pass>();
     }
 
-    /// What a library of header 1.0 has: sizes as that header gave them.
+    /// The sizes that libraries built with header 1.0 have.
     #[test]
     fn no_structure_asks_for_more_than_its_first_version_has() {
         let least =

@@ -1,4 +1,4 @@
-//! Engines and kernels of C plugins as the host knows engines and kernels.
+//! Engines and kernels of C plugins, as the host's objects.
 use super::abi::{self, Block, Kernel, Sized1, Text};
 use super::host::{Answer, Failure, Tasks, lend, show};
 use ge_plugin_api::abi::ROption;
@@ -13,21 +13,21 @@ use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::ffi::c_void;
 
-/// An engine, with the functions that it must have.
+/// An engine with all its mandatory functions.
 pub(super) struct CEngine {
     name: String,
     op_types: Vec<String>,
     table: abi::Engine,
 }
-// SAFETY: the header asks for functions that can be called from several threads at once; the tables
-// live for ever.
+// SAFETY: the header requires functions that several threads can call at once; the tables live
+// forever.
 unsafe impl Send for CEngine {}
 // SAFETY: as above.
 unsafe impl Sync for CEngine {}
 
 impl CEngine {
     /// # Safety
-    /// `at` is an engine as the header has them.
+    /// `at` must be an engine as the header declares it.
     pub unsafe fn new(at: *const abi::Engine) -> std::result::Result<CEngine, String> {
         // SAFETY: by contract.
         let (table, name) = unsafe {
@@ -61,7 +61,7 @@ impl Engine for CEngine {
     fn supports(&self, node: &Node<'_>) -> Support {
         let Some(f) = self.table.supports else { return Support::no("it has no function `supports`") };
         let mut answer = Answer::default();
-        // SAFETY: the function and what it is lent are as the header has them.
+        // SAFETY: the function and its arguments are as the header declares them.
         let code = unsafe { f(self.table.self_, show(node), lend(&mut answer)) };
         match (code, answer.cost) {
             (0, _) if answer.why.is_empty() => Support::no("gave no reason"),
@@ -115,7 +115,7 @@ impl Engine for CEngine {
         let code = unsafe { f(self.table.self_, show(request), &mut kernel, lend(&mut failure)) };
         failure.result(code)?;
         let wrong = |what: String| Error::new(ErrorKind::PLUGIN, what);
-        // A library of another header wrote another size into what it was lent.
+        // A library built with another header may have written another size here.
         if kernel.size < Kernel::LEAST || kernel.run.is_none() {
             return Err(wrong("the kernel that `load` gives has no function `run`".into()));
         }
@@ -140,14 +140,15 @@ impl Engine for CEngine {
     }
 }
 
-/// A kernel with the lengths of its arguments by the host's plan.
+/// A kernel with the lengths of its arguments in the host's plan.
 struct CKernel {
     kernel: Kernel,
     lens: Vec<u64>,
 }
 
 unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
-    // SAFETY: the context is the CKernel of `load_kernel`, the call lives (contract of KernelFn).
+    // SAFETY: the context is the CKernel of `load_kernel`, and the call is live (contract of
+    // KernelFn).
     let (k, call) = unsafe { (&*(ctx as *const CKernel), &*call) };
     let Some(f) = k.kernel.run else { return 1 };
     let block = Block {
@@ -163,7 +164,7 @@ unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
         scratch: call.scratch,
     };
     let mut failure = Failure::default();
-    // SAFETY: the function and what it is lent are as the header has them.
+    // SAFETY: the function and its arguments are as the header declares them.
     let code = unsafe { f(k.kernel.state, &block, lend(&mut failure)) };
     if let Err(e) = failure.result(code) {
         last_error::set(e);
@@ -174,7 +175,7 @@ unsafe extern "C" fn free(ctx: *mut c_void) {
     // SAFETY: made by `load_kernel`, dropped once.
     let k = unsafe { Box::from_raw(ctx as *mut CKernel) };
     if let Some(f) = k.kernel.drop {
-        // SAFETY: the state came with this function, and is freed once.
+        // SAFETY: the state came with this function and is freed once.
         unsafe { f(k.kernel.state) }
     }
 }

@@ -1,4 +1,5 @@
-//! Front ends of C plugins as the host knows them, and the host's functions that only they and mappings call.
+//! Front ends of C plugins as the host's objects, and the host functions that only front ends and
+//! mappings call.
 use super::abi::{self, Desc, Opaque, Text, Value};
 use super::host::{
     Building, Failure, Key, builder_set, bytes, desc_of, desc_to_c, lend, of, put, show, value_of, value_to_c, values,
@@ -8,20 +9,20 @@ use ge_plugin_api::frontend::{FileRef, ForeignNode, Frontend, GraphBuilder, Impo
 use ge_plugin_api::types::{AttrValue, Blob, ConstTensor, DType, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result};
 
-/// A front end, with the functions that it must have.
+/// A front end with all its mandatory functions.
 pub(super) struct CFrontend {
     framework: String,
     table: abi::Frontend,
 }
-// SAFETY: the header asks for functions that can be called from several threads at once; the tables
-// live for ever.
+// SAFETY: the header requires functions that several threads can call at once; the tables live
+// forever.
 unsafe impl Send for CFrontend {}
 // SAFETY: as above.
 unsafe impl Sync for CFrontend {}
 
 impl CFrontend {
     /// # Safety
-    /// `at` is a front end as the header has them.
+    /// `at` must be a front end as the header declares it.
     pub unsafe fn new(at: *const abi::Frontend) -> std::result::Result<CFrontend, String> {
         // SAFETY: by contract.
         let (table, framework) = unsafe {
@@ -37,7 +38,7 @@ impl CFrontend {
     }
 }
 
-/// `ge_file`: a file that is looked at or imported.
+/// `ge_file`: a file that is being recognised or imported.
 struct File<'f> {
     file: &'f FileRef,
     options: Option<&'f ImportOptions>,
@@ -49,7 +50,7 @@ impl Frontend for CFrontend {
     }
     fn recognises(&self, file: &FileRef) -> bool {
         let lent = File { file, options: None };
-        // SAFETY: the function and what it is lent are as the header has them.
+        // SAFETY: the function and its arguments are as the header declares them.
         self.table.recognises.is_some_and(|f| unsafe { f(self.table.self_, show(&lent)) } != 0)
     }
     fn import(&self, file: &FileRef, options: &ImportOptions, builder: &mut GraphBuilder<'_>) -> Result<()> {
@@ -66,7 +67,7 @@ impl Frontend for CFrontend {
     }
 }
 
-// SAFETY of all functions below: as of those in `host.rs`.
+// SAFETY of all functions below: as for the functions in `host.rs`.
 pub(super) unsafe extern "C" fn file_bytes(f: Opaque, size: *mut usize) -> *const u8 {
     // SAFETY: see above.
     let found = unsafe { of::<File<'_>>(f) }.map_or(&[][..], |f| f.file.bytes.as_slice());

@@ -1,4 +1,4 @@
-//! `ge_host`: what the host does for C plugins. Every function looks at its pointers before it uses
+//! `ge_host`: the host's functions for C plugins. Every function checks its pointers before it uses
 //! them, and none unwinds.
 use super::abi::{self, Arg, Attached, Desc, Launch, MAJOR, MAX_RANK, MINOR, NO_RANK, Opaque, Text, Value, read, text};
 use super::frontend::{
@@ -20,12 +20,12 @@ use ge_plugin_api::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 
-/// What a failing function said.
+/// The error that a failing function has reported.
 #[derive(Default)]
 pub(super) struct Failure(Option<Error>);
 
 impl Failure {
-    /// The result of a call that gave `code`.
+    /// The result of a call that returned `code`.
     pub fn result(self, code: i32) -> Result<()> {
         match (code, self.0) {
             (0, _) => Ok(()),
@@ -35,7 +35,7 @@ impl Failure {
     }
 }
 
-/// A graph lent to a C function: its nodes in order, and where each id stands.
+/// A graph lent to a C function: its nodes in order, and the position of each id.
 pub(super) struct Lent<'g> {
     graph: Graph<'g>,
     nodes: Vec<Node<'g>>,
@@ -49,16 +49,16 @@ impl<'g> Lent<'g> {
     }
 }
 
-/// A mapping under way.
+/// A mapping or import in progress.
 pub(super) struct Building<'b, 'a> {
     pub builder: &'b mut GraphBuilder<'a>,
-    /// The name that the first node gets.
+    /// Name for the first node.
     pub name: String,
     pub outputs: Vec<ValueRef>,
-    /// Of a front end: graph inputs so far, graph outputs.
+    /// Only for front ends: number of graph inputs so far, and the graph outputs.
     pub inputs: u32,
     pub results: Vec<(String, ValueRef)>,
-    /// Files that were opened, for the time of the import.
+    /// Opened files, kept for the duration of the import.
     pub opened: Vec<Blob>,
 }
 impl<'b, 'a> Building<'b, 'a> {
@@ -67,33 +67,33 @@ impl<'b, 'a> Building<'b, 'a> {
     }
 }
 
-/// What `supports` says beside yes and no.
+/// What `supports` reports besides yes or no.
 #[derive(Default)]
 pub(super) struct Answer {
     pub why: String,
     pub cost: Option<u32>,
 }
 
-/// What a kernel builder recorded: tasks, or what was wrong with one.
+/// The tasks that an engine has recorded, or what was wrong with one of them.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub list: Vec<Task>,
     pub wrong: Option<String>,
 }
 
-/// A pointer to something of the host's, for the time of a call.
+/// Lends something of the host to the plugin for the duration of a call.
 pub(super) fn lend<T>(x: &mut T) -> Opaque {
     x as *mut T as Opaque
 }
-/// The same of something that is only looked at.
+/// Lends something that the plugin only reads.
 pub(super) fn show<T>(x: &T) -> Opaque {
     x as *const T as Opaque
 }
-/// What `lend` gave out.
+/// The object behind a pointer from `lend` or `show`.
 ///
 /// # Safety
-/// The pointer is null, or came from `lend` of a T (from `show`, where it is only read) in the call
-/// that is under way.
+/// The pointer is null, or came from `lend` of a T in the current call (or from `show`, if it is
+/// only read).
 pub(super) unsafe fn of<'a, T>(p: Opaque) -> Option<&'a mut T> {
     // SAFETY: by contract.
     unsafe { (p as *mut T).as_mut() }
@@ -116,10 +116,10 @@ pub(super) fn desc_of(d: &Desc) -> TensorDesc {
     }
 }
 
-/// Writes an answer where there is one and a place for it; whether there is one.
+/// Writes `found` to `out` if both exist; returns 1 if it was written, otherwise 0.
 pub(super) unsafe fn put<T>(found: Option<T>, out: *mut T) -> i32 {
     match found {
-        // SAFETY: the caller passes a place for one value, or null.
+        // SAFETY: the caller passes space for one value, or null.
         Some(v) if !out.is_null() => unsafe {
             out.write(v);
             1
@@ -128,8 +128,8 @@ pub(super) unsafe fn put<T>(found: Option<T>, out: *mut T) -> i32 {
     }
 }
 
-// SAFETY of all functions below: the header says what each pointer is; what the plugin gives is as
-// the header asks, what it hands back is what it was lent in the call that is under way.
+// SAFETY of all functions below: the header says what each pointer is. Data of the plugin is as the
+// header requires, and pointers that it passes back were lent in the current call.
 unsafe extern "C" fn fail(error: Opaque, kind: u32, why: *const c_char) -> i32 {
     guard_value(1, || {
         let kind = match kind {
@@ -380,8 +380,8 @@ unsafe extern "C" fn params_workspace(p: Opaque, bytes: u64, zeroed: i32) {
     }
 }
 unsafe extern "C" fn params_attached(p: Opaque, stream: *const Attached) {
-    // SAFETY: see above; a structure that is shorter than it can be asks for nothing, and the task on it
-    // is refused by its rule.
+    // SAFETY: see above. A structure that is too short requests nothing; a task on that stream is
+    // then rejected by its rule.
     unsafe {
         let (Some(p), Ok(s)) = (of::<RunningParams>(p), read(stream)) else { return };
         let Ok(inputs) = abi::list(s.depend_value_inputs, s.n_depend_value_inputs, "inputs") else { return };
@@ -419,7 +419,7 @@ unsafe extern "C" fn binary_set(b: Opaque, name: *const c_char, at: *const u8, n
         *b = Some(unsafe { KernelBinary::new(text(name), bytes(at, n)) });
     }
 }
-/// A stream of a node as the header numbers them: 0 is its own.
+/// A stream of a node from its number in the header, where 0 is the node's own stream.
 fn slot(stream: u32) -> StreamSlot {
     StreamSlot(i32::try_from(i64::from(stream) - 1).unwrap_or(i32::MAX))
 }
@@ -495,7 +495,7 @@ unsafe extern "C" fn load_arg(l: Opaque, k: usize, out: *mut Arg) -> i32 {
 
 macro_rules! table {
     ($($field:ident: $t:ty,)*) => {
-        /// `ge_host`.
+        /// The structure `ge_host`.
         #[repr(C)]
         pub(super) struct Host {
             pub size: usize,
@@ -503,7 +503,7 @@ macro_rules! table {
             pub minor: u32,
             $(pub $field: $t,)*
         }
-        /// The host of this process.
+        /// The host table of this process.
         pub(super) static HOST: Host =
             Host { size: size_of::<Host>(), major: MAJOR, minor: MINOR, $($field,)* };
         #[cfg(test)]

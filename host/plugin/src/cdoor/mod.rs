@@ -1,6 +1,6 @@
-//! The door for plugins in C: a table of functions (`plugin-c/ge_plugin.h`) becomes the objects
-//! that plugins in Rust give, so that everything behind the loader, blame included, is the same for
-//! both.
+//! The entry point for plugins in C: converts a table of functions (`plugin-c/ge_plugin.h`) into
+//! the same objects that Rust plugins give. Everything after the loader, including the blame in
+//! errors, is therefore the same for both.
 pub(crate) mod abi;
 mod engine;
 mod frontend;
@@ -22,16 +22,16 @@ use others::{CMapping, COps, CPass};
 
 /// The function that a C plugin exports.
 pub(crate) type Entry = unsafe extern "C" fn(*const std::ffi::c_void) -> *const std::ffi::c_void;
-/// Its symbol.
+/// Name of its symbol.
 pub(crate) const SYMBOL: &[u8] = b"ge_c_plugin\0";
 
-/// What a C plugin said that it is.
+/// What a C plugin has declared.
 pub(crate) struct Table {
     name: String,
     plugin: abi::Plugin,
     options: Vec<OptionSpec>,
 }
-// SAFETY: the tables of a plugin live for ever and do not change (contract of the header).
+// SAFETY: the tables of a plugin live forever and do not change (contract of the header).
 unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
@@ -43,17 +43,17 @@ fn lies(name: &str, why: String) -> Error {
 }
 
 impl Table {
-    /// Calls the one function of a C plugin.
+    /// Calls the single function of a C plugin.
     ///
     /// # Errors
-    /// `GE-E0516` it says that it cannot start; `GE-E0509` its tables are of another major version;
-    /// `GE-E0517` a table that is shorter than it can be, options that are none.
+    /// Returns `GE-E0516` if the plugin says that it cannot start, `GE-E0509` if its tables have
+    /// another major version, `GE-E0517` if a table is too short or an option is invalid.
     ///
     /// # Safety
-    /// `entry` is the function `ge_c_plugin` of a library that was built with the header, and was not
-    /// called before.
+    /// `entry` must be the function `ge_c_plugin` of a library that was built with the header, and
+    /// must not have been called before.
     pub(crate) unsafe fn of(name: &str, entry: Entry) -> Result<Table> {
-        // SAFETY: by contract; the host's table lives for ever.
+        // SAFETY: by contract; the host's table lives forever.
         let table = unsafe { entry(&raw const host::HOST as *const std::ffi::c_void) } as *const abi::Plugin;
         if table.is_null() {
             let d = Diagnostic::error(format!("plugin `{name}` cannot start: its function ge_c_plugin gave NULL"));
@@ -78,30 +78,29 @@ impl Table {
     pub(crate) fn options(&self) -> Vec<OptionSpec> {
         self.options.clone()
     }
-    /// Starts it with checked options.
+    /// Starts the plugin with checked options.
     ///
     /// # Errors
-    /// What its function `start` said.
+    /// Returns the error of its function `start`.
     pub(crate) fn start(&self, values: &[OptionValue]) -> Result<()> {
         let Some(f) = self.plugin.start else { return Ok(()) };
         let (values, mut failure) = (values.to_vec(), host::Failure::default());
-        // SAFETY: the function and what it is lent are as the header has them.
+        // SAFETY: the function and its arguments are as the header declares them.
         let code = unsafe { f(host::show(&values), host::lend(&mut failure)) };
         failure.result(code)
     }
-    /// All that it gives.
+    /// Everything that the plugin gives.
     ///
     /// # Errors
-    /// `GE-E0517`: a structure that is shorter than it can be, a list that is none, a function that is
-    /// missing.
+    /// Returns `GE-E0517` if a structure is too short, a list is invalid, or a function is missing.
     pub(crate) fn given(&self) -> Result<Given> {
-        // SAFETY: the tables are as the header has them (contract of `of`).
+        // SAFETY: the tables are as the header declares them (contract of `of`).
         unsafe { given(&self.plugin) }.map_err(|why| lies(&self.name, why))
     }
 }
 
 /// # Safety
-/// The lists of the table are as the header has them.
+/// The lists of the table must be as the header declares them.
 unsafe fn given(p: &abi::Plugin) -> std::result::Result<Given, String> {
     let mut out = Given::default();
     // SAFETY: by contract.
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What `cc` says of sizes and places of the header's structures is what this crate's have.
+    /// The sizes and field offsets that `cc` computes from the header equal those of this crate.
     #[test]
     fn the_header_has_these_structures() {
         let all = [

@@ -1,16 +1,16 @@
-//! Options of C plugins: the schema that their tables have, and the values that `start` gets.
+//! Options of C plugins: the schema in their tables, and the values that `start` receives.
 use super::abi::{self, Choice, Opaque, Text};
 use super::host::{Key, of, put};
 use ge_plugin_api::services::{OptionKind, OptionSpec, OptionValue};
 use ge_plugin_api::types::AttrValue;
 
-/// The schema.
+/// Converts the schema.
 ///
 /// # Errors
-/// An option that is shorter than it can be, without a name, or of a kind that there is not.
+/// Fails if an option is too short or has an unknown kind.
 ///
 /// # Safety
-/// The list is as the header has it.
+/// The list must be as the header declares it.
 pub(super) unsafe fn schema(at: *const *const Choice, n: usize) -> Result<Vec<OptionSpec>, String> {
     let mut out = Vec::new();
     // SAFETY: by contract.
@@ -37,8 +37,8 @@ pub(super) unsafe fn schema(at: *const *const Choice, n: usize) -> Result<Vec<Op
     Ok(out)
 }
 
-// SAFETY of all functions below: as of those in `host.rs`; the options are those of the call of
-// `start` that is under way.
+// SAFETY of all functions below: as for the functions in `host.rs`; the options belong to the
+// current call of `start`.
 unsafe fn value<'a>(options: Opaque, name: Key) -> Option<&'a AttrValue> {
     // SAFETY: see above.
     let (all, name) = unsafe { (of::<Vec<OptionValue>>(options)?, abi::text(name)) };

@@ -1,4 +1,4 @@
-//! Operators, mappings and passes of C plugins as the host knows them.
+//! Operators, mappings and passes of C plugins, as the host's objects.
 use super::abi;
 use super::host::{Building, Failure, Lent, lend, show};
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -12,16 +12,16 @@ use ge_plugin_api::{Error, Result};
 
 type Checked<T> = std::result::Result<T, String>;
 
-/// All prototypes of a plugin, by name.
+/// All prototypes of a plugin, sorted by name.
 pub(super) struct COps(Vec<(OpProto, abi::Op)>);
-// SAFETY: the header asks for functions that can be called from several threads at once; the tables
-// live for ever.
+// SAFETY: the header requires functions that several threads can call at once; the tables live
+// forever.
 unsafe impl Send for COps {}
 // SAFETY: as above.
 unsafe impl Sync for COps {}
 
 /// # Safety
-/// The list is as the header has them.
+/// The list must be as the header declares it.
 unsafe fn params(at: *const *const abi::Param, n: usize, op: &str) -> Checked<Vec<ParamSpec>> {
     let mut out = Vec::new();
     // SAFETY: by contract.
@@ -44,7 +44,7 @@ unsafe fn params(at: *const *const abi::Param, n: usize, op: &str) -> Checked<Ve
 
 impl COps {
     /// # Safety
-    /// The list is one of prototypes as the header has them.
+    /// The list must contain prototypes as the header declares them.
     pub unsafe fn new(all: &[*const abi::Op]) -> Checked<COps> {
         let mut out = Vec::new();
         for op in all {
@@ -93,14 +93,14 @@ impl OpSet for COps {
         let (_, op) = self.0.get(index).ok_or_else(|| Error::internal(format!("no prototype {index}")))?;
         let Some(f) = op.infer else { return infer::same(ctx) };
         let (mut outputs, mut failure) = (Vec::<TensorDesc>::new(), Failure::default());
-        // SAFETY: the function and what it is lent are as the header has them.
+        // SAFETY: the function and its arguments are as the header declares them.
         let code = unsafe { f(op.self_, show(&ctx.node), lend(&mut outputs), lend(&mut failure)) };
         failure.result(code)?;
         Ok(outputs)
     }
 }
 
-/// A mapping.
+/// A mapping of a C plugin.
 pub(super) struct CMapping {
     names: [String; 3],
     table: abi::Mapping,
@@ -112,7 +112,7 @@ unsafe impl Sync for CMapping {}
 
 impl CMapping {
     /// # Safety
-    /// `at` is a mapping as the header has them.
+    /// `at` must be a mapping as the header declares it.
     pub unsafe fn new(at: *const abi::Mapping) -> Checked<CMapping> {
         // SAFETY: by contract.
         let (table, names) = unsafe {
@@ -150,7 +150,7 @@ impl Mapping for CMapping {
     }
 }
 
-/// A pass.
+/// A pass of a C plugin.
 pub(super) struct CPass {
     info: PassInfo,
     table: abi::Pass,
@@ -162,7 +162,7 @@ unsafe impl Sync for CPass {}
 
 impl CPass {
     /// # Safety
-    /// `at` is a pass as the header has them.
+    /// `at` must be a pass as the header declares it.
     pub unsafe fn new(at: *const abi::Pass) -> Checked<CPass> {
         // SAFETY: by contract.
         let (table, name, help) = unsafe {
@@ -172,7 +172,8 @@ impl CPass {
         if table.run.is_none() {
             return Err(format!("pass `{name}` has no function `run`"));
         }
-        // A stage or level that there is not is refused with all that the plugin gives.
+        // An unknown stage or level is rejected later, when all contents of the plugin are
+        // validated.
         let code = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
         let info = PassInfo::new(&name, PassStage(code(table.stage)), PassLevel(code(table.level)), &help);
         Ok(CPass { info, table })

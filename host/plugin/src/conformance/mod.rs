@@ -1,13 +1,13 @@
-//! The conformance suite of `ge plugin check LIB`: a library is probed in a child process, so that
-//! one that dies or hangs is a result like any other.
+//! The conformance suite of `ge plugin check LIB`. The library is probed in a child process, so
+//! that a crash or a hang is a result like any other.
 //!
-//! The binary has a hidden subcommand that calls `probe_main`; `check` starts it and reads what it
-//! prints: a line `begin NAME` before each item and `ok NAME` or `fail NAME: reason` after it.
+//! The binary has a hidden subcommand that calls `probe_main`; `check` starts it and reads its
+//! output: a line `begin RULE NAME` before each item, and `ok` or `fail REASON` after it.
 
-/// What is tried on operators.
+/// Checks of operators.
 mod ops;
 pub use ops::attributes;
-/// What is tried on everything else.
+/// Checks of everything else.
 mod rest;
 
 use crate::config::{Config, Entry};
@@ -49,34 +49,35 @@ rules! { "A rule of the suite."
     C16 "host kernels give the shapes of inference and the numbers of another plugin's host kernels, twice the same",
 }
 
-/// One item of the suite.
+/// The result of one item of the suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckItem {
-    /// The rule that it tries.
+    /// The rule that it checks.
     pub rule: Rule,
-    /// What was tried.
+    /// What was checked.
     pub name: String,
-    /// What else is to be said: how many samples, against which engine.
+    /// Additional information, such as the number of samples or the engine compared with.
     pub detail: String,
-    /// Why it failed; None: it passed.
+    /// Why it failed; `None` if it passed.
     pub failure: Option<String>,
 }
 
-/// What the suite found.
+/// The result of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// The library.
+    /// Path of the library.
     pub path: PathBuf,
-    /// Items in the order tried; a library that died or hung has that as its last item.
+    /// Items in the order in which they were checked. If the library crashed or hung, the last item
+    /// says so.
     pub items: Vec<CheckItem>,
 }
 
 impl CheckReport {
-    /// Whether everything passed.
+    /// Whether there are items and all of them passed.
     pub fn passed(&self) -> bool {
         !self.items.is_empty() && self.items.iter().all(|i| i.failure.is_none())
     }
-    /// The failures as one error of kind PLUGIN, or nothing.
+    /// The failures as one error of kind PLUGIN; `None` if there are none.
     pub fn error(&self) -> Option<Error> {
         let all: Vec<_> = self
             .items
@@ -91,14 +92,14 @@ impl CheckReport {
     }
 }
 
-/// A library may be silent this long.
+/// How long the child may print nothing before the library counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Probes a library in a child process: `program arguments… LIB` must come to [`probe_main`].
+/// Probes a library in a child process: `program arguments… LIB` must call [`probe_main`].
 ///
 /// # Errors
-/// A library that is not there is a usage error (exit 2); so is a child that cannot be started
-/// (exit 1). What the library does is in the report.
+/// A library that does not exist is a usage error (exit 2); a child that cannot be started fails
+/// with exit 1. Failures of the library are in the report.
 pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<CheckReport> {
     if !library.exists() {
         return Err(Diagnostic::error(format!("`{}` does not exist", library.display()))
@@ -115,7 +116,7 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
         .arg(library)
         .current_dir(&folder.0)
         .env("TMPDIR", &folder.0)
-        // A trace of a panic that was caught is none of what a plugin prints.
+        // The backtrace of a caught panic does not count as output of the plugin.
         .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -132,7 +133,7 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
             }
         });
     }
-    // What a dying library writes is not for the user, but a full pipe would hold it up.
+    // The user need not see what a dying library writes, but a full pipe would block it.
     if let Some(mut err) = child.stderr.take() {
         std::thread::spawn(move || std::io::copy(&mut err.by_ref().take(1 << 20), &mut std::io::sink()));
     }
@@ -175,7 +176,7 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
     if let Some(why) = failure {
         report.items.push(CheckItem { rule, name, detail: String::new(), failure: Some(why) });
     }
-    // What a library that died leaves is no news.
+    // Files left behind by a crashed library are not worth reporting.
     if ended && !hung && report.items.iter().any(|i| i.rule == Rule::C15) {
         let left = folder.left();
         let failure = (!left.is_empty()).then(|| format!("it leaves {}", left.join(", ")));
@@ -185,7 +186,7 @@ pub fn check(library: &Path, program: &Path, arguments: &[&OsStr]) -> Result<Che
     Ok(report)
 }
 
-/// An empty folder, removed when it is dropped.
+/// A new empty folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -214,15 +215,15 @@ impl Drop for Folder {
     }
 }
 
-/// What an item finds: what else is to be said, or why it fails.
+/// The result of an item: additional information, or why it fails.
 pub type Found = core::result::Result<String, String>;
-/// What an item of this crate finds.
+/// The result of an item of this crate: why it fails.
 pub(crate) type Plain = core::result::Result<(), String>;
 
-/// Runs items and prints them.
+/// Runs items and prints their results.
 pub struct Probe {
     failed: bool,
-    /// How much was printed before.
+    /// Bytes of plugin output that were already reported.
     printed: u64,
 }
 
@@ -230,7 +231,7 @@ impl Probe {
     fn line(&self, text: &str) {
         let _ = crate::stdio::write(format!("{}\n", text.replace('\n', " ")).as_bytes());
     }
-    /// One item.
+    /// Runs one item and returns whether it passed.
     pub fn item(&mut self, rule: Rule, name: &str, f: impl FnOnce() -> Found) -> bool {
         self.line(&format!("begin {} {name}", rule.id()));
         match f() {
@@ -253,18 +254,18 @@ impl Probe {
     }
 }
 
-/// What a library's log line has where a thread of its own ended with a panic (`abi::guard`).
+/// Part of the log line of a library whose own thread has panicked (`abi::guard`).
 const OWN_THREAD: &str = " of its own panicked: ";
 
-/// Such lines.
+/// Such log lines.
 static PANICKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The child's side: runs the suite on a library and prints it. 0 where all passed, 5 otherwise.
-/// `more`: what the caller tries beyond this crate, with the plugin's name.
+/// The child's side: runs the suite on a library and prints the results. Returns 0 if everything
+/// passed, 5 otherwise. `more` runs the caller's additional checks, with the plugin's name.
 pub fn probe_main(library: &Path, more: &mut dyn FnMut(&str, &Path, &mut Probe)) -> i32 {
-    // What the library prints is none of the suite's lines.
+    // The library's output must not mix with the suite's lines.
     crate::stdio::claim();
-    // The host's own threads stand before anything is counted.
+    // Start the host's own threads before any threads are counted.
     rayon::broadcast(|_| ());
     let mut probe = Probe { failed: false, printed: 0 };
     crate::stdio::collect();
@@ -316,7 +317,8 @@ fn run(library: &Path, probe: &mut Probe, more: &mut dyn FnMut(&str, &Path, &mut
     let files = open_files();
     ops::probe(&registry, probe);
     rest::probe(&registry, probe);
-    // A library that fails by itself is not run beside others: one fault is told once.
+    // A library that already fails is not run together with others, so that one fault is reported
+    // once.
     if !probe.failed {
         more(&manifest.name, &path, probe);
     }
@@ -343,17 +345,17 @@ fn run(library: &Path, probe: &mut Probe, more: &mut dyn FnMut(&str, &Path, &mut
     });
 }
 
-/// What this process has open, but for its own pipes and libraries.
+/// Files that this process has open, except pipes, devices and `/proc`.
 fn open_files() -> BTreeSet<String> {
     let all = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let names = all.filter_map(|f| Some(std::fs::read_link(f.path()).ok()?.display().to_string()));
     names.filter(|n| n.starts_with('/') && !n.starts_with("/proc/") && !n.starts_with("/dev/")).collect()
 }
 
-/// The plugin alone, with default options.
+/// A registry that contains only this plugin, with default options.
 ///
 /// # Errors
-/// It is refused.
+/// Fails if the plugin is refused.
 pub fn alone(name: &str, path: &Path) -> Result<Registry> {
     let entry = Entry::of(name, path);
     let config = Config { file: path.to_owned(), search: Vec::new(), trusted_keys: Vec::new(), entries: vec![entry] };
@@ -394,8 +396,8 @@ fn check_options(schema: &[OptionSpec]) -> Plain {
     Ok(())
 }
 
-/// Whether an error of a call is the plugin's fault: a panic, a lie, an internal error. Refusals in
-/// words are right answers.
+/// Whether an error of a call is the plugin's fault: a panic, a wrong answer or another plugin
+/// failure. Other errors are refusals, which are valid answers.
 pub(crate) fn fault(e: &Error) -> Option<String> {
     let bad = e.kind == ErrorKind::PANIC || e.kind == ErrorKind::PLUGIN;
     bad.then(|| e.to_string())

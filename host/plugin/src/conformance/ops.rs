@@ -1,5 +1,5 @@
-//! Operators under probe: inference on the declared types and on nonsense never panics, answers as
-//! the prototype says, and answers the same twice.
+//! Checks operators: inference on the declared types and on nonsense must not panic, must answer as
+//! the prototype says, and must give the same answer twice.
 use super::{Plain, Probe, Rule, fault};
 use crate::handle::OpHandle;
 use crate::registry::Registry;
@@ -8,9 +8,9 @@ use ge_plugin_api::abi::ROption;
 use ge_plugin_api::ops::{AttrKind, AttrSpec, OpProto, ParamKind};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, DType, Shape, TensorDesc};
 
-/// Types that stand for "any".
+/// Types that stand for "any type".
 const ANY: &[DType] = &[DType::F32, DType::I64];
-/// Most types of one operator that are tried.
+/// Maximum number of types that are tried for one operator.
 const MOST_TYPES: usize = 32;
 
 pub(super) fn probe(r: &Registry, probe: &mut Probe) {
@@ -19,7 +19,7 @@ pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     }
 }
 
-/// A shape, and unknown ones.
+/// The shapes that are tried: ordinary, scalar, empty, huge and unknown.
 fn shapes() -> Vec<Shape> {
     vec![
         Shape::of(&[2, 3]),
@@ -50,7 +50,7 @@ fn try_op(op: &OpHandle) -> Plain {
             twice(op, &node(proto, *t, &shape, attrs.clone()))?;
         }
     }
-    // No attributes, no inputs, and inputs of which nothing is known.
+    // No attributes, no inputs, absent inputs, and inputs of which nothing is known.
     twice(op, &node(proto, types[0], &Shape::of(&[2, 3]), AttrMap::default()))?;
     twice(op, &SampleGraph::with(&proto.name, Vec::new(), outputs(proto), AttrMap::default()))?;
     twice(op, &SampleGraph::with(&proto.name, vec![None; proto.inputs.len()], outputs(proto), attrs.clone()))?;
@@ -63,8 +63,8 @@ fn outputs(proto: &OpProto) -> Vec<TensorDesc> {
     vec![TensorDesc::unknown(); count]
 }
 
-/// A node with one of every input (two of a dynamic one), of a type where the input takes it, else
-/// of the first it takes.
+/// A node with one of each input (two of a dynamic one). Each input has type `t` if it accepts it,
+/// otherwise the first type that it accepts.
 pub(super) fn node(proto: &OpProto, t: DType, shape: &Shape, attrs: AttrMap) -> SampleGraph {
     let mut inputs = Vec::new();
     for p in &proto.inputs {
@@ -75,7 +75,7 @@ pub(super) fn node(proto: &OpProto, t: DType, shape: &Shape, attrs: AttrMap) -> 
     SampleGraph::with(&proto.name, inputs, outputs(proto), attrs).flags(proto.flags)
 }
 
-/// Attributes with their defaults, and required ones with a value that they take.
+/// Attributes with their defaults; required ones without a default get a valid value.
 pub fn attributes(proto: &OpProto) -> AttrMap {
     let mut attrs = AttrMap::default();
     for a in &proto.attrs {
@@ -91,7 +91,7 @@ pub fn attributes(proto: &OpProto) -> AttrMap {
 fn some_value(a: &AttrSpec) -> AttrValue {
     let number = 1.0f64.clamp(a.min.min(a.max), a.max.max(a.min));
     match a.kind {
-        // Bounds of integers are small; a number beyond them is caught by the clamp.
+        // Bounds of integers are small; the clamp keeps the number within them.
         AttrKind::INT => AttrValue::Int(number as i64),
         AttrKind::FLOAT => AttrValue::Float(number),
         AttrKind::BOOL => AttrValue::Bool(false),

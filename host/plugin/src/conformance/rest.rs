@@ -1,5 +1,5 @@
-//! Engines, passes, front ends, mappings and devices under probe: nonsense is refused in words,
-//! answers are the same twice, and a cancelled call returns soon.
+//! Checks engines, passes, front ends, mappings and devices: they refuse nonsense with an error,
+//! answer the same twice, and return soon from a cancelled call.
 use super::{Plain, Probe, Rule, fault};
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle};
 use crate::registry::Registry;
@@ -17,7 +17,7 @@ use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::time::{Duration, Instant};
 
-/// A cancelled call returns within this.
+/// Time limit for a cancelled call.
 const SOON: Duration = Duration::from_secs(1);
 
 pub(super) fn probe(r: &Registry, probe: &mut Probe) {
@@ -74,7 +74,7 @@ pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     });
 }
 
-/// Nodes that no engine can like, and one that may be right.
+/// Nodes that no engine should accept, and one that may be valid.
 fn samples(op: &str) -> Vec<SampleGraph> {
     let with = |d: TensorDesc, n: usize| SampleGraph::with(op, vec![Some(d.clone()); n], vec![d], AttrMap::default());
     let mut odd = AttrMap::default();
@@ -154,7 +154,7 @@ fn try_engine(r: &Registry, e: &EngineHandle) -> Plain {
                 return Err(format!("it generates two task lists of one node of type {op}"));
             }
             if let (Some(list), Some(params)) = (list, params) {
-                // What has outputs is known of the library's own operators alone.
+                // Only for operators of this library is it known whether they have outputs.
                 let writes = r.op(op).is_some_and(|o| o.proto.outputs.iter().any(|o| o.kind == ParamKind::REQUIRED));
                 held(e, &n, &list, &params, kernel.as_ref(), &target, writes)?;
             }
@@ -171,8 +171,8 @@ fn try_engine(r: &Registry, e: &EngineHandle) -> Plain {
     Ok(())
 }
 
-/// Holds the task list of a sample against the rules, where sizes are known and a device could have
-/// them.
+/// Checks the task list of a sample against the rules, if its sizes are known and fit the device's
+/// memory.
 fn held(
     e: &EngineHandle,
     n: &Node<'_>,
@@ -234,7 +234,7 @@ fn try_device(d: &DeviceHandle) -> Plain {
     if let Some(context) = unless_fault(d.open(0, &soc, &[]))? {
         unless_fault(context.free(0x10))?;
         unless_fault(context.counters())?;
-        // A device that is away has no memory, which it may say in words.
+        // A device that is not present has no memory, which it may report as an error.
         if let Some(at) = unless_fault(context.alloc(MemoryKind::HBM, 4096))? {
             let there: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
             let mut back = vec![0u8; there.len()];

@@ -1,119 +1,119 @@
-//! Args formats: what stands at which address of a launch. Source: facts 5 (grammar and limits).
+//! Args formats: what is at each address of a launch. Source: facts 5 (grammar and limits).
 //!
-//! Items stand in braces, one after the other: `i<n>` `o<n>` (folded: a second-level array of
-//! pointers; `*` behind it: expanded), `ws<n>` and `ws` (all in one), `t`, `i_desc` `o_desc`,
+//! Items are in braces, one after the other: `i<n>` `o<n>` (folded: a second-level array of
+//! pointers; with `*`: expanded), `ws<n>` and `ws` (all in one), `t`, `i_desc` `o_desc`,
 //! `ffts_addr`, `overflow_addr`, `t_ffts.tail` `t_ffts.non_tail`, `hi.<type><n>*`, `*op_type`,
 //! `tiling_context` with its parts, an empty item or `.32b` (placeholders of eight and four bytes),
-//! `#<value>` (`.32b`), `i_instance<n>*` `o_instance<n>*`, `event_addr<n>*`, and `skn`, under which
-//! a super kernel's sub-node stands.
+//! `#<value>` (`.32b`), `i_instance<n>*` `o_instance<n>*`, `event_addr<n>*`, and `skn<n>`, which
+//! begins the items of a super kernel's sub-node.
 use std::fmt;
 
-/// Most descriptors of one kind (`i_desc`, `o_desc` fields and instances) and most workspaces of a
-/// format (facts 5).
+/// Maximum number of descriptors of a format: all inputs for each `i_desc` and all outputs for each
+/// `o_desc` (facts 5).
 pub const MAX_DESCS: usize = 25;
-/// Most workspaces of a format (facts 5).
+/// Maximum number of `ws<n>` items of a format (facts 5).
 pub const MAX_WORKSPACES: usize = 16;
-/// Longest text and most items that are read.
+/// Maximum length of a format in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// One part of a tiling context, or all of it.
+/// A part of a tiling context, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextPart {
-    /// The context itself.
+    /// The whole context.
     Whole,
     /// Tiling data.
     TilingData,
     /// Tiling key.
     TilingKey,
-    /// block_dim.
+    /// Number of blocks.
     BlockDim,
 }
 
 /// One item of an args format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ArgItem {
-    /// Input n.
+    /// Input `index`.
     Input {
-        /// Which.
+        /// Index of the input.
         index: u32,
-        /// Whether its pointers stand one by one, not in an array of the second level.
+        /// `true`: its pointers are listed one by one; `false`: they are in a second-level array.
         expanded: bool,
     },
-    /// Output n.
+    /// Output `index`.
     Output {
-        /// Which.
+        /// Index of the output.
         index: u32,
-        /// As for inputs.
+        /// The same as for inputs.
         expanded: bool,
     },
-    /// Workspace n.
+    /// Workspace `index`.
     Workspace {
-        /// Which.
+        /// Index of the workspace.
         index: u32,
-        /// As written.
+        /// Whether the item has a `*`.
         expanded: bool,
     },
-    /// All workspaces in one.
+    /// All workspaces as one.
     AllWorkspaces {
-        /// As written.
+        /// Whether the item has a `*`.
         expanded: bool,
     },
-    /// The k-th given instance of the inputs.
+    /// The given instance of the inputs with this number.
     InputInstance(u32),
-    /// The k-th given instance of the outputs.
+    /// The given instance of the outputs with this number.
     OutputInstance(u32),
-    /// Descriptors of the inputs.
+    /// Descriptors of all inputs.
     InputDesc,
-    /// Descriptors of the outputs.
+    /// Descriptors of all outputs.
     OutputDesc,
-    /// Tiling data made on the host.
+    /// Tiling data that the host made.
     Tiling,
-    /// Tiling data of the slices of an FFTS+ task; true: of the last one.
+    /// Tiling data of the slices of an FFTS+ task.
     FftsTiling {
-        /// Whether it is the tail's.
+        /// `true`: of the last slice; `false`: of the others.
         tail: bool,
     },
-    /// Where the FFTS+ hardware keeps its own.
+    /// Address of the FFTS+ hardware's own data.
     FftsAddr,
-    /// Where the overflow flag stands.
+    /// Address of the overflow flag.
     OverflowAddr,
-    /// A hidden input: its type's name and number (`hi.hcom0*`).
+    /// A hidden input: name of its type, and its number (`hi.hcom0*`).
     Hidden {
-        /// Type.
+        /// Name of the type.
         kind: String,
-        /// Which.
+        /// Number of the input.
         index: u32,
     },
-    /// The operator's type as text.
+    /// The operator's type as a text.
     OpType,
     /// The device's tiling context, or a part of it.
     Context(ContextPart),
-    /// Nothing, on purpose.
+    /// An intentionally empty argument.
     Placeholder {
-        /// Four bytes, not eight.
+        /// `true`: four bytes; `false`: eight.
         narrow: bool,
     },
-    /// A number.
+    /// A constant.
     Value {
-        /// The number.
+        /// Value of the constant.
         value: u64,
-        /// Four bytes, not eight.
+        /// `true`: four bytes; `false`: eight.
         narrow: bool,
     },
-    /// Address of the event n.
+    /// Address of the event with this index.
     EventAddr(u32),
-    /// The sub-node n of a super kernel, whose own items follow.
+    /// The sub-node of a super kernel with this number; its own items follow.
     SubNode(u32),
 }
 
-/// Why a text is no args format, or an args format does not fit its node.
+/// Why a text is not an args format, or why an args format does not fit its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgsFormatError {
-    /// The text.
+    /// The text, cut to 200 characters.
     pub text: String,
     /// What is wrong.
     pub reason: String,
-    /// Where.
+    /// Byte position of the error.
     pub at: usize,
 }
 
@@ -127,13 +127,13 @@ impl std::error::Error for ArgsFormatError {}
 /// What a node has, for [`check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arity {
-    /// Inputs.
+    /// Number of inputs.
     pub inputs: usize,
-    /// Outputs.
+    /// Number of outputs.
     pub outputs: usize,
-    /// Workspaces.
+    /// Number of workspaces.
     pub workspaces: usize,
-    /// Sync resources.
+    /// Number of sync resources (events and notifies).
     pub events: usize,
 }
 
@@ -276,7 +276,7 @@ impl fmt::Display for ArgItem {
     }
 }
 
-/// Prints an args format: [`parse`] gives the items back.
+/// Prints an args format; [`parse`] restores the items.
 pub fn print(items: &[ArgItem]) -> String {
     items.iter().map(ArgItem::to_string).collect()
 }

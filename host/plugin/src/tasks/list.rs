@@ -1,5 +1,5 @@
-//! What the task list of a node must hold as a whole: what it writes, streams and events that it
-//! has, what was promised.
+//! Rules for the task list of a node as a whole: written outputs, available streams and events,
+//! promised task counts.
 use super::args_format::{ArgItem, Arity};
 use super::one::{Seen, check_one};
 use super::{Broken, Rule};
@@ -7,47 +7,47 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::RunningParams;
 use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 
-/// No device has more memory, whatever its description says.
+/// Limit of workspaces in bytes if the SoC does not state its memory.
 const MOST_MEMORY: u64 = 1 << 47;
 
-/// Whether the kernel store has a kernel of a name.
+/// Tells whether the kernel store has a kernel with this name.
 pub type Stored<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 
-/// What a node has and was given, against which its list is held.
+/// What a node has and was given; its task list is checked against this.
 #[derive(Clone, Copy)]
 pub struct Granted<'a> {
-    /// Inputs.
+    /// Number of inputs.
     pub inputs: usize,
-    /// By output, whether anyone reads it; those must be written.
+    /// For each output, whether something reads it. Outputs that are read must be written.
     pub read: &'a [bool],
-    /// What its engine asked for.
+    /// What its engine has asked for.
     pub params: &'a RunningParams,
-    /// Attached streams that it has; None: they are not given yet.
+    /// Number of its attached streams; `None` if they are not assigned yet.
     pub attached: Option<usize>,
-    /// Its events and notifies, true for a notify; None: they are not given yet.
+    /// Its events and notifies (`true` for a notify); `None` if they are not assigned yet.
     pub sync: Option<&'a [bool]>,
-    /// The kernel store; None: it is not known yet.
+    /// The kernel store; `None` if it is not known yet.
     pub stored: Option<Stored<'a>>,
-    /// The SoC.
+    /// The SoC that the model is compiled for.
     pub soc: &'a SocSpec,
 }
 
-/// Which outputs an operand list writes.
+/// Marks the outputs that an operand list writes.
 pub fn written(items: &[ArgItem], outputs: &mut [bool]) {
     for item in items {
         match item {
             ArgItem::Output { index, .. } => outputs.iter_mut().skip(*index as usize).take(1).for_each(|o| *o = true),
-            // By their descriptors a kernel reaches all of them.
+            // Through their descriptors or instances a kernel reaches all outputs.
             ArgItem::OutputDesc | ArgItem::OutputInstance(_) => outputs.fill(true),
             _ => {}
         }
     }
 }
 
-/// Holds the task list of a node against all rules.
+/// Checks the task list of a node against all rules.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// Returns the first broken rule.
 pub fn check(tasks: &[Task], has: &Granted<'_>) -> Result<(), Broken> {
     workspaces(has.params, has.soc)?;
     let sync = has.sync.map_or(has.params.sync.len(), <[bool]>::len);
@@ -55,7 +55,7 @@ pub fn check(tasks: &[Task], has: &Granted<'_>) -> Result<(), Broken> {
         inputs: has.inputs,
         outputs: has.read.len(),
         workspaces: has.params.workspaces.len(),
-        // Until events are given, any may come with an attached stream.
+        // Until events are assigned, an attached stream may bring any number of them.
         events: if has.sync.is_some() { sync } else { usize::MAX },
     };
     let mut done = vec![false; has.read.len()];
@@ -85,7 +85,7 @@ pub fn check(tasks: &[Task], has: &Granted<'_>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Holds the workspaces that an engine asks for against the SoC.
+/// Checks the workspaces that an engine asks for against the SoC's memory.
 pub(crate) fn workspaces(params: &RunningParams, soc: &SocSpec) -> Result<(), Broken> {
     let limit = Some(soc.memory_bytes).filter(|n| *n > 0).unwrap_or(MOST_MEMORY);
     let all = params.workspaces.iter().fold(0u64, |n, w| n.saturating_add(w.bytes));
@@ -95,7 +95,8 @@ pub(crate) fn workspaces(params: &RunningParams, soc: &SocSpec) -> Result<(), Br
     Ok(())
 }
 
-/// What only the list of an engine must hold: streams, events, kernels and sizes of its own.
+/// Checks rules that apply only to lists from engines: their own streams, events, kernels and
+/// sizes.
 fn of_engine(tasks: &[Task], k: usize, has: &Granted<'_>) -> Result<(), Broken> {
     let task = &tasks[k];
     let kind = task.kind();
@@ -111,7 +112,7 @@ fn of_engine(tasks: &[Task], k: usize, has: &Granted<'_>) -> Result<(), Broken> 
         let notify = matches!(kind, TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT);
         let event = matches!(kind, TaskType::EVENT_RECORD | TaskType::EVENT_WAIT);
         match sync.get(task.sync_slot as usize) {
-            // Nodes that stand for a record or a wait name it by a number of their own.
+            // Nodes that stand for a record or a wait name it by their own number.
             _ if !(notify || event) || !task.numbers.is_empty() => {}
             Some(n) if *n == notify => {}
             Some(_) => {

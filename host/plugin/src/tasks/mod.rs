@@ -1,17 +1,17 @@
 //! Task lists as engines give them: the grammar of their arguments, and the numbered rules that
-//! they are held against.
+//! they must follow.
 //!
-//! The rules serve three: the compiler and the runner of open sizes when an engine has given its
-//! tasks ([`EngineHandle::tasks`]), `ge plugin check`, and the loader of an OM, for which a list
-//! that breaks them is damage of the file.
+//! The rules are checked in three places: the compiler and the runner of dynamic models, when an
+//! engine has given its tasks ([`EngineHandle::tasks`]); `ge plugin check`; and the loader of an
+//! OM, for which a broken rule means that the file is damaged.
 //!
 //! [`EngineHandle::tasks`]: crate::EngineHandle::tasks
 
-/// Args formats: what stands at which address of a launch.
+/// Args formats: what is at each address of a launch.
 pub mod args_format;
-/// What one task must hold.
+/// Rules for a single task.
 mod one;
-/// What the list of a node must hold.
+/// Rules for the task list of a node.
 mod list;
 
 pub(crate) use list::workspaces;
@@ -61,11 +61,11 @@ impl fmt::Display for Rule {
 /// A rule that is broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The rule.
+    /// The broken rule.
     pub rule: Rule,
-    /// Place of the task in the list, where it is about one.
+    /// Position of the task in the list; `None` if the rule is not about one task.
     pub task: Option<usize>,
-    /// What is wrong, in words.
+    /// Description of the problem.
     pub what: String,
 }
 

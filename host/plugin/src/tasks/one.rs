@@ -1,31 +1,31 @@
-//! What one task must hold by itself: its type, its launch, its operands, its numbers.
+//! Rules for a single task: its type, launch, operands and numbers.
 use super::args_format::{self, ArgItem, Arity, ContextPart};
 use super::{Broken, Rule};
 use ge_plugin_api::task::{KernelType, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use ge_plugin_api::types::DType;
 
-/// The most blocks of a launch, as the hardware's field for them.
+/// Maximum number of blocks of a launch, given by the width of the hardware field.
 const MAX_BLOCKS: u32 = 65_535;
-/// Kinds of copies of the run-time, up to copies between addresses on the device.
+/// Copy kinds of the run-time, up to copies between device addresses.
 const COPY_KINDS: std::ops::RangeInclusive<i64> = 0..=5;
 
-/// A task as the rules see it: an engine's, or one of an OM.
+/// A task in the form that the rules check; from an engine or from an OM.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// Type.
+    /// Type of the task.
     pub kind: TaskType,
-    /// Kernel's name, type and blocks, where it launches one.
+    /// Name, type and number of blocks of the kernel, if the task launches one.
     pub kernel: Option<(&'a str, u32, u32)>,
-    /// Its operands: the args format of its launch, or its own.
+    /// Its operands: the args format of its launch, or its own operands.
     pub operands: &'a str,
-    /// Its numbers.
+    /// Its numbers; their meaning depends on the type.
     pub numbers: &'a [i64],
-    /// Whether it has bytes of its own, which the rules do not look into.
+    /// Whether it has private bytes, which the rules do not inspect.
     pub private: bool,
 }
 
 impl<'a> Seen<'a> {
-    /// An engine's task.
+    /// Takes an engine's task.
     pub fn of(task: &'a Task) -> Seen<'a> {
         let kernel = task.kernel.as_ref().into_option();
         Seen {
@@ -36,13 +36,13 @@ impl<'a> Seen<'a> {
             private: !task.private.is_empty(),
         }
     }
-    /// Whether it stands for several launches, whose list is in its private bytes.
+    /// Whether it stands for several launches, which are listed in its private bytes.
     pub fn is_several(&self) -> bool {
         self.private && matches!(self.kind, TaskType::SUPER_KERNEL | TaskType::FFTS_PLUS)
     }
 }
 
-/// Types that launch a kernel.
+/// Whether tasks of this type launch a kernel.
 fn launches(kind: TaskType) -> bool {
     use TaskType as T;
     matches!(
@@ -59,7 +59,7 @@ fn launches(kind: TaskType) -> bool {
     )
 }
 
-/// Types that never launch a kernel of the store.
+/// Whether tasks of this type never launch a kernel of the store.
 fn never_launches(kind: TaskType) -> bool {
     use TaskType as T;
     matches!(
@@ -86,10 +86,10 @@ fn never_launches(kind: TaskType) -> bool {
     )
 }
 
-/// Holds a task against the rules that are about one task; its operands.
+/// Checks a task against the rules for single tasks and returns its operands.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// Returns the first broken rule.
 pub fn check_one(task: &Seen<'_>, has: Arity) -> Result<Vec<ArgItem>, Broken> {
     let kind = task.kind;
     if kind.known_name().is_none() {
@@ -138,7 +138,7 @@ fn launch(task: &Seen<'_>, name: &str, kernel_type: u32, blocks: u32) -> Result<
     Ok(())
 }
 
-/// Whether an item has a meaning for the task.
+/// Checks that an item has a meaning for the task.
 fn fits(task: &Seen<'_>, item: &ArgItem) -> Result<(), Broken> {
     let kind = task.kind;
     let sunk = task.kernel.is_some_and(|k| k.2 == TILING_SINK_BLOCK_DIM) || kind == TaskType::PREPROCESS_KERNEL;

@@ -1,4 +1,4 @@
-//! What all ways through a model's tasks read: its queues, labels, and what nodes need.
+//! What all paths through a model's tasks share: queues, labels, and what nodes need.
 use crate::stand::{is_record, is_wait, value_inputs};
 use ge_model::CompiledModel;
 use ge_plugin_api::task::TaskType;
@@ -7,17 +7,17 @@ use std::collections::{HashMap, HashSet};
 /// What all walks read.
 pub(super) struct Frame {
     pub(super) queues: Vec<Vec<usize>>,
-    /// Stream and place of each label.
+    /// Stream and position of each label.
     pub(super) labels: HashMap<i64, (usize, usize)>,
-    /// For each node of the root those with tasks that it needs, through those without.
+    /// For each root node: the nodes with tasks that it needs, found through nodes without tasks.
     pub(super) needs: Vec<Vec<u32>>,
-    /// For each node of the root those with tasks whose values its attached work reads.
+    /// For each root node: the nodes with tasks whose values its attached work reads.
     pub(super) reads: Vec<Vec<u32>>,
     /// Nodes whose kernels are updated once their tiling is known.
     pub(super) updated: HashSet<u32>,
-    /// Nodes of the root that each task is of.
+    /// Root nodes that each task belongs to.
     pub(super) of_task: Vec<Vec<u32>>,
-    /// Events that tasks of the model wait for, and those that they record.
+    /// Events that tasks of the model wait for, and those that it records, as (notify, id).
     pub(super) waited: HashSet<(bool, u32)>,
     pub(super) recorded: HashSet<(bool, u32)>,
 }
@@ -62,7 +62,7 @@ impl Frame {
             }
             f.of_task.push(of);
         }
-        // A pair of the plan is recorded here, or never.
+        // An event of the plan is recorded by this model, or never.
         f.recorded.extend(m.events.iter().map(|e| (e.notify, e.id)));
         for n in nodes {
             let mut mine: Vec<u32> = Vec::new();
@@ -92,7 +92,7 @@ impl Frame {
 fn key(t: &ge_model::TaskInfo) -> (bool, u32) {
     (matches!(TaskType(t.kind), TaskType::NOTIFY_RECORD | TaskType::NOTIFY_WAIT), t.sync_id.unwrap_or(0))
 }
-/// What a task waits for before it begins: events by their addresses too.
+/// What a task waits for before it begins, including events that it names by address.
 pub(super) fn waits_of(t: &ge_model::TaskInfo) -> Vec<(bool, u32)> {
     match TaskType(t.kind) {
         k if is_wait(k) => vec![key(t)],

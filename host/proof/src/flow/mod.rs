@@ -1,14 +1,14 @@
-//! Control flow by labels: the tasks as queues, whose jumps go every way that there is
-//! (`paths.rs`). On each way, whatever the schedule,
+//! Proves control flow by labels: the tasks as queues, whose jumps take every possible path
+//! (`paths.rs`). On each path and in every schedule,
 //!
-//! - nothing waits for ever, no event is recorded twice, and none is left for the next run to find;
-//! - a stream is woken again only after all that it did is known to be over, and all is over before
-//!   END_GRAPH;
-//! - a node starts after those that it needs, as they last ran; what is written is written after
-//!   all who last touched it.
+//! - nothing waits forever, no event is recorded twice, and none is left for the next run to find;
+//! - a stream is woken again only after everything that it did is known to be over, and everything
+//!   is over before END_GRAPH;
+//! - a node starts after the latest runs of the nodes that it needs, and memory is overwritten only
+//!   after its latest readers and writers.
 //!
-//! A way is followed once for all schedules: each stream has a clock of what it knows to be over,
-//! which events and wakings join.
+//! A path is followed once for all schedules: each stream has a clock of what it knows to be over.
+//! Events and wakes join these clocks.
 mod frame;
 mod paths;
 mod state;
@@ -20,7 +20,7 @@ use ge_model::CompiledModel;
 use ge_plugin_api::task::TaskType;
 use walk::Walk;
 
-/// Proves the order of a model's control flow.
+/// Proves the order of a model's control flow. Models without jumps pass.
 pub(crate) fn check(m: &CompiledModel) -> Result<(), PlanFault> {
     let jumps = |k: u32| matches!(TaskType(k), TaskType::STREAM_LABEL_GOTO | TaskType::STREAM_LABEL_SWITCH_BY_INDEX);
     if !m.tasks.iter().any(|t| jumps(t.kind)) {

@@ -1,24 +1,24 @@
-//! Every way that jumps can go. A walk stops at a jump that goes several ways, and each of them is
-//! followed from there; where a walk comes to a jump in a state in which another stood there before,
-//! it goes on as that one did. A loop is done with when a turn ends in the state in which it began,
-//! which says by induction all that further turns could: so any number of turns, and any branches
-//! that may follow each other, are proven, and not those alone that somebody tried.
+//! Follows every path that jumps can take. A walk stops at a jump with several targets, and each
+//! target is followed from there. A walk that reaches a jump in a state that was seen there before
+//! is not followed again. A loop is finished when an iteration ends in the state in which it began,
+//! because by induction this covers all further iterations. So the proof covers any number of
+//! iterations and any sequence of branches.
 //!
-//! Cost: tasks times the states in which jumps are reached: few where branches and bodies come
-//! together again. Branches on many streams that never do have a state for each of their
-//! combinations: of those so many are followed as fit [`ROOM`], and each way of each jump in any
-//! case.
+//! Cost: the number of tasks times the number of states in which jumps are reached. There are few
+//! states where branches and bodies join again. Branches on many streams that never join have a
+//! state for each combination; of these, as many are followed as fit in [`ROOM`], and every target
+//! of every jump at least once.
 use super::walk::{Stop, Walk};
 use crate::PlanFault;
 
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-/// Nodes of all states that are followed, and states at most.
+/// Maximum total number of nodes in all states that are followed, and maximum number of states.
 const ROOM: usize = 1 << 22;
 const STATES: usize = 4096;
 
-/// A jump that was reached, and the way that is taken next.
+/// A jump that was reached, and the target to follow next.
 struct Turn<'m> {
     walk: Rc<Walk<'m>>,
     queue: usize,
@@ -26,11 +26,11 @@ struct Turn<'m> {
     way: usize,
 }
 
-/// Follows every way from the beginning of a walk.
+/// Follows every path from the beginning of a walk.
 pub(super) fn all(mut start: Walk<'_>) -> Result<(), PlanFault> {
     let most = (ROOM / start.nodes().max(1)).clamp(16, STATES);
     let mut seen: HashSet<u64> = HashSet::new();
-    // Ways that were not taken yet, and those that another state took before.
+    // Targets that were never followed, and targets that were followed from another state.
     let (mut fresh, mut again): (VecDeque<Turn<'_>>, VecDeque<Turn<'_>>) = Default::default();
     let mut taken: HashSet<(usize, usize)> = HashSet::new();
     let (mut ended, mut endless) = (false, None);

@@ -1,15 +1,15 @@
-//! What the rest of a way depends on.
+//! The state that the rest of a path depends on.
 use super::walk::{Moment, Walk};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl<'m> Walk<'m> {
-    /// Streams whose knowledge counts: those that sleep know what wakes them knows, for that knows
-    /// all that they did, hence all that they knew.
+    /// Streams whose knowledge counts. A sleeping stream learns what its waker knows; the waker
+    /// knows everything that the stream did, hence also everything that it knew.
     fn awake(&self) -> impl Iterator<Item = usize> + use<'_, 'm> {
         let awake = &self.awake;
         (0..awake.len()).filter(|q| awake[*q])
     }
-    /// Forgets what every stream knows: nothing that comes can be too early for it.
+    /// Forgets what every stream knows to be over: nothing that follows can come too early for it.
     pub(super) fn forget(&mut self) {
         let (clocks, awake) = (&self.clocks, self.awake().collect::<Vec<_>>());
         let open = |m: &Moment| awake.iter().any(|q| m.0 != *q && clocks[*q][m.0] < m.1);
@@ -23,9 +23,9 @@ impl<'m> Walk<'m> {
             t.wrote.is_some() || !t.read.is_empty()
         });
     }
-    /// What the rest of a walk depends on, as one number: where the streams stand, and of all that
-    /// was done who knows that it is over. Two walks of one number go on alike: a turn of a loop
-    /// that ends as it began says all of those that follow.
+    /// A hash of everything that the rest of a walk depends on: the positions of the streams, and
+    /// for everything that was done, which streams know that it is over. Two walks with equal
+    /// hashes continue alike, so a loop iteration that ends as it began covers all later ones.
     pub(super) fn state(&self) -> u64 {
         let mut h = DefaultHasher::new();
         let awake: Vec<usize> = self.awake().collect();
@@ -61,7 +61,7 @@ impl<'m> Walk<'m> {
         let mut beside: Vec<_> = self.beside.iter().collect();
         beside.sort_unstable_by_key(|(k, _)| **k);
         for ((node, stream), (ended, m)) in beside {
-            // How far the attached work is ahead of the node's own.
+            // How many runs the attached work is ahead of the node's own work.
             let ahead = i64::from(*ended) - i64::from(self.begun.get(node).copied().unwrap_or(0));
             known((5, u64::from(*node) << 32 | *stream as u64, ahead as u64), *m);
         }

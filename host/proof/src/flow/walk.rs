@@ -1,5 +1,5 @@
-//! One way through the tasks, followed for all schedules at once: clocks of what each stream knows
-//! to be over.
+//! One path through the tasks, followed for all schedules at once, with a clock of what each stream
+//! knows to be over.
 use super::frame::{Frame, records_of, waits_of};
 use crate::PlanFault;
 use crate::stand::{ends_tiling, is_record, is_wait, join, takes_tiling};
@@ -7,29 +7,29 @@ use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::HashMap;
 
-/// So often each task may run between two jumps that go several ways, on average: a plan whose
-/// jumps lead round and round ends too.
+/// How often each task may run on average between two jumps with several targets. This bounds plans
+/// whose jumps form an endless loop.
 const STEPS: u64 = 64;
 
-/// A moment of a stream: how many tasks it had done.
+/// A moment on a stream: the stream, and the number of tasks that it has finished.
 pub(super) type Moment = (usize, u32);
 
-/// Who last touched the memory that begins at a place.
+/// The nodes that last touched the memory that begins at a given place.
 #[derive(Clone, Default)]
 pub(super) struct Touched {
     pub(super) wrote: Option<(u32, Moment)>,
     pub(super) read: Vec<(u32, Moment)>,
 }
 
-/// Where a walk has come.
+/// Where a walk has stopped.
 pub(super) enum Stop {
-    /// To a jump that goes several ways, on a stream.
+    /// At a jump with several targets.
     Switch { queue: usize, task: usize },
-    /// To END_GRAPH.
+    /// At END_GRAPH.
     End,
 }
 
-/// A way through the tasks, as far as it was followed.
+/// A path through the tasks, as far as it was followed.
 #[derive(Clone)]
 pub(super) struct Walk<'m> {
     pub(super) m: &'m CompiledModel,
@@ -39,15 +39,15 @@ pub(super) struct Walk<'m> {
     pub(super) at: Vec<usize>,
     pub(super) awake: Vec<bool>,
     pub(super) recorded: HashMap<(bool, u32), Vec<u32>>,
-    /// The last wait for each id, and who waited.
+    /// The last wait for each id: the task and its moment.
     pub(super) served: HashMap<(bool, u32), (usize, Moment)>,
-    /// When each node of the root last ended, and whether it is running.
+    /// When each root node last ended; `None` if it has not run yet.
     pub(super) last: Vec<Option<Moment>>,
-    /// Tasks that may still run: a plan whose jumps lead round and round ends too.
+    /// Number of tasks that may still run; it bounds plans whose jumps form an endless loop.
     pub(super) left: u64,
     /// How often each node's own work that takes its tiling from a context has begun.
     pub(super) begun: HashMap<u32, u32>,
-    /// Attached work of each node by stream: how often it ended, and when the last time.
+    /// Attached work of each node by stream: how often it has ended, and when it last ended.
     pub(super) beside: HashMap<(u32, usize), (u32, Moment)>,
     pub(super) touched: HashMap<(u8, u64), Touched>,
 }
@@ -82,12 +82,12 @@ impl<'m> Walk<'m> {
         m.0 == q || self.clocks[q][m.0] >= m.1
     }
 
-    /// The last wait for an id, where it is not known to be over.
+    /// The task of the last wait for an id, if stream `q` does not know that it is over.
     fn open(&self, q: usize, key: &(bool, u32)) -> Option<usize> {
         self.served.get(key).filter(|(_, m)| !self.knows(q, *m)).map(|(task, _)| *task)
     }
 
-    /// Goes on to the next jump that goes several ways, or to the end.
+    /// Runs to the next jump with several targets, or to the end.
     pub(super) fn advance(&mut self) -> Result<Stop, PlanFault> {
         self.left = STEPS * self.m.tasks.len() as u64;
         loop {
@@ -113,20 +113,20 @@ impl<'m> Walk<'m> {
             }
         }
     }
-    /// Nodes that a state speaks of.
+    /// Number of nodes in a state.
     pub(super) fn nodes(&self) -> usize {
         self.last.len()
     }
-    /// Ways that a jump has: one, to be refused, where it names no label.
+    /// Number of targets of a jump. A jump without a label counts one, which is rejected later.
     pub(super) fn ways(&self, task: usize) -> usize {
         self.m.tasks[task].numbers.len().max(1)
     }
-    /// Takes one of a jump's ways.
+    /// Follows one target of a jump.
     pub(super) fn take(&mut self, queue: usize, task: usize, way: usize) -> Result<(), PlanFault> {
         let m = self.m;
         self.jump(queue, task, m.tasks[task].numbers.get(way))
     }
-    /// The fault of a plan that no way leads out of.
+    /// The fault of a plan that never ends.
     pub(super) fn endless(&self, task: usize) -> PlanFault {
         PlanFault::Endless { node: self.name(task) }
     }
@@ -139,7 +139,7 @@ impl<'m> Walk<'m> {
             return Err(PlanFault::Endless { node: self.name(task) });
         }
         let waits = waits_of(t);
-        // What another rank records comes in any case.
+        // Events recorded by another rank always arrive.
         if waits.iter().any(|k| self.f.recorded.contains(k) && !self.recorded.contains_key(k)) {
             return Ok(Step::Waits);
         }
@@ -204,7 +204,7 @@ impl<'m> Walk<'m> {
         Ok(Step::Over)
     }
 
-    /// Whether a stream that is awake has work to do still.
+    /// Whether an awake stream other than `own` still has work to do.
     fn unfinished(&self, own: usize, s: usize) -> bool {
         let rest = self.f.queues[s].get(self.at[s]..).unwrap_or(&[]);
         s != own && self.awake[s] && rest.iter().any(|t| !is_record(TaskType(self.m.tasks[*t].kind)))
@@ -225,15 +225,15 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// What a node needs is over.
+    /// Checks that everything a node needs is over.
     fn needed(&self, q: usize, node: u32, needs: &[u32]) -> Result<(), PlanFault> {
         match needs.iter().find(|p| self.last[**p as usize].is_some_and(|m| !self.knows(q, m))) {
             Some(p) => Err(PlanFault::Edge { from: self.node_name(*p), to: self.node_name(node) }),
             None => Ok(()),
         }
     }
-    /// A kernel that takes its tiling from a context starts behind the attached work of this turn,
-    /// which writes it.
+    /// Checks that a kernel that takes its tiling from a context starts after the attached work of
+    /// the same iteration, which writes that context.
     fn tiled(&mut self, q: usize, task: usize, node: u32) -> Result<(), PlanFault> {
         if !takes_tiling(&self.m.tasks[task]) {
             return Ok(());
@@ -249,7 +249,7 @@ impl<'m> Walk<'m> {
         let name = self.node_name(node);
         Err(PlanFault::Edge { from: format!("{name} (attached)"), to: name })
     }
-    /// A node's task starts: those that it needs are over.
+    /// Checks at the start of a node's task that everything it needs and overwrites is over.
     fn begins(&mut self, q: usize, node: u32) -> Result<(), PlanFault> {
         self.needed(q, node, &self.f.needs[node as usize])?;
         let n = &self.m.graphs[0].nodes[node as usize];
@@ -282,7 +282,7 @@ impl<'m> Walk<'m> {
         self.last[node as usize] = Some(now);
         for place in self.inputs(node) {
             let t = self.touched.entry(place).or_default();
-            // The latest of each stream says all of it.
+            // The latest reader of each stream stands for all earlier ones.
             t.read.retain(|(_, m)| m.0 != q);
             t.read.push((node, now));
         }

@@ -1,35 +1,35 @@
-//! Blocks: runs of addresses with everybody who touches them, what is shared on purpose joined into
-//! one.
+//! Blocks: address ranges with all nodes that touch them. What is shared on purpose is joined into
+//! one block.
 use crate::PlanFault;
 use ge_model::{NodeInfo, SlotInfo};
 use std::collections::HashMap;
 
-/// One run of addresses and everybody who touches it.
+/// One address range and all nodes that touch it.
 pub(super) struct Block {
     pub memory: u8,
     pub offset: u64,
     pub size: u64,
     /// The node that first touches it.
     pub first: u32,
-    /// Nodes of which one is the first to touch it: all producers of what was joined.
+    /// Nodes one of which is the first to touch it: the producers of everything that was joined.
     pub firsts: Vec<u32>,
-    /// Nodes that touch it, the first included.
+    /// Nodes that touch it, including the first.
     pub users: Vec<u32>,
-    /// Bytes that one node's own value takes: begin, end, node. What is joined on purpose lies
-    /// beside each other, never over.
+    /// Byte ranges of the values of single nodes: begin, end, node. Values that are joined on
+    /// purpose lie beside each other and never overlap.
     pub own: Vec<(u64, u64, u32)>,
     /// Inputs of the model that lie in it.
     pub inputs: Vec<u32>,
-    /// Outputs of the model that lie in it: it lives to the end.
+    /// Outputs of the model that lie in it. Then the block lives to the end.
     pub outputs: Vec<u32>,
-    /// Whether it has a workspace in it.
+    /// Whether it contains a workspace.
     pub work: bool,
-    /// The block that it has become a part of.
+    /// The block that it was merged into.
     pub part_of: Option<usize>,
 }
 
 impl Block {
-    /// What one node has at a place, of which `own` bytes are its value's.
+    /// The block of one node's slot, of which `own` bytes belong to the node's value.
     fn of(slot: &SlotInfo, own: u64, node: u32) -> Block {
         Block {
             memory: slot.memory,
@@ -47,7 +47,7 @@ impl Block {
     }
 }
 
-/// The block that holds block `b` now.
+/// The block that contains block `b` after merging.
 fn holder(list: &[Block], mut b: usize) -> usize {
     while let Some(up) = list[b].part_of {
         b = up;
@@ -61,7 +61,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Values of their own within one block lie beside each other.
+    /// Checks that the values within one block do not overlap.
     pub fn apart(&mut self, nodes: &[NodeInfo]) -> Result<(), PlanFault> {
         for b in &mut self.list {
             b.own.sort_unstable();
@@ -74,12 +74,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// From the slots and workspaces of the nodes.
+    /// Collects the blocks from the slots and workspaces of the nodes.
     pub fn gather(gi: usize, nodes: &[NodeInfo]) -> Blocks {
         let mut list: Vec<Block> = Vec::new();
-        // Block of each output.
+        // The block of each output.
         let mut of: Vec<Vec<Option<usize>>> = Vec::with_capacity(nodes.len());
-        // Workspaces of each node: the first of a clearing node is what it covers.
+        // The workspaces of each node. The first workspace of a clearing node is the memory that it
+        // clears.
         let mut cleaned: HashMap<u32, Vec<usize>> = HashMap::new();
         for (i, n) in nodes.iter().enumerate() {
             let mut mine = Vec::with_capacity(n.slots.len());
@@ -94,8 +95,8 @@ impl Blocks {
                     .and_then(|v| of[v.node as usize].get(v.output as usize).copied().flatten());
                 if let Some(b) = shared {
                     list[b].users.push(i as u32);
-                    // A view may reach beyond what it views (padding); the block is what all of
-                    // them cover.
+                    // A view may extend beyond the value that it views (padding); the block is the
+                    // union.
                     let end = (list[b].offset + list[b].size).max(s.offset + s.size);
                     let start = list[b].offset.min(s.offset);
                     list[b].offset = start;
@@ -133,8 +134,8 @@ impl Blocks {
     }
 }
 
-/// A no-task concat or split and what it joins share their memory on purpose: its inputs'
-/// (outputs') blocks become one with it.
+/// Joins the blocks of a no-task concat or split with the blocks of its parts, which share memory
+/// on purpose.
 fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block]) {
     for (i, n) in nodes.iter().enumerate() {
         if !n.attrs.flag("_no_task") && !matches!(n.op.as_str(), "PhonyConcat" | "PhonySplit") {
@@ -154,7 +155,8 @@ fn join_no_task(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], list: &mut [Block
     }
 }
 
-/// A node that clears memory beforehand and the atomic outputs of those that wait for it are one.
+/// Joins the block of a node that clears memory with the atomic outputs and workspaces that it
+/// clears.
 fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap<u32, Vec<usize>>, list: &mut [Block]) {
     for (i, n) in nodes.iter().enumerate() {
         let outputs = n.attrs.ints("atomic_output_index").unwrap_or_default();
@@ -176,7 +178,7 @@ fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap
         let blocks: Vec<usize> = mine.chain(spaces.iter().filter_map(|k| own?.get(index(k)?).copied())).collect();
         for b in blocks {
             merge(list, whole, b);
-            // The clearing node comes first; the value is no first touch of its own.
+            // The clearing node comes first, so the value itself is not a first touch.
             let whole = holder(list, whole);
             let first = list[whole].first;
             list[whole].firsts.retain(|f| *f != i as u32 || *f == first);
@@ -184,7 +186,7 @@ fn join_cleaned(nodes: &[NodeInfo], of: &[Vec<Option<usize>>], cleaned: &HashMap
     }
 }
 
-/// Block `b` becomes part of `whole`.
+/// Merges block `b` into `whole`.
 fn merge(list: &mut [Block], whole: usize, b: usize) {
     let (whole, b) = (holder(list, whole), holder(list, b));
     if b == whole || list[b].size == 0 {
@@ -210,7 +212,7 @@ fn merge(list: &mut [Block], whole: usize, b: usize) {
     w.own.extend(own);
 }
 
-/// Bytes of an output that its data take.
+/// Bytes that the data of an output take.
 fn tight(s: &SlotInfo, d: Option<&ge_plugin_api::types::TensorDesc>) -> u64 {
     d.and_then(|d| d.data_bytes()).unwrap_or(s.size).min(s.size)
 }

@@ -1,15 +1,15 @@
-//! Which blocks lie at each address, the last on top.
+//! Tracks which blocks lie at each address, the last one on top.
 use std::collections::BTreeMap;
 
-/// A run of addresses (begin, end) and the blocks that lie there, the first below.
+/// An address range (begin, end) and the blocks that lie there, the oldest first.
 pub(super) type Piece = (u64, u64, Vec<usize>);
 
-/// What lies where: runs of addresses that do not meet, by kind of memory and begin.
+/// Disjoint address ranges and their blocks, by memory kind and begin.
 #[derive(Default)]
 pub(super) struct Held(BTreeMap<(u8, u64), (u64, Vec<usize>)>);
 
 impl Held {
-    /// Takes out what lies in a range, cut at its borders, in the order of addresses.
+    /// Removes what lies in a range, cut at its borders, in address order.
     pub fn take(&mut self, memory: u8, from: u64, to: u64) -> Vec<Piece> {
         let before = self.0.range(..(memory, from)).next_back();
         let before = before.filter(|((k, _), (end, _))| *k == memory && *end > from).map(|(k, _)| *k);
@@ -29,7 +29,7 @@ impl Held {
         out
     }
 
-    /// Puts a block on a range that is free, and below it what still counts there.
+    /// Puts a block on a free range, on top of the earlier blocks that still count there.
     pub fn put(&mut self, memory: u8, (from, to): (u64, u64), block: usize, below: Vec<Piece>) {
         let mut at = from;
         for (begin, end, mut blocks) in below.into_iter().filter(|p| !p.2.is_empty()) {

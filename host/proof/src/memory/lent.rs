@@ -1,8 +1,8 @@
-//! Memory of the caller that a model may use, from the model's options alone.
+//! The caller's memory that a model may reuse, according to the model's options only.
 use super::blocks::Block;
 use ge_model::CompiledModel;
 
-/// What the caller lends, from the model's options alone.
+/// What the caller lends, according to the model's options only.
 #[derive(Default)]
 pub(super) struct Lent {
     inputs: Vec<u32>,
@@ -11,7 +11,7 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// As the options say.
+    /// Reads the options.
     pub fn of(m: &CompiledModel) -> Lent {
         let text = |name: &str| m.options.get(name).map_or("", String::as_str);
         let list = |t: &str| t.split(',').filter_map(|i| i.trim().parse().ok()).collect();
@@ -23,8 +23,8 @@ impl Lent {
             pairs: text("ge.exec.outputReuseInputMemIndexes").split('|').filter_map(pair).collect(),
         }
     }
-    /// Whether `new` may lie where `old`, which is over, has lain: the caller's memory is for what
-    /// it is for, unless it is lent.
+    /// Whether `new` may use the memory of `old` after `old` is over. The caller's memory may only
+    /// be used for its own purpose, unless it is lent.
     pub fn allows(&self, old: &Block, new: &Block) -> bool {
         let paired = |i: &u32| self.pairs.iter().any(|p| p.0 == *i);
         let leaves = |i: &u32| match new.outputs.as_slice() {

@@ -1,5 +1,5 @@
-//! Memory is written anew only when every use of what lay there is over (ReuseChecker, facts 2.6
-//! h).
+//! Checks that memory is overwritten only when every use of its earlier contents is over
+//! (ReuseChecker, facts 2.6 h).
 mod blocks;
 mod held;
 mod lent;
@@ -12,14 +12,14 @@ use ge_model::CompiledModel;
 use held::Held;
 use lent::Lent;
 
-/// Rule 6, and that values within one run lie beside each other (rule 12).
+/// Checks rule 6, and that values within one run do not overlap (rule 12).
 ///
-/// A block is compared with what lay in its range last: what lay there before that is over before
-/// the last one begins. That holds where the last one runs. What a switch may skip hides nothing
-/// from those who come after it, but what runs under the same switch.
+/// A block is compared only with the last block in its range: earlier ones are over before that one
+/// begins, provided that it runs. A block that a switch may skip therefore does not hide earlier
+/// blocks from later ones, except from those that run under the same switch.
 ///
 /// # Errors
-/// The first two blocks of which one may be written while the other is in use.
+/// Returns the first two blocks of which one may be written while the other is in use.
 pub(crate) fn check(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     let stands = &run.stands;
     for (gi, g) in m.graphs.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(crate) fn check(m: &CompiledModel, run: &Run) -> Result<(), PlanFault> {
     Ok(())
 }
 
-/// Whether `new` runs whenever a user of `old` does: who comes after it comes after all of them.
+/// Whether `new` runs whenever a user of `old` does, so that whatever follows `new` follows them.
 fn hides(run: &Run, stands: &[Vec<Stand>], new: &Block, old: &Block) -> bool {
     fn streams<'a>(stands: &'a [Vec<Stand>], nodes: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
         nodes.iter().flat_map(|n| &stands[*n as usize]).map(|s| s.stream)
@@ -58,7 +58,7 @@ fn hides(run: &Run, stands: &[Vec<Stand>], new: &Block, old: &Block) -> bool {
     streams(stands, &new.firsts).any(|f| run.conditions[f].is_empty()) || streams(stands, &old.users).all(runs_with)
 }
 
-/// A fault if not every use of `old` is over before `new` is first touched.
+/// Returns a fault unless every use of `old` is over before `new` is first touched.
 fn unordered(
     m: &CompiledModel,
     (gi, stands, lent): (usize, &[Vec<Stand>], &Lent),
@@ -66,7 +66,7 @@ fn unordered(
     new: &Block,
     offset: u64,
 ) -> Option<PlanFault> {
-    // What works beside its node touches no output, but a workspace may be for it.
+    // Work on other streams of a node does not touch its outputs, but may use a workspace.
     let own = |f: u32, s: &Stand| Some(s.stream as u32) == m.graphs[gi].nodes[f as usize].stream;
     let touching = |f: &u32| {
         let all = &stands[*f as usize];
@@ -74,7 +74,7 @@ fn unordered(
         alone.map_or(all.as_slice(), std::slice::from_ref)
     };
     let mut firsts = new.firsts.iter().flat_map(touching).peekable();
-    // What is there without a task is there from the start: nothing may have lain under it.
+    // A block without a task exists from the start, so nothing may have used its memory before.
     let ok = firsts.peek().is_some()
         && lent.allows(old, new)
         && firsts.all(|f| old.users.iter().flat_map(|u| &stands[*u as usize]).all(|s| f.start[s.stream] > s.last));

@@ -1,10 +1,11 @@
-//! A plan for other sizes from the last one (a token more of a decoder): what hangs on sizes, or on
-//! values that decide sizes, that are others now is found anew, everything else is what it was.
+//! Makes a plan for other sizes from the latest plan (for example for one more token of a decoder).
+//! Nodes that depend on changed sizes, or on changed values that determine sizes, are decided
+//! again; everything else stays.
 //!
-//! Only the sizes of a plan may change so. Where a node would be executed in another way (launched
-//! for known, another number of tasks, another value's memory), the plan is made from nothing: order,
-//! streams, events and lives are therefore those of a plan that was made from nothing, and what is
-//! found of a node is found by the same function.
+//! Only the sizes of a plan may change in this way. If a node would be executed differently
+//! (launched instead of known, another number of tasks, a view of another value), the plan is made
+//! from scratch. Order, streams, events and lifetimes therefore equal those of a plan made from
+//! scratch, and nodes are decided by the same function.
 use super::decide::{Found, Task};
 use super::graph::Kind;
 use super::growth::Growing;
@@ -13,21 +14,21 @@ use super::value::{Tensor, Value};
 use ge_plugin_api::types::{ConstTensor, Shape, TensorDesc};
 use std::sync::Arc;
 
-/// How a node is executed in the last plan.
+/// How a node is executed in the latest plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Was {
-    /// It waits for a later round.
+    /// In a later round.
     Later,
-    /// With the launches, without one of its own.
+    /// Together with the launches, but without its own launch.
     Done,
-    /// As the launch of this number.
+    /// As the launch with this index.
     Launch(usize),
     /// By the host.
     Host,
 }
 
-/// The plan `last` for the values that are there now, and which of its launches are others; None:
-/// it is not the same plan with other sizes. `done`: nodes of earlier rounds.
+/// Adapts the plan `last` to the present values, and marks the launches that changed. `None` if the
+/// plan would differ in more than sizes. `done` marks nodes of earlier rounds.
 pub(crate) fn amend(
     basis: &Basis<'_>,
     vals: &[Option<Value<'_>>],
@@ -76,17 +77,17 @@ struct Amending<'p> {
     p: Planner<'p>,
     /// Values of which something else is known than before.
     values: Vec<bool>,
-    /// Nodes that have to be looked at whatever they read.
+    /// Nodes that must be decided again whatever they read.
     nodes: Vec<bool>,
-    /// Launches that are others.
+    /// Launches that changed.
     launches: Vec<bool>,
-    /// States that have more or fewer rows in the same room: the concatenation that writes behind one,
-    /// its number, and its rows before.
+    /// States with another number of rows in the same room: the concatenation that extends the
+    /// state, the state's index, and its earlier number of rows.
     longer: Vec<(u32, usize, u64)>,
 }
 
 impl Amending<'_> {
-    /// What the round begins with.
+    /// Updates the values that the round starts with.
     fn given(&mut self, vals: &[Option<Value<'_>>]) -> Option<()> {
         for (v, value) in vals.iter().enumerate() {
             match value {
@@ -103,7 +104,7 @@ impl Amending<'_> {
         Some(())
     }
 
-    /// Sizes of a tensor, and its bytes where they are part of what the plan is known by.
+    /// Updates the sizes of a tensor, and its bytes if they are part of the plan's key.
     fn tensor(&mut self, v: usize, t: &Tensor<'_>) {
         let d = &mut self.p.d;
         let sizes = d.desc[v].as_ref().map(|d| d.shape.dims()).unwrap_or_default();
@@ -119,7 +120,7 @@ impl Amending<'_> {
         }
     }
 
-    /// The states that grow in place: the same ones, each in its room.
+    /// Updates the states that grow in place; they must be the same ones.
     fn states(&mut self, vals: &[Option<Value<'_>>], growing: &[Growing]) -> Option<()> {
         let tensors = vals.iter().enumerate().filter_map(|(v, value)| Some((v as u32, value.as_ref()?.tensor()?)));
         let mut held = self.p.d.held.iter_mut().enumerate();
@@ -140,8 +141,8 @@ impl Amending<'_> {
         held.next().is_none().then_some(())
     }
 
-    /// A concatenation that writes the same rows behind a state in the same room, only further down;
-    /// false: it is none, or writes others.
+    /// Handles a concatenation that appends the same rows to a state, only at another position.
+    /// Returns `false` if the node is no such concatenation or appends different rows.
     fn extends(&mut self, i: usize, was: Was) -> bool {
         let Some((_, h, before)) = self.longer.iter().find(|l| l.0 == i as u32).copied() else { return false };
         let Was::Launch(k) = was else { return false };
@@ -165,7 +166,7 @@ impl Amending<'_> {
         true
     }
 
-    /// Puts what was found of a node in the place of what it was; None: it is something else.
+    /// Replaces the earlier decision for a node; `None` if it is now executed in another way.
     fn takes(&mut self, i: usize, was: Was, found: Found) -> Option<()> {
         let outputs = &self.p.graph.nodes[i].outputs;
         let all = |d: &Draft, home: Home| outputs.iter().all(|v| d.home[*v as usize] == home);
@@ -202,7 +203,7 @@ impl Amending<'_> {
         Some(())
     }
 
-    /// Notes what a value is and what is known of it.
+    /// Records the descriptor and the known contents of a value.
     fn is(&mut self, v: u32, desc: TensorDesc, known: Option<ConstTensor>) {
         let v = v as usize;
         let d = &mut self.p.d;

@@ -1,27 +1,28 @@
-//! Memory of a round: offsets for tensors by their lives, the lowest gap first.
+//! Memory layout of a round: assigns offsets to tensors by their lifetimes, using the lowest gap
+//! that fits.
 //!
-//! Two tensors share bytes only where the one is over before the other begins whatever the
-//! schedule: by the order of a stream and by events.
+//! Two tensors share bytes only if one is over before the other begins under every schedule,
+//! because of the order within a stream and of events.
 use super::streams::Streams;
 
-/// Blocks begin at multiples of this (facts 2.1).
+/// Alignment in bytes of blocks (facts 2.1).
 const ALIGN: u64 = 512;
 
-/// A tensor that lives from the launch that makes it to those that use it last.
+/// A tensor that lives from the launch that makes it to the launches that use it last.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) first: u32,
-    /// Its last use on each stream that uses it, that of the first launch included.
+    /// Its last use on each stream that uses it, the first launch included.
     last: Vec<u32>,
     pub(crate) bytes: u64,
 }
 
 impl Life {
-    /// A tensor that its launch alone uses so far.
+    /// A tensor that so far only its own launch uses.
     pub(crate) fn new(first: u32, bytes: u64) -> Life {
         Life { first, last: vec![first], bytes }
     }
-    /// A later launch uses it, too.
+    /// Records a use by a later launch.
     pub(crate) fn used(&mut self, by: u32, streams: &Streams) {
         let stream = |l: u32| streams.launches[l as usize].stream;
         match self.last.iter_mut().find(|l| stream(**l) == stream(by)) {
@@ -31,16 +32,17 @@ impl Life {
     }
 }
 
-/// An offset for each life, and the bytes of all; None where the sizes overflow.
+/// An offset for each life, and the total size in bytes; `None` if the sizes overflow.
 pub(crate) fn pack(lives: &[Life], streams: &Streams) -> Option<(Vec<u64>, u64)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    // In the order of birth, the larger first: what lives now is what a new one has to go around.
+    // In the order of first launches, larger tensors first: a new tensor only has to avoid the live
+    // ones.
     order.sort_by_key(|i| (lives[*i].first, std::cmp::Reverse(lives[*i].bytes), *i));
     let mut out = vec![0u64; lives.len()];
     let mut end = 0u64;
-    // Those that live for one of the streams, by offset: offset, end, number.
+    // Blocks that some stream may still use, sorted by offset: offset, end, index of the life.
     let mut live: Vec<(u64, u64, usize)> = Vec::new();
-    // The launch that begins, and the last before it on each stream.
+    // The launch that begins now, and the last earlier launch of each stream.
     let mut now = 0;
     let mut heads: Vec<Option<u32>> = vec![None; streams.logical.len()];
     for i in order {
@@ -77,7 +79,7 @@ mod tests {
     const NO_LIMITS: Limits =
         Limits { normal: usize::MAX, longest: usize::MAX, huge: 0, streams: 99, events: usize::MAX >> 1 };
 
-    /// Every place of one stream, where a life is from its first launch to its last.
+    /// The offsets with a single stream, where a life lasts from its first launch to its last.
     fn of_one_stream(lives: &[(u32, u32, u64)]) -> Vec<u64> {
         let mut order: Vec<usize> = (0..lives.len()).collect();
         order.sort_by_key(|i| (lives[*i].0, std::cmp::Reverse(lives[*i].2), *i));
@@ -109,7 +111,8 @@ mod tests {
             let d = drawn(&mut next, wide, NO_LIMITS);
             let s = &d.streams;
             let many = s.launches.len() as u32;
-            // Each launch gives a tensor, which those read that depend on it, and has a workspace.
+            // Each launch makes a tensor, which is read by the launches that depend on it, and has
+            // a workspace.
             let (mut lives, mut uses) = (Vec::new(), Vec::new());
             for k in 0..many {
                 let mut tensor = Life::new(k, next(5000));

@@ -1,7 +1,8 @@
-//! Small branches that are computed both, as `BranchToSelectPass` has it where sizes are known when a
-//! model is compiled: the host need not wait for the condition, and one launch does for two. Whether
-//! branches are small only the sizes of a run tell. Therefore a graph with such choices has a twin with
-//! their branches in their place; plans are made of the twin where it fits, else of the graph.
+//! Choices whose small branches are both computed, as `BranchToSelectPass` does when sizes are
+//! known at compile time: the host need not wait for the condition, and one launch replaces two.
+//! Whether branches are small is known only from the sizes of a run. A graph with such choices
+//! therefore has a twin in which both branches take the place of each choice; plans use the twin
+//! where it fits, otherwise the graph.
 use super::graph::{Graph, Kind, Node, mark_wanted};
 use super::plan::{Draft, Home};
 use super::sequence;
@@ -11,36 +12,36 @@ use ge_plugin_api::types::{AttrMap, DType, Key, TensorDesc};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Most nodes of a branch, constants left out.
+/// Maximum number of operators in a branch.
 const NODES: usize = 8;
-/// Most bytes that both branches of a choice read and write: more take longer than the launch that is
-/// saved.
+/// Maximum bytes that the launches of both branches read and write. Larger branches cost more time
+/// than the saved launch.
 const BYTES: u64 = 16 << 10;
-/// What a node must not be where its branch is not taken.
+/// Flags that a node must not have, because it also runs when its branch is not taken.
 const ACTS: u64 =
     flags::RANDOM | flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION | flags::DATA_DEPENDENT_SHAPE;
 const SELECT: &str = "SelectV2";
 
-/// A graph whose small choices are computed both, beside the one that it was made of.
+/// The twin of a graph: its small choices compute both branches.
 pub(crate) struct Twin {
-    /// Its number among the graphs.
+    /// Its index among the graphs.
     pub(crate) at: usize,
     choices: Vec<Both>,
 }
 
 /// A choice of the twin.
 struct Both {
-    /// Its condition.
+    /// The condition.
     cond: u32,
     /// The nodes of both branches.
     nodes: Range<u32>,
-    /// What takes the values of one.
+    /// The nodes that select the values of one branch.
     selects: Range<u32>,
 }
 
 impl Twin {
-    /// Whether a plan of the twin does what one of its graph does, in one launch for two: all of the
-    /// branches is launched, it is little, and both give values of the same sizes.
+    /// Whether a plan of the twin can replace a plan of the graph: all nodes of the branches are in
+    /// this round, they are small, and both branches give values of the same sizes.
     pub(crate) fn fits(&self, graph: &Graph, d: &Draft) -> bool {
         let launched: HashSet<u32> = d.launches.iter().map(|l| l.node).collect();
         let done: HashSet<u32> = d.done.iter().copied().collect();
@@ -59,7 +60,7 @@ impl Twin {
             let some = c.nodes.clone().any(|k| launched.contains(&k));
             let own = c.nodes.clone().filter(|k| launched.contains(k));
             let small = own.map(bytes).try_fold(0u64, |a, b| a.checked_add(b?)).is_some_and(|b| b <= BYTES);
-            // What the plan knows of the condition, it goes by.
+            // If the plan knows the condition, it can take the branch itself.
             let open = d.known(graph, c.cond).is_none() && d.home[c.cond as usize] != Home::Nowhere;
             let all = c.nodes.start..c.selects.end;
             open && some && small && all.clone().all(|k| done.contains(&k)) && c.selects.clone().all(alike)
@@ -67,7 +68,7 @@ impl Twin {
     }
 }
 
-/// Whether a node is a choice whose branches may be computed both.
+/// Whether a node is a choice whose branches may both be computed.
 pub(crate) fn may_be(graphs: &[Graph], graph: &Graph, n: &Node, tools: &Tools) -> bool {
     let &[then, other] = n.graphs.as_slice() else { return false };
     if n.kind != Kind::Choice || !n.op.as_str().ends_with("If") || then == other || tools.op(Key::new(SELECT)).is_none()
@@ -81,7 +82,7 @@ pub(crate) fn may_be(graphs: &[Graph], graph: &Graph, n: &Node, tools: &Tools) -
     if !n.controls.is_empty() || graph.nodes.iter().any(controls) {
         return false;
     }
-    // A condition of one element must not add an axis.
+    // A condition of one element must not add an axis when it is broadcast.
     let rank = |d: &TensorDesc| d.shape.rank() >= cond.shape.rank();
     let given = n.inputs.len().saturating_sub(1);
     n.descs.iter().all(|d| real(d) && rank(d))
@@ -97,8 +98,8 @@ fn real(d: &TensorDesc) -> bool {
     (d.dtype.is_float() || d.dtype == DType::BOOL) && d.container == Default::default()
 }
 
-/// Whether a branch may run where it is not taken: whole numbers may be places and divisors that only
-/// the condition makes legal.
+/// Whether a branch may run when it is not taken. Integers are not allowed: they may be positions
+/// or divisors that only the condition makes legal.
 fn is_harmless(g: &Graph) -> bool {
     let operators = g.nodes.iter().filter(|n| n.kind == Kind::Operator);
     let harmless = |n: &Node| {
@@ -119,8 +120,8 @@ fn is_harmless(g: &Graph) -> bool {
     g.variables.is_empty() && g.keeps.is_empty() && operators.count() <= NODES && g.nodes.iter().all(harmless)
 }
 
-/// The twin of a graph, with the engines of its nodes; None: it has no such choice. `number`: its own
-/// among the graphs.
+/// The twin of a graph, with the engines of its nodes; `None` if the graph has no such choice.
+/// `number` is the twin's index among the graphs.
 pub(crate) fn twin(
     graphs: &[Graph],
     at: usize,
@@ -161,7 +162,7 @@ pub(crate) fn twin(
     Some((Twin { at: number, choices }, out, engines))
 }
 
-/// A twin while it is made.
+/// A twin under construction.
 struct Weaver {
     out: Graph,
     engines: Vec<String>,
@@ -169,7 +170,7 @@ struct Weaver {
 }
 
 impl Weaver {
-    /// Adds a node of `from`, whose values are `values` here.
+    /// Adds a node of the graph `from`; `values` maps values of that graph to values of the twin.
     fn add(&mut self, n: Node, from: &Graph, values: &mut [Option<u32>], (stream, engine): (u32, String)) {
         let first = self.out.values() as u32;
         let outputs: Vec<u32> = (first..).take(n.outputs.len()).collect();
@@ -191,7 +192,7 @@ impl Weaver {
         self.engines.push(engine);
     }
 
-    /// Adds the branches of a choice, and what takes the values of one.
+    /// Adds both branches of a choice, and the nodes that select the values of one.
     fn both(
         &mut self,
         graphs: &[Graph],

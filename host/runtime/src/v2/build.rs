@@ -1,4 +1,4 @@
-//! From a draft to a round: memory, arguments and tasks of one sealed model of the device.
+//! Builds a round from a draft: memory, arguments and tasks of one sealed model of the device.
 use super::arena::{Life, pack};
 use super::decide::attrs_of;
 use super::executor::Steps;
@@ -28,59 +28,59 @@ use ge_plugin_api::types::{AttrMap, DType, TensorDesc};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-/// Offsets of zero-copy ranges are multiples of this.
+/// Alignment in bytes of zero-copy ranges.
 const ALIGN: u64 = 512;
 
 /// A round of a graph, ready to run any number of times.
 #[derive(Default)]
 pub(crate) struct Round {
-    /// Its number among the rounds of the graph: what comes after it is looked up by it.
+    /// Id of the round within its graph; the key of the next round begins with it.
     pub(crate) id: u64,
-    /// The launches, if there are any.
+    /// The model with the launches, if there are any.
     pub(crate) device: Option<Arc<LoadedModel>>,
     /// Values that the device reads.
     pub(crate) ins: Vec<u32>,
-    /// Values that the device gives.
+    /// Values that the device produces.
     pub(crate) outs: Vec<u32>,
-    /// Values that were computed while planning and are still read.
+    /// Values that were computed while planning and that are still read.
     pub(crate) known: Vec<(u32, Tensor<'static>)>,
-    /// Values that are other values' memory.
+    /// Values that are views: value, viewed value, type and dimensions.
     pub(crate) views: Vec<(u32, u32, DType, Vec<u64>)>,
     /// Nodes that the host executes, in order.
     pub(crate) host: Vec<u32>,
-    /// The launches and those nodes as steps.
+    /// The launches and the host nodes as steps.
     pub(crate) steps: Steps,
-    /// Nodes that are done with the launches.
+    /// Nodes that are done after the launches.
     pub(crate) done: Vec<u32>,
-    /// Values whose types and shapes decide the next round.
+    /// Values whose types and shapes select the next round.
     pub(crate) keys: Vec<u32>,
-    /// Values that nobody reads any more.
+    /// Values that nobody reads after this round.
     pub(crate) release: Vec<u32>,
-    /// Node of the graph by its place in the device's model.
+    /// Node of the graph, by its position in the device's model.
     pub(crate) nodes: Vec<u32>,
-    /// States that the launches write behind: what each is before and after, and its sizes then.
+    /// States that the launches extend: value before, value after, and dimensions after.
     pub(crate) grown: Vec<(u32, u32, Vec<u64>)>,
-    /// Values that the launches write over, and what they are then.
+    /// Values that the launches overwrite, and the values that replace them.
     pub(crate) over: Vec<(u32, u32)>,
-    /// How runs go on from it to the outputs of the model, where it is the first that they do.
+    /// The rest of a run from this round to the model's outputs, if it is the first round of a way.
     pub(crate) way: OnceLock<Way>,
-    /// How many nodes it launches.
+    /// Number of nodes that it launches.
     pub(crate) launches: usize,
-    /// Whether it was made of another one: its device's model tells of what differs alone, and is
-    /// none to tell a profile by.
+    /// Whether it was made from another round. Its device model then describes only the differences
+    /// and cannot be used for a profile.
     pub(crate) amended: bool,
-    /// Nothing of the above: for these sizes the graph runs, not its twin.
+    /// The round is empty: for these sizes, run the graph instead of its twin.
     pub(crate) refused: bool,
 }
 
-/// What a round was made of, for one of other sizes.
+/// What a round was made from, kept to make a round for other sizes.
 pub(crate) struct Last {
     pub(crate) draft: Draft,
     pub(crate) parts: Parts,
     pub(crate) round: Arc<Round>,
 }
 
-/// What the writing of a round leaves.
+/// What remains after a round is written.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// Values whose memory leaves the round.
@@ -89,15 +89,15 @@ pub(crate) struct Parts {
     no_task: NoTask,
     slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
-    /// The launch of each task of the device; None: it keeps order, or ends the round.
+    /// The launch of each device task; `None` for tasks that keep order or end the round.
     of: Vec<Option<u32>>,
-    /// The tasks of the device, those that can be bound again.
+    /// The device tasks that can be bound again.
     tasks: Vec<Again>,
     events: u32,
 }
 
 impl Parts {
-    /// Whether a round of other sizes can be made of them.
+    /// Whether a round for other sizes can be made from them.
     pub(crate) fn are_whole(&self) -> bool {
         self.tasks.len() == self.of.len()
     }
@@ -115,10 +115,10 @@ pub(crate) struct Loader<'l> {
     pub(crate) options: &'l LoadOptions,
 }
 
-/// Makes a round of a draft, and gives what it was made of.
+/// Makes a round from a draft, and returns what it was made from.
 ///
 /// # Errors
-/// Sizes that overflow; what an engine or the device says while tasks are bound.
+/// Fails if sizes overflow, or if an engine or the device fails while binding tasks.
 pub(crate) fn round(
     id: u64,
     graph: &Graph,
@@ -139,7 +139,7 @@ pub(crate) fn round(
     };
     out.grown = grown(&draft);
     let root = |v: u32| if let Home::ViewOf(r) = draft.home[v as usize] { r } else { v };
-    // What leaves the round: its memory is an output of the device's model, or it is known.
+    // What leaves the round is an output of the device's model, or it is known.
     let mut leaves = vec![false; graph.values()];
     for v in (0..graph.values() as u32).filter(|v| read_later[*v as usize]) {
         match draft.home[v as usize] {
@@ -178,7 +178,7 @@ pub(crate) fn round(
         let device = LoadedModel::load_made(m, load.engines, load.context.clone(), load.options, planned)?;
         out.device = Some(Arc::new(device));
     }
-    // What the next round is known by: what the host gives, and values of the device that decide
+    // The next round's key: values that the host produces, and values of the device that determine
     // shapes.
     let host = draft.host.iter().flat_map(|n| graph.nodes[*n as usize].outputs.iter().copied());
     let decide = out.outs.iter().chain(out.views.iter().map(|v| &v.0)).copied();
@@ -194,11 +194,12 @@ pub(crate) fn round(
     Ok((out, draft, parts))
 }
 
-/// The round of a draft that was made of the one of `last`: tasks of launches that are no others, and
-/// lie where they lay, are bound as they were. None: it is not the same round with other sizes.
+/// Makes the round of `draft` from the round of `last`. Tasks of launches that are unchanged and
+/// whose memory has not moved are bound again as they were. `None` if the rounds differ in more
+/// than sizes.
 ///
 /// # Errors
-/// As of [`round`].
+/// Fails like [`round`].
 pub(crate) fn amended(
     id: u64,
     graph: &Graph,
@@ -260,17 +261,17 @@ pub(crate) fn amended(
     Ok(Some((round, draft, parts)))
 }
 
-/// The value in whose memory a value lies.
+/// The value that owns the memory of `v`.
 pub(crate) fn root_of(draft: &Draft, v: u32) -> u32 {
     if let Home::ViewOf(root) = draft.home[v as usize] { root } else { v }
 }
 
-/// The launches of a round that are left out. Who gathers what nodes write needs all of them.
+/// The launches of a round that can be left out. Capture needs all of them.
 fn no_task(graph: &Graph, draft: &Draft, leaves: &[bool], load: &Loader<'_>) -> NoTask {
     if load.options.capture { NoTask::none(graph, draft) } else { NoTask::find(graph, draft, leaves) }
 }
 
-/// States that the launches write behind: what each is before and after, and its sizes then.
+/// States that the launches extend: value before, value after, and dimensions after.
 fn grown(draft: &Draft) -> Vec<(u32, u32, Vec<u64>)> {
     let one = |h: &Held| {
         let dims = draft.desc[h.of.result as usize].as_ref().and_then(|d| d.shape.sizes());
@@ -279,8 +280,8 @@ fn grown(draft: &Draft) -> Vec<(u32, u32, Vec<u64>)> {
     draft.held.iter().map(one).collect()
 }
 
-/// The steps of a round. A node of the host waits for the launches where it reads what they give, is
-/// ordered behind one of them, or may read a state that they write to.
+/// The steps of a round. A host node waits for the launches if it reads what they produce, is
+/// ordered after one of them, or might read a state that they write to.
 fn steps(graph: &Graph, draft: &Draft) -> Steps {
     let made = |v: u32| matches!(draft.home[v as usize], Home::Made | Home::InPlace(_));
     let reads = |v: &u32| match draft.home[*v as usize] {
@@ -296,7 +297,7 @@ fn steps(graph: &Graph, draft: &Draft) -> Steps {
     Steps::new(graph, draft.launches.iter().map(|l| l.node).min(), &draft.host, waits)
 }
 
-/// Which of `count` things are among these.
+/// Marks `these` among `count` items.
 fn marks(count: usize, these: impl IntoIterator<Item = u32>) -> Vec<bool> {
     let mut out = vec![false; count];
     these.into_iter().for_each(|k| out[k as usize] = true);
@@ -310,7 +311,7 @@ fn done_after(draft: &Draft, done: &[bool]) -> Vec<bool> {
     after
 }
 
-/// Values that something reads which is not a launch of this round.
+/// Values that are read by something other than a launch of this round.
 fn read_later(graph: &Graph, draft: &Draft, after: &[bool]) -> Vec<bool> {
     let mut out = vec![false; graph.values()];
     let host = marks(graph.nodes.len(), draft.host.iter().copied());
@@ -324,7 +325,8 @@ fn read_later(graph: &Graph, draft: &Draft, after: &[bool]) -> Vec<bool> {
     out
 }
 
-/// The value of a plan's own computation. A constant of the graph is at hand anyway.
+/// A value that the plan itself has computed; `None` for constants of the graph, which are
+/// available anyway.
 fn known(draft: &Draft, graph: &Graph, v: u32) -> Option<(u32, Tensor<'static>)> {
     if graph.constants[v as usize].is_some() {
         return None;
@@ -332,7 +334,7 @@ fn known(draft: &Draft, graph: &Graph, v: u32) -> Option<(u32, Tensor<'static>)>
     Some((v, aligned(draft.known[v as usize].as_ref()?)?))
 }
 
-/// A small constant in memory of its own: kernels want it aligned.
+/// A small constant in its own memory, because kernels need it aligned.
 fn aligned(t: &ge_plugin_api::types::ConstTensor) -> Option<Tensor<'static>> {
     Some(Tensor::made(HostTensor::from_bytes(t.dtype, &t.dims, &t.bytes()?).ok()?))
 }
@@ -344,9 +346,9 @@ struct Writer<'w> {
     leaves: &'w [bool],
     no_task: &'w NoTask,
     m: CompiledModel,
-    /// Place of each value's producer in the device's graph, and its output, by value.
+    /// By value: the node in the device's graph that produces it, and its output.
     at: Vec<Option<ValueAt>>,
-    /// Slot of each root, by value.
+    /// By value: the slot of each value that owns memory.
     slots: Vec<Option<SlotInfo>>,
     workspaces: Vec<Vec<SlotInfo>>,
     ins: Vec<u32>,
@@ -361,12 +363,12 @@ struct Writer<'w> {
 
 const NODE_OF_NONE: u32 = u32::MAX;
 
-/// Ids of events by the launches that record them and wait for them.
+/// Event ids, by the launches that record them and wait for them.
 #[derive(Default)]
 struct Events {
     records: Vec<Vec<u32>>,
     waits: Vec<Vec<u32>>,
-    /// What the end of the round waits for.
+    /// Events that the end of the round waits for.
     end: Vec<u32>,
 }
 
@@ -419,7 +421,8 @@ impl<'w> Writer<'w> {
     fn root(&self, v: u32) -> u32 {
         root_of(self.draft, v)
     }
-    /// The value whose memory a root is placed with: itself, or what it is a piece of.
+    /// The value whose memory contains that of a root: the root itself, or the whole that it is a
+    /// piece of.
     fn placed(&self, root: u32) -> u32 {
         self.no_task.piece[root as usize].map_or(root, |p| p.0)
     }
@@ -430,8 +433,8 @@ impl<'w> Writer<'w> {
         self.draft.desc(self.graph, v).and_then(TensorDesc::data_bytes).unwrap_or(0)
     }
 
-    /// Gives every root that launches touch its place: constants in the weights, what comes in and
-    /// goes out in ranges of their own, the rest and the workspaces in the arena.
+    /// Places every root that launches touch: constants in the weights, inputs and outputs in their
+    /// own ranges, everything else and the workspaces in the arena.
     fn lay_out(&mut self) -> Result<(), RuntimeError> {
         let streams = &self.draft.streams;
         let mut lives: Vec<Life> = Vec::new();
@@ -463,12 +466,12 @@ impl<'w> Writer<'w> {
                 }
                 let placed = self.placed(*v);
                 if self.leaves[placed as usize] {
-                    // Of pieces the whole is the output.
+                    // For pieces, the whole is the output.
                     self.outs.extend((placed == *v).then_some(*v));
                 } else if let Some(i) = of.get(&placed) {
                     lives[*i].used(k, streams);
                 } else if self.draft.home[placed as usize] == Home::Made {
-                    // What lies in an input of the round lives as long as that.
+                    // A piece of a round's input needs no memory of its own.
                     of.insert(placed, lives.len());
                     lives.push(Life::new(k, self.bytes(placed)));
                 }
@@ -510,7 +513,7 @@ impl<'w> Writer<'w> {
                 });
                 let slot = feature(at, size, true);
                 self.slots[v as usize] = Some(slot);
-                // What a state becomes lies where it is.
+                // The result of growing a state lies in the state's memory.
                 let held = self.draft.held.iter().find(|h| h.of.value == v);
                 if let Some(h) = held.filter(|_| !output) {
                     self.slots[h.of.result as usize] = Some(slot);
@@ -549,7 +552,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// The room of a state that grows in place.
+    /// The whole room of a state that grows in place.
     fn room(&self, v: u32) -> Option<TensorDesc> {
         let h = self.draft.held.iter().find(|h| h.of.value == v)?;
         Some(sized(self.draft.desc[v as usize].as_ref()?, &h.room))
@@ -561,7 +564,7 @@ impl<'w> Writer<'w> {
         self.graph.producer(v).map_or_else(String::new, |n| n.name.clone())
     }
 
-    /// Whether something that a launch touches lies elsewhere than it lay.
+    /// Whether anything that a launch touches has moved since the earlier round.
     fn moved(&self, launch: usize, before: &Parts) -> bool {
         let l = &self.draft.launches[launch];
         let n = &self.graph.nodes[l.node as usize];
@@ -569,7 +572,7 @@ impl<'w> Writer<'w> {
             |a: &SlotInfo, b: &SlotInfo| a.zero_copy != b.zero_copy || (!a.zero_copy && a.offset != b.offset);
         let value = |v: u32| match (&self.slots[v as usize], &before.slots[v as usize]) {
             (Some(a), Some(b)) => elsewhere(a, b) || self.no_task.piece[v as usize] != before.no_task.piece[v as usize],
-            // What the layout does not place lies in the weights.
+            // Values that the layout does not place are in the weights.
             (a, _) => a.is_some(),
         };
         let spaces = self.workspaces[launch].iter().zip(&before.workspaces[launch]);
@@ -578,11 +581,11 @@ impl<'w> Writer<'w> {
             || spaces.into_iter().any(|(a, b)| elsewhere(a, b))
     }
 
-    /// Writes nodes and tasks: all, with the events that keep their order, or those of the launches
-    /// `others` alone.
+    /// Writes nodes and tasks: all of them, with the events that keep their order, or only those of
+    /// the launches marked in `others`.
     fn write(&mut self, others: Option<&[bool]>) {
         let draft = self.draft;
-        // A node for each launch, and for most of them one or two for what they read.
+        // One node per launch, and usually one or two more for what it reads.
         let (nodes, tasks) = (3 * draft.launches.len() + self.ins.len() + 1, draft.launches.len() + 1);
         self.m.graphs[0].nodes.reserve(nodes);
         self.nodes.reserve(nodes);
@@ -612,7 +615,7 @@ impl<'w> Writer<'w> {
                 kernels.extend(copy.kernel.iter().map(|b| b.name.as_str()));
             }
             let at = self.m.graphs[0].nodes.len() as u32;
-            // What a state becomes is seen as its whole room by who writes behind it.
+            // A launch that extends a state sees the state's whole room.
             let written = |v: &u32| match draft.home[*v as usize] {
                 Home::InPlace(of) => self.room(of).unwrap_or_else(|| self.desc(*v)),
                 _ => self.desc(*v),
@@ -692,7 +695,7 @@ impl<'w> Writer<'w> {
         self.m.event_num = self.m.events.len() as u32;
         out
     }
-    /// Records of a node's stream, or waits.
+    /// Adds tasks that record or wait for events on a stream.
     fn sync(&mut self, kind: TaskType, node: u32, stream: u32, ids: &[u32]) {
         let task = |id: &u32| TaskInfo {
             kind: kind.code(),
@@ -709,7 +712,7 @@ impl<'w> Writer<'w> {
         self.nodes.push(of);
         self.m.graphs[0].nodes.len() as u32 - 1
     }
-    /// A node that stands for memory.
+    /// Adds a node that stands for memory.
     fn source(&mut self, v: u32, op: &str) -> ValueAt {
         let slot = self.slot(v);
         let room = if op == "Data" { self.room(v) } else { None };
@@ -725,7 +728,8 @@ impl<'w> Writer<'w> {
         self.at[v as usize] = Some(at);
         at
     }
-    /// Copies what node `n` writes over to where its output of that number lies; what it reads then.
+    /// Adds a copy of input `k` of node `n`, which `n` overwrites, to where output `k` lies.
+    /// Returns what the node reads instead.
     fn copy(&mut self, n: &Node, k: usize, copy: &Launch, from: Option<ValueAt>, stream: u32) -> Option<ValueAt> {
         let out = *n.outputs.get(k)?;
         let info = NodeInfo {
@@ -748,7 +752,7 @@ impl<'w> Writer<'w> {
         }
         Some(ValueAt { node: at, output: 0 })
     }
-    /// Where a launch reads a value.
+    /// The node and output from which a launch reads a value.
     fn read(&mut self, v: u32) -> ValueAt {
         if let Some(at) = self.at[v as usize] {
             return at;

@@ -1,63 +1,64 @@
-//! Plans by what they depend on, at most so many: the least recently used go first (facts 8.11).
-//! A graph that a loop turns keeps more, while they are small.
+//! Caches plans by what they depend on. Their number is limited; the least recently used are
+//! dropped first (facts 8.11). A graph that runs in a loop may have more, as long as they are
+//! small.
 use super::build::{Last, Round};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Plans that are kept for a graph.
+/// Maximum number of plans of one graph.
 pub(crate) const CAPACITY: usize = 120;
-/// Plans that go at once when there are too many.
+/// Number of plans dropped at once when there are too many.
 pub(crate) const EVICTED: usize = 8;
 
-/// Nodes that the plans of a graph that a loop turns may launch together before there are too many:
-/// some tens of megabytes.
+/// Total weight up to which a graph in a loop may have more plans: some tens of megabytes.
 pub(crate) const TURNED_NODES: usize = 16_384;
-/// What a plan counts besides its nodes.
+/// Weight of a plan in addition to its nodes.
 const OWN_NODES: usize = 8;
 
-/// The rounds of one graph.
+/// The cached rounds of one graph.
 #[derive(Default)]
 pub(crate) struct Cache {
     rounds: HashMap<Vec<u8>, (Arc<Round>, u64)>,
     clock: u64,
     next: u64,
-    /// A loop turns the graph: its turns come again in their order, so that of plans for more turns
-    /// than are kept none would be there when its turn comes. More are kept, while they are small.
+    /// Whether the graph runs in a loop. Its iterations recur in the same order, so with more plans
+    /// than the limit each would be dropped just before it is needed again. Therefore more are kept
+    /// while they are small.
     turned: bool,
-    /// The nodes that all plans launch.
+    /// Total weight of all plans.
     nodes: usize,
 }
 
-/// What a plan counts.
+/// Weight of a plan.
 fn nodes_of(round: &Round) -> usize {
     OWN_NODES + round.launches + round.host.len()
 }
 
 impl Cache {
-    /// Of a graph, which a loop turns or not.
+    /// An empty cache; `turned` says whether the graph runs in a loop.
     pub(crate) fn new(turned: bool) -> Cache {
         Cache { turned, ..Cache::default() }
     }
-    /// Whether some plans have to go before one more is kept.
+    /// Whether plans must be dropped before one more is kept.
     fn is_full(&self, more: &Round) -> bool {
         let small = self.turned && self.nodes + nodes_of(more) <= TURNED_NODES;
         self.rounds.len() >= CAPACITY && !small
     }
-    /// A plan by its key.
+    /// The plan with this key.
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<Arc<Round>> {
         self.clock += 1;
         let (round, used) = self.rounds.get_mut(key)?;
         *used = self.clock;
         Some(round.clone())
     }
-    /// A number for a new plan.
+    /// An id for a new plan.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
-    /// Keeps a plan; one that another thread has kept meanwhile stays, and is given, unless it was
-    /// made of another one and this one was not.
+    /// Keeps a plan and returns it. If another thread has kept one for the same key meanwhile, that
+    /// one stays and is returned, unless it is an amended plan and the new one is not.
     pub(crate) fn put(&mut self, key: Vec<u8>, round: Arc<Round>) -> Arc<Round> {
         if let Some(known) = self.get(&key).filter(|known| round.amended || !known.amended) {
             return known;
@@ -75,20 +76,20 @@ impl Cache {
         }
         round
     }
-    /// How many plans are kept.
+    /// Number of plans.
     pub(crate) fn len(&self) -> usize {
         self.rounds.len()
     }
-    /// How many of them have a way from there to the outputs of the model.
+    /// Number of plans that have a way to the outputs of the model.
     pub(crate) fn ways(&self) -> usize {
         self.rounds.values().filter(|r| r.0.way.get().is_some()).count()
     }
 }
 
-/// Rounds of a graph, counted from the first of a run, whose last plans are kept.
+/// Number of rounds, from the first of a run, whose latest plans are kept.
 const ROUNDS: usize = 8;
 
-/// What the last plans of one graph were made of, by round and by the nodes that were done before.
+/// What the latest plans of one graph were made from, by round and by the nodes done before it.
 #[derive(Default)]
 pub(crate) struct Lasts {
     kept: Mutex<HashMap<usize, (Vec<bool>, Last)>>,
@@ -99,19 +100,19 @@ impl Lasts {
     fn kept(&self) -> MutexGuard<'_, HashMap<usize, (Vec<bool>, Last)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Takes that of a round, for a plan that is made of it.
+    /// Takes the entry of a round, to make a plan from it.
     pub(crate) fn take(&self, round: usize, done: &[bool]) -> Option<Last> {
         let (before, last) = self.kept().remove(&round)?;
         (before == done).then_some(last)
     }
-    /// Keeps that of a round.
+    /// Keeps the entry of a round.
     pub(crate) fn put(&self, round: usize, done: Vec<bool>, last: Last) {
         self.used.fetch_add(u64::from(last.round.amended), Ordering::Relaxed);
         if round < ROUNDS {
             self.kept().insert(round, (done, last));
         }
     }
-    /// How many plans were made of others.
+    /// Number of plans that were made from other plans.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -135,11 +136,11 @@ mod tests {
     fn a_graph_that_a_loop_turns_keeps_more_plans_while_they_are_small() {
         assert_eq!(filled(true, 20, 250).len(), 250);
         assert!(filled(false, 20, 250).len() <= CAPACITY);
-        // Of large ones as many as of any graph, of all but the largest as many as have room.
+        // Large plans are limited as in any graph; smaller ones by their total weight.
         assert!(filled(true, 2_000, 250).len() <= CAPACITY);
         let some = filled(true, 40, 1_000);
         assert!(some.len() > CAPACITY && some.nodes <= TURNED_NODES);
-        // The one that was used last stays.
+        // A plan that was just used stays.
         let mut cache = filled(true, 2_000, CAPACITY as u64);
         assert!(cache.get(&0u64.to_le_bytes()).is_some());
         cache.put(vec![1], Arc::new(Round::default()));

@@ -1,10 +1,10 @@
-//! Splits and slices that take what lies in one piece, or in pieces one behind the other.
+//! Finds splits and slices whose parts are contiguous in their input.
 use super::graph::{Graph, Node};
 use super::plan::Draft;
 use ge_plugin_api::types::TensorDesc;
 
-/// What each output of a split or a slice takes of its input: the first byte of each, and how many;
-/// None: it is neither, or takes what lies apart.
+/// The offset and size in bytes, within the input, of each output of a split or slice. `None` if
+/// the node is neither, or if a part is not contiguous.
 pub(crate) fn taken(graph: &Graph, d: &Draft, n: &Node) -> Option<Vec<(u64, u64)>> {
     let x = d.desc(graph, n.inputs.first().copied()??)?;
     let of = |v: &u32| plain(d.desc(graph, *v)?);
@@ -27,7 +27,7 @@ pub(crate) fn taken(graph: &Graph, d: &Draft, n: &Node) -> Option<Vec<(u64, u64)
             let begin = begins(graph, d, n, &dims, &cut)?;
             let first = first_element(&dims, &cut, &begin)?;
             let elements = cut.iter().product::<u64>();
-            // Elements of less than a byte are not found by a factor.
+            // Elements smaller than a byte cannot be addressed by multiplying with a size.
             let size = bytes.checked_div(elements).filter(|s| s.checked_mul(elements) == Some(bytes))?;
             let at = first.checked_mul(size)?;
             (at.checked_add(bytes)? <= plain(x)?).then_some(vec![(at, bytes)])
@@ -36,20 +36,20 @@ pub(crate) fn taken(graph: &Graph, d: &Draft, n: &Node) -> Option<Vec<(u64, u64)
     }
 }
 
-/// The bytes of a tensor that lies as its sizes say.
+/// The size in bytes of a tensor in the plain layout of its dimensions; otherwise `None`.
 pub(crate) fn plain(d: &TensorDesc) -> Option<u64> {
     if d.origin.is_some() { None } else { d.data_bytes() }
 }
 
-/// Whether each axis before one has one place.
+/// `Some` if each axis before `axis` has size 1.
 pub(crate) fn one_before(d: &TensorDesc, axis: i64) -> Option<()> {
     let dims = d.shape.sizes()?;
     let axis = usize::try_from(if axis < 0 { axis.checked_add(dims.len() as i64)? } else { axis }).ok()?;
     dims.get(..axis)?.iter().all(|d| *d == 1).then_some(())
 }
 
-/// The first element of a part, where its elements follow each other: before the axis that is cut there
-/// is one place, behind it everything is taken.
+/// The index of the first element of a part, if its elements are contiguous: before the axis that
+/// is cut, the part has size 1; after it, everything is taken.
 fn first_element(dims: &[u64], cut: &[u64], begin: &[u64]) -> Option<u64> {
     let whole = dims.iter().zip(cut).rev().take_while(|(d, c)| d == c).count();
     let before = dims.len().checked_sub(whole + 1);
@@ -60,7 +60,7 @@ fn first_element(dims: &[u64], cut: &[u64], begin: &[u64]) -> Option<u64> {
     dims.iter().zip(begin).fold(Some(0), place)
 }
 
-/// Where a slice of these sizes begins on each axis, where it takes one element behind the other.
+/// Where a slice begins on each axis, if it takes consecutive elements.
 fn begins(graph: &Graph, d: &Draft, n: &Node, dims: &[u64], cut: &[u64]) -> Option<Vec<u64>> {
     let given = |k: usize| n.inputs.get(k).copied().flatten();
     let known = |k: usize| d.known(graph, given(k)?)?.to_i64(dims.len());
@@ -87,7 +87,7 @@ fn begins(graph: &Graph, d: &Draft, n: &Node, dims: &[u64], cut: &[u64]) -> Opti
         if step != 1 && *cut.get(axis)? > 1 {
             return None;
         }
-        // A step back begins at the last place at most.
+        // A backward step begins at the last position at most.
         let last = if step > 0 { size } else { size.checked_sub(1)? };
         let from = if *from < 0 { from.saturating_add(size) } else { *from };
         out[axis] = u64::try_from(from.clamp(0, last.max(0))).ok()?;
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(first(&[6, 4, 2], &[1, 1, 1], &[5, 3, 1]), Some(47));
         assert_eq!(first(&[6, 4, 2], &[6, 4, 2], &[0, 0, 0]), Some(0));
         assert_eq!(first(&[1, 4], &[1, 2], &[0, 2]), Some(2));
-        // Every line of a matrix in part, or some lines in part.
+        // A part of each row, or parts of several rows.
         assert_eq!(first(&[6, 4], &[6, 2], &[0, 0]), None);
         assert_eq!(first(&[6, 4], &[2, 2], &[0, 0]), None);
         assert_eq!(first(&[6, 4, 2], &[2, 4, 1], &[0, 0, 0]), None);

@@ -1,6 +1,6 @@
-//! What planning finds of one node: what the plan knows itself, what is other memory, what is
-//! launched and how, and what is the host's. The plan is not changed by it, so that a plan for other
-//! sizes can ask once more for the nodes that they change, and for no other (`amend.rs`).
+//! Decides how one node is executed: computed by the plan, a view of other memory, launched (and
+//! how), or executed by the host. This does not change the plan, so a plan for other sizes can
+//! decide again for just the nodes that are affected (`amend.rs`).
 use super::graph::{Kind, Node, SIZES};
 use super::growth::Reader;
 use super::held::{self, Given, Held};
@@ -18,10 +18,10 @@ use ge_plugin_api::types::{Attr, AttrMap, Blob, ConstTensor, DType, Key, Shape, 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// Results that are computed while planning are at most this large.
+/// Maximum size in bytes of results that are computed while planning.
 pub(crate) const FOLD_BYTES: u64 = 4096;
 
-/// What planning finds of a node.
+/// How a node is executed.
 pub(crate) enum Found {
     /// It needs neither a launch nor the host.
     Plain(Vec<Plain>),
@@ -35,11 +35,11 @@ pub(crate) enum Found {
     Refused,
 }
 
-/// A value that is there without a launch: the plan knows it, or it is another value's memory.
+/// A value that needs no launch: the plan knows it, or it is a view of another value's memory.
 pub(crate) struct Plain {
     pub(crate) home: Home,
     pub(crate) desc: TensorDesc,
-    /// Its bytes where they are known.
+    /// Its contents, if known.
     pub(crate) known: Option<ConstTensor>,
 }
 
@@ -48,7 +48,7 @@ impl Plain {
     pub(crate) fn known(t: ConstTensor) -> Plain {
         Plain { home: Home::Known, desc: t.desc(), known: Some(t) }
     }
-    /// Another value's memory.
+    /// A view of another value's memory.
     fn view(root: u32, desc: TensorDesc, known: Option<ConstTensor>) -> Plain {
         Plain { home: Home::ViewOf(root), desc, known }
     }
@@ -57,23 +57,23 @@ impl Plain {
 /// How a node is launched.
 pub(crate) struct Task {
     pub(crate) launch: Arc<Launch>,
-    /// Its tasks as its executor has bound them.
+    /// Its tasks, as its executor has bound them.
     pub(crate) bound: Arc<[OnceLock<Bound>]>,
     /// How it runs piece by piece, if it does.
     pub(crate) pieces: Option<Box<Pieced>>,
-    /// What copies the inputs that it writes over, by the input's number.
+    /// By input number: the launches that copy the inputs that it overwrites.
     pub(crate) copies: Vec<(usize, Arc<Launch>)>,
-    /// What it gives, and where that is.
+    /// Its outputs, and where they are.
     pub(crate) outs: Arc<[TensorDesc]>,
     pub(crate) home: Home,
 }
 
-/// The outputs of a node without their sizes.
+/// The output descriptors of a node without their sizes.
 fn opened(n: &Node) -> Vec<TensorDesc> {
     n.descs.iter().map(|d| TensorDesc { shape: Shape::unranked(), ..d.clone() }).collect()
 }
 
-/// The attributes of a node, and that it writes in place.
+/// The attributes of a node, with a mark if it writes in place.
 pub(crate) fn attrs_of(n: &Node, in_place: bool) -> Cow<'_, AttrMap> {
     if !in_place {
         return Cow::Borrowed(&n.attrs);
@@ -84,10 +84,10 @@ pub(crate) fn attrs_of(n: &Node, in_place: bool) -> Cow<'_, AttrMap> {
 }
 
 impl Planner<'_> {
-    /// What an operator is found to be with the values that are at hand.
+    /// Decides how an operator is executed with the values at hand.
     ///
     /// # Errors
-    /// Its inputs do not fit, or nothing can compute it.
+    /// Fails if its inputs do not fit, or if nothing can compute it.
     pub(crate) fn find(&self, i: usize) -> Result<Found, RuntimeError> {
         if let Some(found) = self.of_state(i)? {
             return Ok(found);
@@ -158,8 +158,9 @@ impl Planner<'_> {
         }
     }
 
-    /// What a node runs as where none of the values is known that decide no size, which then serves
-    /// all of them; None: the engine that takes it for these values does not, or not as fast.
+    /// The launch of a node when input values that determine no sizes are treated as unknown; it
+    /// then serves all values. `None` if the engine that takes the node for the present values does
+    /// not take it like this, or not with a launch that is at least as fast.
     fn for_any(
         &self,
         i: usize,
@@ -180,22 +181,23 @@ impl Planner<'_> {
         Ok(found.ok().filter(|any| any.engine == these.engine && time(any) <= time(these)))
     }
 
-    /// What engines say that a node runs as, that of the compiler first.
+    /// Asks the engines for a launch of a node, the compiler's engine first.
     fn asked(&self, i: usize, one: &OneNode<'_>) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
         launch::find(self.tools, &one.node(&one.graph()), self.engine(i), &self.graph.read(&self.graph.nodes[i]))
     }
 
-    /// The engine that the compiler named for a node.
+    /// The engine that the compiler chose for a node.
     fn engine(&self, i: usize) -> &str {
         self.engines.get(i).map_or("", String::as_str)
     }
 
-    /// The value in whose memory a value lies.
+    /// The value that owns the memory of `v`.
     pub(crate) fn root(&self, v: u32) -> u32 {
         if let Home::ViewOf(root) = self.d.home[v as usize] { root } else { v }
     }
 
-    /// What a node is that writes behind a state, or reads it piece by piece; None: it is neither.
+    /// Decides on a node that extends a state, or reads it piece by piece; `None` if it does
+    /// neither.
     fn of_state(&self, i: usize) -> Result<Option<Found>, RuntimeError> {
         if self.d.held.is_empty() {
             return Ok(None);
@@ -232,7 +234,7 @@ impl Planner<'_> {
         Ok(Some(self.cut(i, cut.as_ref(), &outs, Home::Made)?.unwrap_or(Found::Refused)))
     }
 
-    /// The launch of a node piece by piece, where an engine can.
+    /// The launch of a node piece by piece, if an engine can do it.
     fn cut(
         &self,
         i: usize,
@@ -248,7 +250,7 @@ impl Planner<'_> {
         Ok(Some(Found::Launch(Box::new(task))))
     }
 
-    /// What one piece of a node runs as, which is often what it ran as in the step before.
+    /// The launch of one piece of a node; it is often the same as in the previous step.
     fn piece(&self, i: usize, cut: &Cut<'_>) -> Result<Option<Tiled>, RuntimeError> {
         let key = tiling::key_of_piece(cut);
         if let Some(t) = key.as_ref().and_then(|k| self.tilings.of(self.graph, i as u32, k)) {
@@ -262,10 +264,10 @@ impl Planner<'_> {
         Ok(Some(tiled))
     }
 
-    /// The value whose memory a node writes its output to, of which it replaces some elements: one that
-    /// was there before the round and that nobody reads behind the node. The node reads it, or what
-    /// another such node has made of it. Who holds the same memory elsewhere is known when the round
-    /// runs: the nodes then get a copy.
+    /// The value whose memory a node's output takes over because the node replaces only some
+    /// elements of it. The value must exist before the round and have no reader after the node. The
+    /// node reads the value itself, or what another such node has made of it. Other holders of the
+    /// same memory are known only when the round runs; the nodes then work on a copy.
     fn writes_over(&self, i: usize) -> Option<u32> {
         let n = &self.graph.nodes[i];
         let v = n.inputs.first().copied().flatten()?;
@@ -276,8 +278,8 @@ impl Planner<'_> {
             Home::InPlace(r) if over(r).is_some() => r,
             _ => return None,
         };
-        // Nobody has written over it before, or who has is the one that the node reads; in a plan that is
-        // made of another one the node has done so itself.
+        // Nobody has overwritten it before, or the node reads the latest result. In a plan made
+        // from another one, the node itself may have done so.
         let is_next = over(root).map_or(v == root, |last| last == v);
         let fits = self.basis.owns && n.flags & flags::REPLACES != 0;
         let fits = fits && (is_next || self.d.home[y as usize] == Home::InPlace(root));
@@ -293,7 +295,7 @@ impl Planner<'_> {
         (others.clone().all(before) && !seen && bytes.is_some_and(|b| b > 0)).then_some(root)
     }
 
-    /// Whether a node moves axes of one place alone, so that nothing lies elsewhere behind it.
+    /// Whether a node permutes only axes of size 1, so that no element moves.
     fn moves_nothing(&self, n: &Node) -> bool {
         let perm = n.attrs.ints("perm").filter(|_| n.op.as_str() == "TransposeD");
         let dims = n.inputs.first().copied().flatten().and_then(|v| self.d.desc(self.graph, v)?.shape.sizes());
@@ -303,7 +305,8 @@ impl Planner<'_> {
         perm.len() == dims.len() && axes.is_sorted()
     }
 
-    /// Whether a node copies what its one reader writes over: that has a copy of its own.
+    /// Whether a node is a copy for a single reader that overwrites it and makes its own copy
+    /// anyway.
     fn is_before_a_write(&self, i: usize) -> bool {
         let n = &self.graph.nodes[i];
         let (&[Some(_)], &[out]) = (&n.inputs[..], &n.outputs[..]) else { return false };
@@ -315,7 +318,7 @@ impl Planner<'_> {
             && !self.graph.outputs.contains(&out)
     }
 
-    /// A node that is launched as a whole.
+    /// The launch of a whole node.
     fn launched(&self, n: &Node, tiled: Tiled, over: Option<u32>) -> Result<Found, RuntimeError> {
         let mut copies = Vec::with_capacity(n.written.len());
         for k in &n.written {
@@ -332,7 +335,8 @@ impl Planner<'_> {
         Ok(Found::Launch(Box::new(Task { launch, bound, pieces: None, copies, outs, home })))
     }
 
-    /// What copies an input of a node; None: no engine does, with tasks alone.
+    /// The launch that copies an input of a node; `None` if no engine does it with a single task
+    /// and no workspace.
     fn copy_of(&self, n: &Node, k: usize) -> Result<Option<Launch>, RuntimeError> {
         let given = self.given(n).into_iter().skip(k).take(1).map(|g| g.map(|(v, d, _)| (v, d, None)));
         let given: Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> = given.collect();
@@ -355,7 +359,7 @@ impl Planner<'_> {
     fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr]) -> OneNode<'n> {
         OneNode::new(&n.name, (n.op, n.flags), attrs, &self.given(n), opened(n))
     }
-    /// What a node reads.
+    /// The inputs of a node: value, descriptor and known contents.
     fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
         let input = |v: &Option<u32>| {
             let v = (*v)?;
@@ -371,7 +375,7 @@ impl Planner<'_> {
         infer(self.tools, n, one)
     }
 
-    /// What an operator that reads sizes alone gives.
+    /// The result of an operator that reads only sizes.
     fn sizes(&self, n: &Node) -> Option<ConstTensor> {
         if !SIZES.contains(&n.op.as_str()) || n.outputs.len() != 1 {
             return None;
@@ -400,7 +404,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Computes a node while planning, where it is small and all that it reads is known.
+    /// Computes a node while planning if its results are small and all its inputs are known.
     fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
         let bytes: u64 = outs.iter().map(|d| d.data_bytes().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
         let empty = |d: &TensorDesc| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty());
@@ -409,8 +413,8 @@ impl Planner<'_> {
         }
         let known = n.inputs.iter().flatten().all(|v| self.d.known(self.graph, *v).is_some());
         let fixed = n.flags & (flags::RANDOM | flags::STATEFUL | flags::COMMUNICATION) == 0;
-        // Reals are left to the kernels that compute them in a static model, unless a shape hangs
-        // on them.
+        // Floating-point results are left to the kernels that compute them in a static model,
+        // unless they determine shapes.
         let wanted = n.outputs.iter().any(|v| self.graph.wanted[*v as usize]);
         let whole = outs.iter().all(|d| d.dtype.is_int() || d.dtype == DType::BOOL);
         let plain = !self.graph.reads_packed(n);

@@ -1,6 +1,6 @@
-//! What the executor decides of a model before any size is known: what is made at load, the rounds
-//! of each graph with what is computed while planning, launched and done by the host, what a plan
-//! is known by and what inputs must fit.
+//! Describes what the executor decides about a model before any size is known: what is made at
+//! load, the rounds of each graph (what is computed while planning, launched, or done by the host),
+//! what plans are keyed by, and what inputs must satisfy.
 use super::both;
 use super::cache;
 use super::executor::{Executor, launches};
@@ -20,123 +20,122 @@ use std::collections::BTreeMap;
 /// What an executor does with a model.
 #[derive(Clone, Debug)]
 pub struct Exec {
-    /// Who takes the steps of the rounds.
+    /// How the steps of the rounds are executed.
     pub executor: Executor,
-    /// Why it is that one.
+    /// Why this executor was chosen.
     pub because: String,
     /// What is made once, at load.
     pub init: Init,
-    /// What stands on each logical stream, by id: stream labels, else engines.
+    /// For each logical stream: its label, or else the engines on it.
     pub streams: Vec<Vec<String>>,
     /// The graphs as a run executes them, the root first.
     pub main: Vec<Rounds>,
-    /// What is given back when the model is unloaded, in order.
+    /// What is released when the model is unloaded, in order.
     pub deinit: Vec<&'static str>,
-    /// Open sizes of the inputs, by letter or by `input:dimension`.
+    /// Unknown sizes of the inputs, named by symbol or by `input:dimension`.
     pub symbols: Vec<Symbol>,
-    /// What is held against the inputs, once for each run.
+    /// Conditions on the inputs, checked in each run.
     pub guards: Vec<String>,
-    /// How plans are kept.
+    /// Limits of the plan caches.
     pub plans: Plans,
 }
 
-/// What is made once.
+/// What is made once, at load.
 #[derive(Clone, Debug, Default)]
 pub struct Init {
-    /// Constants that lie in the weights.
+    /// Number of constants in the weights.
     pub constants: usize,
-    /// Bytes of the weights.
+    /// Size of the weights in bytes.
     pub weights: u64,
-    /// Parts of known shape that are sealed: name and tasks.
+    /// Name and number of tasks of each sealed part of known shape.
     pub parts: Vec<(String, usize)>,
-    /// Variables, which a run is given as further inputs.
+    /// Variables, which a run receives as additional inputs.
     pub variables: Vec<Variable>,
 }
 
 /// A variable of the model.
 #[derive(Clone, Debug, Default)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its type and shape.
+    /// Type and shape of the variable.
     pub desc: String,
-    /// The value that a run leaves in it: a node and its output; None: runs only read it.
+    /// The value that a run stores in it, as `node` or `node:output`. `None`: runs only read it.
     pub kept: Option<String>,
 }
 
 /// The rounds of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    /// Its name.
+    /// Name of the graph.
     pub graph: String,
-    /// Parameters whose bytes a plan is known by, since shapes hang on them.
+    /// Parameters whose bytes are part of a plan's key because they determine shapes.
     pub by_value: Vec<String>,
-    /// Whether a loop turns it.
+    /// Whether the graph runs in a loop.
     pub turned: bool,
     /// The rounds, in order.
     pub rounds: Vec<Round>,
 }
 
-/// One round: a sealed model of the device for each set of shapes, then what the host does.
+/// One round: a sealed device model for each set of shapes, followed by work of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
     /// Nodes that are computed while the round is planned.
     pub planned: Vec<Step>,
-    /// Nodes that are another value's memory.
+    /// Nodes whose outputs are views of other values.
     pub views: Vec<Step>,
     /// Nodes that are launched.
     pub device: Vec<Step>,
-    /// Nodes that the host executes behind the launches.
+    /// Nodes that the host executes after the launches.
     pub host: Vec<Step>,
-    /// The logical streams of its launches, in the order of their first launches.
+    /// Logical streams of the launches, in the order of their first launches.
     pub streams: Vec<u32>,
-    /// Events between them, where each launched node is one task.
+    /// Number of events between the streams, if each launched node is one task.
     pub events: usize,
 }
 
-/// One node.
+/// One node of a round.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// Name.
+    /// Name of the node.
     pub node: String,
-    /// Operator type.
+    /// Operator type of the node.
     pub op: String,
     /// The engine that is asked first, or what the host does.
     pub by: String,
-    /// Of a node that is launched: its logical stream.
+    /// Logical stream of a launched node; `None` for other nodes.
     pub stream: Option<u32>,
-    /// Of what the host does: whether it waits for the launches of its round.
+    /// For a node of the host: whether it waits for the launches of its round.
     pub waits: bool,
 }
 
-/// An open size.
+/// An unknown size.
 #[derive(Clone, Debug)]
 pub struct Symbol {
-    /// Its letter, or `input:dimension`.
+    /// Its symbol, or `input:dimension`.
     pub name: String,
-    /// Where it stands: `input:dimension`.
+    /// Where it occurs, each as `input:dimension`.
     pub places: Vec<String>,
-    /// Lowest and highest, where stated.
+    /// Lowest and highest value, if stated.
     pub range: Option<(u64, u64)>,
 }
 
-/// How plans are kept.
+/// Limits of the plan caches.
 #[derive(Clone, Debug, Default)]
 pub struct Plans {
-    /// At most so many of each graph.
+    /// Maximum number of plans of each graph.
     pub kept: usize,
-    /// More of a graph that a loop turns, while they launch no more nodes together.
+    /// Nodes, over all plans, up to which a graph in a loop may have more plans than that.
     pub turned_nodes: usize,
-    /// So many of the least recently used go at once.
+    /// Number of least recently used plans that are dropped at once.
     pub dropped: usize,
 }
 
-/// Describes what the executor does with a model, where it is given as many threads (fewer than 2:
-/// its own).
+/// Describes what the executor does with a model when it may use `cores` threads (fewer than 2:
+/// only the caller's thread).
 ///
 /// # Errors
-/// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin
-/// has.
+/// Returns `damaged` if the OM is inconsistent, and `unsupported` if no plugin has an operator.
 pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, RuntimeError> {
     let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
     let graphs = lower(m, &weights, tools)?;
@@ -188,7 +187,7 @@ fn variables(g: &GraphInfo) -> Vec<Variable> {
     g.nodes.iter().filter(|n| n.op == "Variable").map(one).collect()
 }
 
-/// What stands on each logical stream.
+/// For each logical stream: its label, or else the engines on it.
 fn on_streams(m: &CompiledModel, graphs: &[Graph]) -> Vec<Vec<String>> {
     let mut out: Vec<Vec<String>> = vec![Vec::new(); m.streams.logical.len().max(1)];
     for (g, info) in graphs.iter().zip(&m.graphs) {
@@ -205,7 +204,7 @@ fn on_streams(m: &CompiledModel, graphs: &[Graph]) -> Vec<Vec<String>> {
     out
 }
 
-/// Open sizes, and what is checked of the inputs.
+/// The unknown sizes, and the conditions on the inputs.
 fn symbols(m: &CompiledModel) -> (Vec<Symbol>, Vec<String>) {
     let mut by: BTreeMap<String, Symbol> = BTreeMap::new();
     let mut guards = Vec::new();
@@ -229,7 +228,7 @@ fn symbols(m: &CompiledModel) -> (Vec<Symbol>, Vec<String>) {
     (by.into_values().collect(), guards)
 }
 
-/// A graph while its rounds are followed.
+/// A graph while its rounds are traced.
 struct Walk<'w> {
     graphs: &'w [Graph],
     graph: &'w Graph,
@@ -242,7 +241,7 @@ struct Walk<'w> {
     launched: Vec<bool>,
 }
 
-/// What becomes of a node in this round.
+/// How a node is executed in this round.
 enum Fate {
     Planned,
     View,
@@ -251,8 +250,8 @@ enum Fate {
     Waits,
 }
 
-/// Whether a graph needs neither a launch nor the host, whatever its sizes, so that a plan can take it
-/// for a choice that sizes decide.
+/// Whether a graph needs neither a launch nor the host, whatever its sizes. A plan can then run it
+/// itself as a branch that sizes choose.
 pub(crate) fn is_plain(graphs: &[Graph], graph: usize, tools: &Tools) -> bool {
     let found = rounds(graphs, &graphs[graph], &[], tools).rounds;
     found.len() <= 1 && found.iter().all(|r| r.device.is_empty() && r.host.is_empty())
@@ -280,7 +279,7 @@ fn rounds(graphs: &[Graph], graph: &Graph, engines: &[&str], tools: &Tools) -> R
     let limits = Limits::of(&tools.target.soc);
     loop {
         let mut round = Round::default();
-        // A round has as many launches as its streams and events suffice for.
+        // The limits of streams and events determine how many launches a round has.
         let (mut streams, mut behind) = (Streams::new(limits), Behind::new(graph));
         let mut host: Vec<usize> = Vec::new();
         let before = w.done.clone();
@@ -344,12 +343,12 @@ impl Walk<'_> {
         n.inputs.iter().flatten().all(|v| self.home[*v as usize] != Home::Nowhere)
             && n.controls.iter().all(|c| self.done[*c as usize])
     }
-    /// Whether a node of the host waits for launches of this round.
+    /// Whether a host node waits for launches of this round.
     fn waits(&self, n: &Node) -> bool {
         let made = |v: &u32| self.home[*v as usize] == Home::Made;
         n.inputs.iter().flatten().any(made) || n.controls.iter().any(|c| self.launched[*c as usize])
     }
-    /// The value that a view shows is where the view is.
+    /// A view is where the value that it shows is.
     fn of_view(&self, n: &Node) -> Home {
         if n.kind == Kind::Choice {
             let made = n.inputs.iter().flatten().any(|v| self.home[*v as usize] == Home::Made);
@@ -357,14 +356,14 @@ impl Walk<'_> {
         }
         n.inputs.first().copied().flatten().map_or(Home::Made, |v| self.home[v as usize])
     }
-    /// Whether a plan takes the branch of a choice: sizes decide it, and the branches are nothing but
-    /// other values under other sizes.
+    /// Whether a plan can take the branch of a choice itself: sizes determine the condition, and
+    /// the branches only reshape values and compute with sizes.
     fn settles(&self, n: &Node) -> bool {
         let cond = n.inputs.first().copied().flatten().is_some_and(|v| self.home[v as usize] == Home::Known);
         let odd = n.inputs.iter().skip(1).flatten().chain(&n.outputs).any(|v| self.odd[*v as usize]);
         cond && !odd && n.graphs.iter().all(|g| is_plain(self.graphs, *g, self.tools))
     }
-    /// Whether the plan has a value's bytes.
+    /// Whether the plan knows a value's bytes.
     fn knows(&self, v: u32) -> bool {
         let wanted = self.graph.wanted[v as usize] && !self.odd[v as usize];
         self.home[v as usize] == Home::Known || (self.home[v as usize] == Home::Before && wanted)

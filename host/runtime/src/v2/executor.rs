@@ -1,9 +1,10 @@
-//! Executors (facts 8.9): in which order the steps of a round are taken, and by how many threads.
+//! Executors (facts 8.9): the order in which the steps of a round are taken, and by how many
+//! threads.
 //!
 //! The steps of a round are its launches, which go to the device as a whole, and the nodes that the
-//! host executes. No step of the host reads what another one of its round gives; what waits for the
-//! launches says so. Every order that keeps to this gives the same values, and what a run tells of
-//! its steps it tells in the sequential order, whoever took them.
+//! host executes. No host step reads the result of another host step of the same round; a step that
+//! needs the launches is marked as waiting. Every order that respects this gives the same values.
+//! Profiles and captures are reported in sequential order, whichever thread took a step.
 use super::graph::{Graph, Kind, SIZES};
 use super::sequence;
 use super::tools::Tools;
@@ -11,27 +12,27 @@ use crate::error::RuntimeError;
 use ge_plugin_api::ops::flags;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// From so many launches on a model with control flow is executed by priority.
+/// Number of launches from which a model with control flow is executed by priority.
 const BY_PRIORITY: usize = 5;
-/// Stack of a thread: graphs are nested on it.
+/// Stack size of a thread in bytes; nested graphs use it recursively.
 const STACK: usize = 8 << 20;
 
-/// Who executes a model of open sizes.
+/// How a model of unknown shapes is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// The order of the plan: the launches of a round, then what the host does.
+    /// In the order of the plan: the launches of a round, then the host's nodes.
     Sequential,
-    /// What is ready, in the order in which it became so.
+    /// Steps that are ready, in the order in which they became ready.
     Topological,
-    /// Of what is ready, what stands first in the graph.
+    /// Among the steps that are ready, the one that comes first in the graph.
     PriorityTopological,
-    /// What is ready, on as many threads.
+    /// Steps that are ready, on this number of threads.
     MultiThread(usize),
 }
 
 impl Executor {
-    /// The executor of a model: several threads where they are asked for, else by what the model
-    /// has.
+    /// Chooses the executor of a model: several threads if requested, otherwise by the model's
+    /// structure.
     pub(crate) fn choose(graphs: &[Graph], tools: &Tools, cores: usize) -> Executor {
         match (cores, has_control_flow(graphs), launches(graphs, tools)) {
             (2.., _, _) => Executor::MultiThread(cores),
@@ -40,7 +41,7 @@ impl Executor {
             _ => Executor::Topological,
         }
     }
-    /// What it is called.
+    /// Name of the executor.
     pub fn name(self) -> &'static str {
         match self {
             Executor::Sequential => "sequential",
@@ -49,7 +50,7 @@ impl Executor {
             Executor::MultiThread(_) => "multi-thread",
         }
     }
-    /// How many threads take steps at most.
+    /// Maximum number of threads that take steps.
     pub fn threads(self) -> usize {
         match self {
             Executor::MultiThread(n) => n,
@@ -64,7 +65,7 @@ pub(crate) fn has_control_flow(graphs: &[Graph]) -> bool {
     nodes().any(|n| matches!(n.kind, Kind::Choice | Kind::While | Kind::For))
 }
 
-/// Nodes of a model that are launched: those that an engine may take, and sealed parts.
+/// Number of nodes that are launched: sealed parts, and operators that an engine may take.
 pub(crate) fn launches(graphs: &[Graph], tools: &Tools) -> usize {
     let launched = |n: &&super::graph::Node| match n.kind {
         Kind::Part => true,
@@ -77,22 +78,23 @@ pub(crate) fn launches(graphs: &[Graph], tools: &Tools) -> usize {
     graphs.iter().flat_map(|g| &g.nodes).filter(launched).count()
 }
 
-/// How the steps of a round hang together.
+/// The steps of a round and their dependencies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
-    /// Of each step, the launches first if there are any: where it stands in the graph.
+    /// For each step, its position in the graph. The launches, if any, are the first step.
     pub(crate) at: Vec<u32>,
-    /// Whether it waits for the launches.
+    /// Whether each step waits for the launches.
     pub(crate) waits: Vec<bool>,
-    /// How many are worth a thread of their own.
+    /// Number of steps that are worth their own thread.
     pub(crate) heavy: usize,
-    /// The order in which one thread takes them: as they become ready, and by place in the graph.
+    /// The order of the steps on a single thread: as they become ready, and by position in the
+    /// graph.
     pub(crate) first: Vec<usize>,
     pub(crate) graph: Vec<usize>,
 }
 
 impl Steps {
-    /// The order in which one thread takes the steps.
+    /// The order in which a single thread takes the steps.
     fn taken(&self, launches: bool, order: Order) -> Vec<usize> {
         let mut board = Board::new(self, launches, order);
         let mut out = Vec::with_capacity(self.at.len());
@@ -102,7 +104,8 @@ impl Steps {
         }
         out
     }
-    /// The steps of a round: its launches, then nodes of the host, each with what it waits for.
+    /// The steps of a round: its launches, then the host's nodes. `waits` says which nodes wait for
+    /// the launches.
     pub(crate) fn new(graph: &Graph, launches: Option<u32>, host: &[u32], waits: impl Fn(u32) -> bool) -> Steps {
         let mut out = Steps::default();
         if let Some(first) = launches {
@@ -122,25 +125,25 @@ impl Steps {
     }
 }
 
-/// In which order steps that are ready are taken.
+/// The order in which ready steps are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// As they became ready.
     First,
-    /// As they stand in the graph.
+    /// By position in the graph.
     Graph,
-    /// By chance, from a seed.
+    /// Random, from a seed.
     Random(u64),
 }
 
-/// Steps that are ready, and those that are not yet.
+/// Steps that are ready, and steps that are not yet.
 struct Board {
     ready: Vec<usize>,
     waiting: Vec<usize>,
     running: usize,
-    /// The first step, in the sequential order, that failed: what stands behind it is not begun.
+    /// The failed step that is first in sequential order; steps after it are not started.
     failed: Option<(usize, RuntimeError)>,
-    /// A thread that took a step did not come back.
+    /// A thread died while taking a step.
     lost: bool,
     order: Order,
 }
@@ -150,7 +153,7 @@ impl Board {
         let (waiting, ready) = (0..steps.at.len()).partition(|s| launches && steps.waits[*s]);
         Board { ready, waiting, running: 0, failed: None, lost: false, order }
     }
-    /// The next step; None: none is ready.
+    /// Takes the next step; `None` if none is ready.
     fn take(&mut self, at: &[u32]) -> Option<usize> {
         if let Some((first, _)) = &self.failed {
             let first = *first;
@@ -170,7 +173,7 @@ impl Board {
         self.running += 1;
         Some(self.ready.remove(k))
     }
-    /// A step is over: behind the launches, what waits for them is ready.
+    /// Records that a step is over. After the launches, the steps that wait for them become ready.
     fn over(&mut self, step: usize, launches: bool, result: Result<(), RuntimeError>) {
         self.running -= 1;
         match result {
@@ -182,7 +185,7 @@ impl Board {
     }
 }
 
-/// Says that the thread is gone if its step unwinds.
+/// Reports the thread as lost if its step panics.
 struct Alive<'b>(&'b (Mutex<Board>, Condvar), bool);
 
 impl Drop for Alive<'_> {
@@ -198,12 +201,12 @@ fn board<'b>(b: &'b (Mutex<Board>, Condvar)) -> MutexGuard<'b, Board> {
     b.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes all steps of a round, on the caller's thread and `helpers` more. `launches`: whether the
-/// first step is those.
+/// Takes all steps of a round, on the caller's thread and `helpers` others. `launches` says whether
+/// the first step is the launches.
 ///
 /// # Errors
-/// Of the steps that fail, what the first in the sequential order says; all that stand before it
-/// were taken.
+/// Returns the error of the failed step that is first in sequential order; all steps before it were
+/// taken.
 pub(crate) fn take_all(
     steps: &Steps,
     launches: bool,
@@ -236,7 +239,7 @@ pub(crate) fn take_all(
     std::thread::scope(|scope| {
         for k in 0..helpers {
             let named = std::thread::Builder::new().name(format!("ge-exec-{k}")).stack_size(STACK);
-            // Without the thread the others take its steps.
+            // If a thread cannot be started, the others take its steps.
             if named.spawn_scoped(scope, turn).is_err() {
                 break;
             }
@@ -253,7 +256,7 @@ mod tests {
     use ge_plugin_api::Error;
     use std::sync::Mutex;
 
-    /// Launches that stand at 4, and steps of the host of which those at 1 and 6 wait for nothing.
+    /// Launches at position 4 of the graph, and host steps; those at 1 and 6 wait for nothing.
     fn steps() -> Steps {
         Steps { at: vec![4, 1, 5, 6, 7], waits: vec![false, false, true, false, true], heavy: 5, ..Steps::default() }
     }
@@ -271,7 +274,7 @@ mod tests {
     fn what_is_ready_goes_as_it_became_so_or_as_it_stands_in_the_graph() {
         assert_eq!(taken(Order::First, 0), [0, 1, 3, 2, 4]);
         assert_eq!(taken(Order::Graph, 0), [1, 0, 2, 3, 4]);
-        // What is known beforehand is the same.
+        // The order computed in advance is the same.
         assert_eq!(steps().taken(true, Order::First), [0, 1, 3, 2, 4]);
         assert_eq!(steps().taken(true, Order::Graph), [1, 0, 2, 3, 4]);
     }
@@ -302,7 +305,7 @@ mod tests {
                 assert!(why.contains("step 2"), "{order:?}: {why}");
             }
         }
-        // Launches that fail: nothing that waits for them is begun.
+        // If the launches fail, no step that waits for them is started.
         let began = Mutex::new(Vec::new());
         let first = |s: usize| {
             began.lock().unwrap().push(s);

@@ -1,5 +1,5 @@
-//! From what a run has done to the way of later ones: each value becomes its source. What hangs on values
-//! that are others in another run has no way.
+//! Converts the record of a run into the way of later runs: each value is replaced by its source. A
+//! run that depends on values which may differ in another run has no way.
 use super::DynamicModel;
 use super::graph::{Graph, Kind};
 use super::plan::KEY_BYTES;
@@ -10,12 +10,12 @@ use crate::load::LoadedModel;
 use ge_plugin_api::types::DType;
 use std::sync::{Arc, OnceLock};
 
-/// What the trail of a run does with inputs of so many bytes; None: it is not the same for all inputs
-/// that its first plan holds for.
+/// What the record of a run does with inputs of these sizes in bytes. `None` if another run with
+/// the key of the first plan might do something else.
 pub(super) fn follow(model: &DynamicModel, trail: &Trail, bytes: &[usize]) -> Option<Body> {
     let graph = &model.graphs[trail.graph];
     let seen = |(k, v): (usize, &Option<u32>)| {
-        // Bytes that are part of the key are the same in all runs that go this way.
+        // Bytes that are part of the key are the same in all runs that take this way.
         let fixed = v.is_some_and(|v| graph.wanted[v as usize]) && bytes.get(k).is_some_and(|b| *b <= KEY_BYTES);
         Some(Seen { target: Target { place: Place::Arg(k), shown: None }, fixed })
     };
@@ -27,7 +27,7 @@ pub(super) fn follow(model: &DynamicModel, trail: &Trail, bytes: &[usize]) -> Op
 #[derive(Clone)]
 struct Seen {
     target: Target,
-    /// Its bytes are the same in every run that goes this way.
+    /// Whether its bytes are the same in every run that takes this way.
     fixed: bool,
 }
 
@@ -37,7 +37,7 @@ impl Seen {
     }
 }
 
-/// A graph that is followed.
+/// A graph whose record is being converted.
 struct Follow<'m> {
     model: &'m DynamicModel,
     graph: &'m Graph,
@@ -52,7 +52,7 @@ impl Follow<'_> {
         let mut f = Follow { model, graph, seen: vec![None; graph.values()], body };
         for (v, arg) in graph.inputs.iter().zip(args) {
             let Some(v) = v else { continue };
-            // Its first plan is known by these bytes.
+            // These bytes are part of the key of the first plan.
             f.seen[*v as usize] = Some(arg.clone().filter(|a| a.fixed || !graph.wanted[*v as usize])?);
         }
         for (k, round) in trail.rounds.iter().enumerate() {
@@ -66,7 +66,7 @@ impl Follow<'_> {
                 f.launch(device, &round.ins, &round.outs)?;
             }
             for (v, of, dtype, dims) in &round.views {
-                // What the host gives is not there yet, and no view of this round is of it.
+                // Values of the host do not exist yet, and no view of this round refers to them.
                 let Some(mut seen) = f.value(*of) else { continue };
                 seen.target.shown = Some((*dtype, dims[..].into()));
                 f.seen[*v as usize] = Some(seen);
@@ -74,7 +74,7 @@ impl Follow<'_> {
             for node in &round.host {
                 f.node(*node, trail)?;
             }
-            // The next plan is known by the bytes of what decides sizes.
+            // The key of the next plan contains the bytes of values that determine shapes.
             let by_value = |v: &u32| graph.wanted[*v as usize] && f.value(*v).is_none_or(|s| !s.fixed);
             if k + 1 < trail.rounds.len() && round.keys.iter().any(by_value) {
                 return None;
@@ -92,7 +92,7 @@ impl Follow<'_> {
     fn place(&self, v: &u32) -> Option<Place> {
         Some(self.value(*v)?.target.place)
     }
-    /// Values that a step makes.
+    /// Records the values that a step makes.
     fn makes(&mut self, outs: &[u32], shown: impl Fn(usize) -> Option<(DType, Arc<[u64]>)>) {
         for (k, v) in outs.iter().enumerate() {
             let target = Target { place: Place::Made(self.body.made), shown: shown(k) };
@@ -109,7 +109,7 @@ impl Follow<'_> {
         self.makes(outs, |_| None);
         Some(())
     }
-    /// A node that the host executes.
+    /// Adds a node that the host executes.
     fn node(&mut self, node: u32, trail: &Trail) -> Option<()> {
         let graph = self.graph;
         let n = &graph.nodes[node as usize];
@@ -124,7 +124,7 @@ impl Follow<'_> {
         let cond = self.value((*inputs.next()?)?)?.target;
         let given: Vec<Option<Seen>> = inputs.map(|v| v.as_ref().and_then(|v| self.value(*v))).collect();
         let args = given.iter().map(|s| Some(s.as_ref()?.target.place.clone())).collect::<Option<Vec<_>>>()?;
-        // A branch sees what it is given as arguments; known values stay known.
+        // Inside the branch, its inputs are arguments; known values stay known.
         let inside = |(k, s): (usize, &Option<Seen>)| {
             let Seen { target, fixed } = s.clone()?;
             let is_known = matches!(target.place, Place::Known(_));

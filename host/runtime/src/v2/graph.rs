@@ -1,5 +1,5 @@
-//! Lowering: a graph of an OM as the executor walks it. Values have numbers, constants their bytes,
-//! and it is known which values decide shapes.
+//! Lowers the graphs of an OM into the form that the executor walks: values are numbered, constants
+//! have their bytes, and the values that determine shapes are marked.
 use super::tools::Tools;
 use crate::error::RuntimeError;
 use crate::variables;
@@ -9,7 +9,7 @@ use ge_plugin_api::types::{AttrMap, AttrValue, Blob, ConstTensor, DType, Key, Te
 use ge_plugin_api::{Error, ops};
 use std::collections::HashMap;
 
-/// Operators that read sizes alone, not values.
+/// Operators that read only the sizes of their inputs, not their values.
 pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
 
 /// How a node is executed.
@@ -23,15 +23,15 @@ pub(crate) enum Kind {
     Output,
     /// An operator with kernels.
     Operator,
-    /// `If`, `Case`: one of its graphs.
+    /// `If`, `Case`: runs one of its graphs.
     Choice,
-    /// `While`: a graph as long as another says so.
+    /// `While`: runs a graph as long as another graph says so.
     While,
-    /// `For`: a graph for each number of a range.
+    /// `For`: runs a graph for each number of a range.
     For,
-    /// `PartitionedCall`: a graph.
+    /// `PartitionedCall`: runs a graph.
     Call,
-    /// `PartitionedCall`: a part of known shape, sealed when the model was loaded.
+    /// `PartitionedCall`: runs a part of known shape, sealed when the model was loaded.
     Part,
 }
 
@@ -45,24 +45,24 @@ pub(crate) struct Node {
     pub(crate) outputs: Vec<u32>,
     pub(crate) controls: Vec<u32>,
     pub(crate) attrs: AttrMap,
-    /// Outputs as the compiler knew them.
+    /// Output descriptors as the compiler knew them.
     pub(crate) descs: Vec<TensorDesc>,
-    /// Its graphs, by number, in the order in which the operator has them.
+    /// Indices of its graphs, in the operator's order.
     pub(crate) graphs: Vec<usize>,
-    /// Its part of known shape, by number.
+    /// Index of its part of known shape.
     pub(crate) part: Option<usize>,
     pub(crate) flags: u64,
     pub(crate) value_inputs: Vec<usize>,
-    /// Inputs that it writes over: each has a copy of its own.
+    /// Inputs that it overwrites; each is copied first.
     pub(crate) written: Vec<usize>,
 }
 
-/// Where an output beyond the results is kept.
+/// Where an extra output, after the results, is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
-    /// In the variable of this number.
+    /// In the variable with this index.
     Variable(usize),
-    /// In the input of this number, which the caller lends to be written.
+    /// In the input with this index, which the caller lends to be written.
     Input(usize),
 }
 
@@ -70,52 +70,54 @@ pub(crate) enum Keeps {
 pub(crate) struct Graph {
     pub(crate) name: String,
     pub(crate) nodes: Vec<Node>,
-    /// The value of each parameter, by index.
+    /// The value of each parameter, by parameter index.
     pub(crate) inputs: Vec<Option<u32>>,
-    /// The values that it returns; what it leaves in variables and lent inputs behind its results.
+    /// The values that it returns. What it leaves in variables and lent inputs follows its results.
     pub(crate) outputs: Vec<u32>,
-    /// Its variables by name, which are the last of its inputs.
+    /// Names of its variables, which are the last of its inputs.
     pub(crate) variables: Vec<String>,
-    /// Where the last of its outputs are kept.
+    /// Where the last of its outputs are stored.
     pub(crate) keeps: Vec<Keeps>,
-    /// Constants by value.
+    /// Constants with their offsets in the weights, by value.
     pub(crate) constants: Vec<Option<(ConstTensor, u64)>>,
-    /// What constants are, by value: some lie in another layout than their sizes say.
+    /// Descriptors of the constants, by value; some have another layout than their sizes imply.
     pub(crate) fixed: Vec<Option<TensorDesc>>,
-    /// The first value of each node.
+    /// The first output value of each node.
     pub(crate) firsts: Vec<u32>,
-    /// Values that decide shapes, by value.
+    /// Whether a value determines shapes, by value.
     pub(crate) wanted: Vec<bool>,
-    /// Nodes that read a value.
+    /// Nodes that read each value.
     pub(crate) readers: Vec<Vec<u32>>,
     /// The logical stream of each node.
     pub(crate) streams: Vec<u32>,
 }
 
 impl Graph {
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn values(&self) -> usize {
         self.constants.len()
     }
-    /// Whether a node reads a constant in the layout of a device's kernel, which no host kernel reads.
+    /// Whether a node reads a constant in the layout of a device kernel, which no host kernel can
+    /// read.
     pub(crate) fn reads_packed(&self, n: &Node) -> bool {
         let packed = |v: &u32| self.fixed[*v as usize].as_ref().is_some_and(|d| d.origin.is_some());
         n.inputs.iter().flatten().any(packed)
     }
-    /// Which outputs of a node somebody reads.
+    /// Whether each output of a node has a reader.
     pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
         n.outputs.iter().map(|v| !self.readers[*v as usize].is_empty()).collect()
     }
-    /// Whether `node` alone reads a value, once, so that it is over with it.
+    /// Whether `node` is the only reader of a value and reads it once, so that the value ends
+    /// there.
     pub(crate) fn is_read_once(&self, v: u32, node: u32) -> bool {
         self.readers[v as usize] == [node] && !self.outputs.contains(&v)
     }
-    /// What the compiler knew of a value.
+    /// The compiler's descriptor of a value.
     pub(crate) fn stated(&self, v: u32) -> Option<&TensorDesc> {
         let n = self.producer(v)?;
         n.descs.get(n.outputs.iter().position(|o| *o == v)?)
     }
-    /// A graph of the same name, variables and places to keep values, without nodes.
+    /// A graph with the same name, variables and stored outputs, but without nodes.
     pub(crate) fn empty(&self) -> Graph {
         Graph {
             name: self.name.clone(),
@@ -132,7 +134,7 @@ impl Graph {
             streams: Vec::new(),
         }
     }
-    /// The node that gives a value.
+    /// The node that produces a value.
     pub(crate) fn producer(&self, v: u32) -> Option<&Node> {
         self.nodes.get(self.firsts.partition_point(|first| *first <= v).checked_sub(1)?)
     }
@@ -154,14 +156,14 @@ fn kind(op: &str) -> Kind {
 /// Lowers all graphs of a model.
 ///
 /// # Errors
-/// `damaged`: what the OM says does not fit together; an operator that no plugin has.
+/// Returns `damaged` if the OM is inconsistent. Fails if no plugin has an operator.
 pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result<Vec<Graph>, RuntimeError> {
     let by_name: HashMap<&str, usize> = m.graphs.iter().enumerate().map(|(i, g)| (g.name.as_str(), i)).collect();
     let blob = Blob::from_owner(weights.clone());
     let parts: HashMap<&str, usize> = m.parts.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
     let names = Names { graphs: &by_name, parts: &parts };
     let mut graphs = m.graphs.iter().map(|g| graph(g, &names, &blob, tools)).collect::<Result<Vec<_>, _>>()?;
-    // A model for one stream, or of before there were several, names none.
+    // A model for one stream, or one from before there were several, names no streams.
     let logical = u32::try_from(m.streams.logical.len()).unwrap_or(u32::MAX);
     for (g, info) in graphs.iter_mut().zip(&m.graphs).filter(|_| logical > 1) {
         for (s, n) in g.streams.iter_mut().zip(&info.nodes) {
@@ -181,10 +183,11 @@ pub(crate) fn lower(m: &CompiledModel, weights: &Bytes, tools: &Tools) -> Result
     Ok(graphs)
 }
 
-/// Graphs take no more values than who calls them gives.
+/// Checks that no graph takes more values than its caller gives.
 fn calls_fit(graphs: &[Graph]) -> Result<(), RuntimeError> {
     for n in graphs.iter().flat_map(|g| &g.nodes) {
-        // A choice keeps its condition, a `For` two of the three numbers that say its turns.
+        // A choice does not pass on its condition; a `For` passes one of its three numbers, the
+        // counter.
         let own = match n.kind {
             Kind::Choice => 1,
             Kind::For => 2,
@@ -199,7 +202,7 @@ fn calls_fit(graphs: &[Graph]) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// Which graphs are branches of a choice: how they are told, by graph.
+/// A description of each graph that is a branch of a choice.
 pub(crate) fn branches(graphs: &[Graph]) -> Vec<Option<String>> {
     let mut out = vec![None; graphs.len()];
     for n in graphs.iter().flat_map(|g| &g.nodes).filter(|n| n.kind == Kind::Choice) {
@@ -216,9 +219,9 @@ pub(crate) fn branches(graphs: &[Graph]) -> Vec<Option<String>> {
     out
 }
 
-/// A graph that calls itself would never end.
+/// Rejects graphs that call themselves, which would never end.
 fn acyclic(graphs: &[Graph]) -> Result<(), RuntimeError> {
-    // 0: not seen, 1: on the way, 2: done.
+    // 0: not visited, 1: on the current path, 2: done.
     let mut state = vec![0u8; graphs.len()];
     for start in 0..graphs.len() {
         let mut path = vec![(start, 0usize)];
@@ -243,7 +246,7 @@ fn acyclic(graphs: &[Graph]) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// Which graphs a loop turns: its own, and those that these call.
+/// Marks the graphs that run in a loop: those of loop nodes, and all graphs that these call.
 pub(crate) fn turned(graphs: &[Graph]) -> Vec<bool> {
     let mut turned = vec![false; graphs.len()];
     let loops = graphs.iter().flat_map(|g| &g.nodes).filter(|n| matches!(n.kind, Kind::While | Kind::For));
@@ -260,13 +263,13 @@ fn damaged(what: String) -> RuntimeError {
     RuntimeError::Damaged { what }
 }
 
-/// What nodes call, by name.
+/// Graphs and parts that nodes can call, by name.
 struct Names<'n> {
     graphs: &'n HashMap<&'n str, usize>,
     parts: &'n HashMap<&'n str, usize>,
 }
 
-/// The part that a node calls, if it is one.
+/// The part that a node calls, if it calls one.
 fn part_of(n: &NodeInfo, names: &Names<'_>) -> Option<usize> {
     match n.attrs.get("f") {
         Some(AttrValue::Graph(name)) if n.op == "PartitionedCall" => names.parts.get(name.as_str()).copied(),
@@ -274,7 +277,7 @@ fn part_of(n: &NodeInfo, names: &Names<'_>) -> Option<usize> {
     }
 }
 
-/// The graphs of a node in the order of its operator.
+/// The graphs of a node, in the order of its operator.
 fn graphs_of(n: &NodeInfo, kind: Kind, by_name: &HashMap<&str, usize>) -> Result<Vec<usize>, RuntimeError> {
     let keys: &[&str] = match (kind, n.op.as_str()) {
         (Kind::Choice, "If" | "StatelessIf") => &["then_branch", "else_branch"],
@@ -388,15 +391,15 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
     Ok(out)
 }
 
-/// The inputs that a node writes over. Of `Assign` nothing reads what was there.
+/// The inputs that a node overwrites. `Assign` is left out: nothing reads what was there before.
 fn written(n: &NodeInfo, flags: u64) -> Vec<usize> {
     let by_attr = n.attrs.flag("reference").then_some(0);
     let all = ops::flags::written(flags).chain(by_attr.filter(|_| flags & ops::flags::REFERENCE == 0));
     all.filter(|k| n.op != "Assign" && *k < n.outputs.len().min(n.inputs.len())).collect()
 }
 
-/// Adds what a graph is given of variables to its inputs, and what it leaves in them, or in inputs
-/// that are lent, to its outputs.
+/// Adds the graph's variables to its inputs, and the values that it stores in variables or lent
+/// inputs to its outputs.
 fn keep(out: &mut Graph, g: &GraphInfo) -> Result<(), RuntimeError> {
     let nodes = g.nodes.iter().zip(&out.nodes);
     let variables = nodes.filter(|(i, _)| i.op == "Variable");
@@ -418,8 +421,8 @@ fn keep(out: &mut Graph, g: &GraphInfo) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// Marks what decides shapes: the values that operators read as numbers, and what these are
-/// computed from.
+/// Marks the values that determine shapes: those that operators read as numbers, and those from
+/// which these are computed.
 pub(crate) fn mark_wanted(g: &mut Graph) {
     for n in g.nodes.iter().rev().filter(|n| n.kind == Kind::Operator) {
         for i in &n.value_inputs {
@@ -428,7 +431,7 @@ pub(crate) fn mark_wanted(g: &mut Graph) {
             }
         }
         let wanted = n.outputs.iter().any(|v| g.wanted[*v as usize]);
-        // What a device computes is read back; nobody asks what it is made of.
+        // A value computed on the device is read back, so its own inputs need not be known.
         let packed = g.reads_packed(n);
         if wanted && !packed && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
             n.inputs.iter().flatten().for_each(|v| g.wanted[*v as usize] = true);
@@ -436,14 +439,14 @@ pub(crate) fn mark_wanted(g: &mut Graph) {
     }
 }
 
-/// A constant's value, and where it lies in the weights.
+/// The value of a constant, and its offset in the weights.
 fn constant(n: &NodeInfo, weights: &Blob) -> Result<(ConstTensor, u64), RuntimeError> {
     let bad = || damaged(format!("constant `{}` does not lie in the weights", n.name));
     let (d, s) = n.outputs.first().zip(n.slots.first()).ok_or_else(bad)?;
     let bytes = if d.dtype == DType::STRING { Some(s.size) } else { d.data_bytes() };
     let place = usize::try_from(s.offset).ok().zip(bytes.and_then(|b| usize::try_from(b).ok()));
     let (offset, bytes) = place.filter(|_| s.space == SlotInfo::WEIGHTS).ok_or_else(bad)?;
-    // What has no bytes lies nowhere.
+    // A constant without bytes has no place in the weights.
     let blob = if bytes == 0 { Blob::empty() } else { weights.slice(offset, bytes).ok_or_else(bad)? };
     let dims = d.shape.sizes().ok_or_else(bad)?;
     Ok((ConstTensor::new(d.dtype, &dims, blob).ok_or_else(bad)?, s.offset))

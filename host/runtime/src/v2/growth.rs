@@ -1,38 +1,40 @@
-//! Which inputs of a model can be state that grows in place: those that a concatenation alone
-//! reads, whose result is an output and is read by products or attentions piece by piece (the cache
-//! of keys and values of a decoder), or is one piece.
+//! Finds the inputs of a model that can be states that grow in place. Such an input is read only by
+//! a concatenation whose result is an output, and the result is either read piece by piece by
+//! products or attentions (the key/value cache of a decoder), or it is a single piece.
 use super::DynamicModel;
 use super::graph::{Graph, Kind, Node, SIZES};
 use super::state::State;
 use super::value::{Store, Tensor, Value};
 use crate::error::RuntimeError;
 
-/// Bytes of a carried tensor from which it gets room: less is copied faster than room is looked after.
+/// Size in bytes from which a tensor that a loop carries gets spare room; smaller ones are cheaper
+/// to copy.
 const WORTH: usize = 64 << 10;
 
 /// An input that can grow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Growing {
-    /// Number of the input.
+    /// Index of the input.
     pub(crate) input: usize,
-    /// Number of the output that it is with what is new.
+    /// Index of the output that holds the input with the new rows.
     pub(crate) output: usize,
     /// The axis that grows.
     pub(crate) axis: usize,
-    /// Its value.
+    /// The input's value.
     pub(crate) value: u32,
-    /// The concatenation.
+    /// The concatenation node.
     pub(crate) concat: u32,
-    /// What the concatenation gives.
+    /// The value that the concatenation gives.
     pub(crate) result: u32,
-    /// Who reads the result.
+    /// The readers of the result.
     pub(crate) readers: Vec<Reader>,
-    /// Whether all of them can be cut into pieces.
+    /// Whether all readers can work piece by piece.
     pub(crate) by_pieces: bool,
 }
 
 impl Growing {
-    /// Whether a tensor of these sizes can grow: it is one piece, or all who read it do so by pieces.
+    /// Whether a tensor of these sizes can grow: it is a single piece, or all readers work by
+    /// pieces.
     pub(crate) fn fits(&self, dims: &[u64]) -> bool {
         self.by_pieces || dims.get(..self.axis).is_some_and(|d| d.iter().all(|d| *d == 1))
     }
@@ -43,13 +45,13 @@ impl Growing {
 pub(crate) struct Reader {
     /// The node.
     pub(crate) node: u32,
-    /// Which of its inputs.
+    /// Index of its input.
     pub(crate) at: usize,
-    /// The transposition of the last two axes between, which a product does itself.
+    /// A transposition of the last two axes before the reader; a matrix product can do it itself.
     pub(crate) through: Option<u32>,
 }
 
-/// Products by batches: what they call a turned operand.
+/// The attributes with which batched matrix products transpose their operands.
 fn turned(n: &Node) -> Option<[&'static str; 2]> {
     match n.op.as_str() {
         "BatchMatMul" | "BatchMatMulV2" => Some(["adj_x1", "adj_x2"]),
@@ -57,7 +59,7 @@ fn turned(n: &Node) -> Option<[&'static str; 2]> {
     }
 }
 
-/// The attribute that turns an operand of a product.
+/// The attribute that transposes operand `at` of a product.
 pub(crate) fn turn(n: &Node, at: usize) -> Option<&'static str> {
     turned(n)?.get(at).copied()
 }
@@ -67,16 +69,17 @@ pub(crate) fn by_heads(n: &Node) -> bool {
     n.op.as_str() == "PromptFlashAttention" && n.attrs.str("input_layout") == Some("BNSD")
 }
 
-/// Whether a node can read a value piece by piece as its input of that number.
+/// Whether a node can read a value piece by piece as its input `at`.
 fn in_pieces(n: &Node, at: usize, rank: usize) -> bool {
     (turned(n).is_some() && at < 2) || (by_heads(n) && matches!(at, 1 | 2) && rank == 4)
 }
 
-/// The inputs of each graph that can grow: of the model, and of bodies that hand them to the next turn.
+/// The inputs of each graph that can grow: those of the model, and those that a loop body passes to
+/// its next iteration.
 pub(crate) fn of_all(graphs: &[Graph]) -> Vec<Vec<Growing>> {
     let mut out = vec![Vec::new(); graphs.len()];
     for n in graphs.iter().flat_map(|g| &g.nodes) {
-        // The first parameter of a `For`'s body is its counter.
+        // The first parameter of a `For` body is its counter.
         let (body, counter) = match (n.kind, n.graphs.as_slice()) {
             (Kind::While, &[_, body]) => (body, 0),
             (Kind::For, &[body]) => (body, 1),
@@ -119,7 +122,7 @@ fn find(g: &Graph) -> Vec<Growing> {
     g.inputs.iter().enumerate().filter_map(one).collect()
 }
 
-/// Who reads a value, and whether all can do so piece by piece.
+/// The readers of a value, and whether all of them can read it piece by piece.
 fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
     let mut out = Vec::new();
     let mut by_pieces = true;
@@ -144,7 +147,7 @@ fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
                 (0..).zip(&g.nodes[r as usize].inputs).filter(|(_, v)| **v == Some(from)).map(|(k, _)| k).collect();
             for at in reads {
                 by_pieces &= in_pieces(&g.nodes[r as usize], at, rank);
-                // Who reads it twice is listed twice: the graph says so.
+                // The graph lists a node that reads the value twice as two readers.
                 let reader = Reader { node: r, at, through };
                 if !out.contains(&reader) {
                     out.push(reader);
@@ -156,11 +159,11 @@ fn readers_of(g: &Graph, value: u32, rank: usize) -> (Vec<Reader>, bool) {
 }
 
 impl DynamicModel {
-    /// Gives what a loop carries and its body makes longer, room for more turns: one copy each time that
-    /// it has doubled.
+    /// Gives the growing tensors that a loop carries room for more iterations. Each time a tensor
+    /// has doubled, it is copied once.
     ///
     /// # Errors
-    /// Memory that cannot be had.
+    /// Fails if memory cannot be allocated.
     pub(crate) fn make_room(&self, body: usize, state: &mut [Value<'_>]) -> Result<(), RuntimeError> {
         for g in self.growing(body) {
             let Some(Value::Tensor(t)) = state.get_mut(g.output) else { continue };
@@ -178,7 +181,7 @@ impl DynamicModel {
     }
 }
 
-/// Whether a permutation swaps the last two axes and leaves the others.
+/// Whether a permutation only swaps the last two axes.
 fn swaps_last(perm: &[i64], rank: usize) -> bool {
     let Some((lead, last)) = perm.len().checked_sub(2).map(|k| perm.split_at(k)) else { return false };
     let r = rank as i64;

@@ -1,23 +1,23 @@
-//! States that a run brings: what is new is written behind what is there, and who reads one does so
-//! piece by piece, for there is room between the pieces.
+//! Growing states in a plan: new rows are written after the existing ones, and readers work piece
+//! by piece because there is spare room between the pieces.
 use super::graph::Node;
 use super::growth::{Growing, Reader, by_heads, turn};
 use super::pieces::{Cut, Operand, sized};
 use ge_plugin_api::types::{AttrMap, ConstTensor, TensorDesc};
 
-/// Value, descriptor and known bytes of each input of a node.
+/// Value, descriptor and known contents of each input of a node.
 pub(crate) type Given = [Option<(u32, TensorDesc, Option<ConstTensor>)>];
 
-/// A state that a run brings, as plans see it.
+/// A state of a run, as plans see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    /// What it is in the graph.
+    /// Its role in the graph.
     pub(crate) of: Growing,
-    /// Pieces, rows that there is room for, elements of a row.
+    /// Number of pieces, capacity in rows, and elements per row.
     pub(crate) room: [u64; 3],
-    /// Rows that it has.
+    /// Number of rows in use.
     pub(crate) rows: u64,
-    /// Bytes of a row.
+    /// Bytes per row.
     pub(crate) row_bytes: u64,
 }
 
@@ -26,8 +26,8 @@ impl Held {
         self.room[1].checked_mul(self.row_bytes)
     }
 
-    /// The concatenation as one piece of what is new, written behind what is there. `given`: value,
-    /// descriptor and bytes of its inputs; `out`: what it gives.
+    /// The concatenation as a node on one piece, which writes the new rows after the existing ones.
+    /// `given` are its inputs, `out` is its output.
     pub(crate) fn extend<'c>(&self, n: &'c Node, given: &Given, out: &TensorDesc) -> Option<Cut<'c>> {
         let ones = vec![1u64; self.of.axis];
         let mut inputs = Vec::with_capacity(given.len());
@@ -46,7 +46,8 @@ impl Held {
         Some(Cut { name: &n.name, op: n.op, flags: n.flags, attrs, turned: 0, pieces: self.room[0], inputs, output })
     }
 
-    /// One piece of the state as an operand. `whole`: all of it as its reader sees it.
+    /// One piece of the state as an operand. `whole` describes the whole state as its reader sees
+    /// it.
     fn operand(&self, r: &Reader, whole: &TensorDesc) -> Option<Operand> {
         let dims = whole.shape.sizes()?;
         let (a, b) = (*dims.get(self.of.axis)?, *dims.get(self.of.axis + 1)?);
@@ -56,7 +57,8 @@ impl Held {
     }
 }
 
-/// A product or an attention as one piece of each operand. `states`: what it reads of them.
+/// A product or an attention as a node on one piece of each operand. `states` are the states that
+/// it reads.
 pub(crate) fn reading<'c>(states: &[(Held, Reader)], n: &'c Node, given: &Given, out: &TensorDesc) -> Option<Cut<'c>> {
     let (first, at) = states.first().map(|(h, r)| (h, r.at))?;
     let dims = given.get(at)?.as_ref()?.1.shape.sizes()?;
@@ -65,7 +67,7 @@ pub(crate) fn reading<'c>(states: &[(Held, Reader)], n: &'c Node, given: &Given,
     if !states.iter().all(alike) {
         return None;
     }
-    // Several heads of an attention's query may share one of its keys.
+    // In an attention, several query heads may share one key head.
     let group = if by_heads(n) { group(given.first()?.as_ref().map(|g| &g.1)?, lead)? } else { 1 };
     let present = given.iter().rposition(Option::is_some)? + 1;
     let mut inputs = Vec::with_capacity(present);
@@ -89,15 +91,15 @@ pub(crate) fn reading<'c>(states: &[(Held, Reader)], n: &'c Node, given: &Given,
     Some(Cut { name: &n.name, op: n.op, flags: n.flags, attrs, turned, pieces: first.room[0], inputs, output })
 }
 
-/// Heads of a query for each piece.
+/// Number of query heads for each piece.
 fn group(query: &TensorDesc, lead: &[u64]) -> Option<u64> {
     let heads = *query.shape.sizes()?.get(lead.len().checked_sub(1)?)?;
     let own = *lead.last()?;
     (own > 0 && heads > 0 && heads.is_multiple_of(own)).then(|| heads / own)
 }
 
-/// One piece of a tensor that has one for each of a state, `group` rows of the last leading axis
-/// long, and how many bytes the pieces lie apart.
+/// One piece of a tensor that has one piece for each piece of a state, with `group` rows on the
+/// last leading axis; and the distance between the pieces in bytes.
 fn share(d: &TensorDesc, lead: &[u64], group: u64) -> Option<(TensorDesc, u64)> {
     let dims = d.shape.sizes()?;
     let mut own = lead.to_vec();
@@ -117,10 +119,10 @@ fn share(d: &TensorDesc, lead: &[u64], group: u64) -> Option<(TensorDesc, u64)> 
     Some((desc, step))
 }
 
-/// A tensor of which each piece reads the whole. `rank`: that of the state.
+/// A tensor that every piece reads as a whole. `rank` is the rank of the state.
 fn shared(n: &Node, d: &TensorDesc, rank: usize) -> Option<TensorDesc> {
     let dims = d.shape.sizes()?;
-    // What an attention adds to its scores may have fewer axes.
+    // The mask that an attention adds to its scores may have fewer axes.
     let fits = dims.len() == rank || (by_heads(n) && dims.len() < rank);
     let lead = dims.len().saturating_sub(2);
     (fits && dims[..lead].iter().all(|d| *d == 1)).then(|| sized(d, &dims))

@@ -1,12 +1,12 @@
-//! What fits an input: its type, the sizes that it states, the same size for the same letter, and
-//! the range of each.
+//! Checks the inputs of a run: the type, the declared sizes, equal sizes for equal symbols, and
+//! ranges.
 use super::Given;
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
 
-/// What an input of a container may be; None: a tensor.
+/// Checks an input that is a sequence or an optional; `None` for a plain tensor.
 fn contained(want: &TensorDesc, given: &Given<'_>) -> Option<Result<(), (String, String)>> {
     let name = |d: &TensorDesc| match d.container {
         Container::SEQ => format!("a sequence of {}", d.dtype),
@@ -31,8 +31,7 @@ fn contained(want: &TensorDesc, given: &Given<'_>) -> Option<Result<(), (String,
     Some(if ok { Ok(()) } else { Err((found, name(want))) })
 }
 
-/// Type and sizes of a tensor, and how many bytes there are where they have to be as many as it
-/// says.
+/// Type and sizes of a tensor, and its number of bytes if that must be checked against them.
 fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)> {
     match given {
         Given::Tensor(t) => Some((t.dtype, t.dims, Some(t.bytes.len()))),
@@ -41,18 +40,18 @@ fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)>
     }
 }
 
-/// What the sizes of the inputs of a model have to be, found once.
+/// The requirements on the sizes of a model's inputs, computed once.
 pub(crate) struct Checks {
     inputs: Vec<Vec<Size>>,
     letters: usize,
 }
 
-/// What a size has to be.
+/// The requirements on one size.
 #[derive(Clone, Copy)]
 struct Size {
     fixed: Option<u64>,
     range: Option<(u64, u64)>,
-    /// Its letter, by number.
+    /// Index of its symbol.
     letter: Option<usize>,
 }
 
@@ -80,7 +79,7 @@ impl Checks {
     /// Checks the inputs of a run.
     ///
     /// # Errors
-    /// An input that does not fit, by name, with what was expected.
+    /// Returns the name of the first input that does not fit, and what was expected.
     pub(crate) fn check(&self, m: &CompiledModel, given: &[Given<'_>]) -> Result<(), RuntimeError> {
         if given.len() != m.inputs.len() {
             let names: Vec<&str> = m.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -90,7 +89,7 @@ impl Checks {
                 expected: format!("{}: {}", names.len(), names.join(", ")),
             });
         }
-        // The first input that had each letter, its dimension and its size.
+        // For each symbol, the first input that has it, with its dimension and size.
         let mut letters: Vec<Option<(usize, usize, u64)>> = vec![None; self.letters];
         for (at, (t, want)) in given.iter().zip(&m.inputs).enumerate() {
             let wrong =
@@ -139,7 +138,7 @@ impl Checks {
     }
 }
 
-/// What a range is known by: a letter, or the place of a size without one.
+/// The key of a range: the symbol, or the position of a size without one.
 pub(crate) fn range_key(input: &str, dim: usize, letter: Option<&str>) -> String {
     letter.map_or_else(|| format!("{input}:{dim}"), str::to_owned)
 }

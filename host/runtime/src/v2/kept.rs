@@ -1,8 +1,8 @@
-//! Variables of a model while it runs: what they hold is given to the run as further inputs, and
-//! what it leaves in them is kept once it has succeeded.
+//! Variables of a model during a run. The run receives their values as additional inputs; what it
+//! leaves in them is stored once it has succeeded.
 //!
-//! Between runs they are the session's (`variables`). Runs that share one take turns, unless all of
-//! them only read; a run that fails changes none.
+//! Between runs they belong to the session (`variables`). Runs that share a variable take turns,
+//! unless all of them only read it. A run that fails changes no variable.
 use super::graph::{Graph, Keeps};
 use super::value::{Store, Tensor, Value};
 use crate::error::RuntimeError;
@@ -11,21 +11,21 @@ use ge_plugin_api::Error;
 use ge_plugin_api::kernel::HostTensor;
 use std::sync::Arc;
 
-/// The variables of a model, held for one run.
+/// The variables of a model, locked for one run.
 pub(crate) struct Held<'b> {
     bound: &'b [Bound],
     guards: Vec<Guard<'b>>,
     values: Vec<Arc<HostTensor>>,
 }
 
-/// What a run leaves in the inputs that it writes for its caller, by the input's number.
+/// What a run leaves in the inputs that it writes for its caller, with the input's index.
 pub(crate) type Written<'a> = Vec<(usize, Tensor<'a>)>;
 
 impl<'b> Held<'b> {
-    /// Waits for other runs, in the order of names.
+    /// Locks the variables, waiting for other runs in the order of names.
     ///
     /// # Errors
-    /// Memory that cannot be had; what the device says that has one of them.
+    /// Fails if memory cannot be allocated or if the device that holds a variable fails.
     pub(crate) fn take(bound: &'b [Bound]) -> Result<Held<'b>, RuntimeError> {
         let mut held = Held { bound, guards: Vec::with_capacity(bound.len()), values: Vec::with_capacity(bound.len()) };
         for b in bound {
@@ -35,15 +35,16 @@ impl<'b> Held<'b> {
         }
         Ok(held)
     }
-    /// What they hold, by name.
+    /// The values of the variables, by name.
     pub(crate) fn values(&self) -> &[Arc<HostTensor>] {
         &self.values
     }
 
-    /// Keeps what a run that has succeeded leaves in them; gives what it leaves in inputs.
+    /// Stores what a successful run leaves in its variables. Returns what it leaves in inputs.
     ///
     /// # Errors
-    /// Memory that cannot be had: then nothing is kept.
+    /// Fails if memory cannot be allocated or if a value does not fit its variable; then nothing is
+    /// stored.
     pub(crate) fn keep<'a>(mut self, graph: &Graph, left: Vec<Value<'a>>) -> Result<Written<'a>, RuntimeError> {
         let (mut own, mut lent) = (Vec::new(), Vec::new());
         for (to, value) in graph.keeps.iter().zip(left) {
@@ -61,7 +62,7 @@ impl<'b> Held<'b> {
         Ok(lent)
     }
 
-    /// A value as a variable holds it.
+    /// Converts a value to the form that a variable stores, and checks its type and shape.
     fn fitting(&self, k: usize, t: Tensor<'_>) -> Result<Arc<HostTensor>, RuntimeError> {
         let info = self.bound.get(k).map(Bound::info).ok_or_else(|| Error::internal("a variable is lost"))?;
         if (t.dtype, &t.dims[..]) != (info.dtype, &info.dims[..]) {

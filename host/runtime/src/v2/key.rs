@@ -1,19 +1,19 @@
-//! Keys of plans: what a round depends on, as bytes.
+//! Cache keys of plans: what a round depends on, as bytes.
 use super::graph::Graph;
 use super::plan::keyed;
 use super::value::{Store, Value};
 use ge_plugin_api::types::DType;
 use std::cell::Cell;
 
-/// Keys longer than this have memory of their own.
+/// Capacity in bytes up to which the memory of a key is kept for reuse.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// Memory for the key at hand, which each run on this thread takes in turn.
+    /// Memory for the current key, reused by the runs on this thread.
     static MEMORY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends `then` a key that begins with the number of the round before, in memory that is kept.
+/// Calls `then` with a key that begins with the id of the previous round, in reused memory.
 pub(crate) fn with<T>(round: u64, then: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut key = MEMORY.take();
     key.clear();
@@ -25,7 +25,7 @@ pub(crate) fn with<T>(round: u64, then: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     out
 }
 
-/// Adds a value to a key: its type and shape, and its bytes where shapes hang on them.
+/// Adds a value to a key: its type and shape, and its bytes if they determine shapes.
 pub(crate) fn value(graph: &Graph, key: &mut Vec<u8>, v: u32, value: Option<&Value<'_>>) {
     match value {
         Some(Value::Tensor(t)) => {
@@ -41,7 +41,7 @@ pub(crate) fn value(graph: &Graph, key: &mut Vec<u8>, v: u32, value: Option<&Val
     }
 }
 
-/// Adds a tensor.
+/// Adds a tensor to a key.
 pub(crate) fn tensor<'b>(
     graph: &Graph,
     key: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Tiling at run time: the engine of a node whose sizes are known now, its kernel and its tasks.
+//! Tiling at run time: finds the engine, kernel and tasks of a node whose sizes are now known.
 use super::tools::Tools;
 use crate::error::RuntimeError;
 use bytes::Bytes;
@@ -11,23 +11,24 @@ use ge_plugin_api::task::{StreamSlot, TILING_SINK_BLOCK_DIM, Task, TaskType};
 use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
-/// What a node runs as.
+/// The kernel and tasks that execute a node.
 pub(crate) struct Launch {
-    /// Engine.
+    /// Name of the engine.
     pub(crate) engine: String,
     /// Its kernel, for the kernel store.
     pub(crate) kernel: Option<KernelBinary>,
-    /// Its tasks; graph, node and stream are still to be set.
+    /// Its tasks; the caller sets graph, node and stream.
     pub(crate) tasks: Vec<TaskInfo>,
-    /// Bytes of its workspaces.
+    /// Sizes of its workspaces in bytes.
     pub(crate) workspaces: Vec<u64>,
 }
 
-/// Asks the engines of a node, the preferred one first and then by the cost that they take it at;
-/// else why none takes it. `read`: which outputs somebody reads, so that a task has to write them.
+/// Asks the engines for a launch of a node: first the preferred one, then the others by the cost
+/// that they state. If none takes it, returns their reasons. `read` says which outputs have
+/// readers, so that a task must write them.
 ///
 /// # Errors
-/// A call into a plugin that failed.
+/// Fails if a call into a plugin fails.
 pub(crate) fn find(
     tools: &Tools,
     node: &Node<'_>,
@@ -39,7 +40,7 @@ pub(crate) fn find(
     let (first, rest): (Vec<&EngineHandle>, Vec<&EngineHandle>) = all.iter().partition(|e| e.name() == preferred);
     let order: Vec<&EngineHandle> = first.into_iter().chain(rest).filter(|e| !e.has(flags::NO_TASK)).collect();
     let own = |at: usize| if order[at].name() == preferred { 0 } else { order[at].info.cost };
-    // Engines that take the node and were not tried yet: the cost that they take it at, their place.
+    // Engines that would take the node and were not tried yet: their cost and their position.
     let (mut takers, mut asked): (Vec<(u32, usize)>, usize) = (Vec::new(), 0);
     loop {
         let best = takers.iter().min().copied();
@@ -70,8 +71,7 @@ fn of_engine(
 ) -> Result<Result<Launch, String>, RuntimeError> {
     let target = &tools.target;
     let params = e.calc_op_running_param(node, target)?;
-    // Streams, events and cleared memory of a node's own belong to a plan that is made before the
-    // run.
+    // A node's own streams, events and zeroed memory need a plan that is made before the run.
     if !params.attached.is_empty() || !params.sync.is_empty() || params.workspaces.iter().any(|w| w.zeroed) {
         return Ok(Err("it needs streams, events or cleared memory of its own".into()));
     }
@@ -93,7 +93,7 @@ fn of_engine(
     if tasks.is_empty() {
         return Ok(Err("it has no task for these sizes".into()));
     }
-    // The first output always counts.
+    // The first output always counts as read.
     let is_read = |(k, d): (usize, &TensorDesc)| (k == 0 || read.get(k) == Some(&true)) && d.data_bytes() != Some(0);
     let read: Vec<bool> = node.outputs().iter().enumerate().map(is_read).collect();
     let stored = |name: &str| kernel.as_ref().is_some_and(|k| k.name.as_str() == name);
@@ -115,7 +115,7 @@ fn of_engine(
     Ok(Ok(Launch { engine: e.name().to_owned(), kernel, tasks, workspaces }))
 }
 
-/// A launch or a copy on the node's own stream; None for everything else.
+/// Converts a kernel launch or a copy on the node's own stream; `None` for everything else.
 fn plain(t: &Task, time_ns: u64) -> Option<TaskInfo> {
     let kernels = [TaskType::KERNEL, TaskType::VECTOR_KERNEL, TaskType::CUSTOM_KERNEL];
     let mut out = TaskInfo { kind: t.kind, sqe_num: t.sqe_num, ..TaskInfo::default() };

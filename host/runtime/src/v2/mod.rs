@@ -1,78 +1,78 @@
-//! Executor v2 (facts 8.8 to 8.11): models whose shapes are settled by each run.
+//! Executor v2 (facts 8.8 to 8.11): runs models whose shapes are known only when a run begins.
 //!
-//! A graph is lowered once, at load. A run goes in rounds: everything whose sizes are known is
-//! inferred, tiled and bound as one sealed model of the device, and launched as a whole; what hangs
-//! on values that are computed by then (sizes of a `NonZero`, branches, turns of a loop) is the
-//! host's, and the next round begins. Rounds are kept by the shapes that they were made for, so
-//! that a shape seen before costs a look-up and its launches.
+//! Each graph is lowered once, at load. A run proceeds in rounds. In each round, every node whose
+//! sizes are known is inferred, tiled and bound into one sealed model of the device, which is
+//! launched as a whole. Nodes that depend on values computed there (sizes of a `NonZero`, branches,
+//! loop iterations) are executed by the host; then the next round begins. Rounds are cached by the
+//! shapes that they were made for, so a shape seen before costs only a look-up and the launches.
 
-/// A plan from the one before.
+/// Makes a plan from the previous one when only sizes have changed.
 mod amend;
-/// Memory of a round.
+/// Memory layout of a round.
 mod arena;
-/// Branches that are computed both.
+/// Choices whose small branches are both computed.
 mod both;
-/// From a draft to a round.
+/// Builds a round from a draft.
 pub(crate) mod build;
-/// Rounds by what they depend on.
+/// Caches rounds by what they depend on.
 mod cache;
-/// What lies in one piece.
+/// Finds splits and slices that take contiguous memory.
 mod contiguous;
-/// What planning finds of a node.
+/// Decides how one node is executed.
 mod decide;
-/// What is decided before any size is known.
+/// Describes the decisions that need no sizes.
 pub mod describe;
-/// In which order steps are taken, and by how many threads.
+/// The order of a round's steps, and the number of threads that take them.
 pub mod executor;
-/// From runs to ways.
+/// Converts the record of a run into a way.
 mod follow;
-/// Graphs as the executor walks them.
+/// Graphs in the form that the executor walks.
 mod graph;
 /// Tiling at run time.
 mod launch;
-/// What grows in place.
+/// Finds inputs that can grow in place.
 mod growth;
-/// States that a run brings.
+/// Growing states in a plan.
 mod held;
-/// What fits an input.
+/// Checks the inputs of a run.
 mod inputs;
-/// Variables of a run.
+/// Variables during a run.
 mod kept;
-/// What plans are known by.
+/// Cache keys of plans.
 mod key;
-/// Launches that are left out.
+/// Finds launches that can be left out.
 mod no_task;
-/// Loops that make no turn.
+/// Loops without any iteration.
 mod no_turn;
 /// Nodes that run piece by piece.
 mod pieces;
-/// What can be launched with the sizes that are known.
+/// Plans what can be launched with the sizes that are known.
 mod plan;
-/// One round.
+/// Executes one round.
 mod round;
-/// Runs.
+/// Runs of graphs.
 mod run;
-/// Plans of runs before.
+/// Plans of recent runs, by input sizes.
 mod recent;
 /// Sequences and optionals.
 mod sequence;
-/// Branches that plans take.
+/// Branches that a plan can choose itself.
 mod settle;
-/// State in memory with room.
+/// State in memory with spare room.
 mod state;
 /// Streams and events of a round.
 mod streams;
-/// Tiling by shape.
+/// Caches tilings by shape.
 mod tiling;
-/// What plugins offer.
+/// What plugins offer to dynamic models.
 mod tools;
-/// What a run has done.
+/// The record of a run.
 mod trail;
 /// Values of a run.
 mod value;
-/// One node as plugins see it.
+/// The view of one node that plugins receive.
 pub(crate) mod view;
-/// Runs of sizes that were seen before.
+/// Fast runs for sizes that were seen before.
 mod way;
 
 pub use state::State;
@@ -99,62 +99,63 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tiling::Tilings;
 use value::{List, Tensor, Value};
 
-/// A model of unknown shapes, loaded: `Send + Sync`, runs of several threads go side by side.
+/// A loaded model of unknown shapes. It is `Send + Sync`; runs from several threads execute in
+/// parallel.
 pub struct DynamicModel {
     compiled: CompiledModel,
     graphs: Vec<graph::Graph>,
-    /// The engine that the compiler named for each node, by graph.
+    /// The engine that the compiler chose for each node, by graph.
     preferred: Vec<Vec<String>>,
     tools: Arc<Tools>,
     engines: Engines,
     context: Arc<OpenDevice>,
     options: LoadOptions,
-    /// How its rounds are loaded: they share the streams of the executor.
+    /// Load options of the rounds, which share the executor's streams.
     of_round: LoadOptions,
     weights: Bytes,
-    /// Parts of known shape, sealed.
+    /// Parts of known shape, each a sealed model.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
-    /// What their last plans were made of.
+    /// What the latest plans of each graph were made of.
     lasts: Vec<Lasts>,
-    /// What its inputs have to be.
+    /// Requirements on the model's inputs.
     checks: inputs::Checks,
-    /// Twins of graphs, by graph.
+    /// The twin of each graph, if it has one.
     twins: Vec<Option<both::Twin>>,
-    /// The graphs that a run may begin with whose runs may have a way.
+    /// The possible root graphs (the root or its twin) whose runs may have a way.
     ways: Vec<usize>,
-    /// The plans of runs before that had one.
+    /// The plans of recent runs that had a way.
     recent: recent::Recent,
-    /// What nodes ran as, by graph.
+    /// Tilings that nodes used, by graph.
     tilings: Vec<Tilings>,
-    /// Which graphs are branches, and of what.
+    /// For each graph that is a branch: a description of the branch and its node.
     branches: Vec<Option<String>>,
-    /// Who takes the steps of rounds.
+    /// How the steps of rounds are executed.
     executor: Executor,
-    /// The seed of legal orders by chance, where the device is opened for them.
+    /// Seed for random legal orders, if the device was opened with such a schedule.
     chance: Option<u64>,
-    /// Turns of loops in one run, at most.
+    /// Maximum number of loop iterations in one run.
     most_turns: u64,
-    /// Inputs that can be state which grows in place, by graph: those of the model, and what bodies of
-    /// loops carry.
+    /// Inputs that can be states that grow in place, by graph: inputs of the model and values that
+    /// loop bodies carry.
     growing: Vec<Vec<Growing>>,
-    /// Whether they can, for all that read them, by graph.
+    /// For each graph, whether states may still grow in place; `false` once a reader has refused.
     grows: Vec<AtomicBool>,
-    /// Its variables, by name.
+    /// Variables of the model, by name.
     variables: Vec<Bound>,
 }
 
 impl DynamicModel {
-    /// Takes outputs of earlier runs that nobody reads any more: later ones write to their memory.
+    /// Takes back outputs of earlier runs that nobody reads any more; later runs reuse their
+    /// memory.
     pub fn give_back(&self, outputs: Vec<HostTensor>) {
         self.options.spare.put(outputs);
     }
 
-    /// Lowers the graphs of a model.
+    /// Loads a model: lowers its graphs and seals its parts of known shape.
     ///
     /// # Errors
-    /// `damaged`: what the OM says does not fit together; `unsupported`: an operator that no plugin
-    /// has.
+    /// Returns `damaged` if the OM is inconsistent, and `unsupported` if no plugin has an operator.
     pub fn load(
         compiled: CompiledModel,
         tools: Arc<Tools>,
@@ -173,17 +174,18 @@ impl DynamicModel {
         let options = LoadOptions { maps, ..options.clone() };
         let seal = |p: &CompiledModel| LoadedModel::load(p.clone(), &engines, context.clone(), &options).map(Arc::new);
         let parts = compiled.parts.iter().map(seal).collect::<Result<Vec<_>, _>>()?;
-        // A run holds the variables: a part that took one again would wait for ever.
+        // A run holds its variables: a part that took one again would deadlock.
         if parts.iter().any(|p| !p.variables.is_empty()) {
             return Err(RuntimeError::Damaged { what: "a part of known shape has variables of its own".into() });
         }
         let streams =
             StreamAllocator::new(options.streams.clone(), device_number(&context), most_streams(&compiled.soc));
         let of_round = LoadOptions { run_streams: Some(Arc::new(streams)), ..options.clone() };
-        // What tensors hold is gathered whole.
+        // Capture needs whole tensors, so states do not grow in place then.
         let growing = if options.capture { vec![Vec::new(); graphs.len()] } else { growth::of_all(&graphs) };
         let mut branches = graph::branches(&graphs);
-        // Who gathers what nodes write wants the branch that is taken; states grow in the graph alone.
+        // With capture only the taken branch may run, so there are no twins. States grow only in
+        // the graph itself, so a graph with growing states has no twin either.
         let mut twins = Vec::with_capacity(graphs.len());
         for at in 0..compiled.graphs.len() {
             let may = !options.capture && growing[at].is_empty();
@@ -240,49 +242,49 @@ impl DynamicModel {
         })
     }
 
-    /// What it is.
+    /// The compiled model.
     pub fn compiled(&self) -> &CompiledModel {
         &self.compiled
     }
 
-    /// Who takes the steps of its rounds.
+    /// How the steps of its rounds are executed.
     pub fn executor(&self) -> Executor {
         self.executor
     }
 
-    /// How many plans are kept, of all graphs.
+    /// Number of plans in the caches of all graphs.
     pub fn plans(&self) -> usize {
         self.caches.iter().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
-    /// How many sizes that were seen run by launches and choices alone.
+    /// Number of plans from which later runs need only launches and choices (see `way.rs`).
     pub fn ways(&self) -> usize {
         self.ways.iter().map(|at| self.cache(*at).ways()).sum()
     }
 
-    /// How many plans were made of the one before, which differed in its sizes alone.
+    /// Number of plans that were made from a previous plan that differed only in its sizes.
     pub fn plans_amended(&self) -> u64 {
         self.lasts.iter().map(Lasts::used).sum()
     }
 
-    /// States that may grow in place in a graph; none where somebody who reads one has refused it.
+    /// States that may grow in place in a graph. Empty once a reader of one has refused.
     pub(crate) fn growing(&self, gi: usize) -> &[Growing] {
         let grows = self.grows.get(gi).is_some_and(|g| g.load(Ordering::Relaxed));
         self.growing.get(gi).filter(|_| grows).map_or(&[], Vec::as_slice)
     }
 
-    /// The axis along which an input of these sizes can grow in place where it is an output of the
-    /// step before.
+    /// The axis along which `input` can grow in place if it is `output` of the previous step, for
+    /// these sizes; `None` if it cannot.
     pub fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
         let g = self.growing(0).iter().find(|g| (g.output, g.input) == (output, input))?;
         g.fits(dims).then_some(g.axis)
     }
 
-    /// Runs once on inputs in graph order.
+    /// Runs once. Inputs are in graph order.
     ///
     /// # Errors
-    /// Inputs that do not fit what the model declares; what a node cannot compute for these sizes,
-    /// named.
+    /// Fails if the inputs do not fit the model, or if a node (which is named) cannot compute these
+    /// sizes.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         let Some(gears) = &self.compiled.gears else { return self.run_sized(given, options) };
         let gear = self.gear(gears, &given.iter().map(|t| Given::Tensor(*t)).collect::<Vec<_>>())?;
@@ -291,7 +293,7 @@ impl DynamicModel {
         Ok(RunOutcome { gear: Some(gear), ..self.run_sized(&all, options)? })
     }
 
-    /// The gear of these inputs.
+    /// The gear that matches these inputs.
     fn gear(&self, gears: &Gears, given: &[Given<'_>]) -> Result<usize, RuntimeError> {
         self.checks.check(&self.compiled, given)?;
         let inputs = self.compiled.inputs.iter().zip(given).filter_map(|(i, g)| match g {
@@ -302,14 +304,14 @@ impl DynamicModel {
         gears::of_sizes(gears, inputs)
     }
 
-    /// Whether a gear has the sizes of these inputs; what no gear can have either is left to those
-    /// who name it.
+    /// Whether a gear has the sizes of these inputs. Inputs that are wrong for every gear also give
+    /// `true`, so that the run reports the precise error.
     pub fn has_gear_of(&self, given: &[Given<'_>]) -> bool {
         let Some(gears) = &self.compiled.gears else { return true };
         !matches!(self.gear(gears, given), Err(RuntimeError::NoGear { .. }))
     }
 
-    /// Runs once on inputs in graph order; with gears, behind them the one that says which.
+    /// Runs once on inputs in graph order; with gears, the last input selects the gear.
     fn run_sized(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if self.graphs.first().is_some_and(|g| !g.variables.is_empty() || !g.keeps.is_empty()) {
             if let Some(outcome) = self.launch_with_variables(given, options)? {
@@ -324,7 +326,7 @@ impl DynamicModel {
                 return Ok(outcome);
             }
         }
-        // Inputs that have a gear fit.
+        // Inputs that match a gear are already checked.
         if self.compiled.gears.is_none() {
             let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
             self.checks.check(&self.compiled, &tensors)?;
@@ -339,11 +341,11 @@ impl DynamicModel {
         Ok(outcome)
     }
 
-    /// Runs once on inputs that the caller keeps: a `RefData` has afterwards what the model wrote to
-    /// it.
+    /// Runs once on inputs that the caller keeps. After the run, a `RefData` input holds what the
+    /// model wrote to it.
     ///
     /// # Errors
-    /// As [`run`](Self::run); all inputs are then as they were.
+    /// Fails like [`run`](Self::run); all inputs are then unchanged.
     pub fn run_mut(&self, given: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         let lends = |g: &graph::Graph| g.keeps.iter().any(|k| matches!(k, graph::Keeps::Input(_)));
         if !self.graphs.first().is_some_and(lends) {
@@ -363,7 +365,7 @@ impl DynamicModel {
         Ok(outcome)
     }
 
-    /// Outputs that have to be tensors.
+    /// Stores outputs in the outcome; fails if one of them is not a tensor.
     fn tensors(&self, made: Vec<Made>, outcome: &mut RunOutcome) -> Result<(), RuntimeError> {
         for (k, v) in made.into_iter().enumerate() {
             outcome.outputs.push(match v {
@@ -378,7 +380,8 @@ impl DynamicModel {
         Ok(())
     }
 
-    /// The run of a model with variables where it is one launch; None: it is more, or its sizes are new.
+    /// Runs a model with variables if its way is a single launch. `None` if it needs more, or if
+    /// these sizes are new.
     fn launch_with_variables(
         &self,
         given: &[TensorView<'_>],
@@ -395,11 +398,11 @@ impl DynamicModel {
         Ok(Some(outcome))
     }
 
-    /// Runs once on inputs of which some are state, sequences or nothing. The outputs are in its
-    /// second part, none in the outcome.
+    /// Runs once on inputs that may also be states, sequences or empty optionals. Returns the
+    /// outputs separately; those of the outcome are empty.
     ///
     /// # Errors
-    /// As [`run`](Self::run); all states are then as they were.
+    /// Fails like [`run`](Self::run); all states are then unchanged.
     pub fn step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>), RuntimeError> {
         let gear = match &self.compiled.gears {
             Some(gears) => Some((self.gear(gears, given)?, gears)),
@@ -425,8 +428,8 @@ impl DynamicModel {
         Ok((outcome, made))
     }
 
-    /// Runs the root graph, and keeps what it leaves in variables; what it leaves in inputs comes
-    /// last.
+    /// Runs the root graph and stores what it leaves in variables. The last part of the result is
+    /// what it leaves in inputs.
     fn values<'a>(
         &self,
         args: Vec<Value<'a>>,
@@ -447,7 +450,7 @@ impl DynamicModel {
     }
 }
 
-/// A value as the caller gets it.
+/// Converts a value into the form that the caller receives.
 fn made_of(v: Value<'_>) -> Result<Made, RuntimeError> {
     match v {
         Value::Nothing => Ok(Made::Nothing),
@@ -462,15 +465,16 @@ fn made_of(v: Value<'_>) -> Result<Made, RuntimeError> {
     }
 }
 
-/// Turns of loops after which a run is taken to go on for ever: as many as the tasks make that its
-/// device allows in one (`max_tasks`), of which a turn of a planned loop has five at least.
+/// Loop iterations after which a run is taken to be endless. Derived from the number of tasks that
+/// the device allows in one run (`max_tasks`): an iteration of a planned loop has at least five
+/// tasks.
 fn most_turns(device: &[(String, String)]) -> u64 {
     let tasks = device.iter().find(|(k, _)| k == "max_tasks").and_then(|(_, v)| v.parse().ok());
     tasks.unwrap_or(50_000_000u64).div_ceil(5)
 }
 
-/// The seed of a device whose schedule is left to chance (`schedule=random:SEED`): steps of the host
-/// are, too.
+/// The seed of a device with a random schedule (`schedule=random:SEED`). The host then takes its
+/// steps in random order too.
 fn chance(device: &[(String, String)]) -> Option<u64> {
     let schedule = device.iter().find(|(k, _)| k == "schedule").map(|(_, v)| v.as_str())?;
     schedule.strip_prefix("random:")?.parse().ok()
@@ -482,9 +486,9 @@ pub enum Given<'a> {
     Tensor(TensorView<'a>),
     /// A state.
     State(&'a State),
-    /// A sequence.
+    /// A sequence of tensors.
     Sequence(Vec<TensorView<'a>>),
-    /// An optional that holds nothing.
+    /// An empty optional.
     Nothing,
 }
 
@@ -492,10 +496,10 @@ pub enum Given<'a> {
 pub enum Made {
     /// A tensor.
     Tensor(HostTensor),
-    /// A state, in the memory of what it was before.
+    /// A state in the memory of the state that it grew from.
     State(State),
-    /// A sequence.
+    /// A sequence of tensors.
     Sequence(Vec<HostTensor>),
-    /// An optional that holds nothing.
+    /// An empty optional.
     Nothing,
 }

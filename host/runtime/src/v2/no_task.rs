@@ -1,33 +1,35 @@
-//! Concatenations, splits and slices without a launch, as `ConcatNotaskPass` and `SplitNOptimizer` have
-//! them where sizes are known when a model is compiled (000 4.2, 5.1). Where nothing before the axis has
-//! more than one place, what is put together lies one behind the other, and those who make it write it
-//! there; what is split or sliced lies in one piece each, and those who read it read it there.
+//! Concatenations, splits and slices without a launch, as `ConcatNotaskPass` and `SplitNOptimizer`
+//! do when sizes are known at compile time (000 4.2, 5.1). If all axes before the cut axis have
+//! size 1, the parts of a concatenation are contiguous, so their producers write them directly into
+//! the whole; the parts of a split or slice are contiguous too, so their readers read them directly
+//! from the input.
 use super::build::root_of;
 use super::contiguous::{one_before, plain, taken};
 use super::graph::Graph;
 use super::plan::{Draft, Home};
 
-/// Pieces are multiples of this many bytes, and begin at one.
+/// Sizes and offsets of pieces are multiples of this many bytes.
 const PIECE: u64 = 32;
 
 /// The launches of a round that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NoTask {
-    /// Of each value that is a piece: what it is a piece of, and its first byte there. That is no piece
-    /// itself.
+    /// For each value that is a piece: the whole that contains it and its offset there in bytes.
+    /// The whole is not a piece itself.
     pub(crate) piece: Vec<Option<(u32, u64)>>,
-    /// Launches that are left out.
+    /// Marks the launches that are left out.
     pub(crate) silent: Vec<bool>,
 }
 
 impl NoTask {
-    /// None of a round.
+    /// Leaves no launch of a round out.
     pub(crate) fn none(graph: &Graph, d: &Draft) -> NoTask {
         NoTask { piece: vec![None; graph.values()], silent: vec![false; d.launches.len()] }
     }
 
-    /// Those of a round. `leaves`: values whose memory leaves it. On several streams the makers of two
-    /// pieces may run in any order, and the memory may be another's until the second begins.
+    /// Finds the launches that can be left out. `leaves` marks values whose memory leaves the
+    /// round. With several streams, none is: the producers of two pieces may run in any order, and
+    /// the memory may belong to another tensor until the second one begins.
     pub(crate) fn find(graph: &Graph, d: &Draft, leaves: &[bool]) -> NoTask {
         let mut out = NoTask::none(graph, d);
         if d.streams.logical.len() > 1 {
@@ -48,7 +50,7 @@ impl NoTask {
         out
     }
 
-    /// A piece of a piece is one of the whole.
+    /// Replaces each piece of a piece by a piece of the whole.
     fn settle(&mut self) {
         for v in 0..self.piece.len() {
             while let Some((of, at)) = self.piece[v] {
@@ -58,7 +60,7 @@ impl NoTask {
         }
     }
 
-    /// The pieces of a concatenation that can be left out, what they are pieces of, and where.
+    /// The pieces of a concatenation that can be left out: each piece, its whole and its offset.
     fn put_together(
         &self,
         graph: &Graph,
@@ -93,8 +95,9 @@ impl NoTask {
         (at == whole).then_some(out)
     }
 
-    /// What a split or a slice gives, where that can be read in its input: it lies in the memory of this
-    /// round or in an input of it, each part in one piece, and none leaves the round.
+    /// The outputs of a split or slice as pieces of its input, if they can be read there: the input
+    /// lies in memory of this round or is an input of it, each part is contiguous, and no part
+    /// leaves the round.
     fn taken_apart(&self, graph: &Graph, d: &Draft, launch: usize, leaves: &[bool]) -> Option<Vec<(u32, u32, u64)>> {
         let l = &d.launches[launch];
         let n = &graph.nodes[l.node as usize];
@@ -102,7 +105,8 @@ impl NoTask {
         let x = n.inputs.first().copied()??;
         let root = root_of(d, x);
         let lies = matches!(d.home[root as usize], Home::Made | Home::Before);
-        // A state has room between its pieces, and what is written over is read before that.
+        // A state has gaps between its pieces, and an overwritten value must be read before it
+        // changes.
         let held = d.held.iter().any(|h| h.of.value == root);
         let over = d.over.iter().any(|o| o.0 == root || o.1 == root);
         if !lies || held || over || plain(d.desc(graph, root)?)? != plain(d.desc(graph, x)?)? {

@@ -1,5 +1,5 @@
-//! Loops that make no turn. What their turns would have gathered has no tensor, but a type and a
-//! shape.
+//! Loops without any iteration. The sequences that their iterations would have filled contain no
+//! tensor, but they still need a type and a shape.
 use super::DynamicModel;
 use super::graph::{Graph, Kind};
 use super::plan::draft;
@@ -13,11 +13,11 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Shape, TensorDesc};
 
 impl DynamicModel {
-    /// The values of a loop that made no turn. Sequences that are empty get the type and the shape
-    /// that a turn on the values at hand would add.
+    /// The results of a loop that made no iteration. Empty sequences get the type and shape of what
+    /// an iteration on the current values would add.
     ///
     /// # Errors
-    /// The run was cancelled.
+    /// Returns an error if the run is cancelled.
     pub(crate) fn no_turn<'a>(&self, body: usize, mut state: Vec<Value<'a>>) -> Result<Vec<Value<'a>>, RuntimeError> {
         if !state.iter().any(is_empty) {
             return Ok(state);
@@ -29,8 +29,8 @@ impl DynamicModel {
         Ok(state)
     }
 
-    /// What the first round of a turn would add, as it is planned: nothing is computed, so that
-    /// values which no turn could take (an element of an empty tensor) do not matter.
+    /// Takes types and shapes from the plan of an iteration's first round. Nothing is computed, so
+    /// values that no iteration could use (an element of an empty tensor) do no harm.
     fn planned(&self, body: usize, state: &mut [Value<'_>]) {
         let graph = &self.graphs[body];
         let mut vals = vec![None; graph.values()];
@@ -40,7 +40,8 @@ impl DynamicModel {
             }
         }
         let mut done = vec![false; graph.nodes.len()];
-        // What parts of known shape give is known but for its numbers, which decide no shapes here.
+        // Parts of known shape have known result shapes. Zeros stand for their values, which must
+        // not determine shapes here.
         for (n, done) in graph.nodes.iter().zip(&mut done).filter(|(n, _)| n.kind == Kind::Part) {
             let given: Option<Vec<Value<'_>>> = n.descs.iter().map(placeholder).collect();
             if let Some(given) = given.filter(|_| n.outputs.iter().all(|v| !graph.wanted[*v as usize])) {
@@ -55,8 +56,8 @@ impl DynamicModel {
         }
     }
 
-    /// What a turn adds whose shapes hang on values: one is made for nothing else. Where these values
-    /// are none that a turn could take, what is known without them stands.
+    /// Where shapes depend on values, runs one iteration just to find them. If that fails on these
+    /// values, uses what is known without them.
     fn tried<'a>(&self, body: usize, state: &mut [Value<'a>]) -> Result<(), RuntimeError> {
         let made = self.graph(body, state.to_vec(), &mut Run::new(RunOptions::default(), 1));
         if is_cancelled() {
@@ -78,8 +79,8 @@ impl DynamicModel {
     }
 }
 
-/// What is known of what a turn adds to sequence `k` without its values: by the compiler, and by what
-/// the model declares. A size that neither tells is 0.
+/// What is known without values of the tensor that an iteration adds to sequence `k`: from the
+/// compiler, then from what the model declares. Sizes that neither gives are 0.
 fn known(body: &Graph, k: usize, list: &Value<'_>) -> Option<TensorDesc> {
     let x = inserted(body, k)?;
     let n = body.producer(x)?;
@@ -94,7 +95,7 @@ fn known(body: &Graph, k: usize, list: &Value<'_>) -> Option<TensorDesc> {
     Some(TensorDesc::new(desc.dtype, Shape::of(&sizes)))
 }
 
-/// A tensor of zeros in place of one of known shape.
+/// A tensor of zeros that stands for a tensor of known shape.
 fn placeholder<'a>(d: &TensorDesc) -> Option<Value<'a>> {
     let zeros = HostTensor::zeroed(d.dtype, &d.shape.sizes()?).ok()?;
     Some(Value::Tensor(Tensor::made(zeros)))
@@ -104,12 +105,12 @@ fn is_empty(v: &Value<'_>) -> bool {
     matches!(v, Value::List(l) if l.items.is_empty())
 }
 
-/// Whether a sequence is empty and nothing tells what it would hold.
+/// Whether a sequence is empty and the shape of its tensors is not known.
 fn is_open(v: &Value<'_>) -> bool {
     matches!(v, Value::List(l) if l.items.is_empty() && l.dims.is_none())
 }
 
-/// The tensor that a turn of `body` adds to its sequence `k`.
+/// The tensor that an iteration of `body` adds to its sequence `k`.
 fn inserted(body: &Graph, k: usize) -> Option<u32> {
     let n = body.producer(*body.outputs.get(k)?)?;
     let into = *n.inputs.first()?;
@@ -117,7 +118,7 @@ fn inserted(body: &Graph, k: usize) -> Option<u32> {
         .then_some(n.inputs.get(1).copied()??)
 }
 
-/// Says what an empty sequence would hold.
+/// Sets the type and shape of the tensors that an empty sequence would hold.
 fn tell(v: &mut Value<'_>, desc: &TensorDesc) {
     let (Value::List(List { items, dtype, dims, .. }), Some(sizes)) = (v, desc.shape.sizes()) else { return };
     if items.is_empty() {

@@ -1,5 +1,6 @@
-//! Nodes that run piece by piece: one kernel, made for one piece, which an FFTS+ task launches on
-//! each of them where it lies. So a product reads a state that has room between its pieces.
+//! Nodes that run piece by piece: one kernel, compiled for one piece, which an FFTS+ task launches
+//! on each piece in place. In this way a product can read a state that has spare room between its
+//! pieces.
 use super::launch::{self, Launch};
 use super::tiling::Tiled;
 use super::tools::Tools;
@@ -13,54 +14,55 @@ use ge_plugin_api::engine::ArgInfo;
 use ge_plugin_api::task::{ContextType, KernelType, TaskType};
 use ge_plugin_api::types::{AttrMap, ConstTensor, Key, Shape, TensorDesc};
 
-/// Most slices of a task.
+/// Maximum number of slices of a task.
 const MOST: u64 = 65_535;
 
-/// An operand of a node that is cut.
+/// An operand of a node that is cut into pieces.
 pub(crate) struct Operand {
     /// The value.
     pub(crate) value: u32,
-    /// One piece of it.
+    /// Descriptor of one piece.
     pub(crate) desc: TensorDesc,
-    /// What it is, where all pieces read the same.
+    /// Its contents, if they are known and all pieces read the same.
     pub(crate) known: Option<ConstTensor>,
-    /// Bytes from its begin to the first piece.
+    /// Offset of the first piece in bytes.
     pub(crate) offset: u64,
-    /// Bytes from piece to piece.
+    /// Distance between pieces in bytes.
     pub(crate) step: u64,
 }
 
-/// A node to cut.
+/// A node to be cut into pieces.
 pub(crate) struct Cut<'c> {
     pub(crate) name: &'c str,
     pub(crate) op: Key,
     /// Flags of its prototype.
     pub(crate) flags: u64,
     pub(crate) attrs: AttrMap,
-    /// Which operands are turned besides what the node says, a bit for each.
+    /// Bit mask of the operands that are transposed in addition to what the node says.
     pub(crate) turned: u32,
     pub(crate) pieces: u64,
     pub(crate) inputs: Vec<Operand>,
-    /// One piece of what it gives, from where, and how far the pieces lie apart.
+    /// One piece of the output, the offset of the first piece and the distance between pieces, in
+    /// bytes.
     pub(crate) output: (TensorDesc, u64, u64),
 }
 
-/// A node that is cut.
+/// A node that is cut into pieces.
 pub(crate) struct Pieced {
-    /// What the task reads.
+    /// Values that the task reads.
     pub(crate) reads: Vec<u32>,
-    /// The one task; its graph, node and stream are still to be set.
+    /// The single task; the caller sets its graph, node and stream.
     pub(crate) task: TaskInfo,
     /// The kernel that it launches on each piece.
     pub(crate) slices: Sliced,
-    /// What that was made of.
+    /// The launch that the kernel was made from.
     pub(crate) one: Tiled,
-    /// What one piece reads.
+    /// The inputs of one piece.
     inputs: Vec<TensorDesc>,
 }
 
 impl Pieced {
-    /// The node as one piece has it, in a graph.
+    /// A graph that contains the node as one piece has it.
     pub(crate) fn graph(&self) -> GraphInfo {
         let node = &self.slices.node;
         let mut nodes: Vec<NodeInfo> = Vec::with_capacity(self.inputs.len() + 1);
@@ -77,7 +79,7 @@ impl Pieced {
         GraphInfo { name: self.slices.graph.graph.clone(), nodes, ..GraphInfo::default() }
     }
 
-    /// Moves what the pieces give to `offset` in its memory.
+    /// Moves the output of the pieces to `offset` in its memory.
     pub(crate) fn moves_output(&mut self, offset: u64) {
         let output = self.reads.len() as u32;
         let args = self.slices.graph.contexts.iter_mut().flat_map(|c| &mut c.args);
@@ -85,15 +87,15 @@ impl Pieced {
     }
 }
 
-/// A tensor of these sizes, of the type of another.
+/// A tensor with these dimensions and the type of `d`.
 pub(crate) fn sized(d: &TensorDesc, dims: &[u64]) -> TensorDesc {
     TensorDesc::new(d.dtype, Shape::of(dims))
 }
 
-/// What one piece runs as; None: no engine takes it.
+/// The launch of one piece; `None` if no engine takes it.
 ///
 /// # Errors
-/// A call into a plugin that failed.
+/// Fails if a call into a plugin fails.
 pub(crate) fn ask(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Option<Launch>, RuntimeError> {
     let inputs: Vec<_> = cut.inputs.iter().map(|o| Some((o.value, o.desc.clone(), o.known.clone()))).collect();
     let one = OneNode::new(cut.name, (cut.op, cut.flags), cut.attrs.as_slice(), &inputs, vec![cut.output.0.clone()]);
@@ -101,7 +103,8 @@ pub(crate) fn ask(tools: &Tools, cut: &Cut<'_>, preferred: &str) -> Result<Optio
     Ok(launch::find(tools, &one.node(&view), preferred, &[true])?.ok())
 }
 
-/// The launch of a node piece by piece, of what one piece runs as; None: that is not one kernel.
+/// Makes the launch of a whole node from the launch of one piece; `None` if that is not a single
+/// kernel.
 pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, Pieced)> {
     if cut.pieces == 0 || cut.pieces > MOST {
         return None;
@@ -177,8 +180,8 @@ pub(crate) fn find(tools: &Tools, cut: &Cut<'_>, one: Tiled) -> Option<(Launch, 
     Some((launch, Pieced { reads, task: whole, slices, one, inputs }))
 }
 
-/// Where the arguments of a piece lie among those of all, and what its executor is told of them;
-/// None: one that no piece has.
+/// Where the arguments of a piece lie among those of the whole task, and their description for the
+/// executor. `None` if a piece cannot have one of the arguments.
 fn arguments(format: &str, cut: &Cut<'_>) -> Option<Vec<(SliceInfo, ArgInfo)>> {
     let info = |kind: &str, index: u32, desc: Option<&TensorDesc>, bytes: u64| ArgInfo {
         kind: kind.into(),

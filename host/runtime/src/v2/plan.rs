@@ -1,10 +1,10 @@
-//! A round of a graph: what can be launched with the sizes that are known, as one sealed model of
-//! the device.
+//! Plans a round of a graph: everything that can be launched with the sizes known so far, as one
+//! sealed model of the device.
 //!
-//! Shapes are inferred node by node from those of the values at hand; small arithmetic on shapes is
-//! computed while planning. What hangs on a value that the device has yet to compute waits for the
-//! next round. A plan depends on nothing but shapes, and the values that decide shapes, so that it
-//! serves every run that has the same.
+//! Shapes are inferred node by node from the values at hand; small arithmetic on shapes is computed
+//! while planning. Nodes that depend on a value that the device has yet to compute wait for the
+//! next round. A plan depends only on shapes and on the values that determine shapes, so it serves
+//! every run that has the same ones.
 use super::decide::{Found, Task};
 use super::graph::{Graph, Kind, Node};
 use super::growth::Growing;
@@ -24,23 +24,23 @@ use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::types::{ConstTensor, DType, TensorDesc};
 use std::sync::{Arc, OnceLock};
 
-/// Values that decide shapes are read up to this size.
+/// Maximum size in bytes of a value that a plan's key contains.
 pub(crate) const KEY_BYTES: usize = 16 * 1024;
 /// Where a value is while a round is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     /// Not computed yet.
     Nowhere,
-    /// An earlier round made it, or it is a parameter.
+    /// Made by an earlier round, or a parameter.
     Before,
-    /// Its bytes are known to the plan.
+    /// The plan knows its bytes.
     Known,
-    /// A launch of this round makes it.
+    /// Made by a launch of this round.
     Made,
-    /// It is another value's memory.
+    /// A view of another value's memory.
     ViewOf(u32),
-    /// A launch of this round makes it of a state, or of a value that nobody else reads, in the memory
-    /// of that.
+    /// Made by a launch of this round in the memory of a state, or of a value that nobody else
+    /// reads.
     InPlace(u32),
 }
 
@@ -48,70 +48,71 @@ pub(crate) enum Home {
 pub(crate) struct Launched {
     pub(crate) node: u32,
     pub(crate) launch: Arc<Launch>,
-    /// Its tasks as its executor has bound them.
+    /// Its tasks, as its executor has bound them.
     pub(crate) bound: Arc<[OnceLock<Bound>]>,
     /// How it runs piece by piece, if it does.
     pub(crate) pieces: Option<Box<Pieced>>,
-    /// What copies the inputs that it writes over to where its outputs lie, by the input's number.
+    /// By input number: the launch that copies an overwritten input to where the output lies.
     pub(crate) copies: Vec<(usize, Arc<Launch>)>,
 }
 
-/// What a round is to do.
+/// What a round will do.
 pub(crate) struct Draft {
     pub(crate) launches: Vec<Launched>,
-    /// Where the launches stand.
+    /// The streams of the launches.
     pub(crate) streams: Streams,
-    /// Nodes that the host executes behind the launches.
+    /// Nodes that the host executes after the launches.
     pub(crate) host: Vec<u32>,
-    /// Nodes that are done with the launches, those without a task included.
+    /// Nodes that are done after the launches, including those without a task.
     pub(crate) done: Vec<u32>,
     pub(crate) home: Vec<Home>,
-    /// What values are, and what is known of them; constants of the graph are not among them.
+    /// Descriptors and known contents of values; constants of the graph are not included.
     pub(crate) desc: Vec<Option<TensorDesc>>,
     pub(crate) known: Vec<Option<ConstTensor>>,
-    /// Values that the next round needs to know.
+    /// Values that must be known before the next round can be planned.
     pub(crate) asked: Vec<u32>,
     /// States that grow in place.
     pub(crate) held: Vec<Held>,
-    /// Values that launches write over, each with what the last of these makes of it.
+    /// Values that launches overwrite, each with the last value that is written to its memory.
     pub(crate) over: Vec<(u32, u32)>,
-    /// A state cannot grow in place here, for who reads it: the round has to be planned without.
+    /// A reader of a state cannot work with in-place growth: plan the round again without it.
     pub(crate) refused: bool,
-    /// The round has as many tasks or events as it may: what is left is the next one's.
+    /// The round has reached its limit of tasks or events; the remaining nodes go to the next
+    /// round.
     pub(crate) full: bool,
 }
 
-/// What a plan of a graph is made with.
+/// What a graph is planned with.
 #[derive(Clone, Copy)]
 pub(crate) struct Basis<'p> {
     pub(crate) tools: &'p Tools,
     pub(crate) graphs: &'p [Graph],
-    /// The engine that the compiler named for each node, by graph.
+    /// The engine that the compiler chose for each node, by graph.
     pub(crate) engines: &'p [Vec<String>],
-    /// What nodes ran as in plans before, by graph.
+    /// Tilings that nodes used in earlier plans, by graph.
     pub(crate) tilings: &'p [Tilings],
-    /// The number of the graph.
+    /// Index of the graph.
     pub(crate) at: usize,
-    /// Whether its parameters may be written over where nobody else reads them: a body's are its own.
+    /// Whether parameters that nobody else reads may be overwritten: the parameters of a body may.
     pub(crate) owns: bool,
 }
 
 impl<'p> Basis<'p> {
-    /// The graph.
+    /// The graph being planned.
     pub(crate) fn graph(&self) -> &'p Graph {
         &self.graphs[self.at]
     }
-    /// The same for another graph.
+    /// The basis for another graph, whose parameters may not be overwritten.
     pub(crate) fn of(&self, at: usize) -> Basis<'p> {
         Basis { at, owns: false, ..*self }
     }
 }
 
-/// Plans the next round of a graph. `vals`: what is there; `done`: nodes of earlier rounds;
-/// `growing`: which states may grow in place.
+/// Plans the next round of a graph. `vals` are the values computed so far, `done` marks the nodes
+/// of earlier rounds, and `growing` lists the states that may grow in place.
 ///
 /// # Errors
-/// A node whose inputs do not fit, or that nothing can compute.
+/// Fails if the inputs of a node do not fit, or if nothing can compute a node.
 pub(crate) fn draft(
     basis: &Basis<'_>,
     vals: &[Option<Value<'_>>],
@@ -137,7 +138,7 @@ pub(crate) fn draft(
     Ok(p.d)
 }
 
-/// What a state is that may grow in place.
+/// The state behind a value, if it may grow in place.
 pub(crate) fn held_of(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option<Held> {
     let Store::State(s) = &t.store else { return None };
     let of = growing.iter().find(|g| g.value == value && g.axis == s.axis())?;
@@ -145,8 +146,8 @@ pub(crate) fn held_of(t: &Tensor<'_>, value: u32, growing: &[Growing]) -> Option
     fits.then(|| Held { of: of.clone(), room: s.room_dims(), rows: s.rows(), row_bytes: s.row_bytes() })
 }
 
-/// The bytes of a value where they are part of what a plan is known by. Those of a state are put
-/// together when they are asked for.
+/// The bytes of a value if they are part of a plan's key. The bytes of a state are gathered only
+/// when needed.
 pub(crate) fn keyed<'b>(
     graph: &Graph,
     value: usize,
@@ -157,27 +158,27 @@ pub(crate) fn keyed<'b>(
     wanted.then(bytes).filter(|b| b.len() <= KEY_BYTES)
 }
 
-/// A plan while it is made.
+/// A plan under construction.
 pub(crate) struct Planner<'p> {
     pub(crate) tools: &'p Tools,
     pub(crate) graph: &'p Graph,
-    /// The engine that the compiler named for each node.
+    /// The engine that the compiler chose for each node.
     pub(crate) engines: &'p [String],
     pub(crate) tilings: &'p Tilings,
-    /// What it is made with.
+    /// What the plan is made with.
     pub(crate) basis: Basis<'p>,
-    /// Nodes that are done with the launches of this round.
+    /// Nodes that are done after the launches of this round.
     pub(crate) planned: Vec<bool>,
-    /// What stands behind which launches.
+    /// The launches that precede each value and node.
     behind: Behind,
     pub(crate) d: Draft,
-    /// Nothing but what needs neither a launch nor the host is looked for: the walk ends where
-    /// something does.
+    /// Only plans nodes that need neither a launch nor the host: the walk stops at the first other
+    /// node.
     pub(crate) alone: bool,
 }
 
 impl Draft {
-    /// Nothing of a graph but its constants, which are at hand in every round.
+    /// A draft that contains nothing but the graph's constants, which are available in every round.
     pub(crate) fn new(basis: &Basis<'_>) -> Draft {
         let graph = basis.graph();
         let n = graph.values();
@@ -201,28 +202,28 @@ impl Draft {
     pub(crate) fn is_plain(&self) -> bool {
         self.launches.is_empty() && self.host.is_empty() && self.asked.is_empty() && !self.full && !self.refused
     }
-    /// What a value is.
+    /// The descriptor of a value, if known.
     pub(crate) fn desc<'d>(&'d self, graph: &'d Graph, v: u32) -> Option<&'d TensorDesc> {
         self.desc[v as usize].as_ref().or(graph.fixed[v as usize].as_ref())
     }
-    /// What is known of a value.
+    /// The contents of a value, if known.
     pub(crate) fn known<'d>(&'d self, graph: &'d Graph, v: u32) -> Option<&'d ConstTensor> {
         self.known[v as usize].as_ref().or(graph.constants[v as usize].as_ref().map(|c| &c.0))
     }
 }
 
 impl<'p> Planner<'p> {
-    /// A planner that begins with `d`. `done`: nodes of earlier rounds.
+    /// A planner that starts from `d`. `done` marks the nodes of earlier rounds.
     pub(crate) fn new(basis: &Basis<'p>, d: Draft, done: &[bool]) -> Planner<'p> {
         let (graph, basis) = (basis.graph(), *basis);
         let (engines, tilings) = (&basis.engines[basis.at][..], &basis.tilings[basis.at]);
         let (planned, behind) = (done.to_vec(), Behind::new(graph));
         Planner { tools: basis.tools, graph, engines, tilings, basis, planned, behind, d, alone: false }
     }
-    /// Goes over the nodes that earlier rounds have left.
+    /// Plans the nodes that earlier rounds have left.
     ///
     /// # Errors
-    /// As of [`draft`].
+    /// Fails like [`draft`].
     pub(crate) fn walk(&mut self, done: &[bool]) -> Result<(), RuntimeError> {
         for (i, node) in self.graph.nodes.iter().enumerate() {
             if done[i] {
@@ -243,35 +244,34 @@ impl<'p> Planner<'p> {
         }
         Ok(())
     }
-    /// What is found of a node that is ready.
+    /// Decides how a node that is ready is executed.
     pub(crate) fn fate(&self, i: usize) -> Result<Found, RuntimeError> {
         let n = &self.graph.nodes[i];
         match n.kind {
-            // An optional may hold a tensor, and its operators are no kernels' all the same.
+            // An optional may hold a tensor, but kernels do not implement its operators.
             Kind::Operator if self.tensors(n) && !sequence::handles(n.op.as_str()) => self.find(i),
             Kind::Choice => Ok(self.settled(n).map_or(Found::Host, Found::Plain)),
             _ => Ok(Found::Host),
         }
     }
-    /// A node is done without a launch.
+    /// Marks a node as done without a launch.
     fn finish(&mut self, node: usize) {
         self.behind.done(self.graph, node as u32, None);
         self.planned[node] = true;
         self.d.done.push(node as u32);
     }
-    /// Whether everything that a node waits for is there, or will be with the launches of this
-    /// round.
+    /// Whether all inputs of a node are available, or will be after the launches of this round.
     fn ready(&self, n: &Node) -> bool {
         n.inputs.iter().flatten().all(|v| self.d.home[*v as usize] != Home::Nowhere)
             && n.controls.iter().all(|c| self.planned[*c as usize])
     }
-    /// Whether its inputs are tensors that kernels of a device can take.
+    /// Whether all its inputs are tensors that device kernels can take.
     pub(crate) fn tensors(&self, n: &Node) -> bool {
         let plain = |v: &u32| self.d.desc(self.graph, *v).is_some_and(|d| d.dtype != DType::STRING);
         n.inputs.iter().flatten().all(plain) && n.descs.iter().all(|d| d.container == Default::default())
     }
 
-    /// Makes what was found of a node part of the plan.
+    /// Adds the decision for a node to the plan.
     fn takes(&mut self, i: usize, found: Found) {
         let n = &self.graph.nodes[i];
         match found {
@@ -293,12 +293,12 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Launches a node on its stream, if the round has room.
+    /// Puts the launch of a node on its stream, if the round has room for it.
     fn place(&mut self, i: usize, task: Task) {
         let node = i as u32;
         let behind = self.behind.of(self.graph, node);
         let Task { launch, bound, pieces, copies, outs, home } = task;
-        // A copy is a task at most.
+        // A copy counts as one task at most.
         let tasks = launch.tasks.len().max(1) + self.graph.nodes[i].written.len();
         if !self.d.streams.add(self.graph.streams[i], tasks, &behind) {
             self.d.full = true;
@@ -322,8 +322,8 @@ impl<'p> Planner<'p> {
     }
 }
 
-/// The outputs of a node by its prototype. A type that it leaves open is the one that the compiler
-/// knew.
+/// Infers the outputs of a node by its prototype. A type that the prototype leaves open is the one
+/// that the compiler determined.
 pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<TensorDesc>, RuntimeError> {
     let proto = tools.op(n.op).ok_or_else(|| nobody(n, &[]))?;
     let view = one.graph();
@@ -342,7 +342,7 @@ pub(crate) fn infer(tools: &Tools, n: &Node, one: &OneNode<'_>) -> Result<Vec<Te
     Ok(outs)
 }
 
-/// Nothing computes a node.
+/// The error for a node that nothing can compute.
 pub(crate) fn nobody(n: &Node, refusals: &[String]) -> RuntimeError {
     let text = format!("no enabled engine can run `{}` ({})", n.name, n.op.as_str());
     let mut d = Diagnostic::error(text).code(ge_codes::NO_ENGINE).node(n.name.clone(), n.op.as_str());

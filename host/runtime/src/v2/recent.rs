@@ -1,4 +1,4 @@
-//! Plans by the sizes of runs before: most runs have sizes that were there lately, and need no key then.
+//! Plans of recent runs by input sizes. Most runs have recently seen sizes and then need no key.
 use super::build::Round;
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::DType;
@@ -6,9 +6,10 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Sizes whose plan stays from the first run on, so that later ones find it without a lock.
+/// Number of first-seen sizes whose plans are kept for good, so that later runs find them without a
+/// lock.
 const FIRST: usize = 4;
-/// Runs in vain after which none is asked for its way any more.
+/// Number of runs without a way after which runs are no longer recorded.
 const MOST_IN_VAIN: usize = 16;
 
 /// Types and sizes of the inputs of a run, and its first plan.
@@ -19,14 +20,14 @@ struct Entry {
 
 impl Entry {
     fn fits(&self, given: &[TensorView<'_>]) -> bool {
-        // Sizes are few: comparing them here takes less than a call that compares memory.
+        // There are few sizes: comparing them here is faster than a call to a memory comparison.
         let same = |a: &[u64], b: &[u64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b);
         let mut pairs = self.inputs.iter().zip(given);
         self.inputs.len() == given.len() && pairs.all(|((dtype, dims), t)| *dtype == t.dtype && same(dims, t.dims))
     }
 }
 
-/// A plan that stays with the model, or one that others may put away meanwhile.
+/// A plan that stays with the model, or one that the cache may drop meanwhile.
 pub(crate) enum Found<'r> {
     Stays(&'r Round),
     Now(Arc<Round>),
@@ -42,7 +43,7 @@ impl Deref for Found<'_> {
     }
 }
 
-/// The plans of the first sizes, and that of the last.
+/// The plans of the first sizes, and the plan of the latest other sizes.
 #[derive(Default)]
 pub(crate) struct Recent {
     first: [OnceLock<Entry>; FIRST],
@@ -51,7 +52,7 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// The plan of inputs of such types and sizes, if it is one of these.
+    /// The plan for inputs of these types and sizes, if it is kept here.
     pub(crate) fn of(&self, given: &[TensorView<'_>]) -> Option<Found<'_>> {
         let there = self.first.iter().map_while(OnceLock::get);
         let mut full = 0;
@@ -68,7 +69,7 @@ impl Recent {
         last.as_ref().filter(|e| e.fits(given)).map(|e| Found::Now(e.round.clone()))
     }
 
-    /// Keeps the plan of inputs, which hangs on none of their values.
+    /// Keeps a plan for inputs of these types and sizes. The plan must not depend on their values.
     pub(crate) fn is(&self, given: &[TensorView<'_>], round: &Arc<Round>) {
         let inputs = given.iter().map(|t| (t.dtype, t.dims.to_vec())).collect();
         let mut entry = Entry { inputs, round: round.clone() };
@@ -81,11 +82,11 @@ impl Recent {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
     }
 
-    /// Whether runs are asked for their way: those before had one, or there were few.
+    /// Whether runs should still be recorded: earlier ones had a way, or there were few.
     pub(crate) fn may_tell(&self) -> bool {
         self.in_vain.load(Ordering::Relaxed) < MOST_IN_VAIN
     }
-    /// A run had no way.
+    /// Counts a run that had no way.
     pub(crate) fn tells_nothing(&self) {
         self.in_vain.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! One round: its launches, and what the host does beside and behind them.
+//! Executes one round: its launches, and the host's work beside and after them.
 use super::DynamicModel;
 use super::build::Round;
 use super::executor::{Executor, Order, take_all};
@@ -27,7 +27,7 @@ impl DynamicModel {
             f.vals[*v as usize] = Some(Value::Tensor(t.clone()));
         }
         let helpers = if round.steps.heavy > 1 { run.shared.helpers(round.steps.heavy - 1) } else { 0 };
-        // What is told of steps is told in the order of the plan.
+        // Profiles and captures are reported in the order of the plan.
         let told = run.options.profile || self.options.capture;
         let (order, as_planned) = match self.executor {
             Executor::Sequential => (None, true),
@@ -47,8 +47,8 @@ impl DynamicModel {
         Ok(())
     }
 
-    /// Takes the steps of a round on this thread alone, in an order that was found with the plan;
-    /// None: that of the plan. Of those that fail, the first of the plan is told.
+    /// Takes the steps of a round on this thread alone, in an order that was computed with the plan
+    /// (`None`: the plan's order). Returns the error of the failed step that is first in the plan.
     fn in_order<'a>(
         &self,
         round: &Arc<Round>,
@@ -88,8 +88,8 @@ impl DynamicModel {
         failed.map_or(Ok(()), |(_, why)| Err(why))
     }
 
-    /// Takes the steps of a round as they are ready, on this thread and `helpers` more. What they
-    /// gather is put together in the order of the plan.
+    /// Takes the steps of a round as they become ready, on this thread and `helpers` others. What
+    /// they collect is joined in the order of the plan.
     fn as_ready<'a>(
         &self,
         round: &Arc<Round>,
@@ -138,7 +138,7 @@ impl DynamicModel {
         Ok(())
     }
 
-    /// Keeps what the launches of a round gave.
+    /// Stores what the launches of a round gave.
     fn launched<'a>(
         &self,
         device: &Arc<LoadedModel>,
@@ -168,7 +168,7 @@ impl DynamicModel {
         }
     }
 
-    /// Executes node `i` on the host, and keeps when that was where a profile is asked for.
+    /// Executes node `i` on the host; records its times if a profile is requested.
     fn timed<'a>(
         &self,
         graph: &Graph,
@@ -177,7 +177,7 @@ impl DynamicModel {
         run: &mut Run,
     ) -> Result<Vec<Value<'a>>, RuntimeError> {
         let n = &graph.nodes[i as usize];
-        // What a branch or a turn does is told by itself.
+        // Branches and loop iterations report their own nodes.
         if !run.options.profile || n.kind != Kind::Operator {
             return self.host(n, given, run);
         }
@@ -189,7 +189,7 @@ impl DynamicModel {
         Ok(outs)
     }
 
-    /// Keeps what node `i` gave, which the host executed.
+    /// Stores the results of node `i`, which the host executed.
     fn hosted<'a>(
         &self,
         i: u32,
@@ -213,7 +213,7 @@ impl DynamicModel {
         Ok(())
     }
 
-    /// The number of a graph.
+    /// The index of a graph.
     pub(crate) fn number(&self, graph: &Graph) -> u32 {
         self.graphs.iter().position(|g| std::ptr::eq(g, graph)).unwrap_or(0) as u32
     }
@@ -222,23 +222,24 @@ impl DynamicModel {
 /// The launches of a round with the values that they read.
 struct Launching<'a> {
     ins: Vec<(u32, Value<'a>)>,
-    /// The memory of those that they write over.
+    /// The memory of the values that they overwrite.
     over: Vec<(u32, HostTensor)>,
 }
 
-/// Launches that are over.
+/// Finished launches.
 struct Launched {
     outcome: RunOutcome,
-    /// States that are longer now.
+    /// States that have grown.
     grown: Vec<(u32, State)>,
-    /// What was written over, as what it is now.
+    /// Overwritten memory, by the values that it holds now.
     over: Vec<(u32, HostTensor)>,
-    /// When they began, in nanoseconds of the run.
+    /// Start time in nanoseconds since the start of the run.
     begun: u64,
 }
 
 impl<'a> Launching<'a> {
-    /// Takes from the frame what the launches write over: it is copied where others hold it, too.
+    /// Takes the values that the launches overwrite out of the frame; they are copied if others
+    /// hold them too.
     fn of(round: &Round, f: &mut Frame<'_, 'a>) -> Result<Launching<'a>, RuntimeError> {
         let mut over = Vec::with_capacity(round.over.len());
         for (v, _) in &round.over {
@@ -250,8 +251,8 @@ impl<'a> Launching<'a> {
         let read = round.ins.iter().filter(|v| round.over.iter().all(|o| o.0 != **v));
         Ok(Launching { ins: read.filter_map(|v| Some((*v, f.value(*v)?))).collect(), over })
     }
-    /// Launches them. The room of a state is lent to the device; behind the launch the state is
-    /// longer.
+    /// Runs the launches. The rooms of growing states are lent to the device; after the launch the
+    /// states have grown.
     fn go(self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
         let begun = if run.options.profile { run.start.elapsed().as_nanos() as u64 } else { 0 };
         if round.grown.is_empty() && round.over.is_empty() {
@@ -278,7 +279,7 @@ impl<'a> Launching<'a> {
             }
         }
         args.extend(over.iter_mut().map(|(v, t)| (*v, Arg::Room(t))));
-        // As the device takes them.
+        // In the order in which the device takes them.
         args.sort_by_key(|(v, _)| round.ins.iter().position(|i| i == v));
         let outcome = device.run_args(args.into_iter().map(|(_, a)| a), run.options)?;
         let mut grown = Vec::with_capacity(round.grown.len());

@@ -1,4 +1,4 @@
-//! Runs: graphs round by round, and what the host executes between launches.
+//! Runs graphs round by round, with what the host executes between launches.
 use super::DynamicModel;
 use super::amend::amend;
 use super::build::{self, Last, Loader, Parts, Round};
@@ -24,7 +24,7 @@ use ge_plugin_api::types::{DType, TensorDesc};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// What one run gathers on its way.
+/// What one run collects.
 pub(crate) struct Run {
     pub(crate) start: std::time::Instant,
     pub(crate) options: RunOptions,
@@ -33,43 +33,43 @@ pub(crate) struct Run {
     pub(crate) captured: Vec<Captured>,
     pub(crate) launches: u64,
     pub(crate) shared: Arc<Shared>,
-    /// What it has done so far, where it is asked to tell.
+    /// The record of the run so far, if one is wanted.
     pub(crate) trail: Option<Trail>,
 }
 
 /// What all threads of a run share.
 pub(crate) struct Shared {
-    /// Turns of loops.
+    /// Number of loop iterations so far.
     turns: AtomicU64,
-    /// Threads that may still be begun.
+    /// Number of threads that may still be started.
     pub(crate) spare: AtomicUsize,
-    /// Rounds whose order was left to chance.
+    /// Number of rounds with a random order so far.
     pub(crate) drawn: AtomicU64,
 }
 
 impl Run {
-    /// A run that begins now, on as many threads.
+    /// A run that starts now, on up to `threads` threads.
     pub(crate) fn new(options: RunOptions, threads: usize) -> Run {
         let spare = AtomicUsize::new(threads.saturating_sub(1));
         let shared = Shared { turns: AtomicU64::new(0), spare, drawn: AtomicU64::new(0) };
         Run::of(std::time::Instant::now(), options, Arc::new(shared))
     }
-    /// What a step of a run gathers.
+    /// An empty collection for one step of a run.
     pub(crate) fn of(start: std::time::Instant, options: RunOptions, shared: Arc<Shared>) -> Run {
         let (parts, hosted, captured) = (Vec::new(), Vec::new(), Vec::new());
         Run { start, options, parts, hosted, captured, launches: 0, shared, trail: None }
     }
-    /// Adds what a step has gathered that belongs to this run.
+    /// Adds what a step of this run has collected.
     pub(crate) fn join(&mut self, step: Run) {
         self.parts.extend(step.parts);
         self.hosted.extend(step.hosted);
         self.captured.extend(step.captured);
         self.launches += step.launches;
     }
-    /// Counts a turn of the loop `n`.
+    /// Counts an iteration of the loop `n`.
     ///
     /// # Errors
-    /// There were more than `most`.
+    /// Fails if there were more than `most` iterations.
     fn turn(&mut self, n: &Node, most: u64) -> Result<(), RuntimeError> {
         if self.shared.turns.fetch_add(1, Ordering::Relaxed) < most {
             return Ok(());
@@ -77,7 +77,7 @@ impl Run {
         let text = format!("the run did not end within {most} turns of its loops: a loop goes on for ever");
         Err(Error::new(ErrorKind::DEVICE, text).at_node(&n.name, n.op.as_str()).into())
     }
-    /// Keeps what a launch that began at `begun` was.
+    /// Records the profile of a launch that began at `begun` nanoseconds.
     pub(crate) fn profiled(&mut self, model: &Arc<LoadedModel>, graph: String, begun: u64, mut report: RunReport) {
         for t in report.tasks.iter_mut() {
             t.start_ns += begun;
@@ -88,7 +88,7 @@ impl Run {
 }
 
 impl Shared {
-    /// Takes up to `wanted` of the threads that may still be begun.
+    /// Reserves up to `wanted` of the threads that may still be started; returns how many.
     pub(crate) fn helpers(&self, wanted: usize) -> usize {
         let take = |spare: usize| (spare > 0 && wanted > 0).then(|| spare - spare.min(wanted));
         let before = self.spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -105,7 +105,7 @@ pub(crate) struct Frame<'g, 'a> {
 }
 
 impl<'g, 'a> Frame<'g, 'a> {
-    /// The values that a run of a graph begins with.
+    /// The initial values of a graph's run.
     fn of(graph: &'g Graph, args: impl Iterator<Item = Option<Value<'a>>>) -> Frame<'g, 'a> {
         let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new() };
         for (v, a) in graph.inputs.iter().zip(args) {
@@ -115,7 +115,7 @@ impl<'g, 'a> Frame<'g, 'a> {
         }
         f
     }
-    /// Nodes that are done. Who plans asks; a run of plans that are there does not.
+    /// Marks the nodes that are done. Only planning needs this; runs of cached plans do not.
     fn done(&self) -> Vec<bool> {
         let mut done = vec![false; self.graph.nodes.len()];
         let all = self.rounds.iter().flat_map(|r| r.done.iter().chain(&r.host));
@@ -127,7 +127,7 @@ impl<'g, 'a> Frame<'g, 'a> {
         let own = self.vals[v as usize].clone();
         own.or_else(|| Some(Value::Tensor(Tensor::constant(&self.graph.constants[v as usize].as_ref()?.0)?)))
     }
-    /// The bytes of each input; None: one of them is not in memory of its own.
+    /// The size of each input in bytes; `None` if an input is a state, a string or no tensor.
     fn bytes_of_inputs(&self) -> Option<Vec<usize>> {
         let bytes = |v: &Option<u32>| {
             let t = self.vals[(*v)? as usize].as_ref()?.tensor()?;
@@ -136,7 +136,7 @@ impl<'g, 'a> Frame<'g, 'a> {
         };
         self.graph.inputs.iter().map(bytes).collect()
     }
-    /// Shows values that are other values' memory, of those that are there.
+    /// Sets the views whose viewed values exist already.
     pub(crate) fn show(&mut self, round: &Round) {
         for (v, of, dtype, dims) in &round.views {
             let from = self.value(*of);
@@ -144,12 +144,11 @@ impl<'g, 'a> Frame<'g, 'a> {
             self.vals[*v as usize] = t.map(Value::Tensor);
         }
     }
-    /// The values that node `i` of a round reads, in order; None where an optional one is absent.
-    /// What nobody else reads is the node's own from then on, so that it can change what it is
-    /// given in place.
+    /// The inputs of node `i` of a round, in order; `None` for absent optional inputs. A value that
+    /// nobody else reads is moved to the node, so that the node can change it in place.
     ///
     /// # Errors
-    /// One is not there: a bug of ours.
+    /// A missing value is an internal error.
     pub(crate) fn inputs(&mut self, i: u32, round: &Round) -> Result<Vec<Option<Value<'a>>>, RuntimeError> {
         let graph = self.graph;
         let n = &graph.nodes[i as usize];
@@ -222,8 +221,8 @@ impl DynamicModel {
         graph.outputs.iter().map(|v| f.value(*v).ok_or_else(|| Error::internal("an output is lost").into())).collect()
     }
 
-    /// The next round of a graph: one that is known, or a new one. `told`: its profile is asked for, so
-    /// that it has to be made from nothing.
+    /// The next round of a graph, cached or new. `told`: a profile is requested, so the round must
+    /// not be an amended one.
     fn round(&self, gi: usize, f: &Frame<'_, '_>, told: bool) -> Result<Arc<Round>, RuntimeError> {
         let last = f.rounds.last();
         key::with(last.map_or(0, |r| r.id), |key| {
@@ -240,7 +239,7 @@ impl DynamicModel {
     }
     /// What plans of a graph are made with.
     pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
-        // What the root is given is the caller's; who gathers what nodes write wants it as it was.
+        // The root's arguments belong to the caller, and capture needs all values unchanged.
         let root = gi == 0 || self.twins.first().is_some_and(|t| t.as_ref().is_some_and(|t| t.at == gi));
         let owns = !root && !self.options.capture;
         Basis {
@@ -256,7 +255,8 @@ impl DynamicModel {
         self.caches[gi].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What cannot be planned in a branch: the run takes one that does not fit its sizes.
+    /// Explains an error of planning in a branch: the run takes a branch that does not fit its
+    /// sizes.
     fn in_branch(&self, gi: usize, why: RuntimeError) -> RuntimeError {
         match (why, &self.branches[gi]) {
             (RuntimeError::Border(e), Some(branch)) => {
@@ -274,8 +274,8 @@ impl DynamicModel {
         }
     }
 
-    /// Plans the next round of a graph, and keeps it: from the last one where that is the same for
-    /// other sizes, else from nothing.
+    /// Plans the next round of a graph and caches it. It is made from the latest plan if only sizes
+    /// differ, otherwise from scratch.
     fn plan(&self, gi: usize, f: &Frame<'_, '_>, key: &[u8], told: bool) -> Result<Arc<Round>, RuntimeError> {
         let id = self.cache(gi).number();
         let done = f.done();
@@ -316,7 +316,7 @@ impl DynamicModel {
         Ok(self.cache(gi).put(key.to_vec(), round))
     }
 
-    /// The next round of a graph from nothing.
+    /// Drafts the next round of a graph from scratch.
     fn draft(&self, gi: usize, f: &Frame<'_, '_>, done: &[bool]) -> Result<Draft, RuntimeError> {
         let basis = self.basis(gi);
         let plan = |growing| draft(&basis, &f.vals, done, growing).map_err(|e| self.in_branch(gi, e));
@@ -328,8 +328,8 @@ impl DynamicModel {
         plan(&[])
     }
 
-    /// The next round of a graph from the last one; None: it has to be made from nothing, which also
-    /// tells what is wrong with it.
+    /// Makes the next round of a graph from the latest one. `None` if it must be made from scratch,
+    /// which also reports any error.
     fn amended(
         &self,
         id: u64,
@@ -359,7 +359,7 @@ impl DynamicModel {
                 let at = if matches!(n.op.as_str(), "If" | "StatelessIf") {
                     usize::from(!cond.truth(&n.name)?)
                 } else {
-                    // What is beyond the branches takes the last.
+                    // An index beyond the branches selects the last one.
                     let last = n.graphs.len().saturating_sub(1);
                     cond.int().and_then(|k| usize::try_from(k).ok()).map_or(last, |k| k.min(last))
                 };
@@ -379,7 +379,7 @@ impl DynamicModel {
                     let mut told = self.graph(cond, state.clone(), run)?.into_iter();
                     let go = told.next();
                     let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(&n.name)?;
-                    // What the condition leaves in variables stands for the last values of the state.
+                    // What the condition stores in variables replaces the last values of the state.
                     let left: Vec<Value<'a>> = told.collect();
                     let from = state.len().checked_sub(left.len()).ok_or_else(|| lost(n))?;
                     state.splice(from.., left);
@@ -419,13 +419,13 @@ impl DynamicModel {
             Kind::Call => self.graph(*n.graphs.first().ok_or_else(|| lost(n))?, all(given, 0), run),
             Kind::Part => self.part(n, &given, run),
             _ if sequence::handles(n.op.as_str()) => sequence::run(&self.tools, n, given),
-            // A value passes through whatever it holds.
+            // An `Identity` passes any kind of value through.
             _ if n.op.as_str() == "Identity" => Ok(given.into_iter().flatten().collect()),
             _ => self.kernel(n, &given),
         }
     }
 
-    /// Runs a part of known shape: a sealed model of the device that was made when the model was
+    /// Runs a part of known shape: a sealed model of the device, prepared when the model was
     /// compiled.
     fn part<'a>(&self, n: &Node, given: &[Option<Value<'a>>], run: &mut Run) -> Result<Vec<Value<'a>>, RuntimeError> {
         let (at, part) = n.part.and_then(|k| Some((k, self.parts.get(k)?))).ok_or_else(|| lost(n))?;
@@ -469,7 +469,7 @@ impl DynamicModel {
     }
 }
 
-/// The index of a `For`.
+/// The index of a `For` as a tensor.
 fn index<'a>(dtype: DType, i: i64) -> Option<Tensor<'a>> {
     let t = match dtype {
         DType::I32 => ge_plugin_api::types::ConstTensor::of(&[], &[i32::try_from(i).ok()?]),

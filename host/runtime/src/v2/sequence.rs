@@ -1,5 +1,4 @@
-//! Sequences and optionals: operators on values that hold tensors. Joining and cutting is done by
-//! host kernels.
+//! Operators on sequences and optionals. Host kernels do the concatenating and splitting.
 use super::graph::Node;
 use super::tools::Tools;
 use super::value::{List, Tensor, Value};
@@ -9,7 +8,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::{AttrMap, ConstTensor, DType};
 use std::sync::Arc;
 
-/// Whether an operator is computed here.
+/// Whether this module computes the operator.
 pub(crate) fn handles(op: &str) -> bool {
     matches!(
         op,
@@ -34,7 +33,8 @@ fn bad(n: &Node, what: impl Into<String>) -> RuntimeError {
 /// Computes such a node.
 ///
 /// # Errors
-/// A position beyond the sequence, tensors that do not fit together, an optional without a value.
+/// Fails if a position is outside the sequence, tensors do not fit together, or an optional is
+/// empty.
 pub(crate) fn run<'a>(tools: &Tools, n: &Node, given: Vec<Option<Value<'a>>>) -> Result<Vec<Value<'a>>, RuntimeError> {
     let stated = n.descs.first().map_or(DType::UNKNOWN, |d| d.dtype);
     let tensor = |i: usize| match given.get(i) {
@@ -45,7 +45,7 @@ pub(crate) fn run<'a>(tools: &Tools, n: &Node, given: Vec<Option<Value<'a>>>) ->
         Some(Some(Value::List(l))) => Ok(l.clone()),
         _ => Err(bad(n, "input 0 is no sequence")),
     };
-    // A position counts from the end where it is negative; `limit` is the first beyond.
+    // A negative position counts from the end; `limit` is the first invalid position.
     let position = |i: usize, len: usize, limit: usize| -> Result<Option<usize>, RuntimeError> {
         let Some(Some(Value::Tensor(t))) = given.get(i) else { return Ok(None) };
         let at = t.int().ok_or_else(|| bad(n, "the position is no whole number"))?;
@@ -124,7 +124,7 @@ pub(crate) fn run<'a>(tools: &Tools, n: &Node, given: Vec<Option<Value<'a>>>) ->
     Ok(vec![out])
 }
 
-/// Runs a host kernel of an operator that stands for a part of the node.
+/// Runs the host kernel of an operator that does part of the node's work.
 fn kernel<'a>(
     tools: &Tools,
     n: &Node,
@@ -144,7 +144,7 @@ fn concat<'a>(tools: &Tools, n: &Node, list: &List<'a>) -> Result<Tensor<'a>, Ru
     let axis = n.attrs.int("axis").unwrap_or(0);
     let (dtype, list, dims) = (list.dtype, list.items.as_slice(), list.dims.as_deref());
     if list.is_empty() {
-        // Nothing to join: only a loop that made no turn can tell the shape.
+        // Without tensors, the shape is known only after a loop without iterations.
         let Some(dims) = dims.filter(|_| dtype != DType::UNKNOWN) else {
             return Err(bad(n, "the sequence is empty: nothing tells the shape of what it joins to"));
         };

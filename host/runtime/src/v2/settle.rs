@@ -1,13 +1,14 @@
-//! Branches that a plan takes: the sizes decide the choice, and the branch is nothing but other
-//! values under other sizes and arithmetic on sizes (an exporter's `Squeeze` where there is an axis for
-//! it). Then nothing is launched for it, and what stands behind it is of the same round.
+//! Branches that a plan takes itself: sizes determine the choice, and the branch only reshapes
+//! values and computes with sizes (as in an exporter's `Squeeze` that depends on whether there is
+//! an axis for it). Such a branch needs no launch, and the nodes after it belong to the same round.
 use super::decide::{FOLD_BYTES, Plain};
 use super::graph::Node;
 use super::plan::{Draft, Home, Planner};
 use ge_plugin_api::types::{ConstTensor, DType};
 
 impl Planner<'_> {
-    /// What a choice gives, where the plan can tell; None: the host takes the branch.
+    /// The results of a choice if the plan can determine them; `None` if the host must take the
+    /// branch.
     pub(crate) fn settled(&self, n: &Node) -> Option<Vec<Plain>> {
         let mut inputs = n.inputs.iter().copied();
         let cond = self.d.known(self.graph, inputs.next()??)?;
@@ -15,7 +16,7 @@ impl Planner<'_> {
         let basis = self.basis.of(*n.graphs.get(at)?);
         let branch = basis.graph();
         let mut d = Draft::new(&basis);
-        // The value that a parameter is here.
+        // The outer value of each parameter.
         let mut given: Vec<(u32, u32)> = Vec::with_capacity(branch.inputs.len());
         for (param, value) in branch.inputs.iter().zip(inputs) {
             let Some(param) = *param else { continue };
@@ -46,7 +47,7 @@ impl Planner<'_> {
                 _ => return None,
             };
             let home = root.map_or(Home::Known, Home::ViewOf);
-            // What the plan itself has to keep is small.
+            // Values that the plan has to store must be small.
             let kept = || known.is_some() && desc.data_bytes().is_some_and(|b| b <= FOLD_BYTES);
             (root.is_some() || kept()).then_some(Plain { home, desc, known })
         };
@@ -54,7 +55,7 @@ impl Planner<'_> {
     }
 }
 
-/// The branch that a choice takes, as a run takes it.
+/// The branch that a choice takes; the same rule as in a run.
 fn taken(n: &Node, cond: &ConstTensor) -> Option<usize> {
     if n.op.as_str().ends_with("If") {
         let one = cond.dims.iter().product::<u64>() == 1;

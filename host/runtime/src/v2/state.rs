@@ -1,8 +1,8 @@
-//! State that grows along one axis: its memory has room, so that what a run adds is written behind
-//! what is there, and nothing of the past is copied.
+//! A state that grows along one axis. Its memory has spare room, so a run appends its new rows and
+//! copies nothing of the past.
 //!
-//! The axes before the one that grows are pieces: each has room for `capacity` rows, of which the
-//! first `rows` count.
+//! The axes before the growing axis form pieces: each has room for `capacity` rows, of which the
+//! first `rows` are in use.
 use crate::error::RuntimeError;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -10,13 +10,13 @@ use ge_plugin_api::types::DType;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Memory with room, shared by the states of all steps.
+/// Memory with spare room, shared by the states of all steps.
 pub(crate) struct Room {
     memory: Mutex<HostTensor>,
-    /// Rows that the newest state has. A state of fewer rows shares its memory with what came
-    /// behind it: no run may write over that.
+    /// Rows of the newest state. An older state with fewer rows shares its memory with the rows
+    /// that came after it; no run may overwrite those.
     newest: AtomicU64,
-    /// Bytes of state that were copied all the same.
+    /// Bytes of state that had to be copied.
     copied: Arc<AtomicU64>,
     pieces: u64,
     capacity: u64,
@@ -30,23 +30,23 @@ pub struct State {
     dtype: DType,
     dims: Arc<[u64]>,
     axis: usize,
-    /// Its rows without gaps, made for the first who wants them so.
+    /// Its rows without gaps, created on first use.
     whole: Arc<OnceLock<Vec<u8>>>,
 }
 
-/// A room that a run writes to. The state behind it is there once the run is over; dropped before,
-/// it leaves everything as it was.
+/// A room that a run writes to. The new state exists once the run is over; if this is dropped
+/// before, nothing has changed.
 pub(crate) struct Lent<'s> {
     memory: MutexGuard<'s, HostTensor>,
     next: State,
 }
 
 impl Lent<'_> {
-    /// The room.
+    /// The memory of the room.
     pub(crate) fn memory(&mut self) -> &mut HostTensor {
         &mut self.memory
     }
-    /// The state behind the run.
+    /// Completes the run and returns the new state.
     pub(crate) fn done(self) -> State {
         self.next.room.newest.store(self.next.rows(), Ordering::Release);
         self.next
@@ -58,10 +58,10 @@ fn product(dims: &[u64]) -> Option<u64> {
 }
 
 impl State {
-    /// A tensor in a room for at least `capacity` rows along `axis`.
+    /// Copies a tensor into a room for at least `capacity` rows along `axis`.
     ///
     /// # Errors
-    /// Memory that cannot be had.
+    /// Fails if memory cannot be allocated, sizes overflow or the tensor has no such axis.
     pub fn new(t: &TensorView<'_>, axis: usize, capacity: u64) -> Result<State, RuntimeError> {
         let overflow = || RuntimeError::from(Error::failed("the room of a state overflows"));
         let unfit = || RuntimeError::from(Error::internal("a state has no such axis"));
@@ -84,15 +84,15 @@ impl State {
         let (dims, whole) = (t.dims.into(), Arc::default());
         Ok(State { room: Arc::new(room), dtype: t.dtype, dims, axis, whole })
     }
-    /// Its sizes.
+    /// Dimensions of the state.
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
-    /// Its type.
+    /// Element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// Its sizes if it filled its room.
+    /// Dimensions that the state would have if it filled its room.
     pub fn room(&self) -> Vec<u64> {
         let mut dims = self.dims.to_vec();
         if let Some(d) = dims.get_mut(self.axis) {
@@ -100,15 +100,15 @@ impl State {
         }
         dims
     }
-    /// Bytes of state that were copied since the room was made: into it, and out of it for those
-    /// who take rows without gaps alone.
+    /// Bytes of state that were copied since the room was made: into the room, and out of it for
+    /// readers that need the rows without gaps.
     pub fn copied_bytes(&self) -> u64 {
         self.room.copied.load(Ordering::Relaxed)
     }
     /// A copy without gaps.
     ///
     /// # Errors
-    /// Memory that cannot be had.
+    /// Fails if memory cannot be allocated.
     pub fn to_host(&self) -> Result<HostTensor, RuntimeError> {
         let mut out =
             HostTensor::with_len(self.dtype, &self.dims, self.room.pieces * self.rows() * self.room.row_bytes)?;
@@ -136,19 +136,19 @@ impl State {
     pub(crate) fn row_bytes(&self) -> u64 {
         self.room.row_bytes
     }
-    /// The sizes of the room as a device sees it: pieces, rows, elements of a row.
+    /// The sizes of the room as a device sees it: pieces, rows, elements per row.
     pub(crate) fn room_dims(&self) -> [u64; 3] {
         let row = product(self.dims.get(self.axis + 1..).unwrap_or_default()).unwrap_or(0);
         [self.room.pieces, self.room.capacity, row]
     }
-    /// Whether its room ends with it, so that rows may be written behind it.
+    /// Whether no rows were written after it, so that a run may append rows to it.
     pub(crate) fn is_newest(&self) -> bool {
         self.room.newest.load(Ordering::Acquire) == self.rows()
     }
-    /// Lends the room to a run that makes a state of sizes `to` of this one.
+    /// Lends the room to a run that grows this state to dimensions `to`.
     ///
     /// # Errors
-    /// Another run has written behind it, or there is no room.
+    /// Fails if another run has appended rows already, or if the room is too small.
     pub(crate) fn lend(&self, to: &[u64]) -> Result<Lent<'_>, RuntimeError> {
         let next = State { dims: to.into(), whole: Arc::default(), ..self.clone() };
         let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +157,7 @@ impl State {
         }
         Ok(Lent { memory, next })
     }
-    /// Its bytes without gaps, kept for the next who asks.
+    /// Its bytes without gaps, kept for later calls.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.whole.get_or_init(|| {
             let size = self.room.pieces * self.rows() * self.room.row_bytes;
@@ -196,7 +196,7 @@ mod tests {
         lent.memory().bytes_mut()[8..10].copy_from_slice(&[7, 8]);
         let next = lent.done();
         assert_eq!((rows(&next), rows(&s)), (vec![1, 2, 3, 4, 5, 6, 7, 8], vec![1, 2, 5, 6]));
-        // The older one has lost the place behind it; a run that fails takes none.
+        // The older state can no longer be extended. A failed run changes nothing.
         assert!(next.is_newest() && !s.is_newest() && s.lend(&[2, 2, 2]).is_err());
         drop(next.lend(&[2, 3, 2]).unwrap());
         assert!(next.is_newest() && next.lend(&[2, 4, 2]).is_err());

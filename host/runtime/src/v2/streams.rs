@@ -1,35 +1,36 @@
-//! Streams of a round (004 §4.2): the stream of each launch, and the least set of events that keeps
-//! their order.
+//! Streams of a round (004 §4.2): the stream of each launch, and the smallest set of events that
+//! keeps their order.
 //!
-//! Launches come in the order of the plan. Each has a vector clock: how many launches of every
-//! stream are over when it is. A launch waits only for launches that its stream does not know to
-//! be over, and for none that another of its waits implies, so that no event can be left out. What
-//! may share memory is known by the same clocks (`arena.rs`).
+//! Launches come in the order of the plan. Each has a vector clock: the number of launches of every
+//! stream that are over when it is over. A launch waits only for launches that its stream does not
+//! already know to be over, and never for one that another of its waits implies; so no event can be
+//! left out. The same clocks tell which tensors may share memory (`arena.rs`).
 use super::graph::Graph;
 use crate::stream_pool::MAX_STREAMS;
 use ge_plugin_api::device::SocSpec;
 use std::collections::HashMap;
 
-/// SQEs of an event's wait: the wait and the reset (facts 1.2).
+/// SQEs for waiting on an event: the wait and the reset (facts 1.2).
 const WAIT_SQES: usize = 2;
 
-/// What a SoC lets a round have.
+/// The limits that a SoC sets for a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// SQEs of a normal stream.
     pub(crate) normal: usize,
-    /// SQEs of the longest stream.
+    /// SQEs of the longest kind of stream.
     pub(crate) longest: usize,
-    /// Streams that are longer than a normal one.
+    /// Number of streams that are longer than a normal one.
     pub(crate) huge: usize,
-    /// Streams.
+    /// Number of streams.
     pub(crate) streams: usize,
-    /// Event ids.
+    /// Number of event ids.
     pub(crate) events: usize,
 }
 
 impl Limits {
-    /// Those of a SoC. Each stream but the first needs an event to join it at the end of a round.
+    /// The limits of a SoC. Each stream but the first needs an event that joins it at the end of a
+    /// round.
     pub(crate) fn of(soc: &SocSpec) -> Limits {
         let number = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
         let some = |n: u32| if n == 0 || soc.unlimited_depth { usize::MAX } else { number(n) };
@@ -49,11 +50,11 @@ impl Limits {
 /// A launch on its stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placed {
-    /// Its stream, by place among those of the round.
+    /// Index of its stream among those of the round.
     pub(crate) stream: usize,
-    /// Launches of each stream that are over when it is, itself included.
+    /// By stream, the number of launches that are over when this one is over, itself included.
     clock: Vec<u32>,
-    /// Launches of other streams that it waits for.
+    /// Launches on other streams that it waits for.
     pub(crate) waits: Vec<u32>,
 }
 
@@ -63,9 +64,9 @@ pub(crate) struct Streams {
     limits: Limits,
     /// The logical stream of each, in the order of their first launches.
     pub(crate) logical: Vec<u32>,
-    /// SQEs of each.
+    /// SQEs of each stream.
     sqes: Vec<usize>,
-    /// The last launch of each.
+    /// The last launch of each stream.
     last: Vec<u32>,
     pub(crate) launches: Vec<Placed>,
     events: usize,
@@ -78,8 +79,9 @@ impl Streams {
         Streams { limits, logical: none.0, sqes: none.1, last: none.2, launches: none.3, events: 0 }
     }
 
-    /// Puts the next launch on a logical stream, behind `deps`; false: the round has no room for
-    /// it. Where a SoC has fewer streams or events, logical streams share one.
+    /// Puts the next launch on a logical stream, ordered after `deps`. Returns `false` if the round
+    /// has no room for it. If the SoC has too few streams or events, several logical streams share
+    /// one.
     pub(crate) fn add(&mut self, logical: u32, sqes: usize, deps: &[u32]) -> bool {
         let logical = logical % u32::try_from(self.limits.streams.max(1)).unwrap_or(u32::MAX);
         let found = self.logical.iter().position(|l| *l == logical);
@@ -105,12 +107,12 @@ impl Streams {
         true
     }
 
-    /// A task of a stream behind `deps`: what it waits for, and what it knows then.
+    /// A task on `stream` after `deps`: what it waits for, and its clock after the waits.
     fn placed(&self, stream: usize, deps: &[u32]) -> Placed {
         let own = self.last.get(stream).map(|l| &self.launches[*l as usize].clock);
         let mut clock = own.cloned().unwrap_or_default();
         let at = |a: u32| &self.launches[a as usize];
-        // Of each stream the latest; the others are before it.
+        // Of each stream only the latest launch; the others are before it.
         let mut latest: Vec<u32> = Vec::new();
         for a in deps.iter().copied().filter(|a| at(*a).stream != stream && !at(*a).is_known(&clock)) {
             match latest.iter_mut().find(|b| at(**b).stream == at(a).stream) {
@@ -130,8 +132,8 @@ impl Streams {
         Placed { stream, clock, waits }
     }
 
-    /// Whether streams and events suffice with a launch more, the end of the round included: it
-    /// stands on one of the streams and waits for all others at most.
+    /// Whether streams and events suffice for one more launch and the end of the round, which is on
+    /// one of the streams and waits for at most all the others.
     fn has_room(&self, placed: &Placed, sqes: usize) -> bool {
         let many = self.logical.len().max(placed.stream + 1);
         let used = |s: usize| {
@@ -146,17 +148,17 @@ impl Streams {
             && self.events + placed.waits.len() + many - 1 <= self.limits.events
     }
 
-    /// The stream on which the round ends: the main stream (facts 1.13), else that of the last
-    /// launch.
+    /// The stream on which the round ends: the main stream (facts 1.13) if it is used, otherwise
+    /// that of the last launch.
     pub(crate) fn of_end(&self) -> usize {
         let main = self.logical.iter().position(|l| *l == 0);
         main.unwrap_or_else(|| self.launches.last().map_or(0, |l| l.stream))
     }
-    /// What the end of the round waits for: the ends of all other streams.
+    /// The launches that the end of the round waits for: the last ones of the other streams.
     pub(crate) fn end(&self) -> Vec<u32> {
         self.placed(self.of_end(), &self.last).waits
     }
-    /// Events of the round, those of its end included.
+    /// Number of events of the round, including those of its end.
     pub(crate) fn events(&self) -> usize {
         if self.launches.is_empty() { 0 } else { self.events + self.end().len() }
     }
@@ -168,15 +170,15 @@ impl Streams {
         self.limits.longest > self.limits.normal && self.sqes[stream] + records + own > self.limits.normal
     }
 
-    /// Whether launch `a` is over when launch `b` begins, whatever the schedule.
+    /// Whether launch `a` is over before launch `b` begins under every schedule.
     pub(crate) fn is_before(&self, a: u32, b: u32) -> bool {
         let (a, b) = (&self.launches[a as usize], &self.launches[b as usize]);
         let at = a.clock[a.stream];
         let known = b.clock.get(a.stream).copied().unwrap_or(0);
         if a.stream == b.stream { at < known } else { at <= known }
     }
-    /// Whether launch `a` is over when any launch from `next` on begins; `heads`: the last launch
-    /// of each stream before that.
+    /// Whether launch `a` is over before any launch from `next` on begins. `heads` is the last
+    /// earlier launch of each stream.
     pub(crate) fn is_over_for_all(&self, a: u32, next: u32, heads: &[Option<u32>]) -> bool {
         let knows = |h: u32| self.launches[a as usize].is_known(&self.launches[h as usize].clock);
         let mut going = heads.iter().zip(&self.last).filter(|(_, last)| **last >= next);
@@ -185,29 +187,29 @@ impl Streams {
 }
 
 impl Placed {
-    /// Whether a clock knows that it is over.
+    /// Whether the launch is over according to a clock.
     fn is_known(&self, clock: &[u32]) -> bool {
         clock.get(self.stream).is_some_and(|c| *c >= self.clock[self.stream])
     }
 }
 
-/// Launches that the values and nodes of a round stand behind.
+/// The launches that must precede the values and nodes of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
-    /// The launch that makes a value; a view has that of what it shows.
+    /// The launch that makes each value; for a view, that of the viewed value.
     made: Vec<Option<u32>>,
-    /// The launch of a node.
+    /// The launch of each node.
     launch: Vec<Option<u32>>,
-    /// How many there are.
+    /// Number of launches.
     launches: u32,
-    /// Launches that a node without one stands behind by control edges.
+    /// Launches that must precede a node without a launch because of control edges.
     controls: HashMap<u32, Vec<u32>>,
-    /// The same, by its values.
+    /// The same for the values of such a node.
     values: HashMap<u32, Vec<u32>>,
 }
 
 impl Behind {
-    /// Before anything of a graph is launched.
+    /// The state before anything of a graph is launched.
     pub(crate) fn new(graph: &Graph) -> Behind {
         Behind {
             made: vec![None; graph.values()],
@@ -217,7 +219,7 @@ impl Behind {
             values: HashMap::new(),
         }
     }
-    /// What a node stands behind.
+    /// The launches that must precede a node.
     pub(crate) fn of(&self, graph: &Graph, node: u32) -> Vec<u32> {
         let reads = graph.nodes[node as usize].inputs.iter().flatten();
         let mut out: Vec<u32> = reads.filter_map(|v| self.made[*v as usize]).collect();
@@ -226,7 +228,7 @@ impl Behind {
         out.dedup();
         out
     }
-    /// What it stands behind but for the values that it reads.
+    /// The launches that must precede a node, apart from those that make its inputs.
     fn by_controls(&self, graph: &Graph, node: u32) -> Vec<u32> {
         let n = &graph.nodes[node as usize];
         let mut out: Vec<u32> =
@@ -237,20 +239,20 @@ impl Behind {
         }
         out
     }
-    /// A value is another one's memory.
+    /// Records that a value is a view of another value's memory.
     pub(crate) fn shows(&mut self, v: u32, root: u32) {
         if let Some(launch) = self.made[root as usize] {
             self.made[v as usize] = Some(launch);
         }
     }
-    /// A node is the next launch.
+    /// Records that a node is the next launch.
     pub(crate) fn launched(&mut self, graph: &Graph, node: u32) {
         let launch = Some(self.launches);
         self.launches += 1;
         self.launch[node as usize] = launch;
         graph.nodes[node as usize].outputs.iter().for_each(|v| self.made[*v as usize] = launch);
     }
-    /// A node is done without a launch; `shows`: the value that its output is a view of.
+    /// Records that a node is done without a launch; `shows` is the value that its outputs view.
     pub(crate) fn done(&mut self, graph: &Graph, node: u32, shows: Option<u32>) {
         let n = &graph.nodes[node as usize];
         if let Some(root) = shows {
@@ -277,7 +279,7 @@ pub(crate) mod tests {
     const NO_LIMITS: Limits =
         Limits { normal: usize::MAX, longest: usize::MAX, huge: 0, streams: MAX_STREAMS, events: usize::MAX >> 1 };
 
-    /// A round of random launches, and what each of them has to come behind.
+    /// A round of random launches, and the launches that each must follow.
     pub(crate) struct Drawn {
         pub(crate) streams: Streams,
         pub(crate) deps: Vec<Vec<u32>>,
@@ -301,12 +303,13 @@ pub(crate) mod tests {
         out
     }
 
-    /// Record and wait of each event by launches; the end of the round stands behind them all.
+    /// The recording and the waiting launch of each event; the end of the round is numbered after
+    /// all launches.
     fn events(s: &Streams) -> Vec<(usize, usize)> {
         let own = s.launches.iter().enumerate().flat_map(|(k, p)| p.waits.iter().map(move |a| (*a as usize, k)));
         own.chain(s.end().into_iter().map(|a| (a as usize, s.launches.len()))).collect()
     }
-    /// What is before what, by streams and events alone: every path, by brute force.
+    /// The full order given by streams and events, computed over all paths by brute force.
     pub(crate) fn closure(s: &Streams, events: &[(usize, usize)]) -> Vec<Vec<bool>> {
         let stream: Vec<usize> = s.launches.iter().map(|p| p.stream).chain([s.of_end()]).collect();
         let n = stream.len();
@@ -345,7 +348,7 @@ pub(crate) mod tests {
                 let fewer: Vec<_> = all.iter().enumerate().filter(|(k, _)| *k != left_out).map(|(_, e)| *e).collect();
                 assert!(!holds(&d, &fewer), "{:?} {:?}: {:?}", d.streams, d.deps, all[left_out]);
             }
-            // The clocks say what the paths say.
+            // The clocks agree with the paths.
             let before = closure(&d.streams, &all);
             for (a, b) in (0..d.deps.len()).flat_map(|a| (0..d.deps.len()).map(move |b| (a, b))) {
                 assert_eq!(d.streams.is_before(a as u32, b as u32), before[a][b], "{:?} {a} {b}", d.streams);
@@ -393,9 +396,9 @@ pub(crate) mod tests {
         let mut s = Streams::new(Limits { normal: 7, longest: 7, ..NO_LIMITS });
         assert!(s.add(0, 3, &[]) && s.add(0, 3, &[0]) && !s.add(0, 1, &[]));
         assert_eq!((s.events(), s.is_huge(0)), (0, false));
-        // A launch alone is for the device to refuse.
+        // A single launch that is too long is left for the device to refuse.
         assert!(Streams::new(Limits { normal: 7, longest: 7, ..NO_LIMITS }).add(0, 9, &[]));
-        // Without events there is one stream.
+        // Without events there is only one stream.
         let soc = SocSpec { tasks_normal: 7, streams_normal: 4, max_events: 0, ..SocSpec::default() };
         let mut s = Streams::new(Limits::of(&soc));
         assert!((0..5).all(|k| s.add(k, 1, &[])) && s.logical == [0]);
@@ -418,7 +421,8 @@ pub(crate) mod tests {
             value_inputs: Vec::new(),
             written: Vec::new(),
         };
-        // 1 is a view of 0's value, 2 a plan's own behind 0, 3 reads the view, 4 reads what 2 gives.
+        // 1 is a view of value 0; 2 is computed by the plan after 0; 3 reads the view; 4 reads the
+        // result of 2.
         let nodes =
             vec![node(&[9], 0, &[]), node(&[0], 1, &[]), node(&[9], 2, &[0]), node(&[1], 3, &[]), node(&[2], 4, &[])];
         let graph = Graph {

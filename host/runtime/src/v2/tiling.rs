@@ -1,6 +1,6 @@
-//! Tiling by shape: what a node ran as is kept under the sizes, and the values, that it was asked
-//! for with. In a plan for a new shape most nodes have sizes that they had before: a token more
-//! changes the attention over the past, and no other product.
+//! Caches tilings: what a node ran as is kept under the sizes and values that it was tiled for. In
+//! a plan for a new shape most nodes have sizes that they had before: one more token changes the
+//! attention over the past, and no other product.
 use super::graph::{Graph, Kind, Node};
 use super::launch::Launch;
 use super::pieces::Cut;
@@ -10,18 +10,18 @@ use ge_plugin_api::types::{Attr, ConstTensor, TensorDesc};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Kept for each node: the least recently used goes first.
+/// Entries kept for each node; the least recently used is dropped first.
 const KEPT: usize = 4;
-/// Kept for nodes that are alike.
+/// Entries kept for a group of nodes that are alike.
 const KEPT_ALIKE: usize = 16;
-/// Attributes that tell where a node comes from, which no kernel hangs on.
+/// Attributes that only record where a node comes from; kernels do not depend on them.
 const NAMES: [&str; 3] = [fusion::ORIGINALS, fusion::PASS_NAME, "_origin_tensors"];
-/// Nodes of which there is more to see, in bytes, are compared with none.
+/// Nodes whose description is longer than this, in bytes, are not compared with others.
 const MOST_LOOKS: usize = 16 * 1024;
-/// Values of a node that are part of what it is known by, in bytes; more is not kept.
+/// Maximum size in bytes of a value that is part of a node's key; with more, nothing is cached.
 const MOST_BYTES: usize = 512;
 
-/// What the next bytes of a key are of.
+/// Tags that say what the next bytes of a key describe.
 const ABSENT: u8 = 0;
 const CONSTANT: u8 = 1;
 const SIZED: u8 = 2;
@@ -30,26 +30,26 @@ const PIECE: u8 = 4;
 const IN_PLACE: u8 = 5;
 const ANY: u8 = 6;
 
-/// Which of the values that are known of what a node reads its tiling is known by.
+/// Which known input values a node's tiling is keyed by.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// All of them.
     All,
-    /// Those that decide sizes: the others may be any.
+    /// Only those that determine sizes; the others may have any value.
     Deciding,
 }
 
-/// Outputs and launch of a node for some sizes.
+/// Outputs and launch of a node for particular sizes.
 #[derive(Clone)]
 pub(crate) struct Tiled {
     pub(crate) outs: Arc<[TensorDesc]>,
     pub(crate) launch: Arc<Launch>,
-    /// Each task as its executor has bound it for the first plan that has it.
+    /// Each task, as its executor has bound it for the first plan that uses it.
     pub(crate) bound: Arc<[OnceLock<Bound>]>,
 }
 
 impl Tiled {
-    /// A launch that no plan has yet.
+    /// A launch that no plan uses yet.
     pub(crate) fn new(outs: Arc<[TensorDesc]>, launch: Arc<Launch>) -> Tiled {
         let bound = launch.tasks.iter().map(|_| OnceLock::new()).collect();
         Tiled { outs, launch, bound }
@@ -58,24 +58,24 @@ impl Tiled {
 
 type Kept = VecDeque<(Vec<u8>, Tiled)>;
 
-/// What the nodes of one graph ran as.
+/// The tilings of one graph's nodes.
 #[derive(Default)]
 pub(crate) struct Tilings {
-    /// By node.
+    /// Entries of each node.
     nodes: Mutex<Vec<Kept>>,
-    /// Nodes that an engine cannot tell apart but by their names: the first of them, by node.
+    /// For each node, the first node that looks the same to an engine except for its name.
     alike: Vec<Option<u32>>,
-    /// What the last of those ran as that was asked for.
+    /// The latest entries of each group of alike nodes, by their first node.
     first: Mutex<HashMap<u32, Kept>>,
 }
 
-/// Attributes that a kernel may hang on.
+/// Attributes that a kernel may depend on.
 fn seen(n: &Node) -> impl Iterator<Item = &Attr> {
     n.attrs.as_slice().iter().filter(|a| !NAMES.contains(&a.key.as_str()))
 }
 
-/// What an engine sees of a node besides its name and the sizes that it reads; None: too much to
-/// compare.
+/// What an engine sees of a node, except for its name and the sizes that it reads; `None` if it is
+/// too much to compare.
 fn looks(graph: &Graph, n: &Node, engine: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let text = |out: &mut Vec<u8>, s: &str| {
@@ -95,7 +95,7 @@ fn looks(graph: &Graph, n: &Node, engine: &str) -> Option<Vec<u8>> {
             out.push(ABSENT);
             continue;
         };
-        // A value that is read twice is one value.
+        // A value that is read twice is the same value.
         let first = n.inputs.iter().position(|o| o == &Some(*v)).unwrap_or(k);
         out.extend_from_slice(&(first as u32).to_le_bytes());
         let Some((t, _)) = &graph.constants[*v as usize] else { continue };
@@ -107,10 +107,10 @@ fn looks(graph: &Graph, n: &Node, engine: &str) -> Option<Vec<u8>> {
     (out.len() <= MOST_LOOKS).then_some(out)
 }
 
-/// Whether what a node runs as speaks of it by name.
+/// Whether the launch of a node contains the node's name.
 fn names_itself(n: &Node, t: &Tiled) -> bool {
     let name = n.name.as_bytes();
-    // What is long is not searched.
+    // Long texts are not searched but assumed to contain it.
     let within = |b: &[u8]| b.len() > MOST_LOOKS || (!name.is_empty() && b.windows(name.len()).any(|w| w == name));
     let kernel = t.launch.kernel.iter().any(|k| within(k.name.as_bytes()) || within(&k.binary));
     kernel
@@ -120,16 +120,16 @@ fn names_itself(n: &Node, t: &Tiled) -> bool {
         })
 }
 
-/// Whether an input of a node decides no size and is no constant of the graph: the node may run in
-/// one way for all values of it.
+/// Whether input `k` determines no sizes and is no constant of the graph, so that one tiling may
+/// serve all of its values.
 pub(crate) fn may_be_any(graph: &Graph, n: &Node, k: usize) -> bool {
     let own = n.inputs.get(k).copied().flatten().is_some_and(|v| graph.constants[v as usize].is_none());
     own && !n.value_inputs.contains(&k)
 }
 
-/// What a node's tiling depends on: types and sizes of what it reads, and what is known of its
-/// values, and whether it writes in place; constants of the graph are always the same. None: too
-/// much is known, or there is no value that may be any.
+/// What a node's tiling depends on: types and sizes of its inputs, their known values, and whether
+/// it writes in place. Constants of the graph never change and are left out. `None` if too much is
+/// known or, with `By::Deciding`, if no input may have any value.
 pub(crate) fn key(
     graph: &Graph,
     n: &Node,
@@ -169,7 +169,7 @@ pub(crate) fn key(
     Some(out)
 }
 
-/// What the tiling of one piece of a node depends on; it is no key of the node as a whole.
+/// What the tiling of one piece of a node depends on. Never equal to a key of a whole node.
 pub(crate) fn key_of_piece(cut: &Cut<'_>) -> Option<Vec<u8>> {
     let mut out = vec![PIECE];
     out.extend_from_slice(&cut.turned.to_le_bytes());
@@ -185,7 +185,7 @@ pub(crate) fn key_of_piece(cut: &Cut<'_>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Adds type, format and sizes.
+/// Adds type, format and sizes of a tensor.
 fn add(key: &mut Vec<u8>, d: &TensorDesc) -> Option<()> {
     key.extend_from_slice(&[SIZED, d.dtype.code(), d.format.code(), d.shape.rank()? as u8]);
     d.shape.dims().iter().for_each(|d| key.extend_from_slice(&d.raw().to_le_bytes()));
@@ -193,7 +193,7 @@ fn add(key: &mut Vec<u8>, d: &TensorDesc) -> Option<()> {
 }
 
 impl Tilings {
-    /// Of a graph whose nodes the compiler gave to `engines`.
+    /// An empty cache for a graph whose nodes the compiler gave to `engines`.
     pub(crate) fn new(graph: &Graph, engines: &[String]) -> Tilings {
         let mut firsts: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
         let mut alike = vec![None; graph.nodes.len()];
@@ -201,7 +201,7 @@ impl Tilings {
             let engine = engines.get(i as usize).map_or("", String::as_str);
             let Some(looks) = looks(graph, n, engine) else { continue };
             let known = firsts.entry(looks).or_default();
-            // A text of a tensor does not have its bytes.
+            // The debug text of a tensor does not contain its bytes, so compare the attributes too.
             let same = known.iter().copied().find(|k| seen(&graph.nodes[*k as usize]).eq(seen(n)));
             alike[i as usize] = Some(same.unwrap_or_else(|| {
                 known.push(i);
@@ -211,7 +211,7 @@ impl Tilings {
         Tilings { nodes: Mutex::new(vec![Kept::new(); graph.nodes.len()]), alike, ..Tilings::default() }
     }
 
-    /// What a node runs as for a key: what it ran as, or one that is like it.
+    /// The entry of a node for a key: its own, or that of a node that is alike.
     pub(crate) fn of(&self, graph: &Graph, node: u32, key: &[u8]) -> Option<Tiled> {
         if let Some(own) = self.get(node, key) {
             return Some(own);
@@ -222,7 +222,7 @@ impl Tilings {
             let kept = first.get_mut(&like)?;
             kept.iter().find(|k| k.0 == key)?.1.clone()
         };
-        // Who is named where it fails is the node itself.
+        // The executor must bind the task for this node, because errors name the node.
         let own = Tiled::new(found.outs, found.launch);
         if names_itself(&graph.nodes[node as usize], &own) {
             return None;
@@ -231,7 +231,7 @@ impl Tilings {
         Some(own)
     }
 
-    /// Keeps what a node was found to run as, for those that are like it, too.
+    /// Keeps an entry for a node and for the nodes that are alike.
     pub(crate) fn found(&self, graph: &Graph, node: u32, key: Vec<u8>, tiled: &Tiled) {
         let like = self.alike.get(node as usize).copied().flatten();
         if let Some(like) = like.filter(|_| !names_itself(&graph.nodes[node as usize], tiled)) {
@@ -246,7 +246,7 @@ impl Tilings {
         self.put(node, key, tiled.clone());
     }
 
-    /// What a node ran as for a key.
+    /// A node's own entry for a key.
     pub(crate) fn get(&self, node: u32, key: &[u8]) -> Option<Tiled> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = nodes.get_mut(node as usize)?;
@@ -256,7 +256,7 @@ impl Tilings {
         kept.push_back(found);
         Some(tiled)
     }
-    /// Keeps what a node runs as.
+    /// Keeps an entry for a node.
     pub(crate) fn put(&self, node: u32, key: Vec<u8>, tiled: Tiled) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(kept) = nodes.get_mut(node as usize) else { return };
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(get(0).as_deref(), Some("0"));
         t.put(7, vec![4], tiled("4"));
         assert_eq!((get(1), get(0).is_some(), get(4).is_some()), (None, true, true));
-        // Another node, and the same one again.
+        // Another node has no entry; a second entry for the same key replaces the first.
         assert!(t.get(8, &[4]).is_none());
         t.put(7, vec![4], tiled("new"));
         assert_eq!((get(4).as_deref(), get(2).is_some()), (Some("new"), true));

@@ -1,12 +1,12 @@
-//! What a run has done: the plans that it went by and the branches that it took, graph by graph.
+//! The record of a run: the plans that it used and the branches that it took, graph by graph.
 use super::build::Round;
 use ge_plugin_api::types::DType;
 use std::sync::Arc;
 
-/// A graph that was run.
+/// The record of one graph.
 #[derive(Default)]
 pub(crate) struct Trail {
-    /// Its number.
+    /// Index of the graph.
     pub(crate) graph: usize,
     /// Its rounds, in order.
     pub(crate) rounds: Vec<Arc<Round>>,
@@ -14,15 +14,15 @@ pub(crate) struct Trail {
     pub(crate) calls: Vec<Call>,
 }
 
-/// A branch that was taken, or the graph that a run begins with.
+/// A branch that was taken, or the root graph of a run.
 #[derive(Default)]
 pub(crate) struct Call {
-    /// The node that chose it.
+    /// The node that chose the branch.
     pub(crate) node: u32,
-    /// Its number among those of the node.
+    /// Index of the branch among those of the node.
     pub(crate) branch: usize,
-    /// Types and sizes of what it gave; None: it is no tensor.
+    /// Types and sizes of the branch's results; `None` for a result that is not a tensor.
     pub(crate) shown: Vec<Option<(DType, Arc<[u64]>)>>,
-    /// What was done in it.
+    /// The record of the branch.
     pub(crate) trail: Trail,
 }

@@ -1,5 +1,5 @@
-//! Values of a run: tensors that the caller lends, that a step made or that the model holds, and
-//! lists of them.
+//! Values of a run: tensors lent by the caller, made by a step or held by the model, and lists of
+//! tensors.
 use super::state::State;
 use crate::error::RuntimeError;
 use ge_plugin_api::Error;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 pub(crate) enum Store<'a> {
     /// The caller's memory.
     Lent(&'a [u8]),
-    /// What a step of this run made, or a plan holds.
+    /// Made by a step of this run, or held by a plan.
     Made(Arc<HostTensor>),
     /// A constant of the model.
     Constant(Blob),
-    /// State in memory with room.
+    /// A state in memory with spare room.
     State(State),
 }
 
-/// A tensor: its bytes under a type and a shape of its own, so that views share them.
+/// A tensor. Type and shape are separate from the bytes, so views share the bytes.
 #[derive(Clone)]
 pub(crate) struct Tensor<'a> {
     pub(crate) store: Store<'a>,
@@ -28,15 +28,15 @@ pub(crate) struct Tensor<'a> {
     pub(crate) dims: Arc<[u64]>,
 }
 
-/// A sequence.
+/// A sequence of tensors.
 #[derive(Clone, Default)]
 pub(crate) struct List<'a> {
     pub(crate) items: Arc<Vec<Tensor<'a>>>,
-    /// Type of the tensors, known or not.
+    /// Type of the tensors; may be unknown.
     pub(crate) dtype: DType,
-    /// Shape that tensors of an empty sequence would have, where a loop without a turn tells it.
+    /// Shape that the tensors of an empty sequence would have, if a loop without iterations set it.
     pub(crate) dims: Option<Arc<[u64]>>,
-    /// The shape that the model declares for what a loop adds; -1: open.
+    /// Shape that the model declares for what a loop adds; -1 is an open size.
     pub(crate) declared: Option<Arc<[i64]>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Value<'a> {
     Tensor(Tensor<'a>),
     /// A sequence of tensors of one type.
     List(List<'a>),
-    /// An optional that holds nothing.
+    /// An empty optional.
     Nothing,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Tensor<'a> {
     pub(crate) fn made(t: HostTensor) -> Tensor<'a> {
         Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(Arc::new(t)) }
     }
-    /// A tensor that others hold, too.
+    /// A tensor that is shared with other holders.
     pub(crate) fn shared(t: &Arc<HostTensor>) -> Tensor<'a> {
         Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(t.clone()) }
     }
@@ -64,15 +64,15 @@ impl<'a> Tensor<'a> {
     pub(crate) fn lent(t: &TensorView<'a>) -> Tensor<'a> {
         Tensor { store: Store::Lent(t.bytes), dtype: t.dtype, dims: t.dims.into() }
     }
-    /// A constant.
+    /// A constant of the model.
     pub(crate) fn constant(t: &ConstTensor) -> Option<Tensor<'a>> {
         Some(Tensor { store: Store::Constant(t.bytes()?), dtype: t.dtype, dims: t.dims.to_vec().into() })
     }
-    /// State in memory with room.
+    /// A state in memory with spare room.
     pub(crate) fn state(s: State) -> Tensor<'a> {
         Tensor { dtype: s.dtype(), dims: s.dims().into(), store: Store::State(s) }
     }
-    /// The bytes.
+    /// The bytes without gaps.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.store {
             Store::Lent(b) => b,
@@ -81,7 +81,7 @@ impl<'a> Tensor<'a> {
             Store::State(s) => s.bytes(),
         }
     }
-    /// As kernels and devices take it.
+    /// The view that kernels and devices take.
     pub(crate) fn view(&self) -> TensorView<'_> {
         TensorView { dtype: self.dtype, dims: &self.dims, bytes: self.bytes() }
     }
@@ -89,11 +89,11 @@ impl<'a> Tensor<'a> {
     pub(crate) fn desc(&self) -> TensorDesc {
         TensorDesc::new(self.dtype, Shape::of(&self.dims))
     }
-    /// The same bytes under another shape and type.
+    /// The same bytes with another type and shape.
     pub(crate) fn viewed(&self, dtype: DType, dims: &[u64]) -> Tensor<'a> {
         Tensor { store: self.store.clone(), dtype, dims: dims.into() }
     }
-    /// A copy as a constant.
+    /// The tensor as a constant; the bytes are copied unless it is one already.
     pub(crate) fn to_constant(&self) -> Option<ConstTensor> {
         let bytes = match &self.store {
             Store::Constant(b) => b.clone(),
@@ -101,7 +101,7 @@ impl<'a> Tensor<'a> {
         };
         ConstTensor::new(self.dtype, &self.dims, bytes)
     }
-    /// The tensor for the caller: as it was made where this is its last user, else copied.
+    /// The tensor for the caller: without a copy if this is its last user, otherwise copied.
     pub(crate) fn into_host(self) -> Result<HostTensor, RuntimeError> {
         let Tensor { store, dtype, dims } = self;
         let bytes = match store {
@@ -119,21 +119,21 @@ impl<'a> Tensor<'a> {
         };
         Ok(HostTensor::from_bytes(dtype, &dims, &bytes)?)
     }
-    /// The truth of a condition: its only element is not zero.
+    /// The truth value of a condition: whether its only element is not zero.
     pub(crate) fn truth(&self, node: &str) -> Result<bool, RuntimeError> {
         match self.dims.iter().product::<u64>() {
             1 => Ok(self.bytes().iter().any(|b| *b != 0)),
             n => Err(Error::failed(format!("the condition of `{node}` has {n} elements, it needs one")).into()),
         }
     }
-    /// The only whole number.
+    /// The first element as an integer; `None` if there is none.
     pub(crate) fn int(&self) -> Option<i64> {
         self.to_constant()?.to_i64(1)?.first().copied()
     }
 }
 
 impl<'a> Value<'a> {
-    /// The tensor.
+    /// The tensor, if the value is one.
     pub(crate) fn tensor(&self) -> Option<&Tensor<'a>> {
         match self {
             Value::Tensor(t) => Some(t),

@@ -1,33 +1,33 @@
-//! One node with what it reads, as plugins see it: its inputs are constants where their values are
-//! known, else inputs of a graph.
+//! One node and its inputs, in the form that plugins receive. Inputs with known values appear as
+//! constants, the others as graph inputs.
 use ge_plugin_api::types::{Attr, AttrValue, ConstTensor, Key, NodeId, TensorDesc, Use, ValueRef};
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use ge_plugin_api::view::{Graph, Node};
 
-/// A producer that stands for an input.
+/// A node that stands for the producer of an input.
 struct Source {
     op: Key,
     outputs: [TensorDesc; 1],
     attrs: Vec<Attr>,
 }
 
-/// A graph of one node.
+/// A graph that consists of one node and its inputs.
 pub(crate) struct OneNode<'a> {
     name: &'a str,
     op: Key,
-    /// What its prototype says of it.
+    /// Flags of its prototype.
     flags: u64,
     attrs: &'a [Attr],
     inputs: Vec<ValueRef>,
     sources: Vec<Source>,
-    /// Its outputs, to be set once they are inferred.
+    /// Descriptors of its outputs, set once they are inferred.
     pub(crate) outputs: Vec<TensorDesc>,
     order: Vec<NodeId>,
 }
 
 impl<'a> OneNode<'a> {
-    /// A node; `inputs`: descriptor and, where known, value; None where an optional input is
-    /// absent.
+    /// Makes the graph. `inputs` has the value number, the descriptor and, if known, the contents
+    /// of each input; `None` is an absent optional input.
     pub(crate) fn new(
         name: &'a str,
         (op, flags): (Key, u64),
@@ -43,7 +43,7 @@ impl<'a> OneNode<'a> {
                 refs.push(ValueRef::ABSENT);
                 continue;
             };
-            // A value that is read twice has one producer.
+            // A value that is read twice has only one producer.
             let known = ids.iter().find(|k| k.0 == *id).map(|k| k.1);
             let node = known.unwrap_or_else(|| {
                 let node = NodeId(sources.len() as u32);
@@ -61,11 +61,11 @@ impl<'a> OneNode<'a> {
         OneNode { name, op, flags, attrs, inputs: refs, sources, outputs, order }
     }
 
-    /// The view of the graph; the node is [`OneNode::node`] of it.
+    /// The graph view; [`OneNode::node`] gives the node in it.
     pub(crate) fn graph(&self) -> Graph<'_> {
         view(self)
     }
-    /// The node of a view.
+    /// The node in a view of this graph.
     pub(crate) fn node<'v>(&self, graph: &Graph<'v>) -> Node<'v> {
         graph.node(NodeId(self.sources.len() as u32))
     }

@@ -1,9 +1,9 @@
-//! Runs of sizes that were seen before, as launches one behind the other and choices between them: from
-//! the caller's memory to the device as in a static model. No frame of values is made, nothing is looked
-//! up between two launches, and what was checked before the plans were made is not checked again.
+//! Fast runs for sizes that were seen before: a sequence of launches with choices between them,
+//! from the caller's memory to the device as in a static model. No table of values is made, nothing
+//! is looked up between two launches, and checks made before planning are not repeated.
 //!
-//! A way is what a run has done, with the source of each value in the place of the value. It holds for
-//! the inputs that its first plan is known by, as far as the plans behind that one hang on sizes alone.
+//! A way is the record of a run in which each value is replaced by its source. It is valid for all
+//! inputs that have the key of its first plan, provided that the later plans depend only on sizes.
 use super::DynamicModel;
 use super::build::Round;
 use super::follow::follow;
@@ -26,15 +26,16 @@ use ge_plugin_api::types::{ConstTensor, DType};
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
-/// What a node must not be where a run may begin anew behind it.
+/// Flags that a node must not have if a run may be restarted after it.
 const ONCE: u64 = flags::RANDOM | flags::STATEFUL | flags::REFERENCE | flags::COMMUNICATION;
 
-/// How a run goes from the inputs of the model to its outputs.
+/// A run from the inputs of the model to its outputs.
 pub(crate) struct Way {
-    /// Bytes of each input.
+    /// Size of each input in bytes.
     bytes: Vec<usize>,
     body: Body,
-    /// It is one launch, which gives the outputs one by one; whether some of them are shown otherwise.
+    /// Set if the way is a single launch whose outputs are the results in order. Then: whether some
+    /// results have another type or shape than the launch gives.
     alone: Option<bool>,
 }
 
@@ -42,14 +43,14 @@ pub(crate) struct Way {
 pub(super) struct Body {
     pub(super) steps: Vec<Step>,
     pub(super) outs: Vec<Target>,
-    /// How many values the steps make.
+    /// Number of values that the steps make.
     pub(super) made: usize,
 }
 
 pub(super) enum Step {
-    /// A launch, or a part of known shape.
+    /// A launch of a round or of a part of known shape.
     Launch { device: Arc<LoadedModel>, ins: Vec<Place>, outs: usize },
-    /// A branch, of those that runs have taken.
+    /// A choice between the branches that runs have taken so far.
     Choice { cond: Target, by_truth: bool, args: Vec<Place>, branches: Vec<OnceLock<Body>>, outs: usize },
 }
 
@@ -58,36 +59,37 @@ pub(super) enum Step {
 pub(super) enum Place {
     /// An argument of the graph.
     Arg(usize),
-    /// What a step made, by number.
+    /// A value made by a step, by number.
     Made(usize),
-    /// The plan has it.
+    /// A value that the plan contains.
     Known(Tensor<'static>),
 }
 
-/// A result.
+/// A result of a graph.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) place: Place,
-    /// Type and sizes that it is shown under, where it is a view.
+    /// Type and sizes of the result, if it is a view.
     pub(super) shown: Option<(DType, Arc<[u64]>)>,
 }
 
-/// What a step made.
+/// A value made by a step.
 enum Reg {
     Own(HostTensor),
-    /// It is another value.
+    /// The value is another value.
     Is(Place),
-    /// It was a result.
+    /// The value was moved out as a result.
     Taken,
 }
 
-/// Whether runs of a graph may have a way: it launches, and chooses between graphs that do so.
+/// Whether runs of a graph may have a way: it only launches, and chooses between graphs that do so.
 pub(crate) fn may_be(graphs: &[Graph], at: usize) -> bool {
     let Some(graph) = graphs.get(at) else { return false };
     graph.inputs.iter().all(Option::is_some) && goes(graphs, graph, false)
 }
 
-/// Whether a graph launches and chooses alone. `again`: a run may begin anew behind any of its nodes.
+/// Whether a graph only launches and chooses. `again`: a run may be restarted after any of its
+/// nodes.
 fn goes(graphs: &[Graph], graph: &Graph, again: bool) -> bool {
     let again = again || graph.nodes.iter().any(|n| n.kind == Kind::Choice);
     let own = graph.variables.is_empty() && graph.keeps.is_empty();
@@ -101,8 +103,8 @@ fn goes(graphs: &[Graph], graph: &Graph, again: bool) -> bool {
 }
 
 impl Way {
-    /// The way of a run that is over, for inputs of so many bytes; None: it has none, or not for all
-    /// inputs that its first plan holds for.
+    /// The way of a finished run, for inputs of these sizes in bytes. `None` if it has no way, or
+    /// none that is valid for all inputs with the key of its first plan.
     pub(crate) fn of(model: &DynamicModel, trail: &Trail, bytes: Vec<usize>) -> Option<Way> {
         let body = follow(model, trail, &bytes)?;
         let is_one = matches!(body.steps[..], [Step::Launch { .. }]) && body.gives_what_it_makes();
@@ -110,8 +112,8 @@ impl Way {
         Some(Way { bytes, body, alone })
     }
 
-    /// Takes over the branches of another way of the same plan that this one has not; false: behind one
-    /// of its branches the other goes on otherwise.
+    /// Adds the branches that another way of the same plan has and this one lacks. Returns `false`
+    /// if the two ways differ in more than their branches.
     pub(crate) fn joins(&self, other: Way) -> bool {
         let like = self.body.is_like(&other.body);
         if like {
@@ -120,12 +122,12 @@ impl Way {
         like
     }
 
-    /// Whether a run on these inputs goes this way.
+    /// Whether the inputs have the sizes of this way.
     pub(crate) fn fits(&self, given: &[TensorView<'_>]) -> bool {
         given.len() == self.bytes.len() && given.iter().zip(&self.bytes).all(|(t, bytes)| t.bytes.len() == *bytes)
     }
 
-    /// Runs the model where its way is one launch; None: it is more.
+    /// Runs the model if its way is a single launch; otherwise `None`.
     pub(crate) fn launch(
         &self,
         given: &[TensorView<'_>],
@@ -145,10 +147,11 @@ impl Way {
         }))
     }
 
-    /// Runs the model; None: it takes a branch that no run has taken before, and has to begin anew.
+    /// Runs the model. `None` if it reaches a branch that no run has taken before; the caller then
+    /// starts again without a way.
     ///
     /// # Errors
-    /// What the device says.
+    /// Fails if the device fails or the run is cancelled.
     pub(crate) fn go(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<Option<RunOutcome>, RuntimeError> {
         let (mut made, mut launches) = (Vec::new(), 0);
         if !self.body.go(given, options, &mut made, &mut launches)? {
@@ -175,13 +178,13 @@ impl Way {
 }
 
 impl Body {
-    /// Whether the results are what its one launch gives, one by one.
+    /// Whether the results are the outputs of the launch, in order.
     fn gives_what_it_makes(&self) -> bool {
         let is = |(k, o): (usize, &Target)| matches!(o.place, Place::Made(r) if r == k);
         self.outs.len() == self.made && self.outs.iter().enumerate().all(is)
     }
 
-    /// Takes the steps, which make `made`; false: a branch has no way.
+    /// Takes the steps and collects their values in `made`. Returns `false` if a branch has no way.
     fn go(
         &self,
         args: &[TensorView<'_>],
@@ -213,7 +216,7 @@ impl Body {
                     }
                     for k in 0..way.outs.len() {
                         made.push(match way.result(k, &mut own)? {
-                            // What a branch passes on is what it was given.
+                            // What a branch returns unchanged is what it was given.
                             Reg::Is(Place::Arg(k)) => Reg::Is(of[k].root(made).clone()),
                             other => other,
                         });
@@ -227,13 +230,13 @@ impl Body {
         Ok(true)
     }
 
-    /// Takes result `k` out of what was made: those before it are taken.
+    /// Moves result `k` out of `made`. Results must be taken in order.
     fn result(&self, k: usize, made: &mut [Reg]) -> Result<Reg, RuntimeError> {
         let o = &self.outs[k];
         let Place::Made(r) = *o.place.root(made) else { return Ok(Reg::Is(o.place.root(made).clone())) };
         let again = self.outs[k + 1..].iter().any(|o| matches!(o.place.root(made), Place::Made(other) if *other == r));
         let reg = match &made[r] {
-            // Two results in one memory are copies of it.
+            // Two results in the same memory each need their own copy.
             Reg::Own(t) if again => Reg::Own(HostTensor::from_bytes(t.dtype, &t.dims, t.bytes())?),
             _ => std::mem::replace(&mut made[r], Reg::Taken),
         };
@@ -246,7 +249,7 @@ impl Body {
         })
     }
 
-    /// Whether another body takes the same steps, whatever branches each knows.
+    /// Whether another body has the same steps, apart from the branches that each knows.
     fn is_like(&self, other: &Body) -> bool {
         let outs = self.outs.iter().zip(&other.outs);
         let steps = self.steps.iter().zip(&other.steps);
@@ -265,7 +268,7 @@ impl Body {
             for (own, other) in branches.iter().zip(others) {
                 match (own.get(), other.into_inner()) {
                     (Some(own), Some(other)) => own.joins(other),
-                    // Another thread may have been first.
+                    // Another thread may have set the branch first.
                     (None, Some(other)) => drop(own.set(other)),
                     _ => {}
                 }
@@ -275,7 +278,7 @@ impl Body {
 }
 
 impl Step {
-    /// How many values it makes.
+    /// Number of values that it makes.
     fn outs(&self) -> usize {
         match self {
             Step::Launch { outs, .. } | Step::Choice { outs, .. } => *outs,
@@ -303,7 +306,7 @@ impl Step {
 }
 
 impl Place {
-    /// Where the value itself is: what a step made may be another value.
+    /// The place of the value itself: what a step made may refer to another value.
     fn root<'p>(&'p self, made: &'p [Reg]) -> &'p Place {
         let mut at = self;
         while let Place::Made(r) = at {
@@ -320,7 +323,7 @@ impl Place {
             Place::Known(t) => t.view(),
             Place::Made(r) => match &made[*r] {
                 Reg::Own(t) => t.view(),
-                // The root of a value that is still read is none of these.
+                // Unreachable: the root of a value that is still read is neither of these.
                 Reg::Is(_) | Reg::Taken => TensorView { dtype: DType::UNKNOWN, dims: &[], bytes: &[] },
             },
         }
@@ -342,7 +345,7 @@ impl Target {
     fn is_like(&self, other: &Target) -> bool {
         self.place.is_like(&other.place) && self.shown == other.shown
     }
-    /// Shows a tensor as this result.
+    /// Gives a tensor the type and shape of this result.
     fn show(&self, t: &mut HostTensor) {
         if let Some((dtype, dims)) = &self.shown {
             t.dtype = *dtype;
@@ -351,12 +354,12 @@ impl Target {
     }
 }
 
-/// The branch that a choice takes; None: its condition is none.
+/// The branch that a choice takes; `None` if the condition is invalid.
 fn taken(cond: &TensorView<'_>, by_truth: bool, branches: usize) -> Option<usize> {
     if by_truth {
         return (cond.count() == 1).then(|| usize::from(cond.bytes.iter().all(|b| *b == 0)));
     }
-    // What is beyond the branches takes the last.
+    // An index beyond the branches selects the last one.
     let last = branches.checked_sub(1)?;
     let at = ConstTensor::new(cond.dtype, cond.dims, ge_plugin_api::types::Blob::copy_of(cond.bytes))?;
     let at = at.to_i64(1).and_then(|all| all.first().copied()).and_then(|k| usize::try_from(k).ok());
@@ -364,7 +367,7 @@ fn taken(cond: &TensorView<'_>, by_truth: bool, branches: usize) -> Option<usize
 }
 
 impl DynamicModel {
-    /// The plan of inputs that has a way for them; None: there is none yet.
+    /// The plan with a way for these inputs; `None` if there is none yet.
     pub(crate) fn way_of(&self, given: &[TensorView<'_>], options: RunOptions) -> Option<Found<'_>> {
         if self.ways.is_empty() || options.profile {
             return None;
@@ -399,7 +402,7 @@ impl DynamicModel {
         None
     }
 
-    /// Whether a run is to tell its way.
+    /// Whether a run should record its way.
     pub(crate) fn tells_way(&self, options: RunOptions) -> bool {
         let own = self.graphs.first().is_some_and(|g| g.variables.is_empty() && g.keeps.is_empty());
         let alone = self.executor.threads() == 1 && self.chance.is_none();
