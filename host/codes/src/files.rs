@@ -1,4 +1,4 @@
-//! Codes and their pages. Files: 04.
+//! Error codes 04: files, with their pages.
 
 codes! {
     DAMAGED_FILE = "GE-E0400", DAMAGED,

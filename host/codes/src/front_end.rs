@@ -1,8 +1,9 @@
-//! Pages of the codes that front ends use: the codes themselves stand in the plugin interface.
+//! Pages of the codes that front ends use; the codes themselves are defined in the plugin
+//! interface.
 use crate::Page;
 pub use ge_plugin_api::diagnostic::{BROKEN_MODEL, NO_EXTERNAL_DATA, NOT_MAPPED};
 
-/// The pages, by code.
+/// The pages of this group, by code.
 pub(crate) const PAGES: &[Page] = &[
     Page {
         code: BROKEN_MODEL,
@@ -26,7 +27,7 @@ pub(crate) const PAGES: &[Page] = &[
         example: "an ONNX node of domain `com.example` without the plugin that maps it",
     },
 ];
-/// The constants' names with their codes.
+/// The names of the constants, with their codes.
 #[cfg(test)]
 pub(crate) const NAMES: &[(&str, &str)] =
     &[("BROKEN_MODEL", "GE-E0102"), ("NO_EXTERNAL_DATA", "GE-E0103"), ("NOT_MAPPED", "GE-E0104")];

@@ -1,9 +1,8 @@
-//! The table of error codes: each code stands here once, with its kind (hence the exit code) and
-//! its page.
+//! The table of error codes: each code is defined here once, with its kind (which determines the
+//! exit code) and its page.
 //!
-//! `ge explain CODE` prints the page. An error takes code and kind together by
-//! [`Diagnostic::raise`], or by a method of [`Code`], so that one code cannot end with two exit
-//! codes.
+//! `ge explain CODE` prints the page. An error gets its code and kind together, by
+//! [`Diagnostic::raise`] or a method of [`Code`], so that one code cannot lead to two exit codes.
 //!
 //! ```
 //! use ge_plugin_api::Diagnostic;
@@ -18,22 +17,22 @@
 pub use ge_plugin_api::diagnostic::Code;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind};
 
-/// A code and what `ge explain` prints of it.
+/// A code and the text that `ge explain` prints for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// The code with its kind.
+    /// The code and its kind.
     pub code: Code,
-    /// What it means, in one line.
+    /// Meaning of the code, in one line.
     pub title: &'static str,
-    /// Why it comes.
+    /// When and why the error occurs.
     pub text: &'static str,
-    /// What to do.
+    /// What the user should do.
     pub remedy: &'static str,
-    /// Commands or input that bring it, and what is right.
+    /// Commands or input that cause the error, and the right form.
     pub example: &'static str,
 }
 
-/// Declares codes: `NAME = "GE-E0000", KIND, title, text, remedy, example;` gives a constant
+/// Declares codes: `NAME = "GE-E0000", KIND, title, text, remedy, example;` defines a constant
 /// `NAME`, documented by its title, and a row of `PAGES`.
 macro_rules! codes {
     ($($name:ident = $code:literal, $kind:ident, $title:literal, $text:literal, $remedy:literal, $example:literal;)*) => {
@@ -42,10 +41,10 @@ macro_rules! codes {
             #[doc = concat!("`", $code, "`: ", $title, ".")]
             pub const $name: Code = Code::new($code, ErrorKind::$kind);
         )*
-        /// The pages, by code.
+        /// The pages of this group, by code.
         pub(crate) const PAGES: &[Page] =
             &[$(Page { code: $name, title: $title, text: $text, remedy: $remedy, example: $example },)*];
-        /// The constants' names with their codes.
+        /// The names of the constants, with their codes.
         #[cfg(test)]
         pub(crate) const NAMES: &[(&str, &str)] = &[$((stringify!($name), $code),)*];
     };
@@ -65,17 +64,17 @@ pub use plugins::*;
 pub use runs::*;
 pub use usage::*;
 
-/// All pages, in the order of the codes' groups.
+/// All pages, by groups of codes.
 pub fn pages() -> impl Iterator<Item = &'static Page> + Clone {
     [model::PAGES, front_end::PAGES, usage::PAGES, files::PAGES, plugins::PAGES, runs::PAGES].into_iter().flatten()
 }
 
-/// The page of a code's text.
+/// The page of a code given as text; `None` if the code is unknown.
 pub fn page(code: &str) -> Option<&'static Page> {
     pages().find(|p| p.code.text() == code)
 }
 
-/// Codes of atc that errors show, each with ours whose page explains it.
+/// Error codes of `atc`, each with our code whose page explains it.
 pub const ATC: &[(&str, Code)] = &[
     ("E10001", OPTION_VALUE),
     ("E10002", INPUT_SHAPE),
@@ -86,7 +85,7 @@ pub const ATC: &[(&str, Code)] = &[
     ("EZ3003", NO_ENGINE),
 ];
 
-/// The exit code of a kind of failure.
+/// The exit code for a kind of failure.
 pub fn exit_code(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::FAILED => 1,
@@ -100,7 +99,7 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
     }
 }
 
-/// The code of a kind, where a diagnostic has none of its own.
+/// The default code of a kind, for diagnostics without a code of their own.
 pub fn code_of(kind: ErrorKind) -> Code {
     match kind {
         ErrorKind::FAILED => JOB_FAILED,
@@ -114,14 +113,15 @@ pub fn code_of(kind: ErrorKind) -> Code {
     }
 }
 
-/// The most telling diagnostic of an error, where its code stands in the table with another exit
-/// code than that of the error's kind: the error was made past the table.
+/// Returns the first diagnostic of an error if the table gives its code another exit code than that
+/// of the error's kind; such an error was made without using the table.
 pub fn contradiction(e: &Error) -> Option<&Diagnostic> {
     let other = |d: &&Diagnostic| page(&d.code).is_some_and(|p| exit_code(p.code.kind()) != exit_code(e.kind));
     e.diagnostics.first().filter(other)
 }
 
-/// Diagnostics of several codes as one error: its kind is that of the first one's code.
+/// Combines diagnostics with several codes into one error; its kind is that of the first
+/// diagnostic's code, or that of `otherwise` if this code is unknown.
 pub fn by_first(diagnostics: Vec<Diagnostic>, otherwise: Code) -> Error {
     let kind = diagnostics.first().and_then(|d| page(&d.code)).map_or(otherwise.kind(), |p| p.code.kind());
     Error::all(kind, diagnostics)

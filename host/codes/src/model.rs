@@ -1,4 +1,4 @@
-//! Codes and their pages. Models and their nodes: 01 and 02.
+//! Error codes 01 and 02: models and their nodes, with their pages.
 
 codes! {
     JOB_FAILED = "GE-E0001", FAILED,

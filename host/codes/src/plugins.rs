@@ -1,4 +1,4 @@
-//! Codes and their pages. Plugins: 05.
+//! Error codes 05: plugins, with their pages.
 
 codes! {
     PLUGIN_FAILED = "GE-E0500", PLUGIN,

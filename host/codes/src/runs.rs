@@ -1,4 +1,4 @@
-//! Codes and their pages. Devices, plans, results, bugs: 06 to 09.
+//! Error codes 06 to 09: devices, plans, results and bugs, with their pages.
 
 codes! {
     DEVICE_FAILED = "GE-E0600", DEVICE,

@@ -1,9 +1,10 @@
-//! Each code of the sources comes from the table, and each of the table is used.
+//! Checks that every code in the sources comes from the table, and that every code in the table is
+//! used.
 use super::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The sources of the product, without these pages: path and text.
+/// Path and text of the product's sources, without the pages themselves.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut open: Vec<PathBuf> = ["host", "plugin-api", "engines", "plugins"].iter().map(|d| root.join(d)).collect();
@@ -31,7 +32,7 @@ fn every_code_has_one_page_that_says_enough() {
     let all: BTreeSet<&str> = pages().map(|p| p.code.text()).collect();
     assert_eq!(all.len(), pages().count(), "a code stands twice");
     assert!(all.len() > 50);
-    // Cause, what to do, an example: a page of two lines says too little.
+    // A page needs a cause, a remedy and an example; two lines say too little.
     for p in pages() {
         let code = p.code.text();
         assert!(p.text.len() > 40 && p.remedy.len() > 20 && p.example.len() > 8, "{code} says too little");
@@ -41,17 +42,18 @@ fn every_code_has_one_page_that_says_enough() {
     assert_eq!(names().count(), all.len());
 }
 
-/// Errors name codes by the constants of the table. A code as text would have no kind, and so no
-/// exit code that the table answers for.
+/// Errors name codes by the constants of the table. A code given as text would have no kind, and
+/// therefore no exit code from the table.
 #[test]
 fn sources_name_codes_by_constants_alone_and_use_all_of_them() {
     let (mut as_text, mut used) = (Vec::new(), BTreeSet::new());
     for (path, text) in sources() {
         let is_test = path.components().any(|c| c.as_os_str() == "tests") || path.ends_with("tests.rs");
-        // Unit tests stand at the end of a file and may spell a code out.
+        // Unit tests are at the end of a file and may spell out a code.
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
         for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
-            // The text that a dying process writes, help examples, and the table of the interface.
+            // Allowed are the text that a dying process writes, help examples, and the table of the
+            // interface.
             let allowed = line.contains("b\"error[") || line.contains("Example:") || line.contains("Code::new(");
             if line.contains("\"GE-E") && !is_test && !allowed {
                 as_text.push(format!("{}: {}", path.display(), line.trim()));
@@ -62,7 +64,7 @@ fn sources_name_codes_by_constants_alone_and_use_all_of_them() {
     }
     assert_eq!(as_text, Vec::<String>::new(), "codes that are no constants of the table");
     let idle: Vec<&str> = names().map(|(n, _)| *n).filter(|n| !used.contains(*n)).collect();
-    // Named by `code_of` above, for errors without a code of their own.
+    // These are used by `code_of` above, for errors without a code of their own.
     let by_kind: Vec<&str> = (0..=9)
         .map(|k| code_of(ErrorKind(k)).text())
         .filter_map(|t| names().find(|(_, c)| *c == t).map(|(n, _)| *n))
@@ -70,7 +72,7 @@ fn sources_name_codes_by_constants_alone_and_use_all_of_them() {
     assert_eq!(idle.iter().filter(|n| !by_kind.contains(n)).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
-/// The exit codes that the design names, by code: who changes one changes what scripts rely on.
+/// The exit codes that the design prescribes, by code. Scripts rely on them.
 #[test]
 fn every_code_has_the_exit_code_of_the_design() {
     let expected: &[(u8, &[&str])] = &[
@@ -125,7 +127,8 @@ fn an_error_made_past_the_table_is_seen() {
     assert!(contradiction(&right).is_none());
     let wrong = Diagnostic::error("x").code(INPUT).of(ErrorKind::UNSUPPORTED);
     assert!(contradiction(&wrong).is_some_and(|d| INPUT.is(d)));
-    // A panic of a plugin exits as its failure does, and a vendor's own codes are the vendor's.
+    // A panic of a plugin has the same exit code as a failure of it; a vendor's own codes are not
+    // in the table.
     assert!(contradiction(&Diagnostic::error("x").code(CALL).of(ErrorKind::PANIC)).is_none());
     assert!(contradiction(&Diagnostic::error("x").code("ACME-17").of(ErrorKind::DAMAGED)).is_none());
 }

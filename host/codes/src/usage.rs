@@ -1,4 +1,4 @@
-//! Codes and their pages. Use, options, and what a model asks for: 03.
+//! Error codes 03: command use, options and what a model asks for, with their pages.
 
 codes! {
     USAGE = "GE-E0300", USAGE,

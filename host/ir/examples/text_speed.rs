@@ -1,5 +1,5 @@
-//! Times of print, parse and verify on a graph of many nodes:
-//! `cargo run -p ge-ir --example text_speed [NODES]`.
+//! Measures print, parse and verify on a graph with many nodes: `cargo run -p ge-ir --example
+//! text_speed [NODES]`.
 use ge_ir::builder::Builder;
 use ge_ir::text::{NoFiles, parse, to_string};
 use ge_ir::verify::{NoOps, UnknownOps, VerifyOptions, verify_with};

@@ -1,5 +1,5 @@
-//! Graphs built in Rust, eager style: each call makes a node and gives its value; the edits are
-//! those of plugins.
+//! Builds graphs in Rust code: each call adds a node and returns its value. The edits are the same
+//! ones that plugins use.
 use crate::graph::{EditError, Model};
 use ge_plugin_api::frontend::{GraphBuilder, NodeBuilder};
 use ge_plugin_api::types::{AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
@@ -20,7 +20,7 @@ use ge_plugin_api::types::{AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef}
 pub struct Builder {
     inner: GraphBuilder<'static>,
     root: String,
-    /// Graphs being built, the innermost last.
+    /// Graphs being built; the innermost is last.
     open: Vec<Open>,
 }
 
@@ -37,11 +37,11 @@ impl Open {
 }
 
 impl Builder {
-    /// An empty root graph.
+    /// Starts an empty root graph named `root`.
     pub fn new(root: &str) -> Builder {
         Builder { inner: GraphBuilder::new(None), root: root.to_owned(), open: vec![Open::new(root)] }
     }
-    /// The next input of the graph: a `Data` node.
+    /// Adds the next input of the graph: a `Data` node.
     pub fn input(&mut self, name: &str, desc: TensorDesc) -> ValueRef {
         let mut index = 0;
         if let Some(top) = self.open.last_mut() {
@@ -50,30 +50,30 @@ impl Builder {
         }
         self.inner.data(name, index, desc)
     }
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, name: &str, tensor: ConstTensor) -> ValueRef {
         self.inner.constant(name, tensor)
     }
-    /// Starts a node.
+    /// Starts a node of operator type `op`.
     pub fn node(&mut self, op: &str) -> NodeBuilder<'_, 'static> {
         self.inner.node(op)
     }
-    /// The second follows the first by control edge.
+    /// Adds a control edge, so that `second` runs after `first`.
     pub fn order(&mut self, first: NodeId, second: NodeId) {
         self.inner.patch().push(ge_plugin_api::patch::Edit::AddControl(first, second));
     }
-    /// The next output of the graph, by the name that the user knows.
+    /// Adds the next output of the graph under the name that the user knows.
     pub fn output(&mut self, name: &str, value: ValueRef) {
         if let Some(top) = self.open.last_mut() {
             top.outputs.push((name.to_owned(), value));
         }
     }
-    /// An attribute of the graph.
+    /// Sets an attribute of the graph that is being built.
     pub fn graph_attr(&mut self, key: &str, value: impl Into<AttrValue>) {
         self.inner.graph_attr(key, value);
     }
-    /// Builds a subgraph; name it in an attribute of a node by the value given back. Values of
-    /// other graphs are not seen in it.
+    /// Builds a subgraph and returns the attribute value that names it; set it on the node that
+    /// owns the subgraph. The body cannot use values of other graphs.
     pub fn subgraph(&mut self, name: &str, body: impl FnOnce(&mut Builder)) -> AttrValue {
         let outer = self.open.last().map_or_else(|| self.root.clone(), |o| o.name.clone());
         self.inner.enter(&outer, name);
@@ -88,7 +88,10 @@ impl Builder {
             self.inner.outputs(&done.outputs);
         }
     }
-    /// The model. Errors: an edit that does not hold, such as a value of another graph.
+    /// Returns the finished model.
+    ///
+    /// # Errors
+    /// Fails if an edit is invalid, for example if a node reads a value of another graph.
     pub fn build(mut self) -> Result<Model, EditError> {
         self.close();
         let mut m = Model::new(&self.root);

@@ -1,4 +1,4 @@
-//! A model as plugins see it: contexts for each graph behind the functions of
+//! The view of a model that plugins get: one context for each graph, behind the functions of
 //! `ge_plugin_api::view`.
 use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{Attr, Key, NodeId, Use, ValueRef};
@@ -7,33 +7,34 @@ use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 use std::cell::OnceCell;
 use std::sync::OnceLock;
 
-/// What is known of operator types beyond their names: the flags of their prototypes.
+/// What the host knows about operator types beyond their names: the flags of their prototypes.
 pub trait OpFlags {
     /// Flags of a type ([`ge_plugin_api::ops::flags`]); 0 for types without a prototype.
     fn op_flags(&self, op: Key) -> u64;
 }
-/// No prototypes: nothing is known of any type.
+/// Stands for an empty set of prototypes: every type has flags 0.
 impl OpFlags for () {
     fn op_flags(&self, _: Key) -> u64 {
         0
     }
 }
 
-/// One graph of a model, lent to plugins. Make it, then take [`GraphContext::graph`]; it must
-/// outlive the view.
+/// One graph of a model, lent to plugins. [`GraphContext::graph`] gives the view; the context must
+/// outlive it.
 pub struct GraphContext<'m> {
     model: &'m Model,
     index: usize,
     ops: &'m dyn OpFlags,
     /// Contexts of all graphs, made when a plugin first asks for another graph.
     others: OnceCell<Vec<GraphContext<'m>>>,
-    /// What was found of the graph before, and else is found here.
+    /// An index from an earlier context of the same graph; if absent, `found` is used.
     given: Option<&'m OpIndex>,
     found: OpIndex,
 }
 
-/// Nodes of each operator type of a graph, in its order, and the type of each node; filled when a
-/// plugin first asks. Good as long as the graph stays as it is, for any number of threads.
+/// The nodes of each operator type in graph order, and the type of each node. The index is filled
+/// when a plugin first asks for it. It stays valid as long as the graph does not change, and any
+/// number of threads may use it.
 #[derive(Debug, Default)]
 pub struct OpIndex(OnceLock<ByOp>);
 
@@ -64,15 +65,16 @@ impl OpIndex {
 }
 
 impl<'m> GraphContext<'m> {
-    /// Graph `index` of a model (0 is the root), of operators that `ops` knows.
+    /// Makes a context for graph `index` of a model (0 is the root); `ops` gives the flags of the
+    /// operators.
     pub fn new(model: &'m Model, index: usize, ops: &'m dyn OpFlags) -> GraphContext<'m> {
         GraphContext { model, index, ops, others: OnceCell::new(), given: None, found: OpIndex::default() }
     }
-    /// With what was found of the same graph before.
+    /// Uses an index that was filled earlier for the same graph.
     pub fn indexed(self, by_op: &'m OpIndex) -> GraphContext<'m> {
         GraphContext { given: Some(by_op), ..self }
     }
-    /// The view.
+    /// Returns the view to lend to plugins.
     pub fn graph(&self) -> ge_plugin_api::view::Graph<'_> {
         view(self)
     }
@@ -128,7 +130,7 @@ impl GraphSource for GraphContext<'_> {
     fn op_types(&self) -> Option<&[Key]> {
         match self.given {
             Some(index) => Some(&index.filled(self.own()).types),
-            // A look at a few nodes pays for no list of all.
+            // A plugin that looks at a few nodes should not pay for a list of all of them.
             None => self.found.0.get().map(|found| found.types.as_slice()),
         }
     }

@@ -15,7 +15,7 @@ fn model(text: &str) -> Model {
 fn graph(nodes: &str, ret: &str) -> Model {
     model(&format!("graph @main(%x: f32[2], %y: f32[2], %z: f32[2]) {{\n{nodes}\n return {ret}\n}}"))
 }
-/// The matches of a pattern: names of their nodes in order.
+/// The matches of a pattern, each as the names of its nodes in order.
 fn matches(m: &Model, p: &Pattern) -> Vec<Vec<String>> {
     let context = GraphContext::new(m, 0, &());
     let g = context.graph();
@@ -63,7 +63,7 @@ fn a_node_with_a_graph_of_its_own_is_in_no_match() {
 
 #[test]
 fn a_choice_that_fails_later_is_taken_back() {
-    // Either Abs could be `a`; only the second lets `b` be what Neg reads.
+    // Either Abs could be `a`, but only with the second one can `b` be the input of Neg.
     let p = Pattern::new(|p| {
         let (a, b) = (p.input("a"), p.input("b"));
         (p.op("Abs", [a]) + p.op("Abs", [b])) * p.op("Neg", [b])
@@ -243,7 +243,7 @@ fn a_path_that_comes_back_is_a_cycle() {
 
 #[test]
 fn two_fusions_that_wait_for_each_other_are_a_cycle() {
-    // a and d may be one, b and c may be one, but not both.
+    // a and d may be fused, and b and c may be fused, but not both pairs.
     let m =
         graph("%a = Exp(%x) : f32[2]\n%b = Exp(%y) : f32[2]\n%c = Neg(%a) : f32[2]\n%d = Neg(%b) : f32[2]", "%c, %d");
     let context = GraphContext::new(&m, 0, &());
@@ -257,8 +257,8 @@ fn two_fusions_that_wait_for_each_other_are_a_cycle() {
     assert_eq!(FuseInspector::new(&g).can_fuse(&[id("b"), id("c")]), Ok(()));
 }
 
-/// Random graphs, sets of their nodes fused one after the other: what the inspector allows is what
-/// leaves no cycle in the graph of the sets, by a search through all of it.
+/// In random graphs, sets of nodes are fused one after another. The inspector must allow exactly
+/// those fusions that leave the graph of the sets without a cycle, as a full search determines.
 #[test]
 fn sets_are_fused_where_the_graph_of_all_sets_has_no_cycle() {
     let (mut allowed, mut refused) = (0, 0);
@@ -292,7 +292,8 @@ fn sets_are_fused_where_the_graph_of_all_sets_has_no_cycle() {
             }
             let mut then = set.clone();
             chosen.iter().for_each(|k| then[*k] = chosen[0]);
-            // Sets whose readers are all that is left go one by one; what remains is a cycle.
+            // Repeatedly remove sets that wait for no remaining set; if any remain, there is a
+            // cycle.
             let mut left: Vec<usize> = then.clone();
             left.sort_unstable();
             left.dedup();

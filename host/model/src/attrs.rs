@@ -1,5 +1,6 @@
-//! Attributes in the published schema, without loss but for the type of an empty list: reals that a
-//! 32-bit float cannot hold, dictionaries, mixed lists and tensors stand in named bundles.
+//! Encodes attributes in the published schema without loss, except for the element type of an empty
+//! list. Floats that do not fit into 32 bits, dictionaries, mixed lists and tensors are stored in
+//! named bundles.
 use crate::desc::{dtype_number, dtype_of_number};
 use ge_om::attr::{AttrMap as _, Value};
 use ge_om::proto::ir::{AttrDef, NamedAttrs, TensorDef};
@@ -13,7 +14,7 @@ const GRAPH: &str = "ge_rs.graph";
 const TYPE: &str = "ge_rs.dtype_name";
 const DEPTH: usize = 32;
 
-/// A value in the schema; None for one that nests too deeply.
+/// Encodes a value in the schema; `None` if it is nested too deeply.
 pub(crate) fn to_proto(v: &AttrValue) -> Option<Value> {
     encode(v, 0)
 }
@@ -44,8 +45,8 @@ fn encode(v: &AttrValue, depth: usize) -> Option<Value> {
             Some(n) => Value::DataType(n),
             None => bundle(TYPE, vec![("v".into(), Value::Str(d.name().to_owned()))]),
         },
-        // An empty list has no type: text cannot hold one, and what a text was compiled to must not
-        // differ by it.
+        // An empty list has no element type: the text form cannot express one, and compiling a
+        // model from text must not give another result.
         AttrValue::Ints(l) if l.is_empty() => Value::EmptyList,
         AttrValue::Floats(l) if l.is_empty() => Value::EmptyList,
         AttrValue::Strs(l) if l.is_empty() => Value::EmptyList,
@@ -78,7 +79,7 @@ fn numbered<'a>(values: impl Iterator<Item = &'a AttrValue>, depth: usize) -> Op
     values.enumerate().map(|(i, v)| Some((format!("{i:08}"), encode(v, depth + 1)?))).collect()
 }
 
-/// A value read back; None for kinds that only other producers write.
+/// Decodes a value; `None` for kinds that only other producers write.
 pub(crate) fn from_proto(a: &AttrDef) -> Option<AttrValue> {
     decode(a, 0)
 }

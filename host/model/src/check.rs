@@ -1,6 +1,6 @@
 //! Errors of reading a compiled model.
 
-/// Why an OM's content is not a model of ours, or not a sound one.
+/// Why the content of an OM is not a model written by ge, or is not a valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -10,32 +10,32 @@ pub enum ModelError {
     /// The file holds several models or none.
     #[error("the OM holds {found} models, expected one of a static graph")]
     ModelCount {
-        /// How many.
+        /// Number of models in the file.
         found: usize,
     },
-    /// A field is missing or of the wrong kind.
+    /// A field is missing or has the wrong kind.
     #[error("{what} is missing or not what it should be")]
     Field {
-        /// Which.
+        /// Name of the field.
         what: String,
     },
-    /// A number points outside of what it indexes.
+    /// An index or offset is out of range.
     #[error("{what} is {value}, which is beyond {limit}")]
     OutOfRange {
-        /// Which.
+        /// What the value stands for.
         what: String,
-        /// Its value.
+        /// The value found.
         value: u64,
-        /// The limit.
+        /// The limit that it exceeds.
         limit: u64,
     },
-    /// The container's error.
+    /// Text of an error of the container.
     #[error("{0}")]
     Container(String),
 }
 
 impl ModelError {
-    /// A missing field.
+    /// An error for a missing or wrong field.
     pub(crate) fn field(what: impl Into<String>) -> ModelError {
         ModelError::Field { what: what.into() }
     }

@@ -1,6 +1,6 @@
-//! Context graphs: what
-//! `private_def` of FFTS_PLUS holds beside its launches, and their form in the published schema's `ffts_plus_task`.
-//! A task without `private_def` launches its own kernel as one context of cube and vector cores.
+//! Context graphs: the part of an FFTS_PLUS task's `private_def` beside its launches, and its
+//! encoding in the published schema's `ffts_plus_task`. A task without `private_def` launches its
+//! own kernel as a single context of cube and vector cores.
 use crate::launch::{self, Launch};
 use crate::{ModelError, TaskInfo};
 use ge_om::proto::task::{
@@ -12,61 +12,62 @@ use ge_plugin_api::task::{ContextType, TaskType};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-/// Attribute of the launches' list that holds the graph.
+/// Attribute of the list of launches that holds the graph.
 const ATTR: &str = "ge_rs.context_graph";
 
-/// An FFTS+ task: its nodes' kernels slice by slice.
+/// An FFTS+ task: runs the kernels of its nodes slice by slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextGraph {
-    /// Elements along the axis that is cut.
+    /// Number of elements along the axis that is cut.
     pub extent: u64,
-    /// Elements of a slice.
+    /// Number of elements in a slice.
     pub rows: u64,
-    /// Slices.
+    /// Number of slices.
     pub threads: u32,
-    /// Slices under way at once.
+    /// Number of slices in flight at the same time.
     pub window: u32,
-    /// Bytes that the intermediates of one slice take.
+    /// Bytes of the intermediate values of one slice.
     pub lane_bytes: u64,
-    /// Bytes that they would take whole.
+    /// Bytes that the intermediate values would take without slicing.
     pub whole_bytes: u64,
-    /// Graph with the nodes as a slice has them.
+    /// Name of the graph that holds the nodes with the shapes of a slice.
     pub graph: String,
-    /// Graph with the nodes as the last slice has them; empty: as all have them.
+    /// Name of the graph that holds the nodes with the shapes of the last slice; empty if it has
+    /// the shape of all others.
     pub tail: String,
-    /// Contexts; kernels stand in an order in which they can run.
+    /// Contexts; kernels are listed in a valid execution order.
     pub contexts: Vec<ContextInfo>,
 }
 
-/// One context.
+/// One context of a context graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextInfo {
     /// A code of [`ContextType`].
     pub kind: u32,
-    /// Its node; of data, the node that makes them; else empty.
+    /// Name of its node; for data, the node that produces the data; otherwise empty.
     pub name: String,
-    /// Contexts that wait for it.
+    /// Indices of the contexts that wait for it.
     pub successors: Vec<u32>,
-    /// How many it waits for.
+    /// Number of contexts that it waits for.
     pub pred_cnt: u32,
-    /// Of a kernel: its launch, and that of the last slice.
+    /// For a kernel: index of its launch, and index of its launch in the last slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<(u32, u32)>,
-    /// Where its arguments, or its data, lie.
+    /// Location of its arguments or its data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<SliceInfo>,
 }
 
-/// Where something lies among the arguments of the task.
+/// Location of something in the arguments of the task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceInfo {
-    /// Which argument of the task; `u32::MAX`: the kernel's place for it stays empty.
+    /// Index of the task's argument; `u32::MAX` means that the kernel's parameter stays empty.
     pub arg: u32,
-    /// Bytes from its begin.
+    /// Byte offset from the start of the argument.
     pub offset: u64,
-    /// Bytes from slice to slice, or from lane to lane.
+    /// Distance in bytes from slice to slice, or from lane to lane if `lane` is set.
     pub step: u64,
-    /// Whether it belongs to the lane.
+    /// Whether the offset advances by lane rather than by slice.
     #[serde(default)]
     pub lane: bool,
     /// Bytes of one slice.
@@ -75,17 +76,17 @@ pub struct SliceInfo {
     pub tail_bytes: u64,
 }
 
-/// Graph and launches as bytes.
+/// Encodes a graph and its launches as bytes.
 pub fn encode(graph: &ContextGraph, launches: &[Launch]) -> Vec<u8> {
     let mut list = launch::list(launches);
     list.attr.insert(ATTR.into(), serde_json::to_string(graph).unwrap_or_default());
     list.encode_to_vec()
 }
 
-/// Graph and launches from bytes.
+/// Decodes a graph and its launches.
 ///
 /// # Errors
-/// Where they are no context graph.
+/// Fails if the bytes are not a context graph.
 pub fn decode(bytes: &[u8]) -> Result<(ContextGraph, Vec<Launch>), ModelError> {
     let bad = || ModelError::field("the context graph of a task");
     let list = ModelTaskDef::decode(bytes).map_err(|_| bad())?;
@@ -93,8 +94,9 @@ pub fn decode(bytes: &[u8]) -> Result<(ContextGraph, Vec<Launch>), ModelError> {
     Ok((graph, launch::decode(bytes)?))
 }
 
-/// Graph and launches of an FFTS_PLUS task: those that it holds, or the one context of its kernel,
-/// which is of node `name`.
+/// Returns the graph and launches of an FFTS_PLUS task: those stored in it, or else a single
+/// context for its own kernel, which belongs to node `name`. Returns `None` for other tasks and for
+/// invalid ones.
 pub fn of_task(t: &TaskInfo, name: &str) -> Option<(ContextGraph, Vec<Launch>)> {
     if t.kind != TaskType::FFTS_PLUS.code() {
         return None;
@@ -128,7 +130,8 @@ pub fn of_task(t: &TaskInfo, name: &str) -> Option<(ContextGraph, Vec<Launch>)> 
     Some((graph, vec![launch]))
 }
 
-/// As the published schema has it: for hardware and for those who read OM files.
+/// Encodes the task's graph in the published schema, for hardware and for other readers of OM
+/// files.
 pub(crate) fn to_proto(t: &TaskInfo, op_index: u32, soc: &SocSpec) -> Option<FftsPlusTaskDef> {
     let (g, launches) = of_task(t, "")?;
     let block_dim = t.block_dim;

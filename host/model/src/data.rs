@@ -6,86 +6,88 @@ use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, TensorDesc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A compiled model.
+/// A compiled model as the compiler builds it and the runtime loads it.
 #[derive(Clone, Debug, Default)]
 pub struct CompiledModel {
-    /// Name.
+    /// Name of the model.
     pub name: String,
     /// Version of the compiler.
     pub version: String,
-    /// SoC it is compiled for.
+    /// The SoC that the model is compiled for.
     pub soc: SocSpec,
-    /// Options that were not at their default.
+    /// Options that differed from their default.
     pub options: BTreeMap<String, String>,
-    /// Plugins that took part.
+    /// Plugins that took part in the compilation.
     pub plugins: Vec<PluginInfo>,
-    /// Graphs, root first.
+    /// All graphs; the root comes first.
     pub graphs: Vec<GraphInfo>,
     /// Inputs of the root graph, by index.
     pub inputs: Vec<IoInfo>,
     /// Outputs of the root graph, in order.
     pub outputs: Vec<IoInfo>,
-    /// Streams.
+    /// Logical and physical streams.
     pub streams: StreamsInfo,
-    /// Pairs of record and wait.
+    /// Pairs of a record and its wait.
     pub events: Vec<EventInfo>,
-    /// Event ids.
+    /// Number of event ids.
     pub event_num: u32,
-    /// Notify ids.
+    /// Number of notify ids.
     pub notify_num: u32,
-    /// Label ids.
+    /// Number of label ids.
     pub label_num: u32,
-    /// Memory.
+    /// Memory sizes and zero-copy ranges.
     pub memory: MemoryInfo,
-    /// Tasks in TASK_INFO's order.
+    /// Tasks in the order of TASK_INFO.
     pub tasks: Vec<TaskInfo>,
-    /// Kernels by name.
+    /// Kernels of the kernel store.
     pub kernels: Vec<KernelInfo>,
-    /// Weights: what lies where, by rising offset.
+    /// Weights as (offset, bytes), by rising offset.
     pub weights: Vec<(u64, Bytes)>,
-    /// Whether it stands in a file behind a model whose weights are its own: they are written once.
+    /// Whether the model uses the weights of the first model in the file, so that the file stores
+    /// them only once.
     pub shares_weights: bool,
-    /// Weights that lie in files beside the OM; `weights` is empty until they are fetched.
+    /// Weights that are stored in files beside the OM; `weights` stays empty until they are
+    /// fetched.
     pub external: Vec<ExternalWeight>,
-    /// Ranks of the group; 0: as many as run it.
+    /// Number of ranks in the group; 0: as many as run the model.
     pub rank_size: u32,
-    /// Ranges of open sizes, lowest and highest: by letter, or by `input:dimension` where a size
-    /// has none.
+    /// Lowest and highest value of each open size. The key is the size's letter, or
+    /// `input:dimension` for a size without a letter.
     pub ranges: BTreeMap<String, (u64, u64)>,
-    /// Sizes that it has a plan for each, if it was compiled for several: inputs and outputs are
-    /// open then, and behind the inputs stands one that says the sizes of the run.
+    /// The sets of sizes for which the model has a plan each, if it was compiled for several.
+    /// Inputs and outputs are then open, and an additional last input gives the sizes of the run.
     pub gears: Option<crate::Gears>,
-    /// Parts of known shape of a model of unknown shapes: each is a static model of its own, which
-    /// the `PartitionedCall` of the root graph runs whose `f` is the part's name (facts 7.1,
-    /// `SubgraphInstanceNameToModel`). Behind a model with gears: the model that runs sizes of no
-    /// gear, and behind it the parts of that one (facts 8.7).
+    /// The parts of known shape of a model of unknown shapes. Each is a static model, run by the
+    /// `PartitionedCall` of the root graph whose `f` is the part's name (facts 7.1,
+    /// `SubgraphInstanceNameToModel`). For a model with gears: the model that runs sizes of no
+    /// gear, followed by its parts (facts 8.7).
     pub parts: Vec<CompiledModel>,
-    /// What passes did: stage, pass, changes, microseconds are not kept (they would make two
-    /// compilations differ).
+    /// The passes that changed something. Their times are not kept, because they would make two
+    /// compilations differ.
     pub passes: Vec<PassInfo>,
 }
 
-/// A plugin that took part.
+/// A plugin that took part in the compilation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginInfo {
-    /// Name.
+    /// Name of the plugin.
     pub name: String,
-    /// Version.
+    /// Version of the plugin.
     pub version: String,
-    /// Kinds.
+    /// Kinds of what the plugin provides.
     pub kinds: Vec<String>,
     /// File name of the library.
     pub path: String,
 }
 
-/// A part of the weights that lies in a file beside the OM.
+/// A part of the weights that is stored in a file beside the OM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalWeight {
-    /// The file, relative to the OM's folder.
+    /// Path of the file, relative to the OM's folder.
     pub file: String,
-    /// Where the part lies in the weights.
+    /// Offset of the part in the weights.
     pub offset: u64,
-    /// Its bytes: the whole file.
+    /// Size of the part in bytes: the whole file.
     pub bytes: u64,
     /// SHA-256 of the file, in hex.
     pub sha256: String,
@@ -94,109 +96,109 @@ pub struct ExternalWeight {
 /// A pass that changed something.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassInfo {
-    /// Stage.
+    /// Name of the stage.
     pub stage: String,
-    /// Pass.
+    /// Name of the pass.
     pub name: String,
-    /// Patches applied.
+    /// Number of patches applied.
     pub changes: u64,
-    /// What it fused, in order.
+    /// Its fusions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fusions: Vec<FusionInfo>,
 }
 
-/// One fusion.
+/// The nodes that one fusion replaced, and their replacements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FusionInfo {
-    /// Names of the nodes before.
+    /// Names of the replaced nodes.
     pub before: Vec<String>,
-    /// Names of the nodes after; none: they were only deleted.
+    /// Names of the new nodes; empty if the old nodes were only deleted.
     pub after: Vec<String>,
 }
 
-/// One graph.
+/// One graph of a compiled model.
 #[derive(Clone, Debug, Default)]
 pub struct GraphInfo {
-    /// Name.
+    /// Name of the graph.
     pub name: String,
-    /// Attributes.
+    /// Attributes of the graph.
     pub attrs: AttrMap,
-    /// Nodes in order.
+    /// Nodes in execution order.
     pub nodes: Vec<NodeInfo>,
 }
 
 /// A graph input or output.
 #[derive(Clone, Debug, Default)]
 pub struct IoInfo {
-    /// Name that the user knows.
+    /// Name known to the user.
     pub name: String,
     /// Type and shape.
     pub desc: TensorDesc,
-    /// Where it lies: an input's memory is its Data node's, an output's its producer's.
+    /// Memory location: that of the Data node for an input, that of the producer for an output.
     pub slot: SlotInfo,
 }
 
-/// A value: node (position in its graph) and output.
+/// A value, given by its node and output index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueAt {
-    /// Position of the node in its graph.
+    /// Index of the node in its graph.
     pub node: u32,
-    /// Output.
+    /// Output index.
     pub output: u32,
 }
 
-/// One node.
+/// One node of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
     /// Name, unique in the model.
     pub name: String,
     /// Operator type.
     pub op: String,
-    /// Engine.
+    /// Name of its engine.
     pub engine: String,
-    /// Data inputs; None is an absent optional one.
+    /// Data inputs; `None` is an absent optional input.
     pub inputs: Vec<Option<ValueAt>>,
-    /// Control inputs, positions in the graph.
+    /// Control inputs, as indices of nodes in the graph.
     pub controls: Vec<u32>,
     /// Output descriptors.
     pub outputs: Vec<TensorDesc>,
-    /// Where the outputs lie.
+    /// Memory locations of the outputs.
     pub slots: Vec<SlotInfo>,
-    /// Where the workspaces lie.
+    /// Memory locations of the workspaces.
     pub workspaces: Vec<SlotInfo>,
-    /// Attributes (a constant's value is in the weights, not here).
+    /// Attributes. The value of a constant is in the weights, not here.
     pub attrs: AttrMap,
-    /// Physical stream of its tasks.
+    /// Physical stream of its tasks; `None` if it has none.
     pub stream: Option<u32>,
-    /// Logical stream.
+    /// Logical stream; `None` if it has none.
     pub logical_stream: Option<u32>,
-    /// Physical attached streams.
+    /// Physical streams that are attached to it.
     pub attached_streams: Vec<u32>,
     /// Names of its subgraphs.
     pub subgraphs: Vec<String>,
-    /// Why passes and engines left it alone: (who, reason).
+    /// Why passes and engines left the node unchanged, as (who, reason).
     pub refusals: Vec<(String, String)>,
 }
 
-/// Where something lies. `space` is a code of [`SlotInfo`]'s constants.
+/// A memory location. `space` is one of the constants of [`SlotInfo`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotInfo {
-    /// Space.
+    /// Memory space: one of the constants below.
     pub space: u8,
-    /// Memory kind (0 HBM …) of a feature map.
+    /// Code of the memory kind (0 HBM …) if the space is a feature map.
     pub memory: u8,
-    /// Offset.
+    /// Byte offset in the space.
     pub offset: u64,
-    /// Bytes, padding included.
+    /// Size in bytes, padding included.
     pub size: u64,
-    /// Whether it lies in a zero-copy range.
+    /// Whether it is in a zero-copy range.
     pub zero_copy: bool,
-    /// The input whose memory it shares.
+    /// Index of the input whose memory it shares, if any.
     pub ref_input: Option<u32>,
 }
 
 impl SlotInfo {
-    /// No memory.
+    /// No memory is assigned.
     pub const NOWHERE: u8 = 0;
     /// The feature map of a memory kind.
     pub const FEATURE: u8 = 1;
@@ -214,86 +216,86 @@ impl Default for SlotInfo {
 /// Streams of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamsInfo {
-    /// Logical streams by id.
+    /// Logical streams, indexed by id.
     pub logical: Vec<LogicalInfo>,
-    /// Physical streams by id.
+    /// Physical streams, indexed by id.
     pub physical: Vec<PhysicalInfo>,
-    /// Single-stream mode.
+    /// Whether the model was compiled in single-stream mode.
     pub single: bool,
     /// Whether a custom stream pass changed the assignment.
     pub assigned_by_stream_pass: bool,
 }
 
-/// A logical stream.
+/// One logical stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogicalInfo {
-    /// Stream label.
+    /// Label of the stream.
     pub label: String,
-    /// User's label.
+    /// Label that the user gave.
     pub user_label: String,
-    /// Whether it is attached.
+    /// Whether it is an attached stream.
     pub attached: bool,
-    /// Streams that hccl nodes on it make follow.
+    /// Number of streams that follow this one for its collectives (hccl nodes).
     #[serde(default)]
     pub hccl_followed: u32,
 }
 
-/// A physical stream.
+/// One physical stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhysicalInfo {
-    /// Its logical stream.
+    /// Id of its logical stream.
     pub logical: u32,
-    /// Whether it is huge.
+    /// Whether it is a huge stream.
     pub huge: bool,
-    /// Whether it starts at launch.
+    /// Whether it starts when the model is launched.
     pub head: bool,
-    /// Priority.
+    /// Priority of the stream.
     #[serde(default)]
     pub priority: u32,
 }
 
-/// A record and its wait, by the graph's nodes.
+/// An event or notify: a record and its wait, given by the nodes of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventInfo {
-    /// Id.
+    /// Event or notify id.
     pub id: u32,
-    /// Whether it is a notify.
+    /// Whether it is a notify rather than an event.
     pub notify: bool,
-    /// Sender.
+    /// Name of the sending node.
     pub send: String,
-    /// Receiver.
+    /// Name of the receiving node.
     pub recv: String,
 }
 
-/// Memory of a model.
+/// Memory sizes of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryInfo {
-    /// Figures of each kind.
+    /// Sizes for each memory kind.
     pub spaces: Vec<SpaceInfo>,
     /// Zero-copy ranges.
     pub zero_copy: Vec<ZeroCopyInfo>,
-    /// Bytes of the weights.
+    /// Size of the weights in bytes.
     pub weights: u64,
-    /// Bytes of the variables.
+    /// Size of the variables in bytes.
     pub variables: u64,
-    /// Who holds memory at the peak.
+    /// Who holds memory at the peak, as (name, bytes).
     pub peak: Vec<(String, u64)>,
 }
 
-/// Figures of a memory kind.
+/// Sizes for one memory kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceInfo {
-    /// Kind, by name.
+    /// Name of the memory kind.
     pub memory: String,
-    /// Bytes, zero copy included.
+    /// Size in bytes, zero-copy ranges included.
     pub size: u64,
-    /// Lower bound.
+    /// Lower bound of the size, in bytes.
     pub lower_bound: u64,
-    /// Bytes of zero copy.
+    /// Size of the zero-copy ranges in bytes.
     pub zero_copy: u64,
-    /// Assigner.
+    /// Name of the assigner that planned it.
     pub assigner: String,
-    /// Where the pieces begin that are allocated one by one; empty: it is one.
+    /// Start offsets of the pieces that are allocated separately; empty if there is only one piece.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<u64>,
 }
@@ -301,108 +303,111 @@ pub struct SpaceInfo {
 /// A zero-copy range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZeroCopyInfo {
-    /// Whether it is an output (an input otherwise).
+    /// Whether it belongs to an output rather than an input.
     pub output: bool,
-    /// Its index.
+    /// Index of the input or output.
     pub index: u32,
-    /// Memory kind's code.
+    /// Code of the memory kind.
     pub memory: u8,
-    /// Offset in the feature map.
+    /// Byte offset in the feature map.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// An input that the model may write over.
+    /// Whether the model may overwrite this input.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overwritten: bool,
-    /// For an output: the input whose memory it is.
+    /// For an output: index of the input whose memory it uses, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_input: Option<u32>,
 }
 
-/// One task.
+/// One task of a compiled model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskInfo {
-    /// Type, a code of facts 7.2.
+    /// Task type, a code of facts 7.2.
     pub kind: u32,
-    /// Position of its node: graph and node.
+    /// Index of its node's graph.
     pub graph: u32,
-    /// Position in the graph.
+    /// Index of its node in the graph.
     pub node: u32,
-    /// Physical stream.
+    /// Id of its physical stream.
     pub stream: u32,
-    /// Event or notify id.
+    /// Event or notify id, if it records or waits.
     pub sync_id: Option<u32>,
-    /// Kernel name in the kernel store.
+    /// Name of its kernel in the kernel store.
     pub kernel_name: String,
-    /// Library on the device.
+    /// Name of the library on the device.
     pub so_name: String,
-    /// Kernel type.
+    /// Code of the kernel type.
     pub kernel_type: u32,
-    /// Blocks.
+    /// Number of blocks that the kernel runs on.
     pub block_dim: u32,
-    /// Variant.
+    /// Tiling key: selects the variant of the kernel.
     pub tiling_key: u64,
-    /// Tiling data.
+    /// Tiling data passed to the kernel.
     pub tiling: Bytes,
-    /// Arguments.
+    /// Arguments, in the grammar of facts 5 (`{i0*}{o0*}{ws0*}`).
     pub args_format: String,
-    /// Schedule mode.
+    /// How blocks are scheduled (0: normal, 1: all blocks at once).
     pub schedule_mode: u32,
-    /// SQEs.
+    /// Number of SQEs that the task takes on its stream.
     pub sqe_num: u32,
-    /// Numbers by type (see `ge_plugin_api::task::Task::numbers`), streams and labels resolved.
+    /// Numbers whose meaning depends on the type (see `ge_plugin_api::task::Task::numbers`), with
+    /// streams and labels resolved.
     pub numbers: Vec<i64>,
-    /// The engine's own bytes.
+    /// Bytes that only the engine interprets.
     pub private: Bytes,
-    /// Nodes that it stands for, where more than one.
+    /// Names of the nodes that it stands for, if more than one.
     pub nodes: Vec<String>,
-    /// Run time for the simulated clock, from the engine.
+    /// Run time in nanoseconds for the simulated clock, as the engine gave it.
     pub time_ns: u64,
 }
 
-/// A kernel.
+/// A kernel of the kernel store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelInfo {
-    /// Name.
+    /// Name of the kernel.
     pub name: String,
-    /// Engine that loads it.
+    /// Name of the engine that loads it.
     pub engine: String,
-    /// Binary.
+    /// Binary of the kernel.
     pub binary: Bytes,
 }
 
-/// Attribute of a graph whose shapes are settled by each run.
+/// Attribute of a graph whose shapes are determined in each run.
 pub const UNKNOWN_SHAPE: &str = "_is_unknown_shape";
-/// Attribute of an `Assign` of a graph whose shapes are settled by each run: what its variable holds
-/// when the run is over. Nodes that read a `Variable` of such a graph read what it held before.
+/// Attribute of an `Assign` in a graph whose shapes are determined in each run: the value that its
+/// variable holds after the run. Nodes that read a `Variable` of such a graph read the value from
+/// before the run.
 pub const KEPT: &str = "_kept";
 
-/// Attribute of an input: its value where a run gives none.
+/// Attribute of an input: the value used when a run supplies none.
 pub const DEFAULT_VALUE: &str = "_default_value";
 
-/// Inputs that are constants for want of being asked for, of a graph's attributes: name and shape.
+/// Inputs that became constants because nobody asked for them, as (name, shape); read from a
+/// graph's attributes.
 pub fn defaulted(attrs: &AttrMap) -> Vec<(&str, &str)> {
     let list = attrs.strs("_defaulted_inputs").unwrap_or_default();
     list.into_iter().filter_map(|e| e.rsplit_once(':')).collect()
 }
 
 impl CompiledModel {
-    /// Whether its shapes are settled by each run: it has no tasks, its graphs are executed node by
-    /// node.
+    /// Whether its shapes are determined in each run. Such a model has no tasks; its graphs are
+    /// executed node by node.
     pub fn is_dynamic(&self) -> bool {
         self.graphs.first().is_some_and(|g| g.attrs.flag(UNKNOWN_SHAPE))
     }
-    /// Inputs whose values were given when the model was compiled: number and value.
+    /// Inputs whose values were fixed at compile time, as (index, value).
     pub fn fixed_inputs(&self) -> Vec<(usize, &ConstTensor)> {
         self.input_values("_fixed_value")
     }
-    /// Inputs that have a value where a run gives none: number and value.
+    /// Inputs with a value that is used when a run supplies none, as (index, value).
     pub fn default_inputs(&self) -> Vec<(usize, &ConstTensor)> {
         self.input_values(DEFAULT_VALUE)
     }
-    /// Inputs of the original model that are constants of this one, because they have a value of
-    /// their own and nobody asked for them when it was compiled: name, and the shape as
-    /// `--input-shape` has it.
+    /// Inputs of the original model that are constants in this one, because they have a value of
+    /// their own and nobody asked for them at compile time. Each is given as (name, shape as
+    /// `--input-shape` writes it).
     pub fn constant_inputs(&self) -> Vec<(&str, &str)> {
         self.graphs.first().map(|g| defaulted(&g.attrs)).unwrap_or_default()
     }
@@ -414,26 +419,28 @@ impl CompiledModel {
         })
         .collect()
     }
-    /// A node by graph and position. Graphs of parts follow those of the model itself.
+    /// The node at an index of a graph. Graphs of parts are numbered after those of the model
+    /// itself.
     pub fn node(&self, graph: u32, node: u32) -> Option<&NodeInfo> {
         if let Some(g) = self.graphs.get(graph as usize) {
             return g.nodes.get(node as usize);
         }
         self.every_graph().nth(graph as usize)?.nodes.get(node as usize)
     }
-    /// All graphs, those of parts behind those of the model itself.
+    /// All graphs; those of parts come after those of the model itself.
     pub fn every_graph(&self) -> impl Iterator<Item = &GraphInfo> {
         self.graphs.iter().chain(self.parts.iter().flat_map(|p| &p.graphs))
     }
-    /// Number of the first graph of a part among [`every_graph`](Self::every_graph).
+    /// Index of the first graph of a part in [`every_graph`](Self::every_graph).
     pub fn first_graph_of(&self, part: usize) -> usize {
         self.graphs.len() + self.parts.iter().take(part).map(|p| p.graphs.len()).sum::<usize>()
     }
-    /// Tasks of the model and of its parts.
+    /// Number of tasks of the model and of its parts.
     pub fn task_count(&self) -> usize {
         self.tasks.len() + self.parts.iter().map(|p| p.tasks.len()).sum::<usize>()
     }
-    /// Tasks of the same node whose blocks and key an UPDATE sets, with their positions.
+    /// The tasks whose block count and tiling key the UPDATE task `t` sets: tasks of the same node,
+    /// each with its index.
     pub fn sunk<'m>(&'m self, t: &TaskInfo) -> impl Iterator<Item = (usize, &'m TaskInfo)> + use<'m> {
         let of = (t.graph, t.node);
         let waits = move |o: &TaskInfo| {
@@ -441,18 +448,18 @@ impl CompiledModel {
         };
         self.tasks.iter().enumerate().filter(move |(_, o)| waits(o))
     }
-    /// Position of the task that an UPDATE is about.
+    /// Index of the task that the UPDATE task `t` updates.
     pub fn update_target(&self, t: &TaskInfo) -> Option<usize> {
         let k = t.numbers.first().filter(|_| t.kind == TaskType::UPDATE.code())?;
         Some(self.sunk(t).nth(usize::try_from(*k).ok()?)?.0)
     }
-    /// The engines whose executors load tasks, each once, in task order; "" stands for tasks of the
-    /// run-time engine.
+    /// The engines whose executors load tasks, each once, in task order. An empty string stands for
+    /// tasks of the run-time engine.
     pub fn engines_needed(&self) -> Vec<&str> {
         let mut out: Vec<&str> = Vec::new();
         for t in &self.tasks {
             let nodes = self.graphs.get(t.graph as usize).map_or(&[][..], |g| &g.nodes[..]);
-            // A node of an FFTS+ task stands in the graph of its slices.
+            // A node of an FFTS+ task may be in the graph of its slices.
             let elsewhere = |name: &String| self.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.name == *name);
             let others = t.nodes.iter();
             let others = others.filter_map(|name| nodes.iter().find(|n| n.name == *name).or_else(|| elsewhere(name)));

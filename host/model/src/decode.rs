@@ -1,5 +1,5 @@
-//! From an OM back to a compiled model. Nothing in the file is believed: every index, offset and
-//! size is checked here, so that what comes out can be used without a further look.
+//! Decodes an OM into a compiled model. Nothing in the file is trusted: every index, offset and
+//! size is checked here, so that later stages need no checks.
 use crate::ModelError;
 use crate::data::*;
 use crate::encode::SHARED;
@@ -16,11 +16,15 @@ use std::collections::{BTreeMap, HashMap};
 
 type Attrs = BTreeMap<String, AttrDef>;
 
-/// No model has more streams, events or labels than this (the greatest limits of any SoC).
+/// No model has more streams, events or labels than this: it is the greatest limit of any SoC.
 const MAX_IDS: u64 = 1 << 17;
 
-/// Reads the model of an OM of ours: a static one, one of unknown shapes with its parts of known
-/// shape behind it, or one with gears and behind it the one that runs sizes of no gear.
+/// Decodes the model of an OM file written by ge. It is a static model, a model of unknown shapes
+/// followed by its parts of known shape, or a model with gears, optionally followed by the model
+/// that runs sizes of no gear.
+///
+/// # Errors
+/// Fails if another product wrote the file or its content is not a valid model.
 pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     if file.origin() == Origin::Foreign {
         return Err(ModelError::Foreign);
@@ -39,7 +43,7 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     let mut names = std::collections::HashSet::new();
     let (outside, mut whole) = (m.outside_at(), &m);
     for (k, p) in m.parts.iter().enumerate() {
-        // What runs sizes of no gear takes and gives what the gears do.
+        // The model that runs sizes of no gear has the same inputs and outputs as the gears.
         if outside == Some(k) {
             let same = |a: &[IoInfo], b: &[IoInfo]| {
                 let one = |(a, b): (&IoInfo, &IoInfo)| a.name == b.name && a.desc.dtype == b.desc.dtype;
@@ -52,7 +56,7 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
             names.clear();
             continue;
         }
-        // A part is planned as a whole, and is found by its name. A model of known shapes has none.
+        // A part is planned as a whole and found by its name. A model of known shapes has no parts.
         let graph = whole.graphs.iter().any(|g| g.name == p.name);
         if !whole.is_dynamic() || p.is_dynamic() || p.gears.is_some() || graph || !names.insert(p.name.as_str()) {
             return Err(ModelError::field(format!("the part `{}`", p.name)));
@@ -61,7 +65,7 @@ pub fn decode(file: &OmFile) -> Result<CompiledModel, ModelError> {
     Ok(m)
 }
 
-/// One model of the file; `first`: the one whose weights it may share.
+/// Decodes one model of the file; `first` is the model whose weights it may share.
 fn one(om: &OmModel, first: Option<&CompiledModel>) -> Result<CompiledModel, ModelError> {
     let def = om.model_def();
     let mut m = CompiledModel { name: def.name.clone(), ..CompiledModel::default() };
@@ -119,7 +123,7 @@ fn one(om: &OmModel, first: Option<&CompiledModel>) -> Result<CompiledModel, Mod
     Ok(m)
 }
 
-/// Gears: shapes of all inputs and outputs that fit what the model declares.
+/// Checks the gears: their shapes must match the declared inputs and outputs.
 fn gears(m: &CompiledModel) -> Result<(), ModelError> {
     let Some(gears) = &m.gears else { return Ok(()) };
     let bad = || ModelError::field("model attribute ge_rs.gears");
@@ -127,7 +131,7 @@ fn gears(m: &CompiledModel) -> Result<(), ModelError> {
         let one = |(sizes, i): (&Vec<u64>, &crate::IoInfo)| {
             let d = &i.desc;
             let same = |(n, d): (&u64, &ge_plugin_api::types::Dim)| d.size().is_none_or(|s| s == *n);
-            // What a sequence or an optional holds has its sizes from the run.
+            // The content of a sequence or an optional gets its sizes in the run.
             let ranked = d.shape.rank() == Some(sizes.len()) || (m.is_dynamic() && d.shape.is_unranked());
             d.container != Container::TENSOR || (ranked && sizes.iter().zip(d.shape.dims()).all(same))
         };
@@ -146,7 +150,8 @@ fn gears(m: &CompiledModel) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Size of weights in files: parts in rising order, apart, the last near the end.
+/// Checks the weights stored in files and returns their total size. The parts must be in rising
+/// order and disjoint, and the last must end at most 4096 bytes before the end.
 fn external(m: &CompiledModel) -> Result<u64, ModelError> {
     let mut end = 0u64;
     for e in &m.external {
@@ -248,7 +253,7 @@ fn graph(g: &GraphDef) -> Result<GraphInfo, ModelError> {
         return Err(ModelError::field(format!("unique node names in graph `{}`", g.name)));
     }
     out.nodes = g.op.iter().map(|o| node(o, &at)).collect::<Result<_, _>>()?;
-    // Producers stand before readers and have the outputs that are read.
+    // Producers come before their readers and have the outputs that are read.
     for (i, n) in out.nodes.iter().enumerate() {
         for v in n.inputs.iter().flatten() {
             let p = out.nodes.get(v.node as usize).filter(|_| (v.node as usize) < i);
@@ -407,7 +412,7 @@ fn check(m: &CompiledModel, weights: u64) -> Result<(), ModelError> {
         }
     };
     for s in &m.memory.spaces {
-        // A feature map beyond the address space of any device is damage, not a plan.
+        // A feature map larger than any device's address space is a sign of damage, not a plan.
         limit(format!("size of {}", s.memory), s.size, 1 << 47)?;
     }
     limit("size of the variables".into(), m.memory.variables, 1 << 47)?;

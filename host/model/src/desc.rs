@@ -1,6 +1,6 @@
-//! Tensor descriptors in the published schema. Formats and types keep their published names and
-//! numbers; what the schema has no place for (symbolic dimensions, origin, containers, attributes)
-//! stands in attributes of the descriptor.
+//! Encodes tensor descriptors in the published schema. Formats and types keep their published names
+//! and numbers. What the schema has no field for (symbolic dimensions, origin, containers,
+//! attributes) is stored in attributes of the descriptor.
 use crate::ModelError;
 use crate::attrs;
 use ge_om::attr::AttrMap as _;
@@ -33,13 +33,13 @@ const NUMBERS: &[(DType, DataType)] = &[
     (DType::F8E8M0, DataType::DtFloat8E8m0),
     (DType::F4E2M1, DataType::DtFloat4E2m1),
 ];
-/// Descriptor attribute: our own type name, where the published numbers have none.
+/// Descriptor attribute: our own name of a type that has no published number.
 const OWN_TYPE: &str = "ge_rs.type";
 const CONTAINER: &str = "ge_rs.container";
 const SYMBOLS: &str = "ge_rs.symbols";
 const PREFIX: &str = "ge_rs.a.";
 
-/// A descriptor in the schema.
+/// Encodes a descriptor in the schema.
 pub(crate) fn to_proto(name: &str, d: &TensorDesc) -> TensorDescriptor {
     let shape: Vec<i64> = if d.shape.is_unranked() {
         vec![-2]
@@ -59,7 +59,7 @@ pub(crate) fn to_proto(name: &str, d: &TensorDesc) -> TensorDescriptor {
         let name = |x: &Dim| x.symbol_name().unwrap_or("").to_owned();
         out.attr.set(SYMBOLS, d.shape.dims().iter().map(name).collect::<Vec<String>>());
     }
-    // atc writes the original format and shape under these names on every descriptor.
+    // `atc` writes the original format and shape under these names on every descriptor.
     if let Some(o) = d.origin.as_ref().into_option() {
         out.attr.set("origin_format", o.format.name().to_owned());
         out.attr.set(
@@ -77,7 +77,7 @@ pub(crate) fn to_proto(name: &str, d: &TensorDesc) -> TensorDescriptor {
     out
 }
 
-/// A descriptor read back.
+/// Decodes a descriptor.
 pub(crate) fn from_proto(d: &TensorDescriptor) -> Result<TensorDesc, ModelError> {
     let bad = |what: &str| ModelError::field(format!("{what} of descriptor `{}`", d.name));
     let number = ge_om::desc::dtype(d).map_err(|_| bad("type"))?;
@@ -116,22 +116,22 @@ pub(crate) fn from_proto(d: &TensorDescriptor) -> Result<TensorDesc, ModelError>
     Ok(out)
 }
 
-/// A type as an attribute's number; None where the published numbers have none.
+/// The number of a type in an attribute; `None` if the type has no published number.
 pub(crate) fn dtype_number(d: DType) -> Option<i64> {
     NUMBERS.iter().find(|(o, _)| *o == d).map(|(_, n)| *n as i64)
 }
-/// A type from an attribute's number.
+/// The type for the number in an attribute.
 pub(crate) fn dtype_of_number(n: i64) -> Option<DType> {
     NUMBERS.iter().find(|(_, m)| *m as i64 == n).map(|(o, _)| *o)
 }
 
-/// Attributes of a node's definition that say what was decided of it, and nothing that a graph
-/// brings along.
+/// Whether an attribute of an encoded node records a decision of the compiler, rather than an
+/// attribute of the graph.
 pub(crate) fn is_own(key: &str) -> bool {
     matches!(key, "_logic_stream_id" | "_attached_stream_ids" | "_engine") || key.starts_with("ge_rs.")
 }
 
-/// An attribute value that the OM does not keep: a constant's bytes lie in the weights.
+/// Whether the OM omits an attribute value: the bytes of a constant are in the weights.
 pub(crate) fn is_left_out(key: &str, v: &AttrValue, op: &str) -> bool {
     key == "value" && matches!(v, AttrValue::Tensor(_)) && matches!(op, "Const" | "Constant")
 }

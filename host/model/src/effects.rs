@@ -1,66 +1,66 @@
-//! `EffectOrder`: which node of the imported graph reads or writes which variable, and in which
+//! `EffectOrder`: which node of the imported graph reads or writes which variable, and in what
 //! order.
 //!
-//! It is written once, when a graph comes in, as the attribute
-//! `_effect_order` of the root graph, and never changed. Nodes carry `_effect`: where they stood in
-//! the imported graphs, as names of graph and node from the root inwards. Whoever wants to prove
-//! that a compiled model keeps the order takes both and asks `EffectIndex::relation`.
+//! The order is written once, when a graph is imported, as the attribute `_effect_order` of the
+//! root graph, and never changes. Nodes carry `_effect`: their place in the imported graphs, as
+//! names of graph and node from the root inwards. To prove that a compiled model keeps the order,
+//! take both and call `EffectIndex::relation`.
 use crate::{CompiledModel, NodeInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, DictEntry};
 use std::collections::HashMap;
 
-/// Attribute of the root graph with the order.
+/// Attribute of the root graph that holds the order.
 pub const ORDER: &str = "_effect_order";
-/// Attribute of a node: its places in the imported graphs. Names of graph and node in turn, places
-/// apart by an empty text.
+/// Attribute of a node: its places in the imported graphs. A place lists graph and node names in
+/// turn; an empty text separates places.
 pub const EFFECT: &str = "_effect";
 
 /// One access of a node to a variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// Graph of the node.
+    /// Name of the node's graph.
     pub graph: String,
-    /// The node: an operator, or a call, branch or loop whose graphs have the access.
+    /// Name of the node: an operator, or a call, branch or loop whose graphs make the access.
     pub node: String,
-    /// The variable, by name; `&NAME` is the caller's memory behind a `RefData`, `#K` what the
-    /// caller gives as input K of the graph.
+    /// Name of the variable. `&NAME` is the caller's memory behind a `RefData`; `#K` is what the
+    /// caller passes as input K of the graph.
     pub variable: String,
-    /// Place in the order of this graph: greater is later. Reads between the same two writes share
-    /// one.
+    /// Position in the order of this graph; greater is later. Reads between the same two writes
+    /// have the same position.
     pub step: u32,
-    /// Whether it writes.
+    /// Whether the access writes.
     pub writes: bool,
 }
 
-/// All accesses of a model to variables that are written.
+/// All accesses of a model to variables that it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectOrder {
-    /// In the order of the graphs.
+    /// The accesses, in the order of the graphs.
     pub effects: Vec<Effect>,
 }
 
-/// Where a node stood in the imported graphs: graph and node, from the root inwards.
+/// The place of a node in the imported graphs: graph and node names, from the root inwards.
 pub type Path = Vec<(String, String)>;
 
-/// How two accesses relate.
+/// The order that the imported graph prescribes for two accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The first is over before the second begins.
+    /// The first must end before the second begins.
     Before,
-    /// The second is over before the first begins.
+    /// The second must end before the first begins.
     After,
-    /// The graph says nothing of the two: they share no variable, both read, they exclude each
-    /// other, or take turns.
+    /// No order is prescribed: the accesses share no variable, both read, exclude each other, or
+    /// alternate.
     Free,
 }
 
 impl EffectOrder {
-    /// The order that a compiled model was imported with; empty where it writes no variable.
+    /// The order with which a compiled model was imported; empty if the model writes no variable.
     pub fn of(model: &CompiledModel) -> EffectOrder {
         model.graphs.first().map(|g| EffectOrder::from_attrs(&g.attrs)).unwrap_or_default()
     }
 
-    /// Reads it from a root graph's attributes.
+    /// Reads the order from a root graph's attributes; entries that cannot be read are skipped.
     pub fn from_attrs(attrs: &AttrMap) -> EffectOrder {
         let Some(AttrValue::List(list)) = attrs.get(ORDER) else { return EffectOrder::default() };
         let effect = |v: &AttrValue| {
@@ -78,7 +78,7 @@ impl EffectOrder {
         EffectOrder { effects: list.iter().filter_map(effect).collect() }
     }
 
-    /// Writes it to a root graph's attributes; nothing where no variable is written.
+    /// Writes the order to a root graph's attributes; writes nothing if no variable is written.
     pub fn to_attrs(&self, attrs: &mut AttrMap) {
         if self.effects.is_empty() {
             return;
@@ -97,7 +97,7 @@ impl EffectOrder {
         attrs.set(ORDER, AttrValue::List(self.effects.iter().map(dict).collect()));
     }
 
-    /// The order, ready to ask.
+    /// Builds an index for queries.
     pub fn index(&self) -> EffectIndex<'_> {
         let mut of: HashMap<&str, HashMap<&str, Vec<&Effect>>> = HashMap::new();
         for e in &self.effects {
@@ -107,33 +107,33 @@ impl EffectOrder {
     }
 }
 
-/// An [`EffectOrder`] by graph and node.
+/// An [`EffectOrder`] indexed by graph and node.
 pub struct EffectIndex<'o> {
     of: HashMap<&'o str, HashMap<&'o str, Vec<&'o Effect>>>,
 }
 
 impl EffectIndex<'_> {
-    /// The accesses of a node of a graph.
+    /// The accesses of a node in a graph.
     pub fn of(&self, graph: &str, node: &str) -> &[&Effect] {
         self.of.get(graph).and_then(|g| g.get(node)).map_or(&[], Vec::as_slice)
     }
 
-    /// The variables that the node at the end of a path has access to, by the names of its own
+    /// The accesses of the node at the end of a path; variables have the names used in its own
     /// graph.
     fn touched(&self, path: &Path) -> impl Iterator<Item = &Effect> {
         path.last().map(|(g, n)| self.of(g, n)).unwrap_or_default().iter().copied()
     }
 
-    /// How the accesses of two nodes relate, by where they stood in the imported graphs.
+    /// The order of the accesses of two nodes, given their places in the imported graphs.
     pub fn relation(&self, a: &Path, b: &Path) -> Relation {
         let Some(k) = a.iter().zip(b).position(|(x, y)| x != y) else { return Relation::Free };
         let ((graph, x), (other, y)) = (&a[k], &b[k]);
         if graph != other {
-            // Branches of one choice, or condition and body of one loop.
+            // They are branches of the same choice, or condition and body of the same loop.
             return Relation::Free;
         }
-        // Inside a called graph a variable has the name that it has outside, or that of an input,
-        // which may be any of them.
+        // Inside a called graph a variable has either the name that it has outside or the name of
+        // an input, which may stand for any variable.
         let is_touched = |path: &Path, variable: &str| {
             path.len() == k + 1 || self.touched(path).any(|e| e.variable == variable || e.variable.starts_with('#'))
         };
@@ -153,7 +153,7 @@ impl EffectIndex<'_> {
     }
 }
 
-/// The places of a node, by its attributes.
+/// Reads the places of a node from its attributes.
 pub fn places_of_attrs(attrs: &AttrMap) -> Vec<Path> {
     let Some(AttrValue::Strs(texts)) = attrs.get(EFFECT) else { return Vec::new() };
     let texts: Vec<&str> = texts.iter().map(|t| t.as_str()).collect();
@@ -161,12 +161,12 @@ pub fn places_of_attrs(attrs: &AttrMap) -> Vec<Path> {
     texts.split(|t| t.is_empty()).map(path).filter(|p| !p.is_empty()).collect()
 }
 
-/// The places of a node of a compiled model.
+/// Reads the places of a node of a compiled model.
 pub fn places(node: &NodeInfo) -> Vec<Path> {
     places_of_attrs(&node.attrs)
 }
 
-/// Writes the places of a node to its attributes.
+/// Writes the places of a node into its attributes.
 pub fn set_places(attrs: &mut AttrMap, places: &[Path]) {
     let mut texts: Vec<String> = Vec::new();
     for (k, p) in places.iter().enumerate() {
@@ -178,8 +178,8 @@ pub fn set_places(attrs: &mut AttrMap, places: &[Path]) {
     attrs.set(EFFECT, texts);
 }
 
-/// The attributes of a node that a graph is put in the place of `call` with: its places go on from
-/// the call's.
+/// Updates the attributes of a node whose graph replaces the node `call`: the first place of `call`
+/// is put in front of the node's own places.
 pub fn go_into(attrs: &mut AttrMap, call: &AttrMap) {
     let (own, outer) = (places_of_attrs(attrs), places_of_attrs(call));
     let Some(outer) = outer.first().filter(|_| !own.is_empty()) else { return };
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(index.relation(&a, &b), Relation::Before);
         assert_eq!(index.relation(&r, &a), Relation::After);
         assert_eq!(index.relation(&r, &b), Relation::Before);
-        // It touches the other variable alone.
+        // It accesses only the other variable.
         assert_eq!(index.relation(&s, &b), Relation::Free);
         assert_eq!(index.relation(&r, &s), Relation::Free);
         let other = path(&[("main", "c"), ("g", "r")]);

@@ -1,4 +1,4 @@
-//! From a compiled model to the parts of an OM.
+//! Encodes a compiled model as the parts of an OM.
 use crate::data::{CompiledModel, GraphInfo, NodeInfo, SlotInfo, TaskInfo};
 use crate::{attrs, context_graph, desc};
 use bytes::Bytes;
@@ -10,20 +10,20 @@ use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::task::TaskType;
 use serde::Serialize;
 
-/// Logical base of variables (facts 2.1).
+/// Logical base address of variables (facts 2.1).
 const VARIABLE_BASE: u64 = 32 << 30;
-/// Model attribute: its weights are those of the first model of the file.
+/// Model attribute: the model uses the weights of the first model in the file.
 pub(crate) const SHARED: &str = "ge_rs.weights_of_first";
-/// Operators or tasks that are encoded together: few enough for a small model to be shared among
-/// threads.
+/// Number of operators or tasks that are encoded together; small enough that even a small model is
+/// split among threads.
 const PIECE: usize = 64;
 
-/// The models of an OM file: the model, and its parts of known shape behind it.
+/// Encodes the models of an OM file: the model itself, followed by its parts.
 pub fn encode_all(m: &CompiledModel) -> Vec<ModelParts> {
     std::iter::once(m).chain(&m.parts).map(encode).collect()
 }
 
-/// The parts of an OM file that hold the model itself.
+/// Encodes the model itself, without its parts.
 pub fn encode(m: &CompiledModel) -> ModelParts {
     let mut def = ModelDef { name: m.name.clone(), version: 1, ..ModelDef::default() };
     def.graph = m.graphs.iter().map(graph).collect();
@@ -66,8 +66,8 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     def.attr.set("ge_rs.task_nodes", list(nodes));
     let times: Vec<i64> = m.tasks.iter().map(|t| t.time_ns as i64).collect();
     def.attr.set("ge_rs.task_times", list(times));
-    // What TASK_INFO has no place for: numbers, nodes of joint tasks, operands of tasks without a
-    // kernel.
+    // Store what TASK_INFO has no field for: numbers, nodes of joint tasks, and operands of tasks
+    // without a kernel.
     let operands = |t: &TaskInfo| {
         let placed =
             matches!(TaskType(t.kind), TaskType::MEMCPY_ASYNC | TaskType::MEMCPY_ADDR_ASYNC | TaskType::UPDATE);
@@ -97,7 +97,7 @@ pub fn encode(m: &CompiledModel) -> ModelParts {
     }
 }
 
-/// The weights, padded to their planned size.
+/// The weights, padded to their planned size; empty if they are stored elsewhere.
 fn weights(m: &CompiledModel) -> Vec<WeightSegment> {
     if !m.external.is_empty() || m.shares_weights {
         return Vec::new();
@@ -126,7 +126,7 @@ fn strs(v: Vec<String>) -> Value {
     if v.is_empty() { Value::EmptyList } else { Value::Strs(v) }
 }
 
-/// The SoC as a table of numbers, so that an OM can be run and judged without its SoC file.
+/// The SoC as a table of numbers, so that an OM can be run and checked without its SoC file.
 fn soc(m: &CompiledModel) -> serde_json::Value {
     let s = &m.soc;
     serde_json::json!({
@@ -149,7 +149,7 @@ fn slot(s: &SlotInfo) -> [i64; 6] {
     ]
 }
 
-/// All of a graph but its operators.
+/// Encodes a graph without its operators.
 fn graph(g: &GraphInfo) -> GraphDef {
     let mut out = GraphDef { name: g.name.clone(), ..GraphDef::default() };
     for a in g.attrs.iter() {
@@ -170,7 +170,7 @@ fn graph(g: &GraphInfo) -> GraphDef {
     out
 }
 
-/// The parts of a list that are encoded together.
+/// Splits a list into the ranges that are encoded together.
 fn pieces(len: usize) -> Vec<std::ops::Range<usize>> {
     (0..len).step_by(PIECE).map(|at| at..len.min(at + PIECE)).collect()
 }
@@ -265,7 +265,7 @@ fn node(g: &GraphInfo, id: usize, n: &NodeInfo) -> OpDef {
     op
 }
 
-/// TASK_INFO without its tasks.
+/// Encodes TASK_INFO without its tasks.
 fn task_info(m: &CompiledModel) -> ModelTaskDef {
     let hbm = m.memory.spaces.iter().find(|s| s.memory == "HBM");
     ModelTaskDef {

@@ -1,78 +1,79 @@
-//! `Gears`: the sizes that a model of several static plans is compiled for, of which each run takes
-//! one (003 §8, facts 8.7).
+//! `Gears`: the sets of sizes that a model with several static plans is compiled for. Each run uses
+//! one of them (003 §8, facts 8.7).
 //!
-//! A front door writes two attributes to the root graph: the names of the open sizes, and a list of
-//! their values for each gear. The compiler makes a branch of a `Case` from each gear; the model
-//! keeps what the inputs and outputs of each are.
+//! The caller of the compiler writes two attributes to the root graph: the names of the open sizes,
+//! and for each gear a list of their values. The compiler makes one branch of a `Case` for each
+//! gear; the compiled model keeps the shapes of the inputs and outputs of each.
 use crate::{CompiledModel, IoInfo};
 use ge_plugin_api::types::{AttrMap, AttrValue, Shape};
 use serde::{Deserialize, Serialize};
 
 /// Attribute of the root graph: names of the sizes that gears set.
 pub const DIMS: &str = "_gear_dims";
-/// Attribute of the root graph: for each gear the sizes, in the order of their names.
+/// Attribute of the root graph: for each gear its sizes, in the order of their names.
 pub const VALUES: &str = "_gears";
-/// Attribute of the `Case`, and of the switch that it becomes: how many gears there are.
+/// Attribute of the `Case`, and of the switch made from it: the number of gears.
 pub const BATCH_NUM: &str = "_batch_num";
-/// What the labels of gears begin with.
+/// Prefix of the labels of gears.
 const LABEL: &str = "Batch_";
 /// Attribute of each node of a gear: `Batch_<i>`.
 pub const BATCH_LABEL: &str = "_batch_label";
-/// Attribute of an input: the name of the size that gears set, for each dimension; none where they
-/// set none.
+/// Attribute of an input: for each dimension the name of the size that gears set, or an empty text
+/// if they set none.
 pub const OPEN: &str = "_gear_symbols";
-/// Attribute of the switch that a `Case` of gears becomes: for each output its sizes in each gear.
+/// Attribute of the switch made from a `Case` of gears: the sizes of each output in each gear.
 pub const OUTPUTS: &str = "_gear_outputs";
-/// Operator: a value's memory under the shape of a gear, or with the room of the largest.
+/// Operator that views a value's memory with the shape of a gear, or with the room of the largest
+/// gear.
 pub const VIEW: &str = "GearView";
-/// The input behind those of the user: the sizes of the run.
+/// Name of the input after those of the user that gives the sizes of the run.
 pub const SELECTOR: &str = "ascend_mbatch_shape_data";
-/// What the names of graphs and nodes of a gear end with, before its number.
+/// Suffix, before the gear's number, of the names of graphs and nodes of a gear.
 pub const SUFFIX: &str = "_ascend_mbatch_batch_";
 
 /// The gears of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gears {
-    /// Names of the sizes.
+    /// Names of the sizes that the gears set.
     pub dims: Vec<String>,
-    /// The gears, in the user's order, which is that of the branches.
+    /// The gears, in the user's order, which is also the order of the branches.
     pub list: Vec<Gear>,
 }
 
-/// One gear.
+/// One gear: a set of sizes with its own plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gear {
-    /// The graph that is its branch.
+    /// Name of the graph that is its branch.
     pub graph: String,
-    /// Its sizes, in the order of the names.
+    /// Its sizes, in the order of [`Gears::dims`].
     pub sizes: Vec<u64>,
     /// The shape of each input.
     pub inputs: Vec<Vec<u64>>,
-    /// The shape of each output; none where the run settles one of them.
+    /// The shape of each output; empty if the run determines any of them.
     pub outputs: Vec<Vec<u64>>,
 }
 
-/// A name that stands for two sizes.
+/// Error: one name stands for two different sizes.
 pub struct TwoSizes<'m> {
-    /// Which.
+    /// Index of the name in [`Gears::dims`].
     pub name: usize,
-    /// The input that has the second.
+    /// The input that has the second size.
     pub input: &'m IoInfo,
-    /// The second.
+    /// The second size.
     pub size: u64,
-    /// The first.
+    /// The first size.
     pub known: u64,
-    /// The input that has it.
+    /// The input that has the first size.
     pub first: &'m IoInfo,
 }
 
-/// The label of a gear's nodes.
+/// The label of a gear's nodes: `Batch_<i>`.
 pub fn label(gear: usize) -> String {
     format!("{LABEL}{gear}")
 }
 
-/// Names and values of the gears that a root graph is to be compiled for; None: it has none, or
-/// they cannot be read.
+/// Names and values of the gears that a root graph is to be compiled for; `None` if it asks for
+/// none or they cannot be read.
 pub fn wanted(attrs: &AttrMap) -> Option<(Vec<String>, Vec<Vec<u64>>)> {
     let names: Vec<String> = attrs.strs(DIMS)?.into_iter().map(str::to_owned).collect();
     let AttrValue::List(list) = attrs.get(VALUES)? else { return None };
@@ -84,37 +85,37 @@ pub fn wanted(attrs: &AttrMap) -> Option<(Vec<String>, Vec<Vec<u64>>)> {
     (!names.is_empty() && !values.is_empty()).then_some((names, values))
 }
 
-/// Writes what [`wanted`] reads.
+/// Writes the attributes that [`wanted`] reads.
 pub fn want(attrs: &mut AttrMap, names: &[String], values: &[Vec<u64>]) {
     attrs.set(DIMS, AttrValue::Strs(names.iter().map(|n| n.as_str().into()).collect()));
     let one = |v: &Vec<u64>| AttrValue::Ints(v.iter().map(|n| *n as i64).collect());
     attrs.set(VALUES, AttrValue::List(values.iter().map(one).collect()));
 }
 
-/// Takes from a root graph what [`wanted`] reads: its sizes are open again.
+/// Removes the attributes that [`wanted`] reads; the sizes of the graph are open again.
 pub fn unwant(attrs: &mut AttrMap) {
     attrs.remove(DIMS);
     attrs.remove(VALUES);
 }
 
 impl CompiledModel {
-    /// The model that runs sizes of no gear, of a model with gears that was compiled with one
-    /// (`ge.compileHybridMode`). Its parts stand behind it in this model's.
+    /// The model that runs sizes of no gear, if a model with gears was compiled with one
+    /// (`ge.compileHybridMode`). Its parts follow it in `parts` of this model.
     pub fn outside(&self) -> Option<&CompiledModel> {
         self.parts.get(self.outside_at()?)
     }
-    /// Where that model stands among the parts: gears' own, before it, are planned.
+    /// Index of that model in `parts`; the parts before it are planned and belong to gears.
     pub(crate) fn outside_at(&self) -> Option<usize> {
         self.gears.as_ref()?;
         self.parts.iter().position(CompiledModel::is_dynamic)
     }
-    /// Takes the model that runs sizes of no gear, with its parts.
+    /// Takes out the model that runs sizes of no gear, together with its parts.
     pub fn take_outside(&mut self) -> Option<CompiledModel> {
         let mut all = self.parts.split_off(self.outside_at()?).into_iter();
         let outside = CompiledModel { shares_weights: false, ..all.next()? };
         Some(CompiledModel { parts: all.collect(), ..outside })
     }
-    /// Gives a model with gears the one that runs sizes of none.
+    /// Adds to a model with gears the model that runs sizes of no gear.
     pub fn set_outside(&mut self, mut outside: CompiledModel) {
         let parts = std::mem::take(&mut outside.parts);
         self.parts.extend(std::iter::once(outside).chain(parts));
@@ -123,11 +124,11 @@ impl CompiledModel {
 }
 
 impl Gears {
-    /// The sizes that gears set, as inputs of these sizes have them.
+    /// Returns the values of the gears' sizes in inputs with the given shapes; 0 for a size that no
+    /// input has.
     ///
     /// # Errors
-    /// A name that stands for two sizes: the input that has the second, which name and size that is,
-    /// the first and whose that is.
+    /// Fails if one name stands for two different sizes.
     pub fn sizes_in<'m, 'd>(
         &self,
         inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])>,
@@ -146,20 +147,20 @@ impl Gears {
         }
         Ok(sizes.into_iter().map(|s| s.map_or(0, |s| s.0)).collect())
     }
-    /// The sizes of a gear as users write them: `b=4, s=16`.
+    /// The sizes of a gear as shown to users: `b=4, s=16`.
     pub fn shown(&self, gear: usize) -> String {
         self.sizes_shown(self.list.get(gear).map_or(&[], |g| &g.sizes))
     }
-    /// The same of any sizes.
+    /// Any sizes as shown to users, in the same form.
     pub fn sizes_shown(&self, sizes: &[u64]) -> String {
         self.dims.iter().zip(sizes).map(|(d, n)| format!("{d}={n}")).collect::<Vec<_>>().join(", ")
     }
-    /// The gear of these sizes.
+    /// Index of the gear with exactly these sizes.
     pub fn find(&self, sizes: &[u64]) -> Option<usize> {
         self.list.iter().position(|g| g.sizes == sizes)
     }
-    /// The gear whose sizes are nearest to these, by the factors between them; among equals the
-    /// first.
+    /// Index of the gear whose sizes are nearest to these, measured by the product of the ratios;
+    /// the first one among equals.
     pub fn nearest(&self, sizes: &[u64]) -> Option<usize> {
         let factor = |a: u64, b: u64| {
             let (a, b) = (a.max(1) as f64, b.max(1) as f64);
@@ -168,8 +169,8 @@ impl Gears {
         let far = |g: &Gear| g.sizes.iter().zip(sizes).map(|(a, b)| factor(*a, *b)).product::<f64>();
         (0..self.list.len()).min_by(|a, b| far(&self.list[*a]).total_cmp(&far(&self.list[*b])))
     }
-    /// What a command line has for these gears and one more: `--dim b=1,4,8`, or the tuples of
-    /// several sizes.
+    /// The command-line flag for these gears and one more: `--dim b=1,4,8`, or `--dynamic-dims`
+    /// with tuples if there are several sizes.
     pub fn flag_with(&self, sizes: &[u64]) -> String {
         let tuple = |s: &[u64]| s.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut all: Vec<&[u64]> = self.list.iter().map(|g| g.sizes.as_slice()).collect();
@@ -187,7 +188,7 @@ impl Gears {
 }
 
 impl CompiledModel {
-    /// Greatest bytes of an input, over all gears; None: its sizes are settled by each run.
+    /// Greatest size in bytes of an input over all gears; `None` if each run determines it.
     pub fn input_bytes(&self, k: usize) -> Option<u64> {
         let d = &self.inputs.get(k)?.desc;
         match &self.gears {
@@ -197,7 +198,7 @@ impl CompiledModel {
             None => d.data_bytes(),
         }
     }
-    /// Greatest bytes of an output, over all gears; None: its sizes are settled by each run.
+    /// Greatest size in bytes of an output over all gears; `None` if each run determines it.
     pub fn output_bytes(&self, k: usize) -> Option<u64> {
         let d = &self.outputs.get(k)?.desc;
         match &self.gears {
@@ -207,11 +208,11 @@ impl CompiledModel {
             None => d.data_bytes(),
         }
     }
-    /// Bytes of the input behind those of the user, which says the sizes of the run.
+    /// Size in bytes of the last input, which gives the sizes of the run; `None` without gears.
     pub fn selector_bytes(&self) -> Option<u64> {
         self.gears.as_ref().map(|g| 4 * g.dims.len() as u64)
     }
-    /// The gear that a node belongs to.
+    /// The gear that a node belongs to, if any.
     pub fn gear_of(&self, node: &crate::NodeInfo) -> Option<usize> {
         let label = node.attrs.str(BATCH_LABEL)?;
         self.gears.as_ref()?;

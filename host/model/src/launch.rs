@@ -1,36 +1,36 @@
-//! Launches within one task: what `private_def` of SUPER_KERNEL and FFTS_PLUS holds, as kernel
-//! payloads of the published schema.
+//! Launches combined in one task: the content of `private_def` of SUPER_KERNEL and FFTS_PLUS tasks,
+//! encoded as kernel payloads of the published schema.
 use crate::ModelError;
 use bytes::Bytes;
 use ge_om::proto::task::{KernelContext, KernelDef, ModelTaskDef, TaskDef};
 use ge_plugin_api::task::KernelTask;
 use prost::Message;
 
-/// One launch.
+/// One launch within a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// Which of the task's nodes it is of.
+    /// Index of its node among the task's nodes.
     pub node: u32,
-    /// Type, a code of facts 7.2.
+    /// Task type, a code of facts 7.2.
     pub kind: u32,
-    /// Kernel name in the kernel store.
+    /// Name of its kernel in the kernel store.
     pub kernel_name: String,
-    /// Kernel type.
+    /// Code of the kernel type.
     pub kernel_type: u32,
-    /// Blocks.
+    /// Number of blocks that the kernel runs on.
     pub block_dim: u32,
-    /// Variant.
+    /// Tiling key: selects the variant of the kernel.
     pub tiling_key: u64,
-    /// Tiling data.
+    /// Tiling data passed to the kernel.
     pub tiling: Bytes,
-    /// Arguments of its node.
+    /// Arguments, relative to its node.
     pub args_format: String,
-    /// Schedule mode.
+    /// How blocks are scheduled (0: normal, 1: all blocks at once).
     pub schedule_mode: u32,
 }
 
 impl Launch {
-    /// The launch of a task's node by a kernel task of this type.
+    /// Makes the launch for a node of a task from the node's kernel task of type `kind`.
     pub fn of(node: u32, kind: u32, k: &KernelTask) -> Launch {
         Launch {
             node,
@@ -46,12 +46,12 @@ impl Launch {
     }
 }
 
-/// Launches as bytes.
+/// Encodes launches as bytes.
 pub fn encode(launches: &[Launch]) -> Vec<u8> {
     list(launches).encode_to_vec()
 }
 
-/// Launches as the list that is written.
+/// Builds the message that holds the launches.
 pub(crate) fn list(launches: &[Launch]) -> ModelTaskDef {
     let task = launches.iter().enumerate().map(|(i, l)| TaskDef {
         id: i as u32,
@@ -78,10 +78,10 @@ pub(crate) fn list(launches: &[Launch]) -> ModelTaskDef {
     ModelTaskDef { task: task.collect(), ..ModelTaskDef::default() }
 }
 
-/// Launches from bytes.
+/// Decodes launches.
 ///
 /// # Errors
-/// Where they are no launches.
+/// Fails if the bytes are not encoded launches.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Launch>, ModelError> {
     let bad = || ModelError::field("the launches of a task");
     let list = ModelTaskDef::decode(bytes).map_err(|_| bad())?;

@@ -1,9 +1,9 @@
-//! A compiled model as plain data, and its form in an OM.
+//! A compiled model as plain data, and its encoding in an OM file.
 //!
-//! The compiler makes a `CompiledModel` and writes it with `encode`; the runtime and `ge inspect`
-//! read it back with `decode`. It stands between `om`, which knows the container alone, and those
-//! two, which know nothing of each other. What the published schema has a place for stands there;
-//! the rest in model and node attributes with the prefix `ge_rs.`.
+//! The compiler builds a `CompiledModel` and writes it with `encode`; the runtime and `ge inspect`
+//! read it with `decode`. This crate connects those two, which do not know each other, to `om`,
+//! which knows only the container. Data goes where the published schema has a field for it;
+//! everything else goes into model and node attributes with the prefix `ge_rs.`.
 #![forbid(unsafe_code)]
 
 mod attrs;
@@ -13,15 +13,15 @@ mod decode;
 mod desc;
 mod encode;
 mod summary;
-/// Sizes that a model of several static plans is compiled for.
+/// The sets of input sizes that a model with several static plans is compiled for.
 pub mod gears;
-/// Weights that two models have.
+/// Weights that two models share.
 mod share;
 /// Context graphs of FFTS+ tasks.
 pub mod context_graph;
 /// Which node of the imported graph reads or writes which variable, and in which order.
 pub mod effects;
-/// Several launches in one task.
+/// Tasks that combine several launches.
 pub mod launch;
 
 pub use check::ModelError;

@@ -1,18 +1,18 @@
-//! Weights of two models of one file: what both have stands in it once.
+//! Sharing of weights between models of one file: weights that both have are stored once.
 use crate::{CompiledModel, SlotInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Weights that are added begin at multiples of this.
+/// Alignment, in bytes, of weights that are added.
 const ALIGN: u64 = 512;
 
 impl CompiledModel {
-    /// Has its parts share its weights: what several of them read stands in their file once.
+    /// Lets the parts share this model's weights, so that the file stores equal weights once.
     pub fn share_with_parts(&mut self) {
         let mut parts = std::mem::take(&mut self.parts);
         parts.iter_mut().filter(|p| !p.shares_weights).for_each(|p| self.share_weights(p));
-        // What later ones have added, those before have, too.
+        // Earlier parts also get the weights that later ones have added.
         for p in &mut parts {
             p.weights.clone_from(&self.weights);
             p.memory.weights = self.memory.weights;
@@ -20,8 +20,8 @@ impl CompiledModel {
         self.parts = parts;
     }
 
-    /// Puts weights of another model behind those of this one, all but those that it has. Both have
-    /// the same weights then, and the other one says so in a file.
+    /// Appends those weights of another model that this one does not have. Afterwards both have the
+    /// same weights, and the other model is marked as sharing them.
     fn share_weights(&mut self, other: &mut CompiledModel) {
         let hasher = RandomState::new();
         let key = |b: &Bytes| (hasher.hash_one(b), b.len());
@@ -31,7 +31,7 @@ impl CompiledModel {
         }
         let end = self.weights.last().map_or(0, |(at, b)| at + b.len() as u64);
         let mut end = end.max(self.memory.weights);
-        // Where each stretch of the other's weights begins, there and here.
+        // Start of each stretch of the other model's weights: its old offset and its offset here.
         let mut moved: Vec<(u64, u64)> = Vec::with_capacity(other.weights.len());
         for (from, b) in &other.weights {
             let same = known.entry(key(b)).or_default();

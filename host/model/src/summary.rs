@@ -1,14 +1,14 @@
-//! The stream allocation summary (004 §3.1): what a compiled model's streams are, for users.
+//! The stream allocation summary (004 §3.1): describes the streams of a compiled model to users.
 use crate::CompiledModel;
 
-/// Streams of a compiled model, as document 004 lists them.
+/// The streams of a compiled model, as document 004 lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamAllocationSummary {
     logical: Vec<LogicalStreamAllocationInfo>,
     assigned_by_stream_pass: bool,
 }
 
-/// One logical stream.
+/// One logical stream of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogicalStreamAllocationInfo {
     id: u32,
@@ -21,7 +21,7 @@ pub struct LogicalStreamAllocationInfo {
 }
 
 impl StreamAllocationSummary {
-    /// Of a compiled model.
+    /// Builds the summary of a compiled model.
     pub fn of(m: &CompiledModel) -> StreamAllocationSummary {
         let mut logical: Vec<LogicalStreamAllocationInfo> = (0u32..)
             .zip(&m.streams.logical)
@@ -59,11 +59,11 @@ impl StreamAllocationSummary {
         }
         StreamAllocationSummary { logical, assigned_by_stream_pass: m.streams.assigned_by_stream_pass }
     }
-    /// Every logical stream, by id: main ones, then attached ones.
+    /// All logical streams by id: main streams first, then attached ones.
     pub fn all_logical_stream_infos(&self) -> &[LogicalStreamAllocationInfo] {
         &self.logical
     }
-    /// Labels that users gave to streams, by stream.
+    /// Labels that users gave to streams, in stream order.
     pub fn usr_stream_labels(&self) -> Vec<&str> {
         self.logical.iter().map(|l| l.user_label.as_str()).filter(|l| !l.is_empty()).collect()
     }
@@ -75,7 +75,7 @@ impl StreamAllocationSummary {
     pub fn attached_stream_ids(&self) -> Vec<u32> {
         self.logical.iter().filter(|l| l.is_attached).map(|l| l.id).collect()
     }
-    /// Number of streams that collectives make follow theirs.
+    /// Number of streams that follow others for their collectives.
     pub fn hccl_followed_stream_nums(&self) -> usize {
         self.logical.iter().map(|l| l.hccl_followed as usize).sum()
     }
@@ -86,15 +86,15 @@ impl StreamAllocationSummary {
 }
 
 impl LogicalStreamAllocationInfo {
-    /// Its id.
+    /// Id of the logical stream.
     pub fn logical_stream_id(&self) -> u32 {
         self.id
     }
-    /// The user's label, or empty.
+    /// The user's label; empty if there is none.
     pub fn usr_stream_label(&self) -> &str {
         &self.user_label
     }
-    /// Attached streams of its nodes.
+    /// Ids of the attached streams of its nodes.
     pub fn attached_stream_ids(&self) -> &[u32] {
         &self.attached_to
     }
@@ -102,15 +102,15 @@ impl LogicalStreamAllocationInfo {
     pub fn physical_stream_num(&self) -> usize {
         self.physical.len()
     }
-    /// Its physical streams.
+    /// Ids of its physical streams.
     pub fn physical_stream_ids(&self) -> &[u32] {
         &self.physical
     }
-    /// Number of streams that its collectives make follow it.
+    /// Number of streams that follow it for its collectives.
     pub fn hccl_followed_stream_num(&self) -> usize {
         self.hccl_followed as usize
     }
-    /// Names of the nodes on it, in order; on an attached stream those that it serves.
+    /// Names of its nodes, in order; for an attached stream, of the nodes that it serves.
     pub fn all_nodes(&self) -> &[String] {
         &self.nodes
     }

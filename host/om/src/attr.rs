@@ -1,9 +1,10 @@
-//! Attributes: `Value` is what an `AttrDef` means, `AttrMap` reads and writes attributes by name.
+//! Attributes: `Value` is the meaning of an `AttrDef`; `AttrMap` reads and writes attributes by
+//! name.
 //!
-//! Three kinds of value have no place in readers in use, which then refuse the whole file: an
-//! element type above
-//! [`LAST_PUBLIC_DTYPE`], a single tensor descriptor and a list of lists of floats. They are written inside a named bundle ([`WRAPPED`])
-//! that such readers pass over, and read in both forms.
+//! Readers in use refuse a whole file if it contains one of three kinds of value: an element type
+//! above [`LAST_PUBLIC_DTYPE`], a single tensor descriptor, or a list of lists of floats. Such
+//! values are written inside a named bundle ([`WRAPPED`]), which those readers skip; both forms can
+//! be read.
 
 use std::collections::BTreeMap;
 
@@ -18,68 +19,68 @@ use crate::proto::ir::{AttrDef, DataType, GraphDef, NamedAttrs, TensorDef, Tenso
 /// The largest type number that readers in use know (`DT_UINT2`).
 pub const LAST_PUBLIC_DTYPE: i32 = 31;
 
-/// Name of the bundle around a value that readers in use cannot show; the value is its attribute
+/// Name of the bundle around a value that readers in use cannot handle; the value is its attribute
 /// [`WRAPPED_VALUE`].
 pub const WRAPPED: &str = "ge_rs.wrapped";
 /// Name of the only attribute of a wrapping bundle.
 pub const WRAPPED_VALUE: &str = "value";
 
-/// What an attribute holds.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
     /// An integer.
     Int(i64),
-    /// A number of 32 bits.
+    /// A 32-bit float.
     Float(f32),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// Text.
+    /// A UTF-8 string.
     Str(String),
-    /// Bytes; also text that is not UTF-8.
+    /// Bytes, or a string that is not UTF-8.
     Bytes(Bytes),
-    /// An element type, by its number.
+    /// An element type, given by its number.
     DataType(i64),
     /// A symbolic expression.
     Expression(Bytes),
-    /// A tensor's description.
+    /// A tensor descriptor.
     Desc(TensorDescriptor),
-    /// A tensor with its value.
+    /// A tensor with its data.
     Tensor(TensorDef),
     /// A graph.
     Graph(GraphDef),
     /// A named bundle of attributes.
     Named(NamedAttrs),
-    /// An empty list of no kind.
+    /// An empty list without a kind.
     EmptyList,
-    /// Integers.
+    /// A list of integers.
     Ints(Vec<i64>),
-    /// Numbers of 32 bits.
+    /// A list of 32-bit floats.
     Floats(Vec<f32>),
-    /// Yes or no, each.
+    /// A list of booleans.
     Bools(Vec<bool>),
-    /// Texts.
+    /// A list of strings.
     Strs(Vec<String>),
-    /// Blocks of bytes; also texts of which one is not UTF-8.
+    /// A list of byte blocks, or of strings of which one is not UTF-8.
     BytesList(Vec<Bytes>),
-    /// Element types, by their numbers.
+    /// A list of element types, given by their numbers.
     DataTypes(Vec<i64>),
-    /// Descriptions.
+    /// A list of tensor descriptors.
     Descs(Vec<TensorDescriptor>),
-    /// Tensors.
+    /// A list of tensors.
     Tensors(Vec<TensorDef>),
-    /// Graphs.
+    /// A list of graphs.
     Graphs(Vec<GraphDef>),
-    /// Bundles.
+    /// A list of named bundles.
     NamedList(Vec<NamedAttrs>),
-    /// Lists of integers.
+    /// A list of lists of integers.
     IntLists(Vec<Vec<i64>>),
-    /// Lists of numbers.
+    /// A list of lists of 32-bit floats.
     FloatLists(Vec<Vec<f32>>),
 }
 
 impl Value {
-    /// The kind in words, for messages.
+    /// Name of the kind, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -110,8 +111,8 @@ impl Value {
         }
     }
 
-    /// What an attribute holds; `None` where it holds nothing that is known here. Graphs and
-    /// tensors are copied, bytes are shared.
+    /// The value of an attribute; `None` if it is missing or of an unknown kind. Graphs and tensors
+    /// are copied, bytes are shared.
     #[must_use]
     pub fn of(attr: &AttrDef) -> Option<Self> {
         let mut value = attr.value.as_ref()?;
@@ -145,7 +146,8 @@ impl Value {
         })
     }
 
-    /// The kind of a list is `val_type`; where that is not set, the list that is not empty.
+    /// Reads a list. Its kind is `val_type`; if that is not set, the kind of the list that is not
+    /// empty.
     fn of_list(list: &ListValue) -> Self {
         use ListValueType as T;
         let kind = match list.val_type() {
@@ -186,7 +188,7 @@ impl Value {
     }
 }
 
-/// Puts a value that readers in use cannot show into a bundle that they pass over.
+/// Wraps a value that readers in use cannot handle into a bundle that they skip.
 fn wrapped(value: attr_def::Value) -> attr_def::Value {
     let attr = BTreeMap::from([(WRAPPED_VALUE.to_string(), AttrDef { value: Some(value) })]);
     attr_def::Value::Func(Box::new(NamedAttrs { name: WRAPPED.to_string(), attr }))
@@ -273,13 +275,13 @@ impl From<DataType> for Value {
     }
 }
 
-/// An attribute that is there but of another kind.
+/// Error: an attribute exists but has another kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("attribute {name} is {found}, expected {expected}")]
 pub struct AttrError {
     /// Name of the attribute.
     pub name: String,
-    /// Its kind.
+    /// The kind found.
     pub found: &'static str,
     /// The expected kind.
     pub expected: &'static str,
@@ -290,59 +292,59 @@ fn wrong(name: &str, attr: &AttrDef, expected: &'static str) -> AttrError {
     AttrError { name: name.to_string(), found, expected }
 }
 
-/// Attributes by name. Each reader gives
-/// `Ok(None)` where the attribute is missing and an [`AttrError`] where it is of another kind.
+/// Access to attributes by name. Each getter returns `Ok(None)` if the attribute is missing and an
+/// [`AttrError`] if it has another kind.
 pub trait AttrMap {
-    /// Sets an attribute.
+    /// Sets an attribute; replaces an old value.
     fn set(&mut self, name: &str, value: impl Into<Value>);
-    /// Any attribute.
+    /// Reads an attribute of any kind.
     ///
     /// # Errors
-    /// Where its kind is not known here.
+    /// Fails if the kind is unknown.
     fn value(&self, name: &str) -> Result<Option<Value>, AttrError>;
-    /// An integer.
+    /// Reads an integer.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn int(&self, name: &str) -> Result<Option<i64>, AttrError>;
-    /// A float.
+    /// Reads a float.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn float(&self, name: &str) -> Result<Option<f32>, AttrError>;
-    /// A bool.
+    /// Reads a boolean.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn bool(&self, name: &str) -> Result<Option<bool>, AttrError>;
-    /// A string.
+    /// Reads a string.
     ///
     /// # Errors
-    /// Where it is of another kind or not UTF-8.
+    /// Fails if the attribute has another kind or is not UTF-8.
     fn str(&self, name: &str) -> Result<Option<&str>, AttrError>;
-    /// Bytes.
+    /// Reads bytes.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn bytes(&self, name: &str) -> Result<Option<&Bytes>, AttrError>;
-    /// Integers; an empty list of no kind counts.
+    /// Reads a list of integers; an empty list without a kind is accepted.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn ints(&self, name: &str) -> Result<Option<&[i64]>, AttrError>;
-    /// Strings; an empty list of no kind counts.
+    /// Reads a list of strings; an empty list without a kind is accepted.
     ///
     /// # Errors
-    /// Where it is of another kind or one is not UTF-8.
+    /// Fails if the attribute has another kind or a string is not UTF-8.
     fn strs(&self, name: &str) -> Result<Option<Vec<&str>>, AttrError>;
-    /// A tensor.
+    /// Reads a tensor.
     ///
     /// # Errors
-    /// Where it is of another kind.
+    /// Fails if the attribute has another kind.
     fn tensor(&self, name: &str) -> Result<Option<&TensorDef>, AttrError>;
 }
 
-/// One reader: the attribute's value matched against one form.
+/// Body of a getter: matches the attribute's value against the accepted forms.
 macro_rules! read {
     ($map:expr, $name:expr, $expected:literal, $($form:pat => $result:expr,)+) => {{
         let Some(attr) = $map.get($name) else { return Ok(None) };

@@ -1,7 +1,8 @@
-//! Digests: SHA-256 of the file without its weights, XXH3-128 of each 4 MiB of the weights (DESIGN
-//! 5).
+//! Digests: SHA-256 of the file without its weights, and XXH3-128 of each 4 MiB of the weights
+//! (DESIGN 5).
 //!
-//! The digests guard against accident; against malice all numbers are checked where they are used.
+//! The digests protect against accidental damage. Against malicious files, every number is checked
+//! where it is used.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,17 +14,17 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::header::{CHECKSUM_AT, CHECKSUM_LEN};
 
-/// Bytes of the weights that share one digest.
+/// Number of bytes of the weights that one digest covers.
 pub const CHUNK: usize = 4 << 20;
-/// Bytes of one digest of weights: XXH3-128, little endian.
+/// Size in bytes of one digest of the weights: XXH3-128, little endian.
 pub const CHUNK_DIGEST: usize = 16;
 
-/// Bytes of the digests of `weights` bytes.
+/// Size in bytes of the digests for `weights` bytes of weights; `None` on overflow.
 pub(crate) fn digests_len(weights: u64) -> Option<usize> {
     usize::try_from(weights.div_ceil(CHUNK as u64)).ok()?.checked_mul(CHUNK_DIGEST)
 }
 
-/// The parts of the file that the SHA-256 covers: all but the weights, in file order.
+/// The parts of the file that the SHA-256 covers: everything except the weights, in file order.
 pub(crate) fn covered(file_len: u64, weights: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<&Range<u64>> = weights.iter().filter(|range| !range.is_empty()).collect();
     sorted.sort_by_key(|range| range.start);
@@ -41,7 +42,7 @@ pub(crate) fn covered(file_len: u64, weights: &[Range<u64>]) -> Vec<Range<u64>> 
     parts
 }
 
-/// SHA-256 over pieces of the file that arrive in order; zeroes the checksum field by itself.
+/// SHA-256 over pieces of the file in order; it replaces the checksum field by zeros.
 struct FileDigest {
     sha: Sha256,
 }
@@ -66,7 +67,7 @@ impl FileDigest {
     }
 }
 
-/// The checksum of a file in memory or mapped, whose weights lie at `weights`.
+/// The checksum of a file in memory or mapped; `weights` are the ranges of its weights.
 pub(crate) fn of_bytes(file: &[u8], weights: &[Range<u64>]) -> String {
     let mut digest = FileDigest { sha: Sha256::new() };
     for part in covered(file.len() as u64, weights) {
@@ -75,10 +76,10 @@ pub(crate) fn of_bytes(file: &[u8], weights: &[Range<u64>]) -> String {
     digest.finish()
 }
 
-/// The checksum of a file that was just written; reads all but the weights.
+/// The checksum of a file that was just written. Reads everything except the weights.
 ///
 /// # Errors
-/// What the system says to reading.
+/// Returns the system's error if reading fails.
 pub(crate) fn of_file<F: Read + Seek>(file: &mut F, file_len: u64, weights: &[Range<u64>]) -> io::Result<String> {
     let mut digest = FileDigest { sha: Sha256::new() };
     let mut buffer = vec![0; 1 << 18];
@@ -95,7 +96,7 @@ pub(crate) fn of_file<F: Read + Seek>(file: &mut F, file_len: u64, weights: &[Ra
     Ok(digest.finish())
 }
 
-/// Digests of weights that arrive in order.
+/// Computes digests of weights that arrive in order.
 #[derive(Default)]
 pub(crate) struct WeightHasher {
     hasher: Xxh3,
@@ -130,9 +131,8 @@ impl WeightHasher {
     }
 }
 
-/// The first chunk of
-/// `weights` whose digest is not the given one; the chunks are read in parallel, each once. `digests`
-/// has [`digests_len`] bytes.
+/// Index of the first chunk of `weights` whose digest is wrong. The chunks are read in parallel,
+/// each once. `digests` has [`digests_len`] bytes.
 pub(crate) fn first_bad_chunk(weights: &[u8], digests: &[u8]) -> Option<usize> {
     weights
         .par_chunks(CHUNK)

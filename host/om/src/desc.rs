@@ -1,8 +1,9 @@
-//! Tensor descriptors: types above the published numbers, names of types, references "node:index".
+//! Tensor descriptors: element types above the published numbers, names of types, and references
+//! "node:index".
 //!
-//! Readers in use know the element types up to
-//! [`LAST_PUBLIC_DTYPE`] and refuse a file with others. A descriptor of another type says `DT_UNDEFINED`
-//! there and has the number in the attribute [`ATTR_DTYPE`].
+//! Readers in use know the element types up to [`LAST_PUBLIC_DTYPE`] and refuse a file with others.
+//! A descriptor of another type therefore has the type `DT_UNDEFINED`, and the number is in the
+//! attribute [`ATTR_DTYPE`].
 
 use std::fmt;
 
@@ -10,16 +11,16 @@ pub use crate::attr::LAST_PUBLIC_DTYPE;
 use crate::attr::{AttrError, AttrMap as _};
 use crate::proto::ir::{DataType, ShapeDef, TensorDescriptor};
 
-/// Descriptor attribute: the number of a type above [`LAST_PUBLIC_DTYPE`].
+/// Descriptor attribute that holds the number of a type above [`LAST_PUBLIC_DTYPE`].
 pub const ATTR_DTYPE: &str = "ge_rs.dtype";
 
-/// The size of a dimension that is not known.
+/// Size that marks an unknown dimension.
 pub const UNKNOWN_DIM: i64 = -1;
-/// The only size of a shape whose rank is not known.
+/// The only size of a shape with unknown rank.
 pub const UNKNOWN_RANK: i64 = -2;
 
-/// A descriptor of type, shape and format; the other fields are zero. `shape` has -1 for unknown
-/// sizes.
+/// Makes a descriptor with type, shape and format; the other fields are zero. In `shape`, -1 marks
+/// an unknown size.
 #[must_use]
 pub fn tensor_desc(dtype: DataType, shape: &[i64], format: &str) -> TensorDescriptor {
     let mut desc = TensorDescriptor {
@@ -31,7 +32,7 @@ pub fn tensor_desc(dtype: DataType, shape: &[i64], format: &str) -> TensorDescri
     desc
 }
 
-/// Sets the type of a descriptor.
+/// Sets the element type of a descriptor.
 pub fn set_dtype(desc: &mut TensorDescriptor, dtype: DataType) {
     let number = dtype as i32;
     if number <= LAST_PUBLIC_DTYPE {
@@ -43,10 +44,10 @@ pub fn set_dtype(desc: &mut TensorDescriptor, dtype: DataType) {
     }
 }
 
-/// The type of a descriptor; `DT_UNDEFINED` for numbers without a name here.
+/// The element type of a descriptor; `DT_UNDEFINED` for unknown numbers.
 ///
 /// # Errors
-/// Where [`ATTR_DTYPE`] is no integer.
+/// Fails if [`ATTR_DTYPE`] is not an integer.
 pub fn dtype(desc: &TensorDescriptor) -> Result<DataType, AttrError> {
     let number = match desc.attr.int(ATTR_DTYPE)? {
         Some(number) => i32::try_from(number).unwrap_or(0),
@@ -55,36 +56,36 @@ pub fn dtype(desc: &TensorDescriptor) -> Result<DataType, AttrError> {
     Ok(DataType::try_from(number).unwrap_or(DataType::DtUndefined))
 }
 
-/// The sizes of a descriptor; no shape is a scalar's shape.
+/// The sizes of a descriptor; empty for a scalar or a missing shape.
 #[must_use]
 pub fn shape(desc: &TensorDescriptor) -> &[i64] {
     desc.shape.as_ref().map_or(&[], |shape| &shape.dim)
 }
 
-/// The published name of a type, as `DT_FLOAT16`.
+/// The published name of an element type, such as `DT_FLOAT16`.
 #[must_use]
 pub fn dtype_name(dtype: DataType) -> &'static str {
     dtype.as_str_name()
 }
 
-/// The type of a published name; `None` for another name.
+/// The element type with a published name; `None` for any other name.
 #[must_use]
 pub fn dtype_from_name(name: &str) -> Option<DataType> {
     DataType::from_str_name(name)
 }
 
-/// What stands in `OpDef.input`: a node with one of its outputs, or with its control output.
+/// An entry of `OpDef.input`: a node with one of its outputs, or with its control output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueName<'a> {
-    /// Name of the node; may hold colons.
+    /// Name of the node; it may contain colons.
     pub node: &'a str,
     /// Index of the output; `None` for a control edge.
     pub output: Option<u32>,
 }
 
 impl<'a> ValueName<'a> {
-    /// Reads "node:index" or "node:-1"; `None` for another form. An empty text (no input) has
-    /// another form.
+    /// Parses "node:index" or "node:-1"; returns `None` for any other form, including the empty
+    /// text that stands for no input.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let (node, index) = text.rsplit_once(':')?;

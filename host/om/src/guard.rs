@@ -1,23 +1,23 @@
-//! Walks a protobuf payload before it is decoded: bounds, depth, and the memory that decoding would
-//! take.
+//! Walks a protobuf payload before it is decoded and checks bounds, depth, and the memory that
+//! decoding would take.
 //!
-//! The decoder itself allocates as it goes: two bytes on the wire can become a struct of hundreds.
-//! The walk uses an explicit stack and a table made from `proto/` by `build.rs`, costs one pass
-//! over the keys, and refuses a payload whose memory is out of proportion to its size.
+//! The decoder allocates as it goes: two bytes in the file can become a struct of hundreds of
+//! bytes. The walk uses an explicit stack and a table made from `proto/` by `build.rs`. It passes
+//! over the keys once and refuses a payload that needs too much memory for its size.
 
 use std::ops::Range;
 
 use crate::error::PayloadProblem;
 
-/// What a field holds, as far as the walk cares.
+/// The content of a field, as far as the walk needs to know.
 enum Kind {
-    /// A message, by its index in `MESSAGES`.
+    /// A message, given by its index in `MESSAGES`.
     Message(usize),
-    /// A string, which is copied.
+    /// A string; the decoder copies it.
     Text,
-    /// Bytes, which stay slices of the file.
+    /// Bytes; they stay slices of the file.
     Blob,
-    /// A number, a bool or an enum; many of them when packed.
+    /// A number, boolean or enum; a packed field holds many of them.
     Number,
 }
 
@@ -29,7 +29,7 @@ struct Field {
 
 pub(crate) struct Message {
     name: &'static str,
-    /// Upper bound of the size of the Rust struct.
+    /// Upper bound of the size of the Rust struct, in bytes.
     size: u64,
     fields: &'static [Field],
 }
@@ -39,17 +39,18 @@ pub(crate) struct Message {
 mod schema;
 use schema::{MESSAGES, MODEL_DEF, MODEL_TASK_DEF};
 
-/// The decoder's own limit.
+/// The nesting limit of the decoder itself.
 const MAX_DEPTH: usize = 100;
-/// Memory that any payload may take.
+/// Memory in bytes that any payload may take, however small it is.
 const FLOOR: u64 = 16 << 20;
-/// Memory per byte of payload; short tasks, which grow most, need less than half.
+/// Memory in bytes that a payload may take for each of its bytes; short tasks, which expand most,
+/// need less than half of this.
 const PER_BYTE: u64 = 160;
-/// Memory that all payloads of a file together may take: half of the address space that DESIGN 4
-/// grants.
+/// Memory in bytes that all payloads of a file together may take: half of the address space that
+/// DESIGN 4 grants.
 const CEILING: u64 = 4 << 30;
 
-/// The memory that the payloads of one file may still take.
+/// The memory that the remaining payloads of one file may take.
 pub(crate) struct Budget {
     left: u64,
 }
@@ -60,18 +61,18 @@ impl Default for Budget {
     }
 }
 
-/// A field that the schema does not have. The bytes stay in the partition; see [`unknown_fields`].
+/// A field that is not in the schema. Its bytes stay in the partition; see [`unknown_fields`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
-    /// Names of the fields from the root to the message, joined by dots.
+    /// Names of the fields from the root to the message that contains it, joined by dots.
     pub path: String,
     /// Number of the field.
     pub number: u32,
-    /// Its bytes in the partition, key included.
+    /// Range of its bytes in the partition, key included.
     pub range: Range<usize>,
 }
 
-/// A payload with a schema.
+/// The payloads that have a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
     /// `ge.proto.ModelDef`
@@ -89,7 +90,7 @@ impl Payload {
     }
 }
 
-/// Reads a varint at `at`; gives its value and the place behind it.
+/// Reads a varint at `at`; returns its value and the position after it.
 fn varint(bytes: &[u8], at: usize, end: usize) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     for (i, byte) in bytes.get(at..end)?.iter().take(10).enumerate() {
@@ -104,21 +105,21 @@ fn varint(bytes: &[u8], at: usize, end: usize) -> Option<(u64, usize)> {
     None
 }
 
-/// One open message of the walk.
+/// A message that the walk is currently inside.
 struct Level {
     message: usize,
     end: usize,
     field: &'static str,
 }
 
-/// One field as the walk meets it.
+/// One field found by the walk.
 struct Item<'a> {
     levels: &'a [Level],
     message: &'static Message,
     field: Option<&'static Field>,
     number: u32,
     range: Range<usize>,
-    /// Bytes behind the length, 0 for numbers.
+    /// Number of bytes after the length; 0 for numbers.
     len: usize,
 }
 
@@ -172,17 +173,18 @@ where
     Ok(())
 }
 
-/// Checks that decoding `bytes` stays within bounds, depth and memory; takes that memory from the
-/// budget.
+/// Checks that decoding `bytes` stays within bounds, depth and memory, and deducts the memory from
+/// the budget.
 ///
 /// # Errors
-/// What is wrong, with the place.
+/// Fails if the payload is malformed, too deep or needs too much memory.
 pub(crate) fn check(bytes: &[u8], payload: Payload, budget: &mut Budget) -> Result<(), PayloadProblem> {
     let limit = PER_BYTE.saturating_mul(bytes.len() as u64).saturating_add(FLOOR).min(budget.left);
     let mut needed = 0_u64;
     walk(bytes, payload, |item| {
         let cost = match item.field.map(|field| &field.kind) {
-            // A vector may have grown to twice its length; a map keeps nodes at least half full.
+            // A vector may have grown to twice its length, and a map keeps its nodes at least half
+            // full.
             Some(Kind::Message(child)) => 2 * MESSAGES[*child].size,
             Some(Kind::Text) => 64 + item.len as u64,
             Some(Kind::Blob) => 64,
@@ -199,10 +201,10 @@ pub(crate) fn check(bytes: &[u8], payload: Payload, budget: &mut Budget) -> Resu
     Ok(())
 }
 
-/// Fields that the schema does not have, at most `limit` of them, in file order.
+/// Lists the fields that are not in the schema, at most `limit` of them, in file order.
 ///
 /// # Errors
-/// Where the payload is damaged.
+/// Fails if the payload is damaged.
 pub fn unknown_fields(bytes: &[u8], payload: Payload, limit: usize) -> Result<Vec<UnknownField>, PayloadProblem> {
     let mut found = Vec::new();
     walk(bytes, payload, |item| {
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_bomb_of_empty_messages_is_refused() {
-        // graph { op {} op {} ... }: two bytes each, hundreds in memory.
+        // graph { op {} op {} ... }: two bytes each in the file, hundreds in memory.
         let ops: Vec<u8> = [0x32, 0x00].repeat(200_000);
         let mut bytes = vec![0x3A];
         prost::encoding::encode_varint(ops.len() as u64, &mut bytes);
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused_without_recursion() {
-        // attr value func attr value func ..., far deeper than any stack.
+        // attr value func attr value func ..., nested far deeper than any stack allows.
         let wrap = |key: u8, inner: Vec<u8>| {
             let mut outer = vec![key];
             prost::encoding::encode_varint(inner.len() as u64, &mut outer);

@@ -2,31 +2,31 @@
 
 use crate::error::OmError;
 
-/// `IMOD` in the file.
+/// Magic number: `IMOD` in the file.
 pub const MAGIC: u32 = 0x444F_4D49;
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub const HEADER_LEN: usize = 256;
-/// Container version 1.0: one model, no model count.
+/// Container version 1.0: one model and no model count.
 pub const VERSION_1: u32 = 0x1000_0000;
-/// Container version 2.0, which we write.
+/// Container version 2.0, the one that we write.
 pub const VERSION_2: u32 = 0x2000_0000;
-/// Place of the checksum field in the file.
+/// Byte offset of the checksum field in the file.
 pub const CHECKSUM_AT: usize = 12;
-/// Bytes of the checksum field.
+/// Size of the checksum field in bytes.
 pub const CHECKSUM_LEN: usize = 64;
 
-/// Start of `user_define_info` in files of ours; the format version follows in decimal.
+/// Start of `user_define_info` in our files; the format version in decimal follows it.
 const MARK: &[u8] = b"ge_rs.format=";
 
-/// `model_type`: what the file holds.
+/// `model_type`: the kind of content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ModelType {
-    /// 0: a graph only.
+    /// 0: only a graph.
     Ir,
     /// 1: a compiled model.
     Standard,
-    /// 2: the small form with a table of 32-bit entries.
+    /// 2: a compact form whose table has 32-bit entries.
     Tiny,
     /// 3: a flow of models.
     Flow,
@@ -39,7 +39,7 @@ pub enum ModelType {
 }
 
 impl ModelType {
-    /// From the byte in the header.
+    /// Converts the byte in the header.
     #[must_use]
     pub fn from_byte(byte: u8) -> Self {
         match byte {
@@ -53,7 +53,7 @@ impl ModelType {
         }
     }
 
-    /// The byte in the header.
+    /// Returns the byte for the header.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         match self {
@@ -68,47 +68,47 @@ impl ModelType {
     }
 }
 
-/// All fields of the header, padding and reserved bytes included, so that encoding gives back what
-/// was decoded.
+/// All fields of the header, including padding and reserved bytes, so that encoding restores
+/// exactly what was decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Container version, see [`VERSION_2`].
+    /// Container version; see [`VERSION_2`].
     pub version: u32,
-    /// Digest of the file; 64 hex digits in files of ours.
+    /// Digest of the file; 64 hex digits in our files.
     pub checksum: [u8; CHECKSUM_LEN],
-    /// Bytes behind the header, as far as 32 bits hold them.
+    /// Number of bytes after the header, if it fits into 32 bits.
     pub length: u32,
-    /// 1 for an encrypted file.
+    /// 1 if the file is encrypted.
     pub is_encrypt: u8,
-    /// 0 where the checksum is to be checked, 1 where not.
+    /// 0 if the checksum is to be verified, 1 if not.
     pub is_checksum: u8,
-    /// What the file holds.
+    /// Kind of content.
     pub model_type: ModelType,
-    /// 0 for a file compiled ahead of time, 1 for one compiled online.
+    /// 0 if the file was compiled ahead of time, 1 if online.
     pub gen_mode: u8,
-    /// Name of the model, zero padded; cut at 32 bytes.
+    /// Name of the model, zero padded, truncated to 32 bytes.
     pub name: [u8; 32],
-    /// Computing power in thousands of operations; not used.
+    /// Computing power in thousands of operations; unused.
     pub ops: u32,
-    /// Free for the producer; holds the mark of our files.
+    /// Free for use by the producer; holds the mark of our files.
     pub user_define_info: [u8; 32],
-    /// Version of the graph form.
+    /// Version of the graph format.
     pub om_ir_version: u32,
-    /// Number of models in the file; 0 counts as 1.
+    /// Number of models in the file; 0 means 1.
     pub model_num: u32,
     /// Version of the platform, zero padded.
     pub platform_version: [u8; 20],
     /// Type of the platform.
     pub platform_type: u8,
-    /// Not used.
+    /// Unused.
     pub padding: [u8; 3],
-    /// Bytes behind the header.
+    /// Number of bytes after the header.
     pub model_length: u64,
-    /// 1 where the file holds libraries for one operating system and processor.
+    /// 1 if the file contains libraries for one operating system and processor.
     pub need_check_os_cpu_info: u8,
     /// 0 for a model of known shapes, 1 for one of unknown shapes.
     pub is_unknow_model: u8,
-    /// Not used.
+    /// Unused.
     pub reserved: [u8; 62],
 }
 
@@ -138,20 +138,20 @@ impl Default for Header {
     }
 }
 
-/// Copies `N` bytes at `at`; the caller has checked that the header is whole.
+/// Copies `N` bytes at `at`; the caller has checked that the header is complete.
 fn field<const N: usize>(bytes: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out
 }
 
-/// Text up to the first zero byte, damaged characters replaced.
+/// The text up to the first zero byte; invalid characters are replaced.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Text cut to fit at a character's border, zero padded.
+/// The text as `N` bytes: truncated at a character boundary and zero padded.
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut end = text.len().min(N);
     while !text.is_char_boundary(end) {
@@ -166,8 +166,8 @@ impl Header {
     /// Reads the header at the start of a file.
     ///
     /// # Errors
-    /// [`OmError::BadMagic`], [`OmError::Truncated`],
-    /// [`OmError::BadHeader`] (another header size) and [`OmError::UnsupportedVersion`].
+    /// Fails with [`OmError::BadMagic`], [`OmError::Truncated`], [`OmError::BadHeader`] (another
+    /// header size) or [`OmError::UnsupportedVersion`].
     pub fn decode(file: &[u8]) -> Result<Self, OmError> {
         if let Some(magic) = file.first_chunk::<4>() {
             let found = u32::from_le_bytes(*magic);
@@ -214,7 +214,7 @@ impl Header {
         })
     }
 
-    /// The 256 bytes of the header.
+    /// Returns the 256 bytes of the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = Vec::with_capacity(HEADER_LEN);
@@ -246,18 +246,18 @@ impl Header {
         text(&self.name)
     }
 
-    /// Sets the model's name, cut at 32 bytes (the whole name stands in MODEL_DEF).
+    /// Sets the model's name, truncated to 32 bytes (MODEL_DEF has the full name).
     pub fn set_name(&mut self, name: &str) {
         self.name = padded(name);
     }
 
-    /// The platform's version as text.
+    /// The platform version as text.
     #[must_use]
     pub fn platform_version(&self) -> String {
         text(&self.platform_version)
     }
 
-    /// Sets the platform's version, cut at 20 bytes.
+    /// Sets the platform version, truncated to 20 bytes.
     pub fn set_platform_version(&mut self, version: &str) {
         self.platform_version = padded(version);
     }
@@ -268,8 +268,8 @@ impl Header {
         text(&self.checksum)
     }
 
-    /// The format version in the mark of our files: `None` where there is no mark, `Some(None)`
-    /// where it is damaged.
+    /// The format version in the mark of our files: `None` if there is no mark, `Some(None)` if the
+    /// mark is damaged.
     pub(crate) fn mark(&self) -> Option<Option<u32>> {
         let rest = self.user_define_info.strip_prefix(MARK)?;
         Some(text(rest).parse().ok())

@@ -1,29 +1,29 @@
-//! Kernel stores (TBE_KERNELS, CUST_AICPU_KERNELS): records `{magic, name_len, bin_len, name, bin}`
-//! (facts 7.1).
+//! Kernel stores (TBE_KERNELS, CUST_AICPU_KERNELS): sequences of records `{magic, name_len,
+//! bin_len, name, bin}` (facts 7.1).
 
 use bytes::Bytes;
 
 use crate::error::{KernelProblem, OmError, WriteProblem};
 use crate::partition::PartitionType;
 
-/// First word of a record.
+/// First word of every record.
 pub const KERNEL_MAGIC: u32 = 0x5D77_6EFD;
-/// Bytes before the name.
+/// Number of bytes before the name.
 const HEAD: usize = 12;
 
-/// A kernel as it stands in a store. `bin` is a slice of the file's map, not a copy.
+/// A kernel in a store. `bin` is a slice of the mapped file, not a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelRecord {
-    /// Name by which tasks refer to it.
+    /// The name by which tasks refer to it.
     pub name: String,
     /// The device's binary, or our own description of a host kernel.
     pub bin: Bytes,
 }
 
-/// Reads all records of a store; `model` and `kind` are for the error only.
+/// Reads all records of a store; `model` and `kind` are used only in the error.
 ///
 /// # Errors
-/// [`OmError::Kernel`] for the first record that is not whole.
+/// Fails with [`OmError::Kernel`] for the first incomplete or invalid record.
 pub fn decode(store: &Bytes, model: usize, kind: PartitionType) -> Result<Vec<KernelRecord>, OmError> {
     let mut records = Vec::new();
     let mut at = 0;
@@ -51,7 +51,7 @@ pub fn decode(store: &Bytes, model: usize, kind: PartitionType) -> Result<Vec<Ke
     Ok(records)
 }
 
-/// The head of a record: what stands before `bin`.
+/// Encodes the part of a record before `bin`.
 pub(crate) fn encode_head(record: &KernelRecord, model: usize) -> Result<Vec<u8>, OmError> {
     let length = |what, len: usize| {
         u32::try_from(len)
@@ -67,10 +67,10 @@ pub(crate) fn encode_head(record: &KernelRecord, model: usize) -> Result<Vec<u8>
     Ok(head)
 }
 
-/// The whole store, for tests and small stores; the writer streams.
+/// Encodes a whole store in memory, for tests and small stores; the writer streams instead.
 ///
 /// # Errors
-/// [`OmError::Unwritable`] for a name or binary of 4 GiB or more.
+/// Fails with [`OmError::Unwritable`] for a name or binary of 4 GiB or more.
 pub fn encode(records: &[KernelRecord]) -> Result<Vec<u8>, OmError> {
     let mut out = Vec::new();
     for record in records {

@@ -1,17 +1,18 @@
-//! The OM file: header, partitions, payloads, checksum; reader and writer.
+//! The OM file: header, partitions, payloads and checksum, with a reader and a writer.
 //!
-//! An OM file holds one compiled model or several: a header of 256 bytes
-//! ([`header`]), then for each model a table of partitions ([`table`]) and the partitions: the
-//! graph (MODEL_DEF), the constants (WEIGHTS_DATA), kernels
-//! ([`kernel_store`]) and the tasks (TASK_INFO). Graph and tasks are protobuf messages ([`proto`])
-//! with the field numbers of the published schema, so that other readers open our files;
-//! [`attr`] and [`desc`] wrap the parts of it that are awkward to use.
+//! An OM file holds one compiled model or several: a header of 256 bytes ([`header`]), then for
+//! each model a table of partitions ([`table`]) and the partitions themselves: the graph
+//! (MODEL_DEF), the constants (WEIGHTS_DATA), the kernels ([`kernel_store`]) and the tasks
+//! (TASK_INFO). Graph and tasks are protobuf messages ([`proto`]) with the field numbers of the
+//! published schema, so that other readers can open our files; [`attr`] and [`desc`] wrap the parts
+//! of the schema that are awkward to use.
 //!
-//! - [`OmWriter`] writes by stream and puts the file in place whole or not at all.
-//! - [`OmFile`] maps a file. Files of ours carry a mark in the header and in each graph, a SHA-256 of all but the weights and digests of the weights: any changed byte is refused. Files of other producers are opened for inspection ([`Origin::Foreign`]).
-//! - Nothing that stands in a file is believed: offsets and sizes are checked against the file,
-//!   counts are bounded, and the memory for the messages is estimated before they are decoded
-//!   ([`guard`]).
+//! - [`OmWriter`] writes the file as a stream; the file appears complete or not at all.
+//! - [`OmFile`] maps a file. Our own files carry a mark in the header and in each graph, a SHA-256
+//!   of everything except the weights, and digests of the weights; a file with any changed byte is
+//!   refused. Files of other producers can be opened for inspection ([`Origin::Foreign`]).
+//! - Nothing in a file is trusted: offsets and sizes are checked against the file, counts are
+//!   bounded, and the memory for the messages is estimated before they are decoded ([`guard`]).
 //!
 //! ```
 //! use ge_om::{ModelParts, OmFile, OmWriter, Origin, proto::ir};
@@ -51,20 +52,21 @@ pub use table::{Partition, PartitionType};
 pub use task_type::TaskType;
 pub use writer::{ModelParts, OmWriter, WeightSegment, WriteReport, temporary_in};
 
-/// Version of what we put into the container. A file of another version is refused with "compile
-/// again".
+/// Version of our content in the container. A file of another version is refused with the advice to
+/// compile again.
 pub const FORMAT_VERSION: u32 = 1;
-/// Prefix of model, node and descriptor attributes that only we write.
+/// Prefix of attributes of models, nodes and descriptors that only we write.
 pub const OWN_ATTR_PREFIX: &str = "ge_rs.";
-/// Model attribute: [`FORMAT_VERSION`], an integer.
+/// Model attribute that holds [`FORMAT_VERSION`] as an integer.
 pub const ATTR_FORMAT_VERSION: &str = "ge_rs.format_version";
-/// Model attribute: XXH3-128 of each 4 MiB of the weights, 16 bytes each, little endian.
+/// Model attribute that holds the XXH3-128 of each 4 MiB of the weights: 16 bytes each, little
+/// endian.
 pub const ATTR_WEIGHTS_XXH3: &str = "ge_rs.weights_xxh3";
-/// WEIGHTS_DATA starts in the file at a multiple of this (a page), so that a device can take the
-/// map as it is.
+/// Alignment of WEIGHTS_DATA in the file, in bytes. It is a page, so that a device can use the
+/// mapped file directly.
 pub const WEIGHTS_ALIGN: u64 = 4096;
 
-/// The protobuf messages.
+/// The types of partitions.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 mod partition;
 pub mod proto;

@@ -1,4 +1,4 @@
-//! Maps a file read-only; the only place of this crate with `unsafe`.
+//! Maps a file read-only; this is the only module of the crate with `unsafe`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -8,14 +8,15 @@ use std::path::Path;
 use bytes::Bytes;
 use memmap2::Mmap;
 
-/// The bytes of a file, mapped. The map lives as long as any part of the result.
+/// Maps a file and returns its bytes. The mapping lives as long as any slice of the result.
 ///
-/// While it lives the file must not be changed in place: the bytes would change below their
-/// readers, and bytes that are cut off raise `SIGBUS`. Files of ours are replaced by rename, which
-/// leaves a mapped file as it is.
+/// While it lives, the file must not be changed in place: readers would see the bytes change, and
+/// access to bytes that were cut off raises `SIGBUS`. Our writer replaces files by rename, which
+/// leaves a mapped file unchanged.
 ///
 /// # Errors
-/// What the system says to opening, measuring or mapping the file.
+/// Returns the system's error if opening, measuring or mapping fails; also fails if `path` is not a
+/// regular file.
 pub fn map_file(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -25,11 +26,11 @@ pub fn map_file(path: &Path) -> io::Result<Bytes> {
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: the map is private to this process and read-only, and `Bytes` keeps it alive as long
-    // as any slice of it. What remains is that someone changes the file in place meanwhile; the doc
-    // comment above demands that nobody does, our own writer never does (temporary file and
-    // rename), and every number that is read from the map is copied before it is checked, so that a
-    // change makes wrong results, never a wrong access.
+    // SAFETY: the mapping is private to this process and read-only, and `Bytes` keeps it alive as
+    // long as any slice of it. The remaining risk is a change of the file in place. The doc comment
+    // above forbids that, and our own writer never does it (temporary file and rename). Every
+    // number read from the mapping is copied before it is checked, so a change can cause wrong
+    // results but no wrong access.
     let map = unsafe { Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))
 }

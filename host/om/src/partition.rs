@@ -1,20 +1,20 @@
-//! What partitions hold, by the numbers of the partition table (facts 7.1).
+//! Types of partitions, by their numbers in the partition table (facts 7.1).
 
 use std::fmt;
 
 macro_rules! partition_types {
     ($($number:literal $variant:ident $name:literal $doc:literal;)*) => {
-        /// What a partition holds.
+        /// The content of a partition.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum PartitionType {
             $(#[doc = $doc] $variant,)*
-            /// A number without a name here.
+            /// A number without a name in this list.
             Other(u32),
         }
 
         impl PartitionType {
-            /// From the number in the table.
+            /// Converts the number in the table.
             #[must_use]
             pub fn from_number(number: u32) -> Self {
                 match number {
@@ -23,7 +23,7 @@ macro_rules! partition_types {
                 }
             }
 
-            /// The number in the table.
+            /// Returns the number in the table.
             #[must_use]
             pub fn number(self) -> u32 {
                 match self {

@@ -1,4 +1,4 @@
-//! `OmFile`: opens an OM file, checks it and gives access to its models.
+//! `OmFile`: opens and checks an OM file and gives access to its models.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,28 +15,30 @@ use crate::proto::{ir, task};
 use crate::table::{self, Partition, PartitionType, Table, TableForm};
 use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, OWN_ATTR_PREFIX, WEIGHTS_ALIGN};
 
-/// The largest number of models in a file.
+/// The largest accepted number of models in a file.
 pub const MAX_MODELS: u32 = 65_536;
 
 /// Who wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// We did; its digests were checked.
+    /// We did; its digests were verified.
     Ours {
         /// Version of the format inside the container.
         format_version: u32,
     },
-    /// Somebody else, such as the original `atc`: for inspection only, digests are not checked.
+    /// Another producer, such as the original `atc`. Such files are for inspection only; their
+    /// digests are not verified.
     Foreign,
 }
 
-/// When the weights of a file of ours are compared with their digests.
+/// When the weights of our own files are compared with their digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WeightCheck {
     /// While the file is opened, in parallel.
     #[default]
     AtOpen,
-    /// When [`OmModel::verify_weights`] is called: for inspection, or beside other work.
+    /// When [`OmModel::verify_weights`] is called; for inspection, or to do it in parallel with
+    /// other work.
     Later,
 }
 
@@ -49,8 +51,8 @@ pub struct OmFile {
     models: Vec<OmModel>,
 }
 
-/// One model of a file. Bytes in it (weights, kernels, constants in attributes) are slices of the
-/// map.
+/// One model of a file. Its bytes (weights, kernels, constants in attributes) are slices of the
+/// mapped file.
 #[derive(Debug, Clone)]
 pub struct OmModel {
     index: usize,
@@ -68,25 +70,25 @@ impl OmFile {
     /// Maps and checks a file: bounds first, then the digests, then the payloads.
     ///
     /// # Errors
-    /// [`OmError::Read`], or what is wrong with the file.
+    /// Fails with [`OmError::Read`], or with the error found in the file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OmError> {
         Self::open_with(path, WeightCheck::AtOpen)
     }
 
-    /// As [`OmFile::open`], with a choice of when the weights are checked.
+    /// Like [`OmFile::open`], but lets the caller choose when the weights are checked.
     ///
     /// # Errors
-    /// As [`OmFile::open`].
+    /// Fails as [`OmFile::open`] does.
     pub fn open_with(path: impl AsRef<Path>, weights: WeightCheck) -> Result<Self, OmError> {
         let path = path.as_ref();
         let file = map::map_file(path).map_err(|source| OmError::Read { path: path.to_path_buf(), source })?;
         Self::from_bytes_with(file, weights)
     }
 
-    /// As [`OmFile::open`], for bytes in memory.
+    /// Like [`OmFile::open`], for bytes in memory.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// Fails with the error found in the bytes.
     pub fn from_bytes(file: impl Into<Bytes>) -> Result<Self, OmError> {
         Self::from_bytes_with(file.into(), WeightCheck::AtOpen)
     }
@@ -116,7 +118,7 @@ impl OmFile {
                 Origin::Ours { format_version: FORMAT_VERSION }
             }
             None => {
-                // Our attributes without our mark: the mark was damaged.
+                // Our attributes are present without our mark, so the mark was damaged.
                 if let Some(model) = models.iter().find(|model| model.has_own_attributes()) {
                     return Err(OmError::Mark { model: model.index, attribute: ATTR_FORMAT_VERSION });
                 }
@@ -126,7 +128,7 @@ impl OmFile {
         Ok(Self { header, origin, file, models })
     }
 
-    /// The header.
+    /// The header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -144,7 +146,7 @@ impl OmFile {
         &self.models
     }
 
-    /// The models by value, to take them apart without a copy.
+    /// Returns the models by value, so that they can be taken apart without a copy.
     #[must_use]
     pub fn into_models(self) -> Vec<OmModel> {
         self.models
@@ -188,7 +190,7 @@ fn tables(file: &[u8], header: &Header) -> Result<Vec<Table>, OmError> {
         Ok(tables)
     };
     match read(first) {
-        // Files of old producers have the small form whatever their type says.
+        // Files of old producers have the small form, whatever their type says.
         Err(error) if first == TableForm::Standard && header.mark().is_none() => match read(TableForm::Small) {
             Ok(tables) if tables.iter().all(Table::has_model) => Ok(tables),
             _ => Err(error),
@@ -207,7 +209,7 @@ impl Table {
     }
 }
 
-/// What a file of ours must fulfil before its payloads are looked at.
+/// Checks what holds for our own files before their payloads are read.
 fn check_own(file: &Bytes, header: &Header, tables: &[Table]) -> Result<(), OmError> {
     let announced = header.model_length.saturating_add(HEADER_LEN as u64);
     let end = tables.last().map_or(HEADER_LEN, |table| table.end) as u64;
@@ -246,7 +248,7 @@ impl OmModel {
     fn decode(file: &Bytes, index: usize, table: Table, own: bool, budget: &mut Budget) -> Result<Self, OmError> {
         let slice = |kind| table.find(kind).map(|range| file.slice(range));
         let mut problems = Vec::new();
-        // A foreign file may have parts in a form of its own: what can be shown is shown.
+        // A foreign file may have parts in its own form; whatever can be read is shown.
         let mut tolerate = |error: OmError| {
             if own {
                 return Err(error);
@@ -283,7 +285,7 @@ impl OmModel {
         self.model_def.attr.keys().any(|name| name.starts_with(OWN_ATTR_PREFIX))
     }
 
-    /// What a model of ours must fulfil after decoding.
+    /// Checks what holds for a model of our own files after decoding.
     fn check_own(&self, weights: WeightCheck) -> Result<(), OmError> {
         let format = self.model_def.attr.get(ATTR_FORMAT_VERSION).and_then(|attr| attr.value.as_ref());
         if format != Some(&ir::attr_def::Value::I(FORMAT_VERSION.into())) {
@@ -308,11 +310,11 @@ impl OmModel {
     }
 
     /// Compares the weights with their digests, in parallel, reading each byte once.
-    /// [`OmFile::open`] has done so.
+    /// [`OmFile::open`] has already done this.
     ///
     /// # Errors
-    /// [`OmError::WeightsMismatch`] with the first damaged piece; [`OmError::Mark`] where the model
-    /// has no digests, as in a foreign file.
+    /// Fails with [`OmError::WeightsMismatch`] for the first damaged chunk, or with
+    /// [`OmError::Mark`] if the model has no digests, as in a foreign file.
     pub fn verify_weights(&self) -> Result<(), OmError> {
         let Some(chunk) = checksum::first_bad_chunk(&self.weights, self.digests()?) else {
             return Ok(());
@@ -322,70 +324,70 @@ impl OmModel {
         Err(OmError::WeightsMismatch { model: self.index, start, end })
     }
 
-    /// The graph; empty where the model has no MODEL_DEF (a flow).
+    /// The graph; empty if the model has no MODEL_DEF (a flow).
     #[must_use]
     pub fn model_def(&self) -> &ir::ModelDef {
         &self.model_def
     }
 
-    /// The tasks; empty where the model has no TASK_INFO.
+    /// The tasks; empty if the model has no TASK_INFO.
     #[must_use]
     pub fn task_info(&self) -> &task::ModelTaskDef {
         &self.tasks
     }
 
-    /// Takes the graph and the tasks out, to own them without a copy.
+    /// Moves the graph and the tasks out of the model without a copy.
     #[must_use]
     pub fn take_messages(&mut self) -> (ir::ModelDef, task::ModelTaskDef) {
         (std::mem::take(&mut self.model_def), std::mem::take(&mut self.tasks))
     }
 
-    /// TBE_KERNELS.
+    /// Kernels of the partition TBE_KERNELS.
     #[must_use]
     pub fn kernels(&self) -> &[KernelRecord] {
         &self.kernels
     }
 
-    /// CUST_AICPU_KERNELS.
+    /// Kernels of the partition CUST_AICPU_KERNELS.
     #[must_use]
     pub fn cust_aicpu_kernels(&self) -> &[KernelRecord] {
         &self.cust_aicpu_kernels
     }
 
-    /// WEIGHTS_DATA, mapped; in files of ours its place in the file is a multiple of
-    /// [`WEIGHTS_ALIGN`]. A clone shares the map.
+    /// WEIGHTS_DATA, mapped; in our files its position is a multiple of [`WEIGHTS_ALIGN`]. A clone
+    /// shares the mapping.
     #[must_use]
     pub fn weights(&self) -> &Bytes {
         &self.weights
     }
 
-    /// The partitions in the order of the table.
+    /// The partitions, in the order of the table.
     #[must_use]
     pub fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
 
-    /// The bytes of the first partition of a type.
+    /// The bytes of the first partition of a type; `None` if there is none.
     #[must_use]
     pub fn partition(&self, kind: PartitionType) -> Option<Bytes> {
         self.partitions_of(kind).next()
     }
 
-    /// The bytes of all partitions of a type. A FLOW_SUBMODEL is itself a file for
+    /// The bytes of all partitions of a type. A FLOW_SUBMODEL is itself a complete file for
     /// [`OmFile::from_bytes`].
     pub fn partitions_of(&self, kind: PartitionType) -> impl Iterator<Item = Bytes> + '_ {
         let entries = self.partitions.iter().filter(move |entry| entry.kind == kind);
         entries.map(|entry| self.file.slice(entry.range.clone()))
     }
 
-    /// Parts of a foreign file that could not be read; always empty for files of ours.
+    /// Describes the parts of a foreign file that could not be read; always empty for our files.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Fields of MODEL_DEF and TASK_INFO that our schema does not have, at most `limit` of each,
-    /// with their bytes in that partition.
+    /// Fields of MODEL_DEF and TASK_INFO that are not in our schema, at most `limit` for each, with
+    /// the range of their bytes in the partition.
     #[must_use]
     pub fn unknown_fields(&self, limit: usize) -> Vec<(PartitionType, UnknownField)> {
         let mut found = Vec::new();
@@ -393,7 +395,7 @@ impl OmModel {
             [(PartitionType::ModelDef, Payload::ModelDef), (PartitionType::TaskInfo, Payload::TaskInfo)]
         {
             let bytes = self.partition(kind).unwrap_or_default();
-            // A damaged payload is named by `problems`.
+            // `problems` already reports a damaged payload.
             let fields = guard::unknown_fields(&bytes, payload, limit).unwrap_or_default();
             found.extend(fields.into_iter().map(|field| (kind, field)));
         }
@@ -401,7 +403,7 @@ impl OmModel {
     }
 }
 
-/// Checks and decodes a payload; `bytes` fields of the result are slices of it.
+/// Checks and decodes a payload; `bytes` fields of the result are slices of the input.
 fn decode_payload<M: prost::Message + Default>(
     bytes: Bytes,
     payload: Payload,
@@ -413,11 +415,10 @@ fn decode_payload<M: prost::Message + Default>(
     M::decode(bytes).map_err(|source| OmError::Decode { model, kind, source })
 }
 
-/// Makes the checksum of a changed file right again, so that tests and fuzzers reach what lies
-/// behind it.
+/// Recomputes the checksum of a modified file, so that tests and fuzzers get past it.
 ///
 /// # Errors
-/// Where header or tables are not whole.
+/// Fails if the header or the tables are incomplete.
 pub fn reseal(file: &mut [u8]) -> Result<(), OmError> {
     let mut header = Header::decode(file)?;
     let weights: Vec<Range<u64>> = tables(file, &header)?

@@ -1,4 +1,4 @@
-//! Writes protobuf payloads piece by piece, so that no model stands in memory a second time.
+//! Writes protobuf payloads piece by piece, so that no second copy of the model exists in memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::proto::{ir, task};
 
-/// Counts what goes through it.
+/// Counts the bytes written through it.
 pub(crate) struct Counted<W> {
     inner: W,
     written: u64,
@@ -22,7 +22,7 @@ impl<W: Write> Counted<W> {
         Self { inner, written: 0, scratch: Vec::new() }
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
@@ -33,7 +33,7 @@ impl<W: Write> Counted<W> {
         Ok(())
     }
 
-    /// `count` zero bytes.
+    /// Writes `count` zero bytes.
     pub(crate) fn zeros(&mut self, mut count: u64) -> io::Result<()> {
         static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         while count > 0 {
@@ -48,7 +48,7 @@ impl<W: Write> Counted<W> {
         self.inner
     }
 
-    /// The fields of a message, as part of the message that is being written.
+    /// Writes the fields of a message into the message that is being written.
     fn fields<M: Message>(&mut self, message: &M) -> io::Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
@@ -58,7 +58,7 @@ impl<W: Write> Counted<W> {
         Ok(())
     }
 
-    /// Key and length of a message in field `number`.
+    /// Writes key and length of a message in field `number`.
     fn open(&mut self, number: u32, len: usize) -> io::Result<()> {
         let mut head = Vec::with_capacity(12);
         encode_key(number, WireType::LengthDelimited, &mut head);
@@ -67,23 +67,23 @@ impl<W: Write> Counted<W> {
     }
 }
 
-/// Number of `ModelDef.graph`, `GraphDef.op` and `ModelTaskDef.task`.
+/// Field numbers of `ModelDef.graph`, `GraphDef.op` and `ModelTaskDef.task`.
 const GRAPH: u32 = 7;
 const OP: u32 = 6;
 const TASK: u32 = 10;
 
-/// Operators of one graph, or tasks, in the file's form: made piece by piece on as many threads as
-/// there are pieces, so that no list of messages stands in memory.
+/// Operators of one graph, or tasks, already encoded for the file. The pieces are encoded in
+/// parallel, so that no list of messages exists in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Encoded(Vec<Vec<u8>>);
 
 impl Encoded {
-    /// Operators of a graph: `piece` gives those of one part of the list, and the parts stand in
-    /// their order.
+    /// Encodes the operators of a graph. `piece` returns the operators of one part of the list; the
+    /// parts are written in order.
     pub fn ops<P: Sync, I: IntoIterator<Item = ir::OpDef>>(parts: &[P], piece: impl Fn(&P) -> I + Sync) -> Encoded {
         Encoded(parts.par_iter().map(|p| frames(OP, piece(p))).collect())
     }
-    /// Tasks, in the same way.
+    /// Encodes tasks in the same way.
     pub fn tasks<P: Sync, I: IntoIterator<Item = task::TaskDef>>(
         parts: &[P],
         piece: impl Fn(&P) -> I + Sync,
@@ -104,7 +104,7 @@ fn frames<M: Message>(number: u32, messages: impl IntoIterator<Item = M>) -> Vec
     while let Some(m) = messages.next() {
         let len = m.encoded_len();
         if out.is_empty() {
-            // Messages of one list are about as long.
+            // Messages of one list have similar lengths.
             out.reserve((len + 8) * (messages.size_hint().0 + 1));
         }
         encode_key(number, WireType::LengthDelimited, &mut out);
@@ -114,9 +114,9 @@ fn frames<M: Message>(number: u32, messages: impl IntoIterator<Item = M>) -> Vec
     out
 }
 
-/// Writes MODEL_DEF; operators are freed as they are written, and those of
-/// `more` follow them, by graph. The attribute `last` stands at the very end and its `len` bytes
-/// are zero, to be filled in later. Gives the place of these bytes.
+/// Writes MODEL_DEF. Operators are freed as they are written, and those in `more` follow them,
+/// graph by graph. The attribute `last` comes at the very end; its `len` bytes are zero and are
+/// filled in later. Returns the position of these bytes.
 pub(crate) fn write_model_def<W: Write>(
     out: &mut Counted<W>,
     model: ir::ModelDef,
@@ -145,7 +145,7 @@ pub(crate) fn write_model_def<W: Write>(
     Ok(out.written() - len as u64)
 }
 
-/// Writes TASK_INFO; tasks are freed as they are written, and those of `more` follow them.
+/// Writes TASK_INFO. Tasks are freed as they are written, and those in `more` follow them.
 pub(crate) fn write_tasks<W: Write>(
     out: &mut Counted<W>,
     mut tasks: task::ModelTaskDef,

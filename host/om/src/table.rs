@@ -1,27 +1,27 @@
-//! The partition table that stands before the partitions of each model (facts 7.1).
+//! The partition table in front of the partitions of each model (facts 7.1).
 //!
 //! Standard form: `{u32 num, u32 pad}`, then `num` times `{u32 type, u32 pad, u64 offset, u64
-//! size}`; small form: `{u32 num}`, then `num` times `{u32 type, u32 offset, u32 size}`. Offsets
-//! count from the end of the table.
+//! size}`. Small form: `{u32 num}`, then `num` times `{u32 type, u32 offset, u32 size}`. Offsets
+//! are relative to the end of the table.
 
 use std::ops::Range;
 
 use crate::error::OmError;
 pub use crate::partition::PartitionType;
 
-/// The largest number of partitions of a model; real files have fewer than twenty.
+/// The largest accepted number of partitions of a model; real files have fewer than twenty.
 pub const MAX_PARTITIONS: u64 = 4_096;
 
-/// One entry of a table, with its place in the file.
+/// One entry of a table, with its range in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// What it holds.
+    /// Type of the partition.
     pub kind: PartitionType,
-    /// Its bytes, counted from the start of the file.
+    /// Range of its bytes, from the start of the file.
     pub range: Range<usize>,
 }
 
-/// How a table is laid out.
+/// The layout of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableForm {
     /// 64-bit offsets with native alignment.
@@ -35,16 +35,16 @@ pub(crate) enum TableForm {
 pub(crate) struct Table {
     /// Entries in the order of the table.
     pub(crate) entries: Vec<Partition>,
-    /// First byte of the file behind the last partition.
+    /// Position in the file after the last partition.
     pub(crate) end: usize,
 }
 
-/// Bytes of a standard table.
+/// Size in bytes of a standard table.
 pub(crate) fn table_len(entries: usize) -> u64 {
     8 + 24 * entries as u64
 }
 
-/// Bytes of a standard table with the given `(type, offset, size)`.
+/// Encodes a standard table with the given `(type, offset, size)` entries.
 pub(crate) fn encode(entries: &[(PartitionType, u64, u64)]) -> Result<Vec<u8>, OmError> {
     let count = u32::try_from(entries.len()).ok().filter(|count| u64::from(*count) <= MAX_PARTITIONS);
     let Some(count) = count else {
@@ -62,7 +62,7 @@ pub(crate) fn encode(entries: &[(PartitionType, u64, u64)]) -> Result<Vec<u8>, O
     Ok(out)
 }
 
-/// The little-endian number at `at`, or `None` past the end.
+/// The `N` bytes at `at`, or `None` past the end.
 fn number<const N: usize>(file: &[u8], at: usize) -> Option<[u8; N]> {
     file.get(at..at.checked_add(N)?)?.first_chunk().copied()
 }
@@ -71,8 +71,8 @@ fn number<const N: usize>(file: &[u8], at: usize) -> Option<[u8; N]> {
 /// file.
 ///
 /// # Errors
-/// [`OmError::Truncated`], [`OmError::TooMany`],
-/// [`OmError::PartitionOutOfBounds`] and [`OmError::Overlap`].
+/// Fails with [`OmError::Truncated`], [`OmError::TooMany`], [`OmError::PartitionOutOfBounds`] or
+/// [`OmError::Overlap`].
 pub(crate) fn decode(file: &[u8], at: usize, model: usize, form: TableForm) -> Result<Table, OmError> {
     let cut = |needed: u64| OmError::Truncated { what: "a partition table", needed, available: file.len() as u64 };
     let (head, entry) = match form {
@@ -108,7 +108,8 @@ pub(crate) fn decode(file: &[u8], at: usize, model: usize, form: TableForm) -> R
     Ok(Table { entries, end })
 }
 
-/// Refuses partitions that share bytes; gives the end of the last one.
+/// Refuses partitions that overlap; returns the end of the last one, or `None` if there are no
+/// partitions.
 fn check_overlap(entries: &[Partition], model: usize) -> Result<Option<usize>, OmError> {
     let mut sorted: Vec<&Partition> = entries.iter().filter(|entry| !entry.range.is_empty()).collect();
     sorted.sort_by_key(|entry| entry.range.start);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 macro_rules! task_types {
     ($($variant:ident $name:literal,)*) => {
-        /// What a task does; `as u32` is the number in `TaskDef.type`.
+        /// The action of a task; `as u32` is the number in `TaskDef.type`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         #[non_exhaustive]
@@ -14,10 +14,10 @@ macro_rules! task_types {
         }
 
         impl TaskType {
-            /// All types in order of their numbers, which start at 0.
+            /// All types, in order of their numbers, which start at 0.
             pub const ALL: &'static [TaskType] = &[$(TaskType::$variant,)*];
 
-            /// The name in texts and in `ge inspect --json`.
+            /// The name used in texts and in `ge inspect --json`.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -83,13 +83,13 @@ task_types! {
 }
 
 impl TaskType {
-    /// From `TaskDef.type`; `None` for a number without a name here.
+    /// Converts the number in `TaskDef.type`; `None` for a number without a name.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The number in `TaskDef.type`.
+    /// Returns the number in `TaskDef.type`.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32
@@ -102,11 +102,11 @@ impl fmt::Display for TaskType {
     }
 }
 
-/// A task type's name that is not known.
+/// Error: the name of a task type is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no task type is called {name}")]
 pub struct UnknownTaskType {
-    /// The name.
+    /// The unknown name.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! `OmWriter`: writes an OM file by stream and puts it in place whole or not at all.
+//! `OmWriter`: writes an OM file as a stream; the file appears complete or not at all.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -17,19 +17,19 @@ use crate::stream::{self, Counted, Encoded};
 use crate::table::{self, PartitionType};
 use crate::{ATTR_FORMAT_VERSION, ATTR_WEIGHTS_XXH3, FORMAT_VERSION, WEIGHTS_ALIGN};
 
-/// A file that gets its name when it is whole, readable by whom the process's umask lets read, as
-/// any other file that it makes.
+/// Creates a temporary file in `folder`, to be renamed when it is complete. Its permissions follow
+/// the process's umask, as for any other new file.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// Fails if the file cannot be created.
 pub fn temporary_in(folder: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
     let mode = Permissions::from_mode(0o666);
     tempfile::Builder::new().prefix(prefix).suffix(".tmp").permissions(mode).tempfile_in(folder)
 }
 
-/// Bytes that are hashed and written at a time.
+/// Number of bytes that are hashed and written at a time.
 const PIECE: usize = 1 << 20;
-/// Partitions that stand before MODEL_DEF where they are given (facts 7.1).
+/// Partitions that are written before MODEL_DEF, if present (facts 7.1).
 const FIRST: [PartitionType; 4] =
     [PartitionType::SoBins, PartitionType::CustomOps, PartitionType::TilingData, PartitionType::ModelInoutInfo];
 /// Partitions that the writer fills itself.
@@ -41,46 +41,45 @@ const OWN: [PartitionType; 5] = [
     PartitionType::TaskInfo,
 ];
 
-/// A piece of WEIGHTS_DATA. Bytes between pieces are zero.
+/// A piece of WEIGHTS_DATA; bytes between pieces are zero.
 #[derive(Debug, Clone)]
 pub struct WeightSegment {
-    /// First byte in WEIGHTS_DATA; not before the end of the segment before it.
+    /// Byte offset in WEIGHTS_DATA; not less than the end of the previous segment.
     pub offset: u64,
-    /// The bytes; shared or mapped memory by `Bytes::from_owner`, which copies nothing.
+    /// The bytes; with `Bytes::from_owner` they may be shared or mapped memory, without a copy.
     pub data: Bytes,
 }
 
-/// What one model of a file holds.
+/// The content of one model of a file.
 #[derive(Debug, Clone, Default)]
 pub struct ModelParts {
-    /// The graph. The attributes [`ATTR_FORMAT_VERSION`] and [`ATTR_WEIGHTS_XXH3`] are set by the
-    /// writer.
+    /// The graph. The writer sets the attributes [`ATTR_FORMAT_VERSION`] and [`ATTR_WEIGHTS_XXH3`].
     pub model_def: ir::ModelDef,
-    /// More operators of the graphs, by graph, behind those of `model_def`.
+    /// Encoded operators that follow those of `model_def`, one entry for each graph.
     pub ops: Vec<Encoded>,
-    /// WEIGHTS_DATA in rising order; no partition where empty.
+    /// WEIGHTS_DATA, by rising offset; if empty, there is no such partition.
     pub weights: Vec<WeightSegment>,
-    /// TBE_KERNELS; no partition where empty.
+    /// TBE_KERNELS; if empty, there is no such partition.
     pub kernels: Vec<KernelRecord>,
-    /// CUST_AICPU_KERNELS; no partition where empty.
+    /// CUST_AICPU_KERNELS; if empty, there is no such partition.
     pub cust_aicpu_kernels: Vec<KernelRecord>,
-    /// TASK_INFO; an empty `version` becomes `1`, because no partition may be empty.
+    /// TASK_INFO; an empty `version` becomes `1`, because a partition must not be empty.
     pub tasks: task::ModelTaskDef,
-    /// More tasks, behind those of `tasks`.
+    /// Encoded tasks that follow those of `tasks`.
     pub more_tasks: Encoded,
-    /// Further partitions, each type once, FLOW_SUBMODEL as often as needed; empty ones are left
-    /// out.
+    /// Further partitions. Each type may occur once, FLOW_SUBMODEL any number of times; empty
+    /// partitions are omitted.
     pub extra: Vec<(PartitionType, Bytes)>,
 }
 
-/// What was written.
+/// Result of writing a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteReport {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_len: u64,
-    /// SHA-256 in the header.
+    /// SHA-256 that was written to the header.
     pub checksum: String,
-    /// Partitions of each model with their place in the file.
+    /// For each model its partitions, with their ranges in the file.
     pub models: Vec<Vec<(PartitionType, Range<u64>)>>,
 }
 
@@ -94,7 +93,7 @@ pub struct OmWriter {
 }
 
 impl OmWriter {
-    /// A writer for a model of this name. The header keeps its first 32 bytes.
+    /// Makes a writer for a model of this name; the header keeps the first 32 bytes of the name.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let mut header = Header::default();
@@ -102,34 +101,34 @@ impl OmWriter {
         Self { header, models: Vec::new() }
     }
 
-    /// Adds a model; the root model comes first.
+    /// Adds a model; the root model must be added first.
     #[must_use]
     pub fn model(mut self, parts: ModelParts) -> Self {
         self.models.push(parts);
         self
     }
 
-    /// The header, to set the free fields; name, lengths, counts, mark and checksum are set when
-    /// writing.
+    /// Mutable access to the header, to set the free fields. Name, lengths, counts, mark and
+    /// checksum are set when the file is written.
     pub fn header_mut(&mut self) -> &mut Header {
         &mut self.header
     }
 
-    /// Marks the file as one for unknown shapes.
+    /// Marks the file as a model of unknown shapes.
     #[must_use]
     pub fn unknown_shapes(mut self) -> Self {
         self.header.is_unknow_model = 1;
         self
     }
 
-    /// Writes a temporary file beside `path`, syncs it and renames it to `path`. What is no file (a
-    /// pipe, a device) is never replaced: the finished bytes are copied into it. A link is
-    /// followed.
+    /// Writes a temporary file beside `path`, syncs it and renames it to `path`. Symbolic links are
+    /// followed. If `path` is not a regular file (a pipe or a device), it is not replaced; the
+    /// finished bytes are copied into it.
     ///
     /// # Errors
-    /// [`OmError::Unwritable`] before anything is written; [`OmError::Write`] with
-    /// `path` where the system fails: then the temporary file is gone and a file that stood at `path`
-    /// is as it was.
+    /// Fails with [`OmError::Unwritable`] before anything is written, or with [`OmError::Write`]
+    /// and `path` if the system fails. The temporary file is then removed, and an old file at
+    /// `path` is unchanged.
     pub fn write_atomic(self, path: impl AsRef<Path>) -> Result<WriteReport, OmError> {
         let path = path.as_ref();
         self.check()?;
@@ -150,13 +149,13 @@ impl OmWriter {
         let report = self.write(file.as_file_mut(), path)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&target).map_err(|error| failed(error.error))?;
-        // The file is complete and in place; a folder that cannot be synced is no reason to call it
-        // failed.
+        // The file is complete and in place; failing to sync the folder does not make the write a
+        // failure.
         let _ = File::open(&folder).and_then(|folder| folder.sync_all());
         Ok(report)
     }
 
-    /// Writes to a file without a name and copies it to what stands at `target`.
+    /// Writes to an unnamed temporary file and copies it to `target`.
     fn copy_into(self, target: &Path, path: &Path) -> Result<WriteReport, OmError> {
         let failed = |source| OmError::Write { path: path.to_path_buf(), source };
         let mut file = tempfile::tempfile().map_err(|error| failed(plain(error)))?;
@@ -168,10 +167,10 @@ impl OmWriter {
         Ok(report)
     }
 
-    /// The whole file in memory, for tests and small models.
+    /// Writes the whole file into memory, for tests and small models.
     ///
     /// # Errors
-    /// [`OmError::Unwritable`]; [`OmError::Write`] where memory fails.
+    /// Fails with [`OmError::Unwritable`], or with [`OmError::Write`] if memory cannot be written.
     pub fn to_vec(self) -> Result<Vec<u8>, OmError> {
         self.check()?;
         let mut file = io::Cursor::new(Vec::new());
@@ -179,7 +178,7 @@ impl OmWriter {
         Ok(file.into_inner())
     }
 
-    /// Refuses what no file can hold, before anything is written.
+    /// Refuses models that no file can hold, before anything is written.
     fn check(&self) -> Result<(), OmError> {
         if self.models.is_empty() {
             return Err(OmError::Unwritable { model: 0, problem: WriteProblem::NoModel });
@@ -249,7 +248,7 @@ impl OmWriter {
     }
 }
 
-/// The system's words without the temporary file's name, which nobody knows.
+/// The system's error without the name of the temporary file, which means nothing to the user.
 fn plain(error: io::Error) -> io::Error {
     let text = error.to_string();
     match text.split_once(" at path ") {
@@ -266,7 +265,7 @@ fn put_patches<F: Write + Seek>(file: &mut F, patches: &[(u64, Vec<u8>)]) -> io:
     file.flush()
 }
 
-/// Writes one model with a table of zeros; what has to be filled in later goes to `patches`.
+/// Writes one model with a table of zeros; `patches` collects what must be filled in later.
 fn write_model<W: Write>(
     out: &mut Counted<W>,
     model: usize,
@@ -341,7 +340,7 @@ fn write_model<W: Write>(
     Ok(done)
 }
 
-/// Writes the segments with zeros between them; gives their digests.
+/// Writes the segments with zeros between them and returns their digests.
 fn write_weights<W: Write>(out: &mut Counted<W>, weights: &[WeightSegment]) -> io::Result<Vec<u8>> {
     static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
     let mut hasher = WeightHasher::default();

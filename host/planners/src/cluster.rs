@@ -1,37 +1,37 @@
-//! Cluster partition (facts 3.4): every node starts as a cluster; a child is merged with its
-//! parents, those with the fewest out clusters first, where their keys allow and no second path
-//! joins them.
+//! Cluster partition (facts 3.4). Every node starts as its own cluster. Each child is merged with
+//! its parents if their keys allow it and no second path joins them; parents with the fewest
+//! successor clusters come first.
 //!
-//! Pure over numbers: the engines' partition, the partition for streams and `ge plan streams` use
-//! the same code.
+//! The code works on plain numbers. The engines' partition, the partition for streams and `ge plan
+//! streams` share it.
 use std::collections::BTreeSet;
 
-/// Clusters of `n` items.
+/// A partition of `n` items into clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clusters {
-    /// Cluster of each item, by position in `members`.
+    /// Cluster of each item, as an index into `members`.
     pub of: Vec<u32>,
-    /// Items of each cluster in order; clusters by their smallest item.
+    /// Items of each cluster, in order; clusters are sorted by their smallest item.
     pub members: Vec<Vec<u32>>,
-    /// Clusters that each takes from, ascending.
+    /// For each cluster, the clusters that it reads from, ascending.
     pub preds: Vec<Vec<u32>>,
-    /// Clusters that take from each, ascending.
+    /// For each cluster, the clusters that read from it, ascending.
     pub succs: Vec<Vec<u32>>,
 }
 
-/// Whether two clusters may be one.
+/// Whether two clusters may be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// No.
+    /// Never.
     Never,
-    /// If no second path joins them.
+    /// Only if no second path joins them.
     IfDirect,
-    /// In any case (one user label).
+    /// In any case (both have the same user label).
     Always,
 }
 
-/// Partitions items `0..n`, which stand in topological order, by their edges. `fit` compares the
-/// items that two clusters started from.
+/// Partitions the items `0..n`, which are in topological order, by their edges. `fit` receives two
+/// cluster ids (the smallest item of each) and decides whether the clusters may be merged.
 pub fn partition(n: usize, edges: impl IntoIterator<Item = (u32, u32)>, fit: &dyn Fn(u32, u32) -> Fit) -> Clusters {
     let mut state = State {
         outs: vec![BTreeSet::new(); n],
@@ -85,10 +85,12 @@ impl State {
         c
     }
 
-    /// A path between the two through at least one other cluster with an id below `upper`'s.
+    /// Whether a path joins the two clusters through at least one other cluster with an id up to
+    /// `upper`.
     ///
-    /// Searched from both ends, an edge at a time: it ends with the smaller of the two sides, so
-    /// that neither many readers of the one nor a long way before the other is walked for nothing.
+    /// The search runs from both ends, one edge at a time, and stops when the smaller side is
+    /// exhausted. So neither many readers of the first cluster nor a long path before the second
+    /// are walked in vain.
     fn second_path(&mut self, a: u32, b: u32, upper: u32) -> bool {
         self.stamp += 2;
         let (ahead, back) = (self.stamp, self.stamp + 1);
@@ -166,8 +168,8 @@ enum Step {
     Out,
 }
 
-/// Looks along one more edge. `ends`: where this side began and where the other did; the edge
-/// between them is not counted.
+/// Follows one more edge. `ends` are the starting clusters of this side and of the other side; the
+/// edge between them does not count.
 fn step<'s>(
     stack: &mut Vec<std::collections::btree_set::Range<'s, u32>>,
     edges: &'s [BTreeSet<u32>],
@@ -208,14 +210,14 @@ mod tests {
     }
     #[test]
     fn a_second_path_keeps_two_clusters_apart() {
-        // 0 and 2 are of one engine, but 1 stands between them on another path.
+        // 0 and 2 have the same engine, but 1 lies between them on another path.
         let c = partition(3, [(0, 1), (1, 2), (0, 2)], &by(&[7, 8, 7]));
         assert_eq!(c.members, [vec![0], vec![1], vec![2]]);
         let c = partition(3, [(0, 1), (0, 2)], &by(&[7, 8, 7]));
         assert_eq!(c.members, [vec![0, 2], vec![1]]);
         assert_eq!((c.preds, c.succs), (vec![vec![], vec![0]], vec![vec![1], vec![]]));
     }
-    /// The check in its plainest form: all paths walked.
+    /// The simplest form of the check: it walks all paths.
     fn plain(n: usize, edges: &[(u32, u32)], keys: &[u8]) -> Vec<u32> {
         let mut of: Vec<u32> = (0..n as u32).collect();
         for child in 0..n as u32 {
@@ -242,7 +244,7 @@ mod tests {
                 if p == at || keys[p as usize] != keys[at as usize] {
                     continue;
                 }
-                // From p to at without the edge between the two.
+                // Search from p to at without the edge between them.
                 let (mut todo, mut seen) = (vec![p], vec![false; n]);
                 let mut found = false;
                 while let Some(c) = todo.pop() {
@@ -290,18 +292,18 @@ mod tests {
     fn shapes_that_would_cost_the_square_take_a_moment() {
         let n = 100_000u32;
         let start = std::time::Instant::now();
-        // A spine of one engine, at each of its nodes a reader of another engine that nothing
-        // reads.
+        // A spine of one engine; each of its nodes has a reader of another engine whose result
+        // nothing reads.
         let spine = (2..n).map(|i| if i % 2 == 0 { (i - 2, i) } else { (i - 1, i) });
         let c = partition(n as usize, spine.chain([(0, 1)]), &|a, b| {
             if a % 2 == b % 2 && a % 2 == 0 { Fit::IfDirect } else { Fit::Never }
         });
         assert_eq!(c.members.len(), 1 + n as usize / 2);
-        // A spine that takes from a long chain of two engines that never merges.
+        // A spine that reads from a long chain of alternating engines, which never merges.
         let chain = (2..n).map(|i| (i - 2, i)).chain((0..n - 1).step_by(2).map(|i| (i + 1, i + 2)).filter(|e| e.1 < n));
         let c = partition(n as usize, chain, &|a, b| if a % 2 == 0 && b % 2 == 0 { Fit::IfDirect } else { Fit::Never });
         assert_eq!(c.members.len(), 1 + n as usize / 2);
-        // One value that all read, in layers of two engines.
+        // One value that all nodes read, in layers of two engines.
         let fan = (1..n).map(|i| (0, i)).chain((1..n - 1).map(|i| (i, i + 1)));
         partition(n as usize, fan, &|a, b| if (a / 10) % 2 == (b / 10) % 2 { Fit::IfDirect } else { Fit::Never });
         assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
@@ -324,7 +326,7 @@ mod tests {
                 .map(|(a, b)| (a as u32, b as u32))
                 .collect();
             let c = partition(n, edges.iter().copied(), &by(&keys));
-            // Kahn over clusters must reach all of them.
+            // Kahn's algorithm over the clusters must reach all of them.
             let mut left: Vec<usize> = c.preds.iter().map(Vec::len).collect();
             let mut todo: Vec<usize> = (0..left.len()).filter(|i| left[*i] == 0).collect();
             let mut reached = 0;

@@ -1,14 +1,14 @@
-//! The planners' algorithms over plain numbers: no graph, no engine and no compiled model is known
-//! here. The compiler's stages turn models into these problems and read the answers back; `ge plan`
-//! does so with files.
+//! The algorithms of the planners, over plain numbers: this crate knows no graph, no engine and no
+//! compiled model. The compiler's stages translate models into these problems and read back the
+//! results; `ge plan` does the same with files.
 
-/// Groups of nodes that may be one, without cycles among them (facts 3.4).
+/// Clustering of nodes: groups that may be merged without creating a cycle (facts 3.4).
 pub mod cluster;
-/// The cheapest of two values for each of many items, by a minimum cut.
+/// Choice of the cheapest of two values for each of many items, by a minimum cut.
 pub mod choice;
-/// Events between streams: the least set, and the check that a plan is sound.
+/// Events between streams: the smallest set, and the check that a plan is sound.
 pub mod events;
-/// Offsets of blocks with lives.
+/// Offsets of memory blocks with lifetimes.
 pub mod memory;
-/// Streams of a graph's nodes.
+/// Assignment of a graph's nodes to streams.
 pub mod streams;

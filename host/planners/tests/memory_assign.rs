@@ -1,4 +1,5 @@
-//! Offset assigners as their callers see them: random problems, reference instances, determinism.
+//! Tests the offset assigners through their public interface: random problems, reference instances,
+//! determinism.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ fn buffers(count: std::ops::Range<usize>, span: u64, align: u64) -> impl Strateg
     })
 }
 
-/// All blocks proven here again, and the arena not below the bound.
+/// Verifies the plan again and checks that the arena is not below the lower bound.
 fn prove(blocks: &[Block], plan: &Plan, conflicts: Option<&dyn Conflicts>) {
     check_offsets(blocks, &plan.offsets, plan.arena, conflicts).expect("the plan holds");
     assert!(plan.arena >= plan.lower_bound, "{plan:?}");
@@ -78,7 +79,7 @@ proptest! {
         joins in prop::collection::vec((0_usize..40, 0_usize..40), 0..30),
     ) {
         let count = rows.len();
-        // Reachability of stream order and joins, in the linear order 0..count.
+        // Reachability by stream order and joins, in the linear order 0..count.
         let mut reach = vec![vec![false; count]; count];
         for b in 0..count {
             let before: Vec<usize> = (0..b)
@@ -139,7 +140,7 @@ fn reference(name: &str) -> PathBuf {
     root.join("../../tests/reference/planning/memory").join(name)
 }
 
-/// Plans a reference instance and gives arena over lower bound in parts of 10,000, rounded up.
+/// Plans a reference instance and returns arena / lower bound in parts per 10,000, rounded up.
 fn ratio(name: &str, level: MemoryEffort) -> u64 {
     let list = read_buffer_file(&reference(name)).expect("reference").buffers;
     let options = AssignOptions { effort: level, ..AssignOptions::default() };
@@ -195,9 +196,10 @@ fn hard_instances_are_solved_within_their_capacity() {
     }
 }
 
-/// A rectangle of `height` KiB and `span` instants cut into about `count` buffers: always the
-/// largest piece, across or along, and now and then into five around a middle. One in seven then
-/// ends earlier or is smaller than its piece, by a third at most. A plan of `height` exists.
+/// A rectangle of `height` KiB and `span` instants that is cut into about `count` buffers. The
+/// largest piece is always cut next: across, along, or sometimes into five pieces around a middle
+/// one. Afterwards one in seven ends earlier or is smaller than its piece, by at most a third. A
+/// plan of `height` exists.
 fn planted(count: usize, span: u64, height: u64, seed: u64) -> Vec<Buffer> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut roll = move |below: u64| {
@@ -206,7 +208,7 @@ fn planted(count: usize, span: u64, height: u64, seed: u64) -> Vec<Buffer> {
         state ^= state >> 27;
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % below.max(1)
     };
-    // Area, then begin, end, bottom and top.
+    // Area, followed by begin, end, bottom and top.
     let mut pieces = std::collections::BinaryHeap::from([(span * height, [0, span, 0, height])]);
     let mut whole = Vec::new();
     while pieces.len() + whole.len() < count {
@@ -263,9 +265,9 @@ fn planted_packings_with_little_waste_are_found_nearly_whole() {
     assert_eq!(ratio("planted_2000.csv", MemoryEffort::Default), 10_000);
 }
 
-/// A network of about `count` nodes between a first and a last, each with one output: edges get a
-/// node in them, or another edge with a node beside them, again and again. Nodes run in the order
-/// in which they become ready, depth first.
+/// A network of about `count` nodes between a first and a last node, each with one output.
+/// Repeatedly, an edge gets a node in the middle or a parallel path through a new node. Nodes run
+/// in the order in which they become ready, depth first.
 fn series_parallel(count: usize, seed: u64) -> Vec<Buffer> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut roll = move |below: usize| {

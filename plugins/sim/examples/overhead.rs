@@ -1,6 +1,6 @@
-//! What a task costs beyond its kernel: `cargo run -p ge-sim --example overhead`. 1,000 launches of
-//! an empty kernel on one stream, and on four streams with events; nanoseconds a task, best of 20
-//! runs.
+//! Measures the cost of a task beyond its kernel: `cargo run -p ge-sim --example overhead`. It
+//! launches an empty kernel 1,000 times on one stream, and on four streams with events, and prints
+//! nanoseconds per task, best of 20 runs.
 use ge_plugin_api::Result;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::*;

@@ -1,5 +1,5 @@
-//! The careful way through a run, one task at a time: random schedules, the simulated clock,
-//! faults, race check.
+//! The careful mode of a run, which executes one task at a time. Random schedules, the simulated
+//! clock, injected faults and the race check use it.
 use crate::clock;
 use crate::faults::Fault;
 use crate::launch::bound::Addresses;
@@ -20,40 +20,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What a device keeps over its runs for the careful way.
+/// State that a device keeps across its runs in careful mode.
 #[derive(Default)]
 pub struct Shared {
-    /// Tasks started since the device was opened, for faults.
+    /// Number of tasks started since the device was opened; faults refer to it.
     pub tasks: AtomicU64,
-    /// Whether the device is lost.
+    /// Whether the device has been lost.
     pub lost: AtomicBool,
 }
 
-/// Whether a task may start.
+/// The decision whether a task may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may.
+    /// The task may start.
     Go,
-    /// Another stream first.
+    /// Another stream must go first.
     Later,
 }
 
-/// The choices of one run.
+/// The state of one careful run.
 pub struct Careful {
     options: Options,
     shared: Arc<Shared>,
     random: u64,
     races: Option<Races>,
     begin: Instant,
-    /// Number of the task that runs now, and its start.
+    /// Number of the running task, and its start in simulated time.
     task: u64,
     start: u64,
     real_start: u64,
-    /// A task that was put off already.
+    /// A task that was already put off, if any.
     put_off: Option<(Gid, u32)>,
 }
 
-/// The next number of a sequence that a seed fixes (splitmix64).
+/// The next number of a pseudo-random sequence determined by its seed (splitmix64).
 pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -63,7 +63,7 @@ pub fn next_random(state: &mut u64) -> u64 {
 }
 
 impl Careful {
-    /// For a run over these ranks, arguments bound.
+    /// Starts a run over these ranks, whose arguments are bound.
     pub fn new(options: &Options, shared: &Arc<Shared>, ranks: &[RankState], memory: &Memory) -> Careful {
         let random = if let Schedule::Random(seed) = options.schedule { seed } else { 0 };
         let races = options.check_races.then(|| Races::new(ranks, memory));
@@ -79,7 +79,7 @@ impl Careful {
             put_off: None,
         }
     }
-    /// Which of the ready streams goes next.
+    /// Chooses which of the ready streams goes next, as an index into `ready`.
     pub fn choose(&mut self, ready: &Ready, ranks: &[RankState]) -> usize {
         match (self.options.schedule, self.options.time) {
             (Schedule::Random(_), _) => (next_random(&mut self.random) % ready.len().max(1) as u64) as usize,
@@ -93,7 +93,8 @@ impl Careful {
             _ => 0,
         }
     }
-    /// Before a task: faults that act at its start. `alone`: nothing else is ready.
+    /// Applies the faults that act at the start of a task. `alone` means that no other stream is
+    /// ready.
     pub fn before(&mut self, ranks: &[RankState], g: Gid, id: u32, alone: bool) -> Result<Verdict> {
         let next = self.shared.tasks.load(Ordering::Relaxed);
         let rank = &ranks[g.rank as usize];
@@ -126,14 +127,14 @@ impl Careful {
         self.real_start = self.begin.elapsed().as_nanos() as u64;
         Ok(Verdict::Go)
     }
-    /// After a task: clock, profile, flipped bits.
+    /// Updates clock and profile after a task, and applies bit flips.
     pub fn after(&mut self, ranks: &mut [RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<()> {
         self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         let rank = &mut ranks[g.rank as usize];
         let plan = rank.plan.clone();
         let task = &plan.tasks[id as usize];
         let s = &mut rank.streams[g.stream as usize];
-        // A wait starts when its record is there; `time` has moved to it already.
+        // A wait starts when its record is present; `time` has already moved to that moment.
         let start = if matches!(task.op, Op::Wait(_) | Op::NotifyWait(_)) { s.time } else { self.start };
         s.time = s.time.max(start).saturating_add(clock::cost(&plan.soc, task));
         let (start_ns, end_ns) = match self.options.time {
@@ -158,19 +159,19 @@ impl Careful {
         }
         Ok(())
     }
-    /// Whether a record of an event is lost, or the event dropped.
+    /// Whether records of an event are lost or the event is dropped.
     pub fn loses(&self, event: u32) -> bool {
         self.options.faults.contains(&Fault::LoseRecord(event)) || self.drops(event)
     }
-    /// Whether waits for an event pass at once.
+    /// Whether waits for an event pass immediately.
     pub fn drops(&self, event: u32) -> bool {
         self.options.faults.contains(&Fault::DropEvent(event))
     }
-    /// Whether accesses are checked.
+    /// Whether memory accesses are checked.
     pub fn checks(&self) -> bool {
         self.races.is_some()
     }
-    /// Values that a task reads itself (switches, updates).
+    /// Checks the values that a task itself reads (switches, updates).
     pub fn reads(&mut self, ranks: &[RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<()> {
         match (&mut self.races, order) {
             (Some(r), Some(order)) => r.access(ranks, order, g, id),
@@ -203,8 +204,8 @@ impl Careful {
             return order.into_iter().try_for_each(|b| kernel.run(call, b, dim, key)).map_err(blame);
         }
         let ranges = ranges(rank, plan, t);
-        // A tiling function reads the context that the host has filled, which it writes: no pattern
-        // may stand there.
+        // A tiling function reads and writes the context that the host has filled, so it must not
+        // be overwritten by a pattern.
         if self.options.check_full && plan.tasks[t].kind != TaskType::PREPROCESS_KERNEL {
             let outputs: Vec<bool> = plan.tasks[t].args.clone().map(|a| plan.args[a as usize].output).collect();
             full::probe(kernel, rank.bound.call(t), &ranges, &outputs, dim, key).map_err(blame)?;
@@ -215,13 +216,13 @@ impl Careful {
         order.into_iter().try_for_each(|b| kernel.run(&call, b, dim, key)).map_err(blame)?;
         guarded.finish().map_err(blame)
     }
-    /// Runs a copy or reduction; bytes moved.
+    /// Runs a copy or reduction and returns the number of bytes moved.
     pub fn copy(&mut self, ranks: &[RankState], order: Option<&mut Order>, g: Gid, id: u32) -> Result<u64> {
         let rank = &ranks[g.rank as usize];
         self.reads(ranks, order, g, id)?;
         Ok(rank.bound.copy(&rank.plan, id as usize))
     }
-    /// After the last task.
+    /// Finishes the run after the last task.
     pub fn end(&mut self, ranks: &mut [RankState]) -> Result<()> {
         for r in ranks.iter_mut() {
             if !r.plan.has_end {
@@ -230,13 +231,13 @@ impl Careful {
         }
         Ok(())
     }
-    /// Whether the report's time is the simulated one.
+    /// Whether the report uses simulated time.
     pub fn models_time(&self) -> bool {
         self.options.time == Time::Model
     }
 }
 
-/// Ranges of a task's arguments in this run.
+/// Address ranges of a task's arguments in this run.
 pub fn ranges(rank: &RankState, plan: &Plan, task: usize) -> Vec<Range> {
     let args = plan.tasks[task].args.clone();
     args.map(|a| {

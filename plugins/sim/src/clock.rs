@@ -1,14 +1,14 @@
-//! The simulated clock (`time = model`): a cost for each task, the same on every machine.
+//! The simulated clock (`time = model`): a cost for each task that is the same on every machine.
 //!
-//! Streams have clocks of their own; a wait takes the later of its own and the record's. Streams do
-//! not slow each other down: contention for cores is part of the tasks' own `time_ns`.
+//! Each stream has its own clock; a wait advances it to the time of the record if that is later.
+//! Streams do not slow each other down: contention for cores is part of the tasks' own `time_ns`.
 use crate::plan::{Op, Task};
 use ge_plugin_api::device::SocSpec;
 
-/// Bytes that a copy moves in a nanosecond where the task does not say its time.
+/// Bytes that a copy moves per nanosecond if the task does not give its time.
 const COPY_BYTES_PER_NS: u64 = 100;
 
-/// What a task takes on its stream.
+/// Time in nanoseconds that a task takes on its stream.
 pub fn cost(soc: &SocSpec, task: &Task) -> u64 {
     match task.op {
         Op::Kernel | Op::Updatable(_) => soc.task_launch_ns.saturating_add(task.time_ns),

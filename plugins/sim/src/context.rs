@@ -12,21 +12,21 @@ use ge_plugin_api::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What models and the context share.
+/// State shared by the context and its models.
 pub struct Inner {
-    /// SoC.
+    /// The simulated SoC.
     pub soc: SocSpec,
-    /// How it was opened.
+    /// The options that the device was opened with.
     pub options: Options,
-    /// Its memory.
+    /// The device memory.
     pub memory: Memory,
-    /// What it has done.
+    /// Counters since the device was opened.
     pub counters: DeviceCounters,
-    /// State of faults.
+    /// State of injected faults.
     pub shared: Arc<Shared>,
     /// Threads that may help its runs.
     pub crew: Crew,
-    /// What the machine reaches with these threads, if it was to be measured.
+    /// Peak performance of the machine with these threads, if it was measured.
     peak: Option<Peak>,
 }
 
@@ -34,7 +34,7 @@ pub struct Inner {
 pub struct Context(Arc<Inner>);
 
 impl Context {
-    /// Opens a device of a SoC.
+    /// Opens a device that simulates `soc`.
     pub fn open(soc: SocSpec, options: Options) -> Context {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = options.threads.unwrap_or_else(cores);

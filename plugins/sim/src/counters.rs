@@ -4,24 +4,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$m:meta])* $field:ident $name:literal),+ $(,)?) => {
-        /// Counts of one run.
+        /// Counters of one run.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct RunCounters { $($(#[$m])* pub $field: u64),+ }
-        /// Counts of a device.
+        /// Counters of a device.
         #[derive(Debug, Default)]
         pub struct DeviceCounters { $($field: AtomicU64),+ }
         impl RunCounters {
-            /// As they cross the border.
+            /// The counters in the form of the plugin interface.
             pub fn list(&self) -> Vec<Counter> {
                 vec![$(Counter { name: $name.into(), value: self.$field }),+]
             }
         }
         impl DeviceCounters {
-            /// Adds a run's.
+            /// Adds the counters of a run.
             pub fn add(&self, run: &RunCounters) {
                 $(if run.$field != 0 { self.$field.fetch_add(run.$field, Ordering::Relaxed); })+
             }
-            /// All counts now.
+            /// The current values of all counters.
             pub fn get(&self) -> RunCounters {
                 RunCounters { $($field: self.$field.load(Ordering::Relaxed)),+ }
             }
@@ -35,7 +35,7 @@ counters! {
     tasks "tasks",
     /// Kernels launched.
     kernels "kernel_launches",
-    /// Blocks of kernels.
+    /// Kernel blocks run.
     blocks "kernel_blocks",
     /// Events recorded.
     records "event_records",
@@ -45,19 +45,19 @@ counters! {
     notifies "notify_records",
     /// Copies and reductions.
     copies "copies",
-    /// Bytes that they moved.
+    /// Bytes moved by copies and reductions.
     copy_bytes "copy_bytes",
     /// Tasks updated on the device.
     updates "task_updates",
     /// Tiling functions run on the device.
     device_tiling "device_tiling",
-    /// Tiling functions run on the host within a run: a sunk model has none.
+    /// Tiling functions run on the host within a run; a sunk model has none.
     host_tiling "host_tiling",
     /// Streams activated.
     activations "stream_activations",
     /// Jumps taken to a label.
     jumps "label_jumps",
-    /// Arguments given a new address.
+    /// Arguments that got a new address.
     refreshed "arguments_refreshed",
     /// Bytes copied in by the host.
     copy_in_bytes "copy_in_bytes",

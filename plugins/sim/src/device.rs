@@ -1,4 +1,4 @@
-//! The device library: what it is, the SoCs that it describes, opening.
+//! The device library: its description, the SoCs it knows, and opening a device.
 use crate::context::Context;
 use crate::options::{HELP, Options};
 use crate::soc;

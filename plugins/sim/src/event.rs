@@ -1,31 +1,32 @@
-//! Events and notifies while a model runs: flags that a wait takes and resets, with the streams
-//! that wait for them.
+//! Events and notifies during a run: flags that a wait consumes and resets, with the streams that
+//! wait for them.
 
-/// An event or notify.
+/// State of an event or notify.
 #[derive(Clone, Debug, Default)]
 pub struct Flag {
-    /// Whether it is recorded and not yet taken.
+    /// Whether it is recorded and not yet consumed.
     pub set: bool,
-    /// Simulated time of the record.
+    /// Simulated time of the record, in nanoseconds.
     pub time: u64,
-    /// Streams (of its rank) whose wait stands at their head, in the order in which they came.
+    /// Streams of its rank that wait for it, in order of arrival.
     pub waiters: Vec<u32>,
 }
 
 impl Flag {
-    /// As at launch.
+    /// Resets it to its state at launch.
     pub fn clear(&mut self) {
         self.set = false;
         self.time = 0;
         self.waiters.clear();
     }
-    /// Records it: the stream to wake, if one waits.
+    /// Records it and returns the waiting stream to wake, if any.
     pub fn record(&mut self, time: u64) -> Option<u32> {
         self.set = true;
         self.time = time;
         if self.waiters.is_empty() { None } else { Some(self.waiters.remove(0)) }
     }
-    /// A wait of a stream: takes the record and resets the flag, or queues the stream.
+    /// Waits on behalf of a stream: consumes the record and returns true, or queues the stream and
+    /// returns false.
     pub fn wait(&mut self, stream: u32) -> bool {
         if std::mem::take(&mut self.set) {
             return true;

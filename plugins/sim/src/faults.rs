@@ -1,15 +1,16 @@
-//! Injected faults: what can be made to go wrong, and when.
+//! Injected faults: what goes wrong, and when.
 use crate::options::bad_value;
 use ge_plugin_api::Result;
 
-/// A fault. Tasks are counted from 0 in the order in which they start, since the device was opened.
+/// A fault. Tasks are counted from 0 in the order in which they start, beginning when the device is
+/// opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The N-th task fails.
     Fail(u64),
     /// The N-th task starts only when nothing else can run.
     Delay(u64),
-    /// Event ID is as if it were not in the plan: its waits pass at once.
+    /// Event ID acts as if it were not in the plan: its waits pass immediately.
     DropEvent(u32),
     /// Records of event ID have no effect.
     LoseRecord(u32),
@@ -22,7 +23,7 @@ pub enum Fault {
 const KINDS: &[&str] = &["fail", "delay", "drop_event", "lose_record", "flip", "lose"];
 
 impl Fault {
-    /// From `kind:number[:bit]`.
+    /// Parses `kind:number[:bit]`.
     pub fn parse(text: &str) -> Result<Fault> {
         let bad = || {
             bad_value("fault", text, "fail:N, delay:N, flip:N[:BIT], lose:N, drop_event:ID or lose_record:ID", KINDS)

@@ -1,5 +1,5 @@
-//! Groups of ranks: models of one process that run together. The calls of all ranks meet; the last
-//! to come drives the streams of all, the others wait for their part of the result.
+//! Groups of ranks: models of one process that run together. Each rank calls `run`; the last one to
+//! arrive drives the streams of all ranks, and the others wait for their part of the result.
 use crate::context::Inner;
 use crate::plan::Plan;
 use crate::run::Launch;
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// What a rank brings to a run.
+/// What one rank contributes to a run.
 pub struct Part {
-    /// Its model.
+    /// The rank's model.
     pub plan: Arc<Plan>,
-    /// Its bases.
+    /// Base addresses for the run.
     pub bases: Vec<Base>,
-    /// Whether it wants a profile.
+    /// Whether the rank wants a profile.
     pub profile: bool,
 }
 
@@ -34,7 +34,7 @@ struct State {
     members: Vec<Option<Weak<Plan>>>,
 }
 
-/// A group.
+/// A group of ranks.
 pub struct Group {
     state: Mutex<State>,
     changed: Condvar,
@@ -51,8 +51,8 @@ fn device(m: String) -> Error {
 }
 
 impl Group {
-    /// Enters a sealed model into its group. All ranks must have the same allocations: they reach
-    /// each other's memory.
+    /// Adds a sealed model to its group. All ranks must have the same allocations, because they
+    /// access each other's memory.
     pub fn enter(plan: &Arc<Plan>) -> Result<Arc<Group>> {
         let mut all = groups().lock().unwrap_or_else(|p| p.into_inner());
         all.retain(|_, g| g.strong_count() > 0);
@@ -89,7 +89,7 @@ impl Group {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|p| p.into_inner())
     }
-    /// Runs a rank's part together with those of the others.
+    /// Runs one rank's part together with those of the other ranks.
     pub fn run(&self, part: Part, device: &Inner) -> Result<RunReport> {
         let me = part.plan.rank as usize;
         let mut state = self.state();

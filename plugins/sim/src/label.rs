@@ -1,19 +1,20 @@
-//! Labels: where jumps go, and loops that cannot end.
+//! Labels: the targets of jumps, and the detection of endless loops.
 use crate::plan::{Op, Stream, Task};
 use ge_plugin_api::device::DeviceTask;
 use ge_plugin_api::task::TaskType;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
-/// Where each label stands.
+/// Positions of all labels.
 pub struct Labels {
-    /// By label: stream and position.
+    /// For each label, its stream and its position on it.
     places: Vec<Option<(u32, u32)>>,
 }
 
 impl Labels {
-    /// Finds every LABEL_SET; each of `count` labels stands once.
+    /// Finds every LABEL_SET; each of the `count` labels must be set exactly once.
     pub fn collect(tasks: &[DeviceTask], streams: &[Stream], count: u32) -> Result<Labels> {
-        // A label stands in a task: more labels than tasks are a gap, and no reason to allocate.
+        // Each label is set by a task, so more labels than tasks means a gap; refuse before
+        // allocating.
         if count as usize > tasks.len() {
             return Err(Error::damaged(format!("the model has {count} labels, more than its {} tasks", tasks.len())));
         }
@@ -41,7 +42,7 @@ impl Labels {
             None => Ok(Labels { places }),
         }
     }
-    /// The position of a label for a jump of a task: it must stand on the task's own stream.
+    /// The position of a label that a task jumps to; the label must be on the task's own stream.
     pub fn position(&self, id: usize, t: &DeviceTask, label: i64) -> Result<u32> {
         let bad = |m: String| {
             let m = format!("task {id} ({}) {m}", TaskType(t.kind));
@@ -55,8 +56,8 @@ impl Labels {
     }
 }
 
-/// Refuses a stream with a reachable place from which its end cannot be reached: a loop without a
-/// way out.
+/// Refuses a stream that has a reachable position from which the end cannot be reached: an endless
+/// loop.
 pub fn refuse_endless(streams: &[Stream], tasks: &[Task], targets: &[u32]) -> Result<()> {
     for (s, stream) in streams.iter().enumerate() {
         let n = stream.tasks.len();

@@ -1,54 +1,54 @@
-//! The embedded Ascend simulator: executes task streams with the hardware's rules and real numbers
+//! The embedded Ascend simulator: executes task streams by the hardware's rules with real numbers
 //! (DESIGN 1).
 //!
-//! The way of a model: [`plan::Builder`] takes kernels and tasks and checks each; [`plan::Plan`] is
-//! what `seal` makes of them; [`run`] binds a plan to the addresses of one run and lets
-//! [`schedule`] drive its streams to the end. Everything that touches memory is in [`memory`] and
-//! [`launch`], the only rooms with `unsafe` code. Tasks run on the caller and on
-//! the helpers of the device, a [`launch::crew`].
+//! How a model runs: [`plan::Builder`] accepts kernels and tasks and checks each; sealing turns
+//! them into a [`plan::Plan`]; [`run`] binds the plan to the addresses of one run, and [`schedule`]
+//! drives its streams to the end. Only [`memory`] and [`launch`] access memory, and only they
+//! contain `unsafe` code. Tasks run on the caller's thread and on the helper threads of the device,
+//! a [`launch::crew`].
 #![deny(unsafe_code)]
 
-/// SoC files.
+/// Descriptions of SoCs, read from files.
 pub mod soc;
-/// `--device-option`.
+/// Values of `--device-option`.
 pub mod options;
 /// Injected faults.
 pub mod faults;
-/// Counters.
+/// Counters of a device and its runs.
 pub mod counters;
-/// Memory, copies, reductions.
+/// Device memory, copies and reductions.
 #[allow(unsafe_code)]
 pub mod memory;
-/// What touches memory while a model runs.
+/// Everything that accesses memory while a model runs.
 #[allow(unsafe_code)]
 pub mod launch;
-/// Sealed models.
+/// Building and sealing models.
 pub mod plan;
-/// Labels.
+/// Labels and jumps.
 pub mod label;
-/// Streams of a run.
+/// State of the streams during a run.
 pub mod stream;
-/// Events and notifies of a run.
+/// State of events and notifies during a run.
 pub mod event;
-/// Happens-before.
+/// The happens-before relation.
 pub mod order;
-/// Look-ahead and UPDATE.
+/// Prefetching of tasks and UPDATE tasks.
 pub mod prefetch;
 /// The simulated clock.
 pub mod clock;
 /// The race check.
 pub mod races;
-/// One task at a time.
+/// Careful runs, which execute one task at a time.
 pub mod careful;
-/// The scheduler.
+/// The scheduler of streams.
 pub mod schedule;
-/// One launch.
+/// One launch of a model.
 pub mod run;
-/// Groups of ranks.
+/// Groups of ranks that run together.
 pub mod group;
-/// Models on the device.
+/// A model on the device.
 pub mod model;
-/// Open devices.
+/// An open device.
 pub mod context;
 /// The device library.
 pub mod device;

@@ -1,4 +1,4 @@
-//! A model on the device: built, sealed, run.
+//! A model on the device: building, sealing, running.
 use crate::context::Inner;
 use crate::group::{Group, Part};
 use crate::launch::kernel::Kernel;
@@ -15,7 +15,7 @@ struct Sealed {
     idle: Idle,
 }
 
-/// A model.
+/// A model on the device.
 pub struct Model {
     device: Arc<Inner>,
     builder: Mutex<Option<Builder>>,
@@ -23,7 +23,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model of a specification on an open device.
+    /// Makes a model from its specification on an open device.
     pub fn new(device: Arc<Inner>, spec: ModelSpec) -> Result<Model> {
         Ok(Model { device, builder: Mutex::new(Some(Builder::new(spec)?)), sealed: OnceLock::new() })
     }

@@ -1,51 +1,51 @@
-//! `--device-option k=v`: how a device is opened.
+//! `--device-option k=v`: the options that a device is opened with.
 use crate::faults::Fault;
 use crate::soc::nearest;
 use ge_kernels::simd::Level;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
-/// In which order ready tasks run.
+/// The order in which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// As streams become ready.
+    /// In the order in which streams become ready.
     Fifo,
-    /// Any legal interleaving, one task at a time, chosen by a seed.
+    /// Any legal interleaving, one task at a time, determined by a seed.
     Random(u64),
 }
 
-/// Which clock a run's report uses.
+/// The clock that a run's report uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The machine's.
+    /// The clock of the machine.
     Real,
-    /// Simulated: costs of the SoC and of the tasks.
+    /// A simulated clock, from the costs of the SoC and of the tasks.
     Model,
 }
 
-/// How a device is opened.
+/// Options that a device is opened with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Order of ready tasks.
     pub schedule: Schedule,
-    /// Whether accesses are checked against the order of streams and events, and each task runs on
-    /// guarded copies.
+    /// Whether accesses are checked against the order given by streams and events; each task then
+    /// runs on guarded copies.
     pub check_races: bool,
-    /// Whether each launch is probed block by block besides, whatever it costs.
+    /// Whether each launch is also probed block by block, whatever that costs.
     pub check_full: bool,
-    /// Clock.
+    /// Clock of the report.
     pub time: Time,
     /// Injected faults.
     pub faults: Vec<Fault>,
-    /// Tasks after which a run is taken to go on for ever.
+    /// Number of tasks after which a run is considered endless.
     pub max_tasks: u64,
-    /// How long a rank waits for the others of its group.
+    /// Seconds that a rank waits for the others of its group.
     pub group_timeout_s: u64,
-    /// The most instructions that kernels may use; None: what the machine has. Engines are told by
-    /// the host.
+    /// The largest instruction set that kernels may use; `None`: whatever the machine has. The host
+    /// passes it on to the engines.
     pub isa: Option<&'static str>,
-    /// Threads of one run; None: one a core.
+    /// Number of threads of one run; `None`: one for each core.
     pub threads: Option<usize>,
-    /// Whether what the machine reaches is measured when the device is opened.
+    /// Whether the machine's peak performance is measured when the device is opened.
     pub roofline: bool,
 }
 
@@ -94,7 +94,7 @@ impl Default for Options {
     }
 }
 
-/// A usage error about a value, with the nearest of the values that there are.
+/// A usage error about an option value; it suggests the nearest of the `known` values.
 pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str]) -> Error {
     let mut d = Diagnostic::error(format!("device option `{option}` cannot be `{value}`")).found(value, expected);
     if let Some(n) = nearest(value.split(':').next().unwrap_or(value), known.iter().copied()) {
@@ -103,12 +103,12 @@ pub(crate) fn bad_value(option: &str, value: &str, expected: &str, known: &[&str
     d.of(ErrorKind::USAGE)
 }
 
-/// The instruction sets of this machine, the least first.
+/// Names of the instruction sets of this machine, smallest first.
 fn machine() -> Vec<&'static str> {
     Level::available().into_iter().map(Level::name).collect()
 }
 
-/// An instruction set that there is and that this machine has.
+/// Parses the name of an instruction set that this machine has.
 fn isa(option: &str, value: &str) -> Result<&'static str> {
     let Some(name) = Level::named(value).map(Level::name) else {
         return Err(bad_value(option, value, "plain, avx2, avx512, vnni, bf16 or amx", &Level::ALL.map(Level::name)));
@@ -123,7 +123,10 @@ fn isa(option: &str, value: &str) -> Result<&'static str> {
 }
 
 impl Options {
-    /// From names and values; an unknown one is a usage error that names the nearest.
+    /// Parses option names and values.
+    ///
+    /// # Errors
+    /// Returns a usage error for an unknown name or value; it suggests the nearest valid one.
     pub fn parse(pairs: &[(String, String)]) -> Result<Options> {
         let mut o = Options::default();
         for (k, v) in pairs {
@@ -185,7 +188,7 @@ impl Options {
         }
         Ok(o)
     }
-    /// Whether runs go one task at a time through the careful path.
+    /// Whether runs use the careful mode, which executes one task at a time.
     pub fn careful(&self) -> bool {
         self.schedule != Schedule::Fifo || self.check_races || self.time == Time::Model || !self.faults.is_empty()
     }

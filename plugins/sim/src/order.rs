@@ -1,29 +1,29 @@
-//! Happens-before of a run: what streams, events, notifies and activations order, whatever the
-//! schedule did.
+//! The happens-before relation of a run: the order imposed by streams, events, notifies and
+//! activations, whatever schedule was chosen.
 //!
-//! Each stream has a vector clock; a record keeps the clock of its stream, a wait and an activation
-//! join it. Kept for the race check, and for models with UPDATE: whether an update came in time
-//! must not depend on luck.
+//! Each stream has a vector clock. A record stores the clock of its stream; a wait or an activation
+//! joins it. The relation is kept for the race check and for models with UPDATE, because whether an
+//! update came in time must not depend on luck.
 use crate::schedule::RankState;
 use crate::stream::Gid;
 
 type Clock = Vec<u32>;
 
-/// A moment of a stream.
+/// A moment on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Stream, counted over all ranks.
+    /// Index of the stream, counted over all ranks.
     pub stream: u32,
-    /// Its clock.
+    /// Value of the stream's clock.
     pub at: u32,
 }
 
-/// The clocks of a run.
+/// The vector clocks of a run.
 pub struct Order {
-    /// First stream of each rank in the clocks.
+    /// For each rank, the index of its first stream.
     first: Vec<usize>,
     clocks: Vec<Clock>,
-    /// Clocks that a stream joins when it starts anew.
+    /// Clocks that a stream joins when it restarts.
     pending: Vec<Option<Clock>>,
     events: Vec<Vec<Option<Clock>>>,
     notifies: Vec<Vec<Option<Clock>>>,
@@ -36,7 +36,7 @@ fn join(a: &mut Clock, b: &Clock) {
 }
 
 impl Order {
-    /// At launch: nothing has happened.
+    /// The state at launch: nothing has happened.
     pub fn new(ranks: &[RankState]) -> Order {
         let mut first = Vec::new();
         let mut n = 0;
@@ -55,7 +55,7 @@ impl Order {
     fn stream(&self, g: Gid) -> usize {
         self.first[g.rank as usize] + g.stream as usize
     }
-    /// A stream records an event, or a notify of a rank.
+    /// Stream `g` records an event of its own rank, or a notify of rank `notify_of`.
     pub fn record(&mut self, g: Gid, id: u32, notify_of: Option<u32>) {
         let s = self.stream(g);
         let slot = match notify_of {
@@ -66,7 +66,7 @@ impl Order {
             slot.get_or_insert_default().clone_from(&self.clocks[s]);
         }
     }
-    /// A stream's wait takes the record of an event or of a notify of its rank.
+    /// A wait of stream `g` consumes the record of an event or notify of its rank.
     pub fn wait(&mut self, g: Gid, id: u32, notify: bool) {
         let s = self.stream(g);
         let of = if notify { &mut self.notifies } else { &mut self.events };
@@ -74,7 +74,7 @@ impl Order {
             join(&mut self.clocks[s], clock);
         }
     }
-    /// A stream activates another: at once, or (`later`) when it is done.
+    /// Stream `g` activates `to`: immediately, or (`later`) when `to` has finished.
     pub fn activate(&mut self, g: Gid, to: Gid, later: bool) {
         let (s, t) = (self.stream(g), self.stream(to));
         let clock = self.clocks[s].clone();
@@ -84,24 +84,24 @@ impl Order {
             join(&mut self.clocks[t], &clock);
         }
     }
-    /// A stream starts anew by an activation kept from before.
+    /// A stream restarts because of an activation that arrived while it ran.
     pub fn restarted(&mut self, g: Gid) {
         let s = self.stream(g);
         if let Some(clock) = self.pending[s].take() {
             join(&mut self.clocks[s], &clock);
         }
     }
-    /// The next moment of a stream.
+    /// Advances a stream to its next moment.
     pub fn tick(&mut self, g: Gid) -> Stamp {
         let s = self.stream(g);
         self.clocks[s][s] += 1;
         Stamp { stream: s as u32, at: self.clocks[s][s] }
     }
-    /// Whether a moment is before what a stream does now.
+    /// Whether `moment` happens before what stream `g` does now.
     pub fn before(&self, moment: Stamp, g: Gid) -> bool {
         self.clocks[self.stream(g)][moment.stream as usize] >= moment.at
     }
-    /// Whether a moment is before another, which is the latest of its stream.
+    /// Whether `moment` happens before `latest`, which is the latest moment of its stream.
     pub fn ordered(&self, moment: Stamp, latest: Stamp) -> bool {
         self.clocks[latest.stream as usize][moment.stream as usize] >= moment.at
     }

@@ -1,5 +1,5 @@
-//! A sealed model: tasks in the order of their streams, checked once, so that a run checks nothing
-//! it need not.
+//! A sealed model: tasks in the order of their streams. They are checked once, so that a run does
+//! only the checks it must.
 use crate::label;
 use crate::launch::kernel::Kernel;
 use crate::memory::reduce::{Reduction, width};
@@ -11,12 +11,12 @@ use ge_plugin_api::types::DType;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// The most blocks of a launch, as the hardware's field for them.
+/// Greatest number of blocks of a launch: the limit of the hardware's field.
 pub const MAX_BLOCKS: u32 = 65_535;
 /// SQEs that an event wait takes: the wait and the reset (facts 1.2).
 const WAIT_SQES: u32 = 2;
 
-/// How STREAM_SWITCH compares.
+/// Comparison of a STREAM_SWITCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// `==`
@@ -33,12 +33,12 @@ pub enum Compare {
     LessEqual,
 }
 impl Compare {
-    /// From its number (facts 8.6).
+    /// The comparison with this number (facts 8.6).
     pub fn from_code(code: i64) -> Option<Compare> {
         use Compare::*;
         [Equal, NotEqual, Greater, GreaterEqual, Less, LessEqual].get(usize::try_from(code).ok()?).copied()
     }
-    /// Whether it holds.
+    /// Whether the comparison holds for `a` and `b`.
     pub fn holds(self, a: i64, b: i64) -> bool {
         match self {
             Compare::Equal => a == b,
@@ -51,12 +51,13 @@ impl Compare {
     }
 }
 
-/// What a task does.
+/// The action of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Launches a kernel with fixed blocks.
+    /// Launches a kernel with a fixed number of blocks.
     Kernel,
-    /// Launches a kernel whose blocks and key come by UPDATE; which of the run's patches it has.
+    /// Launches a kernel whose block count and key are set by UPDATE; the number is the index of
+    /// its latch.
     Updatable(u32),
     /// Records an event.
     Record(u32),
@@ -66,9 +67,9 @@ pub enum Op {
     Reset(u32),
     /// Records a notify of a rank.
     NotifyRecord {
-        /// Notify.
+        /// Id of the notify.
         notify: u32,
-        /// Rank whose notify it is.
+        /// Rank that owns the notify.
         rank: u32,
     },
     /// Waits for a notify of this rank, then resets it.
@@ -79,168 +80,170 @@ pub enum Op {
     Switch {
         /// Comparison.
         compare: Compare,
-        /// Bytes of a value.
+        /// Size in bytes of each value.
         bytes: u8,
-        /// Stream.
+        /// Stream to activate.
         stream: u32,
     },
-    /// A label's place.
+    /// The position of a label.
     Label,
-    /// Jumps to a position of its stream.
+    /// Jumps to a position on its stream.
     Goto(u32),
-    /// Jumps to one of a run of positions in [`Plan::targets`], by an index read from memory.
+    /// Jumps to one of several consecutive positions in [`Plan::targets`], by an index read from
+    /// memory.
     SwitchByIndex {
-        /// First of them.
+        /// Index of the first target.
         first: u32,
         /// Number of labels.
         count: u32,
     },
-    /// Copies.
+    /// Copies memory.
     Copy,
-    /// Copies with a reduction.
+    /// Combines source and destination by a reduction.
     Reduce {
         /// Reduction.
         kind: Reduction,
         /// Element type.
         dtype: DType,
     },
-    /// Sets blocks and key of another task.
+    /// Sets block count and key of another task.
     Update(u32),
-    /// Nothing.
+    /// Does nothing.
     Nop,
-    /// The end of the model.
+    /// Ends the model.
     End,
     /// Leaves the model: no further task starts.
     Exit,
 }
 
-/// A task.
+/// A task of a sealed model.
 pub struct Task {
-    /// What it does.
+    /// Its action.
     pub op: Op,
-    /// Its type, for messages.
+    /// Its task type, for messages.
     pub kind: TaskType,
-    /// Stream.
+    /// Id of its stream.
     pub stream: u32,
-    /// Place on the stream.
+    /// Position on the stream.
     pub position: u32,
-    /// Kernel (index into [`Plan::kernels`]).
+    /// Index of its kernel in [`Plan::kernels`].
     pub kernel: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub block_dim: u32,
-    /// Key.
+    /// Tiling key.
     pub tiling_key: u64,
-    /// Tiling data.
+    /// Tiling data passed to the kernel.
     pub tiling: Vec<u8>,
-    /// Arguments in [`Plan::args`].
+    /// Range of its arguments in [`Plan::args`].
     pub args: Range<u32>,
-    /// Node.
+    /// Name of its node.
     pub node: String,
-    /// Operator type.
+    /// Operator type of its node.
     pub node_op: String,
-    /// Engine.
+    /// Name of its engine.
     pub engine: String,
-    /// Simulated run time.
+    /// Run time in nanoseconds on the simulated clock.
     pub time_ns: u64,
-    /// Bytes that its arguments name: a measure of its work.
+    /// Total bytes of its arguments, as a measure of its work.
     pub work: u64,
-    /// Events that it waits for before its kernel starts (SUPER_KERNEL) or records when it has
-    /// ended (PREPROCESS_KERNEL), by their addresses.
+    /// Events that the kernel itself uses by their addresses: it waits for them before it starts
+    /// (SUPER_KERNEL) or records them when it has ended (PREPROCESS_KERNEL).
     pub events: Vec<u32>,
 }
 impl Task {
-    /// Events that its kernel waits for.
+    /// Events that its kernel itself waits for.
     pub fn waits(&self) -> &[u32] {
         if self.kind == TaskType::SUPER_KERNEL { &self.events } else { &[] }
     }
-    /// Events that its kernel records.
+    /// Events that its kernel itself records.
     pub fn records(&self) -> &[u32] {
         if self.kind == TaskType::PREPROCESS_KERNEL { &self.events } else { &[] }
     }
 }
 
-/// An argument.
+/// An argument of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Arg {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// How it is touched.
+    /// How the task accesses it.
     pub access: Access,
-    /// Whether it is an output of the task's node, as the host says.
+    /// Whether it is an output of the task's node, according to the host.
     pub output: bool,
-    /// Allocation, or `u32::MAX` for a placeholder.
+    /// Index of its allocation, or `u32::MAX` for a placeholder.
     pub allocation: u32,
-    /// Rank in whose model the allocation lies.
+    /// Rank whose model has the allocation.
     pub rank: u32,
 }
 
-/// Where an argument's address comes from.
+/// The source of an argument's address.
 #[derive(Clone, Copy, Debug)]
 pub struct Relocation {
-    /// Argument.
+    /// Index of the argument in [`Plan::args`].
     pub argument: u32,
-    /// Rank.
+    /// Rank whose model has the allocation.
     pub rank: u32,
-    /// Allocation of that rank's model.
+    /// Index of the allocation in that rank's model.
     pub allocation: u32,
-    /// Offset.
+    /// Byte offset in the allocation.
     pub offset: u64,
 }
 
-/// A stream.
+/// A stream of a sealed model.
 pub struct Stream {
     /// Whether it starts at launch.
     pub head: bool,
-    /// Priority, 0 first.
+    /// Priority; 0 goes first.
     pub priority: u8,
-    /// Its tasks in order (ids).
+    /// Ids of its tasks, in order.
     pub tasks: Vec<u32>,
-    /// By position: tasks on this stream that wait for UPDATE, as (position, task), ascending.
+    /// Tasks on this stream that need an UPDATE, as (position, task id), by ascending position.
     pub updatable: Vec<(u32, u32)>,
 }
 
 /// A sealed model.
 pub struct Plan {
-    /// Name.
+    /// Name of the model.
     pub name: String,
-    /// SoC.
+    /// SoC that the model runs on.
     pub soc: SocSpec,
-    /// Tasks by id.
+    /// Tasks, indexed by id.
     pub tasks: Vec<Task>,
-    /// Streams.
+    /// Streams, indexed by id.
     pub streams: Vec<Stream>,
-    /// Kernels.
+    /// Registered kernels.
     pub kernels: Vec<Kernel>,
     /// Arguments of all tasks.
     pub args: Vec<Arg>,
-    /// Addresses to resolve.
+    /// Addresses to resolve for each run.
     pub relocations: Vec<Relocation>,
-    /// Allocations.
+    /// Memory that a run must provide.
     pub allocations: Vec<Allocation>,
-    /// Jump targets (positions).
+    /// Targets of SWITCH_BY_INDEX jumps, as positions on their stream.
     pub targets: Vec<u32>,
-    /// Events.
+    /// Number of events.
     pub events: u32,
-    /// Notifies.
+    /// Number of notifies.
     pub notifies: u32,
-    /// Tasks whose blocks come by UPDATE.
+    /// Number of tasks whose block count is set by UPDATE.
     pub updatable: u32,
     /// Whether it has an END_GRAPH or MODEL_EXIT.
     pub has_end: bool,
-    /// Rank and group.
+    /// Rank of this model in its group.
     pub rank: u32,
-    /// Ranks of the group.
+    /// Number of ranks in the group; 0 counts as 1.
     pub rank_size: u32,
-    /// Key of the group.
+    /// Key that identifies the group.
     pub group: u64,
 }
 
 impl Plan {
-    /// Ranks that run together.
+    /// Number of ranks that run together, at least 1.
     pub fn ranks(&self) -> usize {
         self.rank_size.max(1) as usize
     }
-    /// Bytes that a copy or reduction moves: the lesser of its two ranges, in whole elements.
+    /// Bytes that a copy or reduction moves: the smaller of its two ranges, rounded down to whole
+    /// elements for a reduction.
     pub fn copy_bytes(&self, t: &Task) -> u64 {
         let a = t.args.start as usize;
         let n = self.args[a].bytes.min(self.args[a + 1].bytes);
@@ -249,12 +252,12 @@ impl Plan {
             _ => n,
         }
     }
-    /// How messages name a task.
+    /// Describes a task for messages.
     pub fn describe(&self, task: u32) -> String {
         let t = &self.tasks[task as usize];
         format!("task {task} ({}) of node `{}` on stream {}", t.kind, t.node, t.stream)
     }
-    /// An error of a task: names node, task, stream and engine.
+    /// Adds node, task, stream and engine of a task to an error.
     pub fn blame(&self, task: u32, e: Error) -> Error {
         let t = &self.tasks[task as usize];
         let mut place = format!("task {task} ({}) on stream {}, engine {}", t.kind, t.stream, t.engine);
@@ -265,7 +268,7 @@ impl Plan {
     }
 }
 
-/// A model while tasks are bound to it.
+/// A model that tasks are being bound to.
 pub struct Builder {
     spec: ModelSpec,
     kernels: Vec<Kernel>,
@@ -278,7 +281,7 @@ fn damaged(t: &DeviceTask, id: usize, message: String) -> Error {
 }
 
 impl Builder {
-    /// A model of a specification: counts against the SoC's limits.
+    /// Starts a model from its specification; checks its counts against the limits of the SoC.
     pub fn new(spec: ModelSpec) -> Result<Builder> {
         let soc = &spec.soc;
         let limit = |what: &str, n: usize, max: u32| {
@@ -301,12 +304,12 @@ impl Builder {
         }
         Ok(Builder { spec, kernels: Vec::new(), tasks: Vec::new() })
     }
-    /// Registers a kernel; its id.
+    /// Registers a kernel and returns its id.
     pub fn register(&mut self, kernel: Kernel) -> Result<u32> {
         self.kernels.push(kernel);
         u32::try_from(self.kernels.len() - 1).map_err(|_| Error::damaged("too many kernels"))
     }
-    /// Binds a task after checking all that can be checked of it alone; its id.
+    /// Checks a task on its own, binds it and returns its id.
     pub fn bind(&mut self, task: DeviceTask) -> Result<u32> {
         let id = self.tasks.len();
         let bad = |m: String| Err(damaged(&task, id, m));
@@ -322,8 +325,8 @@ impl Builder {
             if elsewhere && a.rank >= self.spec.rank_size {
                 return bad(format!("names rank {} in argument {k}, the group has {}", a.rank, self.spec.rank_size));
             }
-            // Ranks of a group run one model: their allocations are alike, which joining the group
-            // checks.
+            // The ranks of a group run the same model; joining the group checks that their
+            // allocations are equal.
             let Some(all) = self.spec.allocations.get(a.allocation as usize) else {
                 return bad(format!(
                     "names allocation {} in argument {k}, the model has {}",
@@ -366,7 +369,7 @@ impl Builder {
         u32::try_from(id).map_err(|_| Error::damaged("too many tasks"))
     }
 
-    /// No more tasks: checks ids, limits, labels and streams together.
+    /// Ends binding: checks ids, limits, labels and streams together and returns the plan.
     pub fn seal(self) -> Result<Plan> {
         let Builder { spec, kernels, tasks: bound } = self;
         let soc = spec.soc.clone();
@@ -474,7 +477,7 @@ impl Builder {
     }
 }
 
-/// How a task without a kernel touches its arguments where it does not say so.
+/// How a task without a kernel accesses its arguments if it does not declare it.
 fn default_access(op: Op, k: usize) -> Access {
     match (op, k) {
         (Op::Copy, 1) => Access::WRITE,
@@ -483,7 +486,7 @@ fn default_access(op: Op, k: usize) -> Access {
     }
 }
 
-/// Which events and notifies tasks name: ids must have no gap.
+/// The events and notifies that tasks use; their ids must have no gaps.
 struct Used {
     events: Vec<bool>,
     notifies: Vec<bool>,
@@ -507,7 +510,7 @@ impl Used {
     }
 }
 
-/// Events of a kernel that knows their addresses.
+/// The events that a kernel uses by their addresses.
 fn by_address(id: usize, t: &DeviceTask, op: Op, spec: &ModelSpec, used: &mut Used) -> Result<Vec<u32>> {
     let kind = TaskType(t.kind);
     if !matches!(op, Op::Kernel) || !matches!(kind, TaskType::SUPER_KERNEL | TaskType::PREPROCESS_KERNEL) {

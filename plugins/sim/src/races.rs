@@ -1,8 +1,8 @@
-//! `check_races`: every access of every task against happens-before of streams, events, notifies
-//! and activations.
+//! `check_races`: checks every access of every task against the happens-before relation of streams,
+//! events, notifies and activations.
 //!
-//! All memory of a run is one map of intervals by address, each with its last write and the reads
-//! since, so that ranges that share bytes meet whatever allocation they were named by.
+//! All memory of a run is one map of address intervals. Each interval has its last write and the
+//! reads since then, so that ranges that share bytes are compared whatever allocation named them.
 use crate::memory::Memory;
 use crate::order::{Order, Stamp};
 use crate::plan::Plan;
@@ -13,7 +13,7 @@ use ge_plugin_api::kernel::Access;
 use ge_plugin_api::{Diagnostic, ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// An access that was made.
+/// An access made by a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Made {
     stamp: Stamp,
@@ -23,7 +23,7 @@ struct Made {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
-    /// Feature memory that nothing has written in this run.
+    /// Feature-map or output memory that nothing has written in this run.
     Nothing,
     /// Written by the host before the launch.
     Host,
@@ -44,7 +44,7 @@ pub struct Races {
 }
 
 impl Races {
-    /// For a launch of ranks whose arguments are bound.
+    /// Starts the check for a launch; the arguments of the ranks are bound.
     pub fn new(ranks: &[RankState], memory: &Memory) -> Races {
         let mut races = Races { map: BTreeMap::new() };
         let regions = |known: bool| {
@@ -56,8 +56,8 @@ impl Races {
                 })
             })
         };
-        // Known ones last: where an output lies in an input's memory, its bytes were written by the
-        // host.
+        // Regions that the host has written come last: an output that lies in an input's memory
+        // counts as written by the host.
         for (start, end) in regions(false) {
             races.set(start, end, Content::Nothing);
             for (s, e) in memory.written_in(start, end) {
@@ -77,7 +77,7 @@ impl Races {
         }
         self.map.insert(start, Segment { end, content, reads: Vec::new() });
     }
-    /// Makes segments begin at `start` and at `end` where one spans them.
+    /// Splits segments so that none extends across `start` or `end`.
     fn split(&mut self, start: u64, end: u64) {
         for at in [start, end] {
             if let Some((_, seg)) = self.map.range_mut(..at).next_back()
@@ -89,7 +89,7 @@ impl Races {
             }
         }
     }
-    /// All accesses of a task by its declared ranges, reads first.
+    /// Records all accesses of a task by its declared ranges, reads first.
     pub fn access(&mut self, ranks: &[RankState], order: &mut Order, g: Gid, task: u32) -> Result<()> {
         let rank = &ranks[g.rank as usize];
         let made = Made { stamp: order.tick(g), rank: g.rank, task };
@@ -104,7 +104,7 @@ impl Races {
         }
         Ok(())
     }
-    /// END_GRAPH: the host may read outputs and variables from here on.
+    /// Handles END_GRAPH: from now on the host may read outputs and variables.
     pub fn end(&mut self, ranks: &[RankState], order: &mut Order, g: Gid, task: u32) -> Result<()> {
         let made = Made { stamp: order.tick(g), rank: g.rank, task };
         let rank = &ranks[g.rank as usize];
@@ -115,7 +115,7 @@ impl Races {
         }
         Ok(())
     }
-    /// A read of a range; `argument` None: nothing need have been written there.
+    /// Checks a read of a range. If `argument` is `None`, the range need not have been written.
     fn read(
         &mut self,
         ranks: &[RankState],
@@ -163,7 +163,7 @@ impl Races {
     }
 }
 
-/// Names bytes by the allocation that they lie in.
+/// Describes bytes by the allocation that contains them.
 fn place(ranks: &[RankState], (start, end): (u64, u64)) -> String {
     for (i, r) in ranks.iter().enumerate() {
         for (a, b) in r.plan.allocations.iter().zip(r.bound.bases(i)) {

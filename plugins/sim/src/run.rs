@@ -1,4 +1,4 @@
-//! One launch: takes a run state, binds it, drives the scheduler, makes the report.
+//! One launch: takes a run state, binds it, drives the scheduler and makes the report.
 use crate::careful::Careful;
 use crate::context::Inner;
 use crate::group::Part;
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Launches of models.
+/// Runs launches of models.
 pub struct Launch;
 
 impl Launch {
-    /// Runs one model alone, with a run state of its own for the time.
+    /// Runs one model alone, with its own run state.
     pub fn alone(state: &mut RankState, bases: &[Base], profile: bool, device: &Inner) -> Result<RunReport> {
         Bound::check(&state.plan, bases)?;
         state.reset(profile);
@@ -23,7 +23,7 @@ impl Launch {
         let elapsed = run(std::slice::from_mut(state), device)?;
         Ok(report(state, elapsed, profile))
     }
-    /// Runs all ranks of a group; a result for each.
+    /// Runs all ranks of a group and returns a result for each.
     pub fn together(parts: Vec<Part>, device: &Inner) -> Vec<Result<RunReport>> {
         let n = parts.len();
         let go = || -> Result<Vec<RunReport>> {
@@ -56,7 +56,7 @@ fn report(state: &mut RankState, elapsed: u64, profile: bool) -> RunReport {
     }
 }
 
-/// Drives a run to its end; nanoseconds by the machine's clock.
+/// Drives a run to its end; returns its duration in nanoseconds by the machine's clock.
 fn run(ranks: &mut [RankState], device: &Inner) -> Result<u64> {
     if device.shared.lost.load(Ordering::Relaxed) {
         return Err(Error::new(ErrorKind::DEVICE, "the device is lost: it must be opened again"));
@@ -79,17 +79,17 @@ fn run(ranks: &mut [RankState], device: &Inner) -> Result<u64> {
     result.map(|()| begin.elapsed().as_nanos() as u64)
 }
 
-/// A plan's idle run states, so that a run allocates nothing.
+/// Idle run states of a plan, kept so that a run need not allocate them.
 #[derive(Default)]
 pub struct Idle(Mutex<Vec<RankState>>);
 
 impl Idle {
-    /// Takes one, or makes one.
+    /// Takes an idle state, or makes a new one.
     pub fn take(&self, plan: &Arc<Plan>) -> RankState {
         let kept = self.0.lock().unwrap_or_else(|p| p.into_inner()).pop();
         kept.unwrap_or_else(|| RankState::new(plan.clone()))
     }
-    /// Puts one back.
+    /// Returns a state for later runs.
     pub fn put(&self, state: RankState) {
         self.0.lock().unwrap_or_else(|p| p.into_inner()).push(state);
     }

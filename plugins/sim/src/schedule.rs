@@ -1,8 +1,8 @@
 //! The scheduler: runs the streams of a model, or of all ranks of a group, to their end.
 //!
-//! One thread at a time drives it; a wait never blocks that thread, it leaves the stream aside
-//! until its event is recorded. In the plain order each stream runs until it waits. In the careful
-//! order (random schedule, simulated clock, race check, faults) one task is chosen at a time.
+//! One thread at a time drives it. A wait never blocks that thread; the stream is set aside until
+//! its event is recorded. In the normal mode each stream runs until it must wait. In careful mode
+//! (random schedule, simulated clock, race check, faults) one task is chosen at a time.
 use crate::careful::{Careful, Verdict};
 use crate::counters::RunCounters;
 use crate::event::Flag;
@@ -21,41 +21,41 @@ use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result, services};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Tasks between two looks at whether the user wants to stop.
+/// Number of tasks between two checks whether the user wants to stop.
 const CANCEL_EVERY: u64 = 256;
-/// A multi-block kernel with less work than this (bytes of its arguments) is not worth calling
-/// other threads for.
+/// A multi-block kernel with less work than this (bytes of its arguments) is not worth waking other
+/// threads.
 const TEAM_WORK: u64 = 16 << 10;
-/// The same for a kernel of one block, which another thread takes while this one goes on with
-/// another stream.
+/// The same limit for a kernel with one block, which another thread runs while this one continues
+/// with another stream.
 const SOLO_WORK: u64 = 64 << 10;
 
-/// What one rank of a run holds; kept between runs.
+/// State of one rank of a run; kept between runs.
 pub struct RankState {
-    /// The model.
+    /// The model that it runs.
     pub plan: Arc<Plan>,
-    /// Its arguments.
+    /// Addresses of the model's arguments.
     pub bound: Bound,
-    /// Its streams.
+    /// State of its streams.
     pub streams: Vec<StreamState>,
-    /// Its events.
+    /// State of its events.
     pub events: Vec<Flag>,
-    /// Its notifies.
+    /// State of its notifies.
     pub notifies: Vec<Flag>,
-    /// Its updatable kernels.
+    /// State of its updatable kernels.
     pub latches: Vec<Latch>,
-    /// Counts of this run.
+    /// Counters of this run.
     pub counters: RunCounters,
     /// Whether END_GRAPH was reached.
     pub ended: bool,
-    /// Lines of the profile, if wanted.
+    /// Profile of the tasks, if wanted.
     pub profile: Option<Vec<TaskProfile>>,
-    /// Simulated end.
+    /// Simulated time at which the run ended, in nanoseconds.
     pub end_time: u64,
 }
 
 impl RankState {
-    /// State for a plan.
+    /// Makes the state for runs of a plan.
     pub fn new(plan: Arc<Plan>) -> RankState {
         RankState {
             bound: Bound::new(&plan),
@@ -70,7 +70,7 @@ impl RankState {
             plan,
         }
     }
-    /// As at launch.
+    /// Resets it to its state at launch.
     pub fn reset(&mut self, profile: bool) {
         self.streams.fill(StreamState::ASLEEP);
         self.events.iter_mut().for_each(Flag::clear);
@@ -86,13 +86,13 @@ impl RankState {
 enum Flow {
     /// The task is done.
     Next,
-    /// The stream waits, runs elsewhere or is done.
+    /// The stream waits, its task runs on other threads, or it is done.
     Leave,
 }
 
 /// A run of one model, or of all ranks of a group.
 pub struct Machine<'a> {
-    /// Ranks; one where there is no group.
+    /// States of the ranks; one if there is no group.
     pub ranks: &'a mut [RankState],
     ready: Ready,
     careful: Option<&'a mut Careful>,
@@ -103,9 +103,9 @@ pub struct Machine<'a> {
     until_look: u64,
     exit: bool,
     flying: Vec<Flying>,
-    /// Threads that may help, if there are some.
+    /// Threads that may help, if any.
     seat: Option<&'a Seat<'a>>,
-    /// Whether they were called: a launch was worth it.
+    /// Whether the helpers were woken because a launch was worth it.
     called: bool,
 }
 
@@ -117,8 +117,8 @@ struct Flying {
 }
 
 impl<'a> Machine<'a> {
-    /// A run of ranks whose arguments are bound. `careful`: the choices of the device's options, if
-    /// any. `seat`: threads that may help.
+    /// Starts a run of ranks whose arguments are bound. `careful` is set if the device's options
+    /// ask for the careful mode; `seat` has the threads that may help.
     pub fn new(
         ranks: &'a mut [RankState],
         careful: Option<&'a mut Careful>,
@@ -141,7 +141,7 @@ impl<'a> Machine<'a> {
             called: false,
         }
     }
-    /// Launches: head streams start.
+    /// Launches the models: starts their head streams.
     pub fn launch(&mut self) {
         for r in 0..self.ranks.len() {
             for s in 0..self.ranks[r].streams.len() {
@@ -159,7 +159,7 @@ impl<'a> Machine<'a> {
         let p = self.priority(g);
         self.ready.push(g, p);
     }
-    /// Starts a stream that sleeps or is done.
+    /// Starts a stream that is asleep or done.
     fn start(&mut self, g: Gid, time: u64) -> Activation {
         let a = self.ranks[g.rank as usize].streams[g.stream as usize].activate(time);
         if a == Activation::Starts {
@@ -169,7 +169,7 @@ impl<'a> Machine<'a> {
         }
         a
     }
-    /// Latches what the stream reads on landing at a position.
+    /// Latches the kernels that the stream prefetches when it arrives at a position.
     fn look_ahead(&mut self, g: Gid, at: u32) {
         let rank = &mut self.ranks[g.rank as usize];
         if rank.latches.is_empty() {
@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
         latch(rank, self.order.as_ref(), g, u64::from(at), u64::from(at) + reach);
     }
 
-    /// Runs until all is done.
+    /// Runs until all streams are done.
     pub fn drive(&mut self) -> Result<()> {
         loop {
             if self.careful.is_some() {
@@ -203,7 +203,8 @@ impl<'a> Machine<'a> {
             let Some(g) = self.ready.take(k) else { return Ok(()) };
             if let Flow::Next = self.step(g)? {
                 let p = self.priority(g);
-                // In turn, unless the choice is by the clock or by chance anyhow.
+                // Put the stream at the end of its queue; this does not matter if the clock or
+                // chance decides.
                 self.ready.push(g, p);
             }
         }
@@ -396,8 +397,8 @@ impl<'a> Machine<'a> {
         self.record_by_address(g, id);
         Ok(Flow::Next)
     }
-    /// Takes the records of the events that a kernel waits for by their addresses; false: one is
-    /// still to come.
+    /// Consumes the records of the events that a kernel waits for by their addresses. Returns false
+    /// if one has not been recorded yet.
     fn wait_by_address(&mut self, g: Gid, id: u32) -> bool {
         let rank = &mut self.ranks[g.rank as usize];
         let s = g.stream as usize;
@@ -415,7 +416,7 @@ impl<'a> Machine<'a> {
         }
         true
     }
-    /// Records the events whose addresses a kernel that has ended was given.
+    /// Records the events whose addresses a kernel got, now that it has ended.
     fn record_by_address(&mut self, g: Gid, id: u32) {
         if self.ranks[g.rank as usize].plan.tasks[id as usize].events.is_empty() {
             return;
@@ -436,7 +437,7 @@ impl<'a> Machine<'a> {
             }
         }
     }
-    /// Books a task as done and moves its stream on.
+    /// Records that a task is done and moves its stream on.
     #[inline]
     fn finished(&mut self, g: Gid, id: u32, start: u64, next: u32) {
         let rank = &mut self.ranks[g.rank as usize];
@@ -476,7 +477,8 @@ impl<'a> Machine<'a> {
                 (dim == 1 && self.ready.is_empty() && self.flying.is_empty()) || !rank.plan.tasks[t].events.is_empty();
             let enough = if dim > 1 { TEAM_WORK } else { SOLO_WORK };
             let large = !alone && rank.plan.tasks[t].work >= enough && self.flying.is_empty();
-            // Once they were called, helpers are also offered what would not be worth calling them.
+            // Once the helpers are awake, they are also offered work that would not be worth waking
+            // them.
             if let Some(seat) = self.seat
                 && (large || (self.called && !alone))
                 && let Some(slot) = seat.publish(kernel, call, dim, key)
@@ -506,7 +508,7 @@ impl<'a> Machine<'a> {
         rank.counters.blocks += u64::from(dim);
         rank.counters.device_tiling += u64::from(rank.plan.tasks[t].kind == TaskType::PREPROCESS_KERNEL);
     }
-    /// Helps until a launch under way is done, and moves its stream on.
+    /// Helps until one pending launch is done, then moves its stream on.
     fn land(&mut self) -> Result<()> {
         let Some(team) = self.seat.map(Seat::team) else { return Ok(()) };
         let mut wait = Spin::default();
@@ -598,7 +600,7 @@ impl<'a> Machine<'a> {
         self.blame(g, id, Error::new(ErrorKind::DEVICE, m))
     }
 
-    /// Nothing is ready: the run is over, or it cannot go on.
+    /// Called when nothing is ready: the run is over or deadlocked.
     fn finish(&mut self) -> Result<()> {
         let over = self.ranks.iter().all(|r| {
             if r.plan.has_end {

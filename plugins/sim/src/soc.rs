@@ -1,18 +1,18 @@
-//! SoC files: the descriptions of Ascend SoCs that are embedded here, and those of a user (DESIGN
-//! 1, "What a device is").
+//! SoC files: the embedded descriptions of Ascend SoCs and those that users supply (DESIGN 1, "What
+//! a device is").
 //!
-//! A file is TOML with the keys of `KEYS`; what it leaves out is taken from its `base`, an embedded
+//! A file is TOML with the keys of `KEYS`. Values that it omits come from its `base`, an embedded
 //! SoC.
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
-/// The SoC where none is asked for.
+/// Name of the SoC that is used if none is requested.
 pub const DEFAULT: &str = "sim";
 
 macro_rules! embed {
     ($($name:literal),+ $(,)?) => { &[$(($name, include_str!(concat!("../socs/", $name, ".toml")))),+] };
 }
-/// Embedded SoC files, in the order in which they are listed to the user.
+/// Embedded SoC files, in the order in which they are listed to users.
 const FILES: &[(&str, &str)] = embed![
     "sim",
     "Ascend910B",
@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = embed![
     "Ascend310P3",
 ];
 
-/// Keys of a SoC file.
+/// Keys that a SoC file may have.
 pub const KEYS: &[&str] = &[
     "name",
     "base",
@@ -51,7 +51,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|f| f.0)
 }
 
-/// The one of `known` that looks most like `name`, if any does.
+/// The name in `known` that is most similar to `name`, if any is similar enough.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -61,7 +61,10 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, k)| k)
 }
 
-/// The embedded SoC of a name; else an error that names the nearest.
+/// Returns the embedded SoC with this name.
+///
+/// # Errors
+/// Fails if there is none; the error suggests the nearest name.
 pub fn by_name(name: &str) -> Result<SocSpec> {
     match FILES.iter().find(|f| f.0 == name) {
         Some((n, text)) => parse(n, text, 0),
@@ -76,7 +79,7 @@ pub fn by_name(name: &str) -> Result<SocSpec> {
     }
 }
 
-/// The SoC of a user's file; `file` is its name for messages.
+/// Parses a user's SoC file; `file` is its name for messages.
 pub fn from_text(file: &str, text: &str) -> Result<SocSpec> {
     parse(file, text, 0)
 }

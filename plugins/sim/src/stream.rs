@@ -1,9 +1,10 @@
-//! Streams while a model runs: queues with a place, asleep until launched or activated.
+//! Streams during a run: each is a queue of tasks with a current position, asleep until it is
+//! launched or activated.
 
-/// What a stream is doing.
+/// What a stream is currently doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not activated yet.
+    /// It has not been activated yet.
     Asleep,
     /// Its next task can start.
     Ready,
@@ -11,48 +12,49 @@ pub enum State {
     Event(u32),
     /// Its next task waits for a notify.
     Notify(u32),
-    /// Its task runs on other threads.
+    /// Its current task runs on other threads.
     Running,
-    /// Past its last task.
+    /// It has passed its last task.
     Done,
 }
 
-/// A stream of a run.
+/// State of a stream during a run.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamState {
-    /// What it is doing.
+    /// What the stream is currently doing.
     pub state: State,
     /// Position of its next task.
     pub at: u32,
-    /// Whether the task at `at` has started (a wait has reached the head): its look-ahead is taken.
+    /// Whether the task at `at` has started (for a wait: reached the head), so that its prefetching
+    /// is done.
     pub started: bool,
-    /// Events that the task at `at` has waited for by their addresses.
+    /// Number of events that the task at `at` has already waited for by their addresses.
     pub waited: u32,
-    /// Whether it was activated again while it ran: it starts anew when it is done.
+    /// Whether it was activated again while it ran; it restarts when it is done.
     pub again: bool,
-    /// Its simulated clock.
+    /// Its simulated clock, in nanoseconds.
     pub time: u64,
 }
 
 impl StreamState {
-    /// As at launch.
+    /// The state at launch.
     pub const ASLEEP: StreamState =
         StreamState { state: State::Asleep, at: 0, started: false, waited: 0, again: false, time: 0 };
 }
 
-/// What an activation does.
+/// Effect of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// It starts from its first task.
+    /// The stream starts from its first task.
     Starts,
-    /// It runs; it will start again when it is done.
+    /// The stream is running and will restart when it is done.
     Later,
-    /// It runs and is to start again already.
+    /// The stream is running and already due to restart.
     Twice,
 }
 
 impl StreamState {
-    /// Activates it.
+    /// Activates the stream at simulated time `time`.
     pub fn activate(&mut self, time: u64) -> Activation {
         match self.state {
             State::Asleep | State::Done => {
@@ -68,7 +70,7 @@ impl StreamState {
     }
 }
 
-/// Streams that are ready, by priority (0 first), in the order in which they became so.
+/// Ready streams by priority (0 first), then in the order in which they became ready.
 #[derive(Default)]
 pub struct Ready {
     queues: [std::collections::VecDeque<Gid>; 8],
@@ -76,37 +78,37 @@ pub struct Ready {
     len: usize,
 }
 
-/// A stream of a rank.
+/// Identifies a stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gid {
-    /// Rank.
+    /// Index of the rank.
     pub rank: u32,
-    /// Stream.
+    /// Id of the stream in its rank.
     pub stream: u32,
 }
 
 impl Ready {
-    /// No stream.
+    /// Removes all streams.
     pub fn clear(&mut self) {
         self.queues.iter_mut().for_each(|q| q.clear());
         self.full = 0;
         self.len = 0;
     }
-    /// Number of streams that are ready.
+    /// Number of ready streams.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether there is none.
+    /// Whether no stream is ready.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Adds one behind those of its priority.
+    /// Adds a stream after all others of its priority.
     pub fn push(&mut self, g: Gid, priority: u8) {
         self.queues[priority as usize].push_back(g);
         self.full |= 1 << priority;
         self.len += 1;
     }
-    /// Takes the first.
+    /// Takes the first stream.
     pub fn pop(&mut self) -> Option<Gid> {
         if self.len == 0 {
             return None;
@@ -119,7 +121,7 @@ impl Ready {
         }
         g
     }
-    /// Takes the `k`-th of all.
+    /// Takes the `k`-th stream, counted over all priorities.
     pub fn take(&mut self, mut k: usize) -> Option<Gid> {
         for (p, q) in self.queues.iter_mut().enumerate() {
             if k < q.len() {
@@ -134,7 +136,7 @@ impl Ready {
         }
         None
     }
-    /// All, in the order in which `take` counts them.
+    /// All streams, in the order in which `take` counts them.
     pub fn iter(&self) -> impl Iterator<Item = Gid> + '_ {
         self.queues.iter().flat_map(|q| q.iter().copied())
     }

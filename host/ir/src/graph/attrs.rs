@@ -1,48 +1,50 @@
-//! Attributes of a node, with what is known of them without a look at them: every node is asked for
-//! attributes that few have, often.
+//! The attributes of a node with a summary of their keys. Nodes are often asked for attributes that
+//! few of them have; the summary answers most of these questions without a search.
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, Key};
 
-/// Attributes of a node. Read as an [`AttrMap`], changed here alone.
+/// Attributes of a node. They can be read as an [`AttrMap`] but changed only by methods of this
+/// type.
 #[derive(Clone, Debug, Default)]
 pub struct NodeAttrs {
     map: AttrMap,
-    /// A bit for keys that may be there, and one for values that may name a graph.
+    /// A bit for each key that may be set (see [`mark`]), and one bit for values that may name a
+    /// graph.
     marks: u64,
 }
 
-/// The mark of values that may name a graph.
+/// The bit for values that may name a graph.
 const GRAPHS: u64 = 1 << 63;
 
 fn may_name(value: &AttrValue) -> bool {
     matches!(value, AttrValue::Graph(_) | AttrValue::List(_))
 }
 
-/// The marks of an attribute.
+/// The bits that an attribute sets.
 fn marks(key: Key, value: &AttrValue) -> u64 {
     mark(key) | if may_name(value) { GRAPHS } else { 0 }
 }
 
-/// The mark of a key: several share one.
+/// The bit of a key; several keys share one bit.
 fn mark(key: Key) -> u64 {
     1 << (key.index() % 63)
 }
 
 impl NodeAttrs {
-    /// Sets a value, replacing an old one.
+    /// Sets a value; replaces the old one if there is one.
     pub(crate) fn set(&mut self, key: impl Into<Key>, value: impl Into<AttrValue>) {
         let (key, value) = (key.into(), value.into());
         self.marks |= marks(key, &value);
         self.map.set(key, value);
     }
-    /// Removes a value and gives it back.
+    /// Removes a value and returns it.
     pub(crate) fn remove(&mut self, key: impl Into<Key>) -> Option<AttrValue> {
         self.map.remove(key)
     }
-    /// The map alone.
+    /// Returns the plain map.
     pub(crate) fn into_map(self) -> AttrMap {
         self.map
     }
-    /// Names of the graphs that they name, in the order of keys (lists in list order).
+    /// Names of the graphs that the attributes name, in attribute order (lists in list order).
     pub(crate) fn subgraphs(&self) -> Vec<&str> {
         if self.marks & GRAPHS != 0 { super::subgraphs(&self.map) } else { Vec::new() }
     }
@@ -50,7 +52,7 @@ impl NodeAttrs {
     pub fn to_map(&self) -> AttrMap {
         self.map.clone()
     }
-    /// The value of a key.
+    /// The value of a key; `None` if it is not set.
     pub fn get(&self, key: impl Into<Key>) -> Option<&AttrValue> {
         if self.marks == 0 {
             return None;
@@ -58,39 +60,39 @@ impl NodeAttrs {
         let key = key.into();
         if self.marks & mark(key) == 0 { None } else { self.map.get(key) }
     }
-    /// A whole number.
+    /// The value of a key as an integer; `None` if it is not set or of another kind.
     pub fn int(&self, key: impl Into<Key>) -> Option<i64> {
         self.get(key)?.as_int()
     }
-    /// A real number (a whole one counts).
+    /// The value of a key as a float; an integer is converted.
     pub fn float(&self, key: impl Into<Key>) -> Option<f64> {
         self.get(key)?.as_float()
     }
-    /// A truth value (1 and 0 count).
+    /// The value of a key as a boolean; the integers 1 and 0 count as true and false.
     pub fn bool(&self, key: impl Into<Key>) -> Option<bool> {
         self.get(key)?.as_bool()
     }
-    /// Whether the value is there and true.
+    /// Whether the key is set to true.
     pub fn flag(&self, key: impl Into<Key>) -> bool {
         self.bool(key).unwrap_or(false)
     }
-    /// Text.
+    /// The value of a key as text.
     pub fn str(&self, key: impl Into<Key>) -> Option<&str> {
         self.get(key)?.as_str()
     }
-    /// Whole numbers.
+    /// The value of a key as a list of integers.
     pub fn ints(&self, key: impl Into<Key>) -> Option<&[i64]> {
         self.get(key)?.as_ints()
     }
-    /// Real numbers.
+    /// The value of a key as a list of floats.
     pub fn floats(&self, key: impl Into<Key>) -> Option<&[f64]> {
         self.get(key)?.as_floats()
     }
-    /// Texts.
+    /// The value of a key as a list of texts.
     pub fn strs(&self, key: impl Into<Key>) -> Option<Vec<&str>> {
         self.get(key)?.as_strs()
     }
-    /// A constant tensor.
+    /// The value of a key as a constant tensor.
     pub fn tensor(&self, key: impl Into<Key>) -> Option<&ConstTensor> {
         match self.get(key)? {
             AttrValue::Tensor(t) => Some(t),

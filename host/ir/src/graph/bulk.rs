@@ -1,9 +1,9 @@
-//! Making a graph node by node in order, without patches: for the text form and other readers of
-//! whole graphs.
+//! Builds a graph node by node in topological order, without patches. The text form and other
+//! readers of whole graphs use it.
 use super::{Graph, Inputs, Model, Node, Places};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc, Use, ValueRef};
 
-/// A node without its place in a graph: what [`Graph::push`] takes.
+/// A node that is not part of a graph: the argument of [`Graph::push`].
 #[derive(Clone, Debug)]
 pub struct Loose {
     /// Operator type.
@@ -28,8 +28,8 @@ impl Loose {
 }
 
 impl Graph {
-    /// Takes a graph apart: its attributes, and its nodes in order, each under the id that the
-    /// others know it by. A node's readers go as it is reached.
+    /// Takes a graph apart. Returns its attributes and its nodes in order, each with its old id,
+    /// which the inputs of the other nodes still use. The lists of readers are dropped.
     pub fn into_nodes(self) -> (AttrMap, impl Iterator<Item = (NodeId, Loose)>) {
         let Graph { attrs, order, mut nodes, .. } = self;
         let loose = move |id: NodeId| {
@@ -44,13 +44,14 @@ impl Graph {
         (attrs, order.into_iter().filter_map(loose))
     }
 
-    /// Appends a node taken out of another graph; as [`Graph::push_node`].
+    /// Appends a node taken from another graph, like [`Graph::push_node`].
     pub fn push(&mut self, n: Loose) -> Option<NodeId> {
         self.push_node(n.op, n.name, n.inputs, n.controls, n.outputs, n.attrs)
     }
 
-    /// Appends a node behind all others; costs its edges. None, and nothing done, if it reads what
-    /// is not there yet. A control input named twice counts once.
+    /// Appends a node at the end of the order; the cost is proportional to its edges. Returns
+    /// `None` and changes nothing if an input is not in the graph yet. A control input that is
+    /// named twice counts once.
     pub fn push_node(
         &mut self,
         op: Key,
@@ -108,17 +109,17 @@ impl Graph {
 }
 
 impl Model {
-    /// The graphs of a model, its root first.
+    /// Returns the graphs of a model, the root first.
     pub fn into_graphs(self) -> Vec<Graph> {
         self.graphs
     }
-    /// A model of whole graphs, the first its root. None without a graph.
+    /// Makes a model from whole graphs; the first is the root. Returns `None` if `graphs` is empty.
     pub fn from_graphs(graphs: Vec<Graph>) -> Option<Model> {
         if graphs.is_empty() { None } else { Some(Model::of(graphs)) }
     }
 }
 
-/// Ways to break a graph that no edit allows, for the verifier's tests.
+/// Breaks a graph in ways that no edit allows, for the verifier's tests.
 #[cfg(test)]
 impl Graph {
     pub(crate) fn break_input(&mut self, id: NodeId, v: ValueRef) {

@@ -1,5 +1,5 @@
-//! Applying recorded edits: whole or not at all. Every edit costs what it touches, the check of
-//! order once a patch.
+//! Applies recorded edits, completely or not at all. The cost of an edit is proportional to what it
+//! touches; the order is checked once for each patch.
 use super::journal::Journal;
 use super::names::Names;
 use super::origin::Moves;
@@ -11,128 +11,129 @@ use smallvec::SmallVec;
 /// The operator whose nodes may share a name.
 const VARIABLE: &str = "Variable";
 
-/// Why a patch was refused. Nothing of it was applied.
+/// Why a patch was refused. Nothing of the patch was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
-    /// An edit names a node that is not there.
+    /// An edit names a node that does not exist.
     #[error("the patch names node {id:?} of graph `{graph}`, which is not there")]
     NoNode {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Node.
+        /// Id that the edit names.
         id: NodeId,
     },
-    /// An edit reads an output that is not there.
+    /// An edit reads an output that does not exist.
     #[error("the patch reads output {output} of `{node}` in graph `{graph}`, which has {count}")]
     NoOutput {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Producer.
+        /// Name of the producer.
         node: String,
-        /// Output.
+        /// Output index that the edit reads.
         output: u32,
-        /// How many it has.
+        /// Number of outputs of the producer.
         count: usize,
     },
-    /// A removed node, or a removed output, still has readers.
+    /// A removed node or a removed output still has readers.
     #[error("the patch removes `{node}` in graph `{graph}`, which `{reader}` still needs")]
     StillUsed {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Removed node.
+        /// Name of the node that is removed or loses outputs.
         node: String,
-        /// A reader.
+        /// Name of one reader.
         reader: String,
     },
     /// The patched graph has a cycle.
     #[error("the patch makes a cycle in graph `{graph}`: {}", nodes.join(" -> "))]
     Cycle {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Nodes of the cycle.
+        /// Names of nodes on the cycle, at most 20.
         nodes: Vec<String>,
     },
-    /// A value is replaced by one of another type.
+    /// A value is replaced by one of an incompatible type.
     #[error("the patch replaces `{from}` ({found}) by `{to}` ({other}) in graph `{graph}`: types do not fit")]
     TypeMismatch {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
         /// Replaced value.
         from: String,
-        /// Its type.
+        /// Type of the replaced value.
         found: String,
         /// New value.
         to: String,
-        /// Its type.
+        /// Type of the new value.
         other: String,
     },
-    /// A new node's id is not the graph's next.
+    /// The id of a new node is not the next id of the graph.
     #[error("the patch adds a node with id {id:?} to graph `{graph}`, whose next id is {next:?}")]
     WrongId {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Given.
+        /// The id that the patch gives.
         id: NodeId,
-        /// Expected.
+        /// The id that the graph expects.
         next: NodeId,
     },
-    /// A graph is removed that is not there, is the root, or is still named by a node.
+    /// The graph to remove does not exist, is the root, or is still named by a node.
     #[error("the patch cannot remove graph `{graph}`: {reason}")]
     Graph {
-        /// Graph.
+        /// Name of the graph.
         graph: String,
-        /// Why.
+        /// Why it cannot be removed.
         reason: String,
     },
-    /// A position in a list is out of range.
+    /// An input position is out of range.
     #[error("the patch sets input {index} of `{node}`, which has {count}")]
     InputIndex {
-        /// Node.
+        /// Name of the node.
         node: String,
-        /// Position.
+        /// Position that the edit sets.
         index: u32,
-        /// How many inputs it has.
+        /// Number of inputs of the node.
         count: usize,
     },
 }
 
-/// What a patch did.
+/// Summary of an applied patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Edits applied.
+    /// Number of edits applied.
     pub edits: usize,
-    /// Nodes added, as (graph index, node).
+    /// Nodes added, as (graph index, node id).
     pub added: Vec<(usize, NodeId)>,
-    /// Nodes removed.
+    /// Number of nodes removed.
     pub removed: usize,
-    /// Nodes whose inputs, attributes or descriptors changed, each once, in order of first change.
+    /// Nodes whose inputs, attributes or descriptors changed, as (graph index, node id), each once,
+    /// in order of first change ([`Model::apply`]) or sorted ([`Model::apply_in`]).
     pub touched: Vec<(usize, NodeId)>,
 }
 
-/// Small patches applied one after the other ([`Model::apply_in`]): what they have left to do at
-/// the end.
+/// State of a series of small patches ([`Model::apply_in`]): the work that [`Model::close`] still
+/// has to do for them.
 #[derive(Default)]
 pub struct EditSession {
-    /// Graphs whose order is to be made anew.
+    /// Graphs whose order must be recomputed.
     structure: Vec<usize>,
-    /// Names of the model's nodes, gathered when the first new node asks for them.
+    /// Names of the model's nodes, gathered when the first new node needs them.
     taken: Option<Names>,
 }
 
 impl EditSession {
-    /// Forgets the names of the model: to be told after edits outside of the session that name
-    /// nodes.
+    /// Forgets the cached names of the model. Call this after an edit outside the session adds or
+    /// renames nodes.
     pub fn forget_names(&mut self) {
         self.taken = None;
     }
-    /// Whether a patch has changed the structure of a graph.
+    /// Whether a patch has changed the structure of any graph.
     pub fn changed(&self) -> bool {
         !self.structure.is_empty()
     }
 }
 
-/// A removed node and who read it when it went.
+/// A removed node and the readers that it had when it was removed.
 struct Removed {
     graph: usize,
     id: NodeId,
@@ -141,8 +142,10 @@ struct Removed {
 }
 
 impl Model {
-    /// Applies edits to a graph (by index) and those that they name. On error the model is as
-    /// before.
+    /// Applies edits to a graph (by index) and to the graphs that the edits name.
+    ///
+    /// # Errors
+    /// Fails if an edit is invalid; the model is then as it was before.
     pub fn apply(&mut self, graph: usize, edits: Vec<Edit>) -> Result<Applied, EditError> {
         let mut j = Journal::new(self.graphs.len());
         let mut done = Applied { edits: edits.len(), ..Applied::default() };
@@ -151,7 +154,7 @@ impl Model {
             self.run_edits(graph, edits, &mut j, &mut done, &mut open).and_then(|()| self.reorder_all(&open, &mut j));
         match ended {
             Ok(()) => {
-                // The names of a removed graph have not been taken off.
+                // The set still holds the names of nodes of removed graphs.
                 if let Some(names) = open.taken.filter(|_| j.removed_graphs.is_empty()) {
                     self.names.put(names, &mut self.graphs);
                 }
@@ -165,9 +168,11 @@ impl Model {
         }
     }
 
-    /// Applies a small patch of a session: it costs what it touches, and no more. The order of the
-    /// graphs is right again after [`Model::close`], and cycles are found there. On error the model
-    /// is void.
+    /// Applies a small patch of a session; the cost is proportional to what it touches.
+    /// [`Model::close`] restores the order of the graphs and detects cycles.
+    ///
+    /// # Errors
+    /// Fails if an edit is invalid; the model must then be discarded.
     pub fn apply_in(
         &mut self,
         session: &mut EditSession,
@@ -183,8 +188,10 @@ impl Model {
         Ok(done)
     }
 
-    /// Ends a session: every graph that it changed is in order again. Errors: a patch of the
-    /// session has made a cycle.
+    /// Ends a session and restores the order of every graph that it changed.
+    ///
+    /// # Errors
+    /// Fails if the patches of the session have made a cycle.
     pub fn close(&mut self, session: EditSession) -> Result<(), EditError> {
         self.reorder_all(&session, &mut Journal::forgetful(self.graphs.len()))
     }
@@ -213,7 +220,7 @@ impl Model {
     ) -> Result<(), EditError> {
         let mut gi = graph;
         if let Some(g) = self.graphs.get_mut(gi).filter(|g| g.nodes.is_empty()) {
-            // A graph as a front end builds it: nearly each edit is a node.
+            // This is a graph that a front end builds: almost every edit adds a node.
             g.nodes.reserve_exact(edits.len());
         }
         let EditSession { structure, taken } = open;
@@ -336,7 +343,7 @@ impl Model {
                         moves.remake(&self.graphs[gi], gi, id);
                     }
                     let n = self.content(gi, id, j)?;
-                    // Whoever takes over all attributes of another node does not compute that
+                    // A node that takes over all attributes of another node does not compute that
                     // node's tensors.
                     if a.key != super::ORIGIN_TENSORS || j.added(gi, id) {
                         n.attrs.set(a.key, a.value);
@@ -381,8 +388,8 @@ impl Model {
             }
         }
         for r in removed {
-            // Readers that were changed or removed after it are no fault: look now that all edits
-            // are in.
+            // Readers that were changed or removed later in the patch are no error, so check only
+            // now that all edits are applied.
             let g = &self.graphs[r.graph];
             let reads = |n: &Node, i: u32| n.inputs.get(i as usize).is_some_and(|v| !v.is_absent() && v.node == r.id);
             if let Some(n) = r.readers.iter().find_map(|u| g.get(u.node).filter(|n| reads(n, u.input))) {
@@ -414,9 +421,10 @@ impl Model {
         self.move_names(moves, j)
     }
 
-    /// Turns a node into the constant that it was found to be: same id, name and place in the
-    /// order, no inputs. Nothing else of the model changes, so that the cost is the node's own.
-    /// False, and nothing done, if there is no such node with one output.
+    /// Turns a node into the constant that it was found to be. It keeps its id, name and place in
+    /// the order and has no inputs. Nothing else in the model changes, so the cost is that of the
+    /// node alone. Returns false and changes nothing if there is no such node with exactly one
+    /// output and without control inputs.
     pub fn make_constant(&mut self, gi: usize, id: NodeId, value: ge_plugin_api::types::ConstTensor) -> bool {
         let one = self
             .graphs
@@ -429,7 +437,7 @@ impl Model {
         }
         let Some(n) = self.graphs[gi].nodes.get_mut(id.index()).and_then(Option::as_mut) else { return false };
         n.op = Key::new("Const");
-        // A constant that was laid out in a format is still in it.
+        // A constant with the same shape keeps the format in which it was laid out.
         let mut desc = value.desc();
         if let Some(old) = n.outputs.first().filter(|d| d.shape == desc.shape) {
             (desc.format, desc.origin) = (old.format, old.origin.clone());
@@ -444,14 +452,14 @@ impl Model {
         true
     }
 
-    /// A node whose edges are about to change, the old ones kept.
+    /// Returns a node whose edges are about to change, after saving the old edges.
     fn links(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
         let n = node_mut(&mut self.graphs[gi], id)?;
         j.keep_links(gi, n);
         Ok(n)
     }
 
-    /// A node of which all but the edges is about to change, the old state kept.
+    /// Returns a node about to change in anything but its edges, after saving the old state.
     pub(super) fn content(&mut self, gi: usize, id: NodeId, j: &mut Journal) -> Result<&mut Node, EditError> {
         let n = node_mut(&mut self.graphs[gi], id)?;
         j.keep_content(gi, n);
@@ -490,7 +498,7 @@ impl Model {
         }
         j.keep_len(gi, g.nodes.len(), g.live);
         let mut name = if n.name.is_empty() { format!("{}_{}", n.op.as_str(), next.0) } else { n.name.into_string() };
-        // Variables of one name are one, in whatever graphs they stand.
+        // Variables with the same name are one variable, in whatever graphs they stand.
         let share = |m: &Model, name: &str| {
             n.op.as_str() == VARIABLE && !m.graphs[gi].has_now(name, |_| true) && m.has_variable(name)
         };
@@ -669,8 +677,8 @@ impl Model {
     }
 }
 
-/// Whether a reader of the first may read the second: same type where both are known, no
-/// contradicting known size.
+/// Whether a reader of `a` may read `b` instead: the types are equal where both are known, and no
+/// known sizes contradict each other. Shapes are not compared across formats.
 fn fits(a: &TensorDesc, b: &TensorDesc) -> bool {
     if a.dtype != b.dtype && a.dtype != DType::UNKNOWN && b.dtype != DType::UNKNOWN {
         return false;
@@ -690,7 +698,8 @@ fn node_mut(g: &mut Graph, id: NodeId) -> Result<&mut Node, EditError> {
 }
 
 impl Graph {
-    /// Whether a node of this name is such a one; also before the order of the graph knows of it.
+    /// Whether a node has this name and satisfies `is`. It also finds nodes that are not in the
+    /// order yet.
     fn has_now(&self, name: &str, is: impl Fn(&Node) -> bool) -> bool {
         self.nodes.iter().flatten().any(|n| *n.name == *name && is(n))
     }

@@ -1,5 +1,6 @@
-//! When two models are the same: graphs, nodes and edges by order, whatever the ids; constants by
-//! their bytes, wherever those lie; dictionaries and attributes as sets; real numbers bit by bit.
+//! Equality of models. Graphs, nodes and edges are compared by order, whatever their ids; constants
+//! by their bytes, wherever those are stored; dictionaries and attributes as sets; floats bit by
+//! bit.
 use super::{Graph, Model};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc};
 
@@ -15,7 +16,7 @@ impl PartialEq for Graph {
 }
 
 impl Model {
-    /// The first difference in words; None if they are the same.
+    /// Describes the first difference in words; `None` if the models are equal.
     pub fn difference(&self, other: &Model) -> Option<String> {
         if self.graphs.len() != other.graphs.len() {
             return Some(format!("{} graphs against {}", self.graphs.len(), other.graphs.len()));
@@ -78,20 +79,20 @@ fn same_desc(a: &TensorDesc, b: &TensorDesc) -> bool {
         && same_attrs(&a.attrs, &b.attrs)
 }
 
-/// Whether two sets of attributes are the same.
+/// Whether two sets of attributes are equal.
 pub fn same_attrs(a: &AttrMap, b: &AttrMap) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Few are searched, many are sorted: linear but for the sorting, however wide the map.
+    // Small maps are searched and large ones sorted, which avoids quadratic time for wide maps.
     if a.len() <= 32 {
         return a.iter().all(|x| b.get(x.key).is_some_and(|y| same_value(&x.value, y)));
     }
     a.sorted().iter().zip(b.sorted()).all(|(x, y)| x.key == y.key && same_value(&x.value, &y.value))
 }
 
-/// Whether two attribute values are the same: a list of one kind is the same in either variant, a
-/// dictionary is a set. Recursion goes as deep as the values are nested.
+/// Whether two attribute values are equal. A homogeneous list is equal in either variant, and
+/// dictionaries are compared as sets. The recursion is as deep as the values are nested.
 pub fn same_value(a: &AttrValue, b: &AttrValue) -> bool {
     match (a, b) {
         (AttrValue::Float(x), AttrValue::Float(y)) => same_float(*x, *y),
@@ -113,7 +114,7 @@ pub fn same_value(a: &AttrValue, b: &AttrValue) -> bool {
     }
 }
 
-/// Bit by bit: a NaN is the same as itself, the zeros differ.
+/// Compares bit by bit: a NaN equals itself, and the two zeros differ.
 fn same_float(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits()
 }

@@ -1,12 +1,13 @@
-//! What a patch changes, as it was before: to go back to when the patch is refused.
+//! The old state of everything that a patch changes, used to restore the model when the patch is
+//! refused.
 use super::attrs::NodeAttrs;
 use super::{Control, Graph, Inputs, Model, Node, Places, Readers};
 use ge_plugin_api::types::{AttrMap, Key, NodeId, TensorDesc};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The journals that hold a node's edges and its content: a node is kept once a patch, and knows it
-/// itself.
+/// Numbers of the last journals that saved this node's edges and its content. A node is saved once
+/// for each patch and records this itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     links: u64,
@@ -21,7 +22,7 @@ struct Links {
     control: Option<Box<Control>>,
 }
 
-/// All else of a node.
+/// Everything of a node except its edges.
 struct Content {
     op: Key,
     name: Box<str>,
@@ -29,17 +30,17 @@ struct Content {
     attrs: NodeAttrs,
 }
 
-/// Old state of what one patch touches.
+/// Old state of everything that one patch touches.
 pub(super) struct Journal {
-    /// Nothing is kept: the patch cannot be undone (sessions).
+    /// Nothing is saved and the patch cannot be undone; sessions use this.
     pub(super) forget: bool,
-    /// Graphs of the model before the patch.
+    /// Number of graphs in the model before the patch.
     pub(super) graphs: usize,
-    /// Nodes, each once, in order of first change; new ones only in sessions.
+    /// Nodes, each once, in order of first change; new nodes are listed only in sessions.
     pub(super) touched: Vec<(usize, NodeId)>,
     pub(super) removed_graphs: Vec<(usize, Graph)>,
     pub(super) orders: Vec<(usize, Vec<NodeId>)>,
-    /// Unlike that of any other patch of any model.
+    /// Number that no other patch of any model has.
     number: u64,
     links: Vec<(usize, NodeId, Links)>,
     contents: Vec<(usize, NodeId, Content)>,
@@ -48,7 +49,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// For a patch of a model with so many graphs.
+    /// Makes a journal for a patch of a model with `graphs` graphs.
     pub(super) fn new(graphs: usize) -> Journal {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         Journal {
@@ -64,21 +65,22 @@ impl Journal {
             attrs: BTreeMap::new(),
         }
     }
-    /// One that keeps nothing but the list of what was touched.
+    /// Makes a journal that keeps only the list of touched nodes.
     pub(super) fn forgetful(graphs: usize) -> Journal {
         Journal { forget: true, ..Journal::new(graphs) }
     }
 
-    /// Whether it has seen a node of this graph or a later one.
+    /// Whether it has recorded anything about this graph or a later one.
     pub(super) fn knows_from(&self, graph: usize) -> bool {
         self.touched.iter().any(|(g, _)| *g >= graph) || self.lens.range(graph..).next().is_some()
     }
 
-    /// Marks of a node that the patch adds: rolling back truncates it away.
+    /// Marks of a node that the patch adds. Nothing needs saving, because rolling back truncates
+    /// the node table.
     pub(super) fn of_new_node(&self) -> Kept {
         if self.forget { Kept::default() } else { Kept { links: self.number, content: self.number } }
     }
-    /// Before the edges of a node change.
+    /// Saves the edges of a node before they change.
     pub(super) fn keep_links(&mut self, gi: usize, n: &mut Node) {
         if n.kept.links == self.number {
             return;
@@ -95,7 +97,7 @@ impl Journal {
             self.links.push((gi, n.id, old));
         }
     }
-    /// Before operator, name, descriptors or attributes of a node change.
+    /// Saves operator, name, descriptors and attributes of a node before one of them changes.
     pub(super) fn keep_content(&mut self, gi: usize, n: &mut Node) {
         if n.kept.content == self.number {
             return;
@@ -107,7 +109,7 @@ impl Journal {
             self.contents.push((gi, n.id, old));
         }
     }
-    /// A node that has gone, its edges kept before.
+    /// Saves the content of a removed node; its edges have been saved already.
     pub(super) fn keep_removed(&mut self, gi: usize, n: Node) {
         if !self.forget && n.kept.content != self.number {
             let old = Content { op: n.op, name: n.name, outputs: n.outputs, attrs: n.attrs };
@@ -119,7 +121,7 @@ impl Journal {
             self.touched.push((gi, n.id));
         }
     }
-    /// Before the table of a graph's nodes changes.
+    /// Saves the length of a graph's node table before it changes.
     pub(super) fn keep_len(&mut self, gi: usize, nodes: usize, live: usize) {
         self.lens.entry(gi).or_insert((nodes, live));
     }
@@ -127,14 +129,14 @@ impl Journal {
     pub(super) fn added(&self, gi: usize, id: NodeId) -> bool {
         gi >= self.graphs || self.lens.get(&gi).is_some_and(|(nodes, _)| id.index() >= *nodes)
     }
-    /// Before the attributes of a graph change.
+    /// Saves the attributes of a graph before they change.
     pub(super) fn keep_attrs(&mut self, gi: usize, attrs: &AttrMap) {
         self.attrs.entry(gi).or_insert_with(|| attrs.clone());
     }
 }
 
 impl Model {
-    /// The model as it was before the patch.
+    /// Restores the model as it was before the patch.
     pub(super) fn roll_back(&mut self, j: Journal) {
         for (at, g) in j.removed_graphs.into_iter().rev() {
             self.graphs.insert(at, g);

@@ -1,5 +1,5 @@
-//! A model's graphs: nodes in a table by id, ordered inputs in the node, a list of readers for each
-//! output.
+//! The graphs of a model: a table of nodes by id, ordered inputs in each node, and a list of
+//! readers for each output.
 mod attrs;
 mod bulk;
 mod edit;
@@ -26,11 +26,11 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Data inputs: up to two lie in the node itself.
+/// Data inputs; up to two are stored inline in the node.
 type Inputs = SmallVec<[ValueRef; 2]>;
-/// Where inputs stand among the readers of what they read.
+/// For each input, its position in the producer's list of readers.
 type Places = SmallVec<[u32; 4]>;
-/// Readers by output: one output with up to two readers lies in the node itself.
+/// Readers by output; one output with up to two readers is stored inline in the node.
 type Readers = SmallVec<[SmallVec<[Use; 2]>; 1]>;
 
 /// A model: a root graph and the subgraphs that nodes name.
@@ -40,7 +40,7 @@ pub struct Model {
     names: names::Kept,
 }
 
-/// One graph.
+/// One graph: its nodes by id, their topological order and the graph's attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     name: String,
@@ -48,14 +48,14 @@ pub struct Graph {
     nodes: Vec<Option<Node>>,
     live: usize,
     order: Vec<NodeId>,
-    /// Mark of the names of its nodes; 0 since one of them has changed.
+    /// Mark of the current set of node names; 0 once a name has changed.
     names: u64,
 }
 
-/// One node. Readers are kept by the graph; fields are read through methods and changed by edits.
+/// One node. The graph maintains the readers; fields are read through methods and changed by edits.
 ///
-/// Most nodes have two inputs at most and one output that one node reads: such a node's edges lie
-/// in it, so that going along an edge is one look into memory.
+/// Most nodes have at most two inputs and one output with one reader. The edges of such a node are
+/// stored inline, so that following an edge costs one memory access.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) id: NodeId,
@@ -67,9 +67,9 @@ pub struct Node {
     pub(crate) uses: Readers,
     /// Where each input stands in its producer's list of readers.
     pub(crate) input_pos: Places,
-    /// Control edges, for the few nodes that ever had one.
+    /// Control edges; allocated only for the few nodes that ever had one.
     control: Option<Box<Control>>,
-    /// Which patches have kept its old state.
+    /// The journals of patches that have already saved this node's old state.
     kept: journal::Kept,
 }
 
@@ -77,7 +77,7 @@ pub struct Node {
 #[derive(Clone, Debug, Default)]
 struct Control {
     sources: Vec<NodeId>,
-    /// Where each control input stands in its source's list.
+    /// For each control input, its position in the source's list of users.
     pos: Vec<u32>,
     users: Vec<NodeId>,
 }
@@ -99,23 +99,23 @@ impl Node {
             kept: journal::Kept::default(),
         }
     }
-    /// Its control edges, to change.
+    /// Mutable access to its control edges, allocated if there are none yet.
     fn control_mut(&mut self) -> &mut Control {
         self.control.get_or_insert_default()
     }
-    /// Id.
+    /// Id of the node in its graph.
     pub fn id(&self) -> NodeId {
         self.id
     }
-    /// Operator type, interned.
+    /// Operator type as an interned key.
     pub fn op_key(&self) -> Key {
         self.op
     }
-    /// Operator type.
+    /// Operator type as text.
     pub fn op(&self) -> &'static str {
         self.op.as_str()
     }
-    /// Name, unique in its model.
+    /// Name, unique in its model (only `Variable` nodes may share one).
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -123,11 +123,11 @@ impl Node {
     pub fn inputs(&self) -> &[ValueRef] {
         &self.inputs
     }
-    /// Input `i`; None if absent or beyond the list.
+    /// Input `i`; `None` if it is absent or out of range.
     pub fn input(&self, i: usize) -> Option<ValueRef> {
         self.inputs.get(i).copied().filter(|v| !v.is_absent())
     }
-    /// Control inputs.
+    /// Sources of its control inputs.
     pub fn controls(&self) -> &[NodeId] {
         self.control.as_ref().map_or(&[], |c| &c.sources)
     }
@@ -135,11 +135,11 @@ impl Node {
     pub fn outputs(&self) -> &[TensorDesc] {
         &self.outputs
     }
-    /// Attributes.
+    /// Attributes of the node.
     pub fn attrs(&self) -> &NodeAttrs {
         &self.attrs
     }
-    /// One attribute.
+    /// The value of one attribute; `None` if it is not set.
     pub fn attr(&self, key: impl Into<Key>) -> Option<&AttrValue> {
         self.attrs.get(key)
     }
@@ -147,7 +147,7 @@ impl Node {
     pub fn uses(&self, k: usize) -> &[Use] {
         self.uses.get(k).map_or(&[], |u| u)
     }
-    /// Nodes that follow by control edge.
+    /// Nodes with a control edge from this node.
     pub fn control_users(&self) -> &[NodeId] {
         self.control.as_ref().map_or(&[], |c| &c.users)
     }
@@ -155,11 +155,11 @@ impl Node {
     pub fn value(&self, k: u32) -> ValueRef {
         ValueRef::new(self.id, k)
     }
-    /// Whether nothing reads or follows it.
+    /// Whether no node reads its outputs or has a control edge from it.
     pub fn is_dead_end(&self) -> bool {
         self.control_users().is_empty() && self.uses.iter().all(SmallVec::is_empty)
     }
-    /// Whether it is a constant with its value in the graph.
+    /// Whether it is a constant (`Const` or `Constant`).
     pub fn is_const(&self) -> bool {
         static KEYS: LazyLock<[Key; 2]> = LazyLock::new(|| ["Const", "Constant"].map(Key::new));
         KEYS.contains(&self.op)
@@ -186,7 +186,7 @@ fn subgraphs(attrs: &AttrMap) -> Vec<&str> {
 }
 
 impl Graph {
-    /// An empty graph.
+    /// Makes an empty graph.
     pub fn new(name: &str) -> Graph {
         Graph { name: name.to_owned(), ..Graph::default() }
     }
@@ -194,7 +194,7 @@ impl Graph {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Attributes.
+    /// Attributes of the graph.
     pub fn attrs(&self) -> &AttrMap {
         &self.attrs
     }
@@ -206,7 +206,7 @@ impl Graph {
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
-    /// One past the greatest id ever given: the length of a table by node.
+    /// One more than the greatest id ever assigned: the length of a table indexed by node id.
     pub fn id_bound(&self) -> usize {
         self.nodes.len()
     }
@@ -214,11 +214,11 @@ impl Graph {
     pub fn next_id(&self) -> NodeId {
         NodeId(self.nodes.len() as u32)
     }
-    /// Nodes in topological order.
+    /// Ids of the nodes in topological order.
     pub fn order(&self) -> &[NodeId] {
         &self.order
     }
-    /// A node.
+    /// The node with this id; `None` if there is none.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index())?.as_ref()
     }
@@ -226,7 +226,7 @@ impl Graph {
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &Node> + '_ {
         self.order.iter().filter_map(|&id| self.get(id))
     }
-    /// Descriptor of a value; None for the absent input or an unknown output.
+    /// Descriptor of a value; `None` for the absent input or an unknown output.
     pub fn desc(&self, v: ValueRef) -> Option<&TensorDesc> {
         if v.is_absent() {
             return None;
@@ -248,7 +248,7 @@ impl Graph {
             _ => &[],
         }
     }
-    /// The constant behind a value.
+    /// The constant behind a value; `None` if the value is no constant.
     pub fn constant(&self, v: ValueRef) -> Option<&ConstTensor> {
         if v.is_absent() || v.output != 0 {
             return None;
@@ -256,31 +256,31 @@ impl Graph {
         let n = self.get(v.node)?;
         if n.is_const() { n.attrs.tensor("value") } else { None }
     }
-    /// The `NetOutput` node.
+    /// The last `NetOutput` node in order; `None` if there is none.
     pub fn net_output(&self) -> Option<&Node> {
         let key = Key::new("NetOutput");
         self.nodes().rev().find(|n| n.op == key)
     }
-    /// Input nodes (`Data`, `RefData`, `AippData`) sorted by index.
+    /// Input nodes (`Data`, `RefData`, `AippData`, `AnnData`) sorted by their attribute `index`.
     pub fn data_nodes(&self) -> Vec<&Node> {
         let mut v: Vec<&Node> =
             self.nodes().filter(|n| matches!(n.op(), "Data" | "RefData" | "AippData" | "AnnData")).collect();
         v.sort_by_key(|n| (n.attrs.int("index").unwrap_or(i64::MAX), n.id));
         v
     }
-    /// A node by name: linear; keep a map for many look-ups.
+    /// Finds a node by name. This is a linear search; build a map for many look-ups.
     pub fn find(&self, name: &str) -> Option<&Node> {
         self.nodes().find(|n| *n.name == *name)
     }
-    /// Replaces descriptors without touching edges: for inference and decisions that stages write
-    /// back.
+    /// Replaces the output descriptors of a node without touching edges. Shape inference and stages
+    /// use it to write their decisions back.
     pub fn set_outputs(&mut self, id: NodeId, outputs: Vec<TensorDesc>) {
         if let Some(Some(n)) = self.nodes.get_mut(id.index()) {
             n.uses.resize_with(outputs.len().max(n.uses.len()), SmallVec::new);
             n.outputs = outputs;
         }
     }
-    /// Changes one descriptor in place.
+    /// Mutable access to the descriptor of one value; `None` for an unknown output.
     pub fn output_mut(&mut self, v: ValueRef) -> Option<&mut TensorDesc> {
         self.nodes.get_mut(v.node.index())?.as_mut()?.outputs.get_mut(v.output as usize)
     }
@@ -290,18 +290,18 @@ impl Graph {
             n.attrs.set(key, value);
         }
     }
-    /// Removes an attribute of a node.
+    /// Removes an attribute of a node and returns its value.
     pub fn remove_attr(&mut self, id: NodeId, key: impl Into<Key>) -> Option<AttrValue> {
         self.nodes.get_mut(id.index())?.as_mut()?.attrs.remove(key)
     }
-    /// Attributes of the graph, to change.
+    /// Mutable access to the attributes of the graph.
     pub fn attrs_mut(&mut self) -> &mut AttrMap {
         &mut self.attrs
     }
 }
 
 impl Model {
-    /// A model with an empty root graph.
+    /// Makes a model with an empty root graph.
     pub fn new(root: &str) -> Model {
         Model::of(vec![Graph::new(root)])
     }
@@ -310,24 +310,24 @@ impl Model {
     }
     /// The root graph.
     ///
-    /// A model always has one: it is made with it and edits cannot remove it.
+    /// Every model has one: [`Model::new`] makes it and no edit can remove it.
     pub fn root(&self) -> &Graph {
         &self.graphs[0]
     }
-    /// The root graph, to write decisions into.
+    /// Mutable access to the root graph, for stages that write decisions into it.
     pub fn root_mut(&mut self) -> &mut Graph {
         &mut self.graphs[0]
     }
-    /// All graphs, root first, then in the order made.
+    /// All graphs: the root first, then in the order in which they were made.
     pub fn graphs(&self) -> &[Graph] {
         &self.graphs
     }
-    /// All graphs, to write decisions into.
+    /// Mutable access to all graphs, for stages that write decisions into them.
     pub fn graphs_mut(&mut self) -> &mut [Graph] {
         &mut self.graphs
     }
-    /// Keeps the graphs whose entry is true (the root in any case); who names the others is the
-    /// caller's care.
+    /// Keeps the root and the graphs whose entry in `keep` is true or missing. The caller must make
+    /// sure that no node names a removed graph.
     pub fn retain_graphs(&mut self, keep: &[bool]) {
         let mut at = 0;
         self.graphs.retain(|_| {
@@ -335,19 +335,19 @@ impl Model {
             at == 1 || keep.get(at - 1).copied().unwrap_or(true)
         });
     }
-    /// Position of a graph by name.
+    /// Index of the graph with this name.
     pub fn graph_index(&self, name: &str) -> Option<usize> {
         self.graphs.iter().position(|g| g.name == name)
     }
-    /// A graph by name.
+    /// The graph with this name.
     pub fn graph(&self, name: &str) -> Option<&Graph> {
         self.graphs.iter().find(|g| g.name == name)
     }
-    /// A graph by name, to write decisions into.
+    /// Mutable access to the graph with this name, for stages that write decisions into it.
     pub fn graph_mut(&mut self, name: &str) -> Option<&mut Graph> {
         self.graphs.iter_mut().find(|g| g.name == name)
     }
-    /// The node that names each subgraph: graph name to (graph index, node).
+    /// The node that names each subgraph: maps the graph's name to (graph index, node).
     pub fn parents(&self) -> HashMap<&str, (usize, NodeId)> {
         let mut m = HashMap::new();
         for (gi, g) in self.graphs.iter().enumerate() {
@@ -359,11 +359,11 @@ impl Model {
         }
         m
     }
-    /// Number of nodes in all graphs.
+    /// Number of nodes in all graphs together.
     pub fn node_count(&self) -> usize {
         self.graphs.iter().map(Graph::len).sum()
     }
-    /// Makes ids equal to the order in every graph.
+    /// Renumbers the nodes of every graph in topological order ([`Graph::compact`]).
     pub fn compact(&mut self) {
         for g in &mut self.graphs {
             g.compact();

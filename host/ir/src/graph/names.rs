@@ -1,16 +1,16 @@
-//! The names of a model's nodes, as a patch asks for them: whether one is taken.
+//! The set of names of a model's nodes, used to check whether a new name is free.
 use super::Graph;
 use ge_plugin_api::types::NumberMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names of a model from patch to patch: gathered for one, they are good for the next, unless
-/// somebody else has changed them. They belong to one model: a clone begins without.
+/// Names of a model's nodes, cached from one patch to the next; they stay valid until something
+/// else changes a name. They belong to one model: a clone starts without them.
 #[derive(Default)]
 pub(super) struct Kept {
     names: Names,
-    /// Marks of the graphs that they were gathered of, in order.
+    /// Marks of the graphs from which the names were gathered, in order.
     of: Vec<u64>,
 }
 
@@ -27,14 +27,14 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Kept {
-    /// The names, if they are still those of the graphs.
+    /// Returns the names and empties the cache; `None` if they no longer match the graphs.
     pub(super) fn take(&mut self, graphs: &[Graph]) -> Option<Names> {
         let Kept { names, of } = std::mem::take(self);
         let good = !of.is_empty() && graphs.iter().map(|g| g.names).eq(of.iter().copied());
         good.then_some(names)
     }
-    /// Keeps the names of the graphs. Each gets a mark like no other, which it loses as soon as a
-    /// name of it changes.
+    /// Stores the names of the graphs. Each graph gets a unique mark, which it loses when a name of
+    /// its nodes changes.
     pub(super) fn put(&mut self, names: Names, graphs: &mut [Graph]) {
         static MARK: AtomicU64 = AtomicU64::new(1);
         graphs.iter_mut().for_each(|g| g.names = MARK.fetch_add(1, Ordering::Relaxed));
@@ -42,13 +42,13 @@ impl Kept {
     }
 }
 
-/// Hashes of the names that are taken, each with the number of nodes that have it: graphs may have
-/// nodes of one name. Two names of one hash count as one: the second gets a number at its end.
+/// Hashes of the names in use, each with the number of nodes that have it, since several nodes may
+/// share a name. Two names with the same hash count as one; the second gets a number appended.
 #[derive(Default)]
 pub(super) struct Names(NumberMap<u64, u32>);
 
 impl Names {
-    /// The names of all nodes.
+    /// Gathers the names of all nodes.
     pub(super) fn of(graphs: &[Graph]) -> Names {
         let mut out = Names::default();
         out.0.reserve(graphs.iter().map(|g| g.live).sum());
@@ -57,7 +57,7 @@ impl Names {
         }
         out
     }
-    /// Takes a name; false if it is taken.
+    /// Adds a name if it is free; returns false if it is taken.
     pub(super) fn insert(&mut self, name: &str) -> bool {
         let free = !self.0.contains_key(&hash(name));
         if free {
@@ -65,11 +65,11 @@ impl Names {
         }
         free
     }
-    /// One more node has a name.
+    /// Counts one more node with this name.
     pub(super) fn add(&mut self, name: &str) {
         *self.0.entry(hash(name)).or_default() += 1;
     }
-    /// One node less has a name: it is free when none has it.
+    /// Counts one node fewer with this name; the name is free when no node has it.
     pub(super) fn remove(&mut self, name: &str) {
         if let Entry::Occupied(mut e) = self.0.entry(hash(name)) {
             *e.get_mut() -= 1;
@@ -80,7 +80,8 @@ impl Names {
     }
 }
 
-/// The same on every machine and in every run: names that it decides stand in files.
+/// The hash is the same on every machine and in every run, because files contain the names that it
+/// decides.
 fn hash(name: &str) -> u64 {
     let mut h = DefaultHasher::new();
     name.hash(&mut h);
@@ -112,7 +113,7 @@ mod tests {
         put(&mut kept, &mut graphs);
         assert!(kept.clone().take(&graphs).is_none());
         assert!(kept.take(&graphs).is_some_and(|mut names| !names.insert("x")));
-        // They were given away.
+        // The names have been taken out of the cache.
         assert!(kept.take(&graphs).is_none());
         put(&mut kept, &mut graphs);
         graphs[1].names = 0;

@@ -1,10 +1,11 @@
-//! The order of a graph: a topological order that keeps the old one where the edges allow.
+//! The order of a graph: a topological order that keeps the old order where the edges allow it.
 use super::{Graph, Node};
 use ge_plugin_api::types::{Key, NodeId};
 
 impl Graph {
-    /// Recomputes the order: nodes stand as before, a node that must come earlier stands just
-    /// before its first reader. Iterative, linear. Err: nodes on a cycle, in order.
+    /// Recomputes the order in linear time, without recursion. Nodes keep their old order; a node
+    /// that must come earlier is placed just before its first reader. Returns the nodes of a cycle,
+    /// in order, as the error if there is one.
     pub(super) fn reorder(&mut self) -> Result<(), Vec<NodeId>> {
         const GONE: u8 = 0;
         const NEW: u8 = 1;
@@ -12,7 +13,7 @@ impl Graph {
         const DONE: u8 = 3;
         let mut state = vec![GONE; self.nodes.len()];
         let mut out: Vec<NodeId> = Vec::with_capacity(self.live);
-        // Old order first, then nodes that are new, by id.
+        // Nodes in their old order first, then new nodes by id.
         let mut seeds: Vec<NodeId> = Vec::with_capacity(self.live);
         for id in self.order.iter().copied().chain((0..self.nodes.len() as u32).map(NodeId)) {
             if state[id.index()] == GONE && self.get(id).is_some() {
@@ -20,7 +21,7 @@ impl Graph {
                 seeds.push(id);
             }
         }
-        // NetOutput closes the order whatever else follows from the edges.
+        // NetOutput always comes last, whatever the edges allow.
         let net_output = Key::new("NetOutput");
         let net = self.nodes.iter().flatten().rev().find(|n| n.op == net_output).map(|n| n.id);
         if let Some(net) = net {
@@ -68,7 +69,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Makes ids equal to the order; ids that others hold are void after it.
+    /// Renumbers the nodes in topological order; ids held elsewhere become invalid.
     pub fn compact(&mut self) {
         if self.order.iter().enumerate().all(|(i, id)| id.index() == i) && self.order.len() == self.nodes.len() {
             return;
@@ -100,8 +101,9 @@ impl Graph {
         self.nodes = nodes;
     }
 
-    /// Replaces the order by another topological one (stream planners may choose another); ids stay
-    /// as they are. False, and nothing done, if it is not a topological order of all nodes.
+    /// Replaces the order by another topological order, for example one that a stream planner has
+    /// chosen; ids do not change. Returns false and changes nothing if `order` is not a topological
+    /// order of all nodes.
     pub fn set_order(&mut self, order: &[NodeId]) -> bool {
         if order.len() != self.live {
             return false;

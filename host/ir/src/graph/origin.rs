@@ -1,9 +1,9 @@
-//! Names that the model itself gives its tensors, through every edit.
+//! Keeps the model's own tensor names attached to the right values through every edit.
 //!
 //! A node's attribute [`ORIGIN_TENSORS`] lists, as `OUTPUT:NAME`, the tensors of the model that its
-//! outputs stand for. The front end sets it. No pass has to know of it: where a patch lets every
-//! reader of one value read another, and the first is gone, read by nobody or made anew by the same
-//! patch, its names go to the second.
+//! outputs stand for. The front end sets it, and passes need not know of it. When a patch makes
+//! every reader of one value read another, and the first value is removed, left without readers or
+//! recomputed by the same patch, its names move to the second value.
 use super::journal::Journal;
 use super::{EditError, Graph, Model};
 use ge_plugin_api::abi::{RString, RVec};
@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 /// Attribute of a node: the tensors of the model that its outputs stand for, as `OUTPUT:NAME`.
 pub const ORIGIN_TENSORS: &str = "_origin_tensors";
 static KEY: LazyLock<Key> = LazyLock::new(|| Key::new(ORIGIN_TENSORS));
-/// Attributes that tell where a node comes from, and nothing of what it computes.
+/// Attributes that record where a node comes from and do not affect what it computes.
 static RECORDS: LazyLock<[Key; 3]> =
     LazyLock::new(|| [*KEY, Key::new("_datadump_original_op_names"), Key::new("_pass_name")]);
 
-/// The tensors of the model that a node stands for: output and name of each.
+/// The tensors of the model that a node stands for, as (output index, name).
 pub fn origin_tensors(attrs: &AttrMap) -> impl Iterator<Item = (u32, &str)> {
     attrs.strs(*KEY).into_iter().flatten().filter_map(|t| {
         let (output, name) = t.split_once(':')?;
@@ -26,10 +26,10 @@ pub fn origin_tensors(attrs: &AttrMap) -> impl Iterator<Item = (u32, &str)> {
     })
 }
 
-/// Gives values the names that the model has for them, as its front end told them.
+/// Attaches to values the tensor names that the front end reports.
 pub fn give_names<'a>(g: &mut Graph, names: impl Iterator<Item = (ValueRef, &'a str)>) {
     let mut all: Vec<(ValueRef, &str)> = names.collect();
-    // Those of one node follow each other, in the order in which they were given.
+    // Names of the same node become adjacent and keep the order in which they were given.
     all.sort_by_key(|(v, _)| v.node);
     for own in all.chunk_by(|a, b| a.0.node == b.0.node) {
         let texts: RVec<RString> = own.iter().map(|(v, name)| numbered(v.output, name)).collect();
@@ -37,7 +37,7 @@ pub fn give_names<'a>(g: &mut Graph, names: impl Iterator<Item = (ValueRef, &'a 
     }
 }
 
-/// `OUTPUT:NAME`.
+/// Formats `OUTPUT:NAME`.
 fn numbered(output: u32, name: &str) -> RString {
     let mut text = String::with_capacity(name.len() + 2);
     match char::from_digit(output, 10) {
@@ -49,7 +49,8 @@ fn numbered(output: u32, name: &str) -> RString {
     text.into()
 }
 
-/// Whether two nodes with these attributes do the same: where they come from does not count.
+/// Whether two nodes with these attributes do the same work; attributes that record their origin
+/// are ignored.
 pub fn same_work(a: &AttrMap, b: &AttrMap) -> bool {
     let plain = |m: &AttrMap| RECORDS.iter().all(|k| m.get(*k).is_none());
     if plain(a) && plain(b) {
@@ -59,7 +60,7 @@ pub fn same_work(a: &AttrMap, b: &AttrMap) -> bool {
     super::same_attrs(&without(a), &without(b))
 }
 
-/// One `ReplaceUses` of a value that has names.
+/// One `ReplaceUses` edit of a value that has names.
 struct Replaced {
     graph: usize,
     from: ValueRef,
@@ -76,13 +77,13 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// The patch changes what a node computes.
+    /// Records that the patch changes what a node computes.
     pub(super) fn remake(&mut self, g: &Graph, gi: usize, id: NodeId) {
         if g.get(id).is_some_and(|n| n.attrs.get(*KEY).is_some()) {
             self.remade.insert((gi, id));
         }
     }
-    /// Readers of one value are about to read another.
+    /// Records that the readers of `from` are about to read `to`.
     pub(super) fn replace(&mut self, g: &Graph, gi: usize, from: ValueRef, to: ValueRef) {
         let Some(n) = g.get(from.node).filter(|n| n.attrs.get(*KEY).is_some()) else { return };
         let names: Vec<String> =
@@ -91,7 +92,7 @@ impl Moves {
             self.replaced.push(Replaced { graph: gi, from, to, names });
         }
     }
-    /// A graph is removed: those behind it move up.
+    /// Drops the records of a removed graph; the graphs after it move up by one.
     pub(super) fn forget(&mut self, graph: usize) {
         self.replaced.retain(|r| r.graph != graph);
         self.replaced.iter_mut().filter(|r| r.graph > graph).for_each(|r| r.graph -= 1);
@@ -101,7 +102,7 @@ impl Moves {
 }
 
 impl Model {
-    /// Gives names to where their tensors are found behind a patch.
+    /// Moves names to the values that stand for their tensors after a patch.
     pub(super) fn move_names(&mut self, moves: Moves, j: &mut Journal) -> Result<(), EditError> {
         let Moves { replaced, remade } = moves;
         let mut cleared: HashSet<(usize, ValueRef)> = HashSet::new();
@@ -118,7 +119,8 @@ impl Model {
                 continue;
             }
             let there = own.is_some();
-            // What took its place may have been replaced in its turn; the way there is walked once.
+            // The replacement may itself have been replaced; the chain is followed and then
+            // shortened.
             let (mut to, mut way) = (r.to, Vec::new());
             while way.len() <= replaced.len() && g.get(to.node).is_none() {
                 let Some(next) = ends.get(&(r.graph, to)) else { break };
@@ -132,14 +134,14 @@ impl Model {
             if there && r.from != to {
                 self.rename(r.graph, r.from, &[], j, |name| !r.names.iter().any(|n| n == name))?;
             }
-            // What a node that is made anew computed before is no longer there.
+            // A node that is recomputed no longer produces the tensors that it stood for before.
             let anew = remade.contains(&(r.graph, to.node)) && cleared.insert((r.graph, to));
             self.rename(r.graph, to, &r.names, j, |_| !anew)?;
         }
         Ok(())
     }
 
-    /// Keeps of a value's names those that `keep` says, and adds others, each once.
+    /// Keeps those names of a value that `keep` accepts, and adds `add`, each name once.
     fn rename(
         &mut self,
         gi: usize,
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_value_that_others_still_read_keeps_its_name() {
-        // A cast behind a node: readers read the cast, the cast reads the node.
+        // A cast is inserted after a node: the readers read the cast, and the cast reads the node.
         let mut m = model();
         let mut p = Patch::starting_at(m.root().next_id());
         let a = value(&m, "a");
@@ -245,8 +247,7 @@ mod tests {
 
     #[test]
     fn nodes_that_change_places_change_names() {
-        // Neg(Identity(a)) becomes Identity(Neg(a)): the names of the results stay with the
-        // results.
+        // Neg(Identity(a)) becomes Identity(Neg(a)); the names stay with the results.
         let mut m = model();
         let (a, b, c) = (value(&m, "a"), value(&m, "b"), value(&m, "c"));
         let mut p = Patch::starting_at(m.root().next_id());
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_node_that_takes_over_anothers_attributes_keeps_its_own_names() {
-        // A norm that becomes the convolution before it: it computes what the norm did.
+        // A norm is merged into the convolution before it, which then computes the norm's result.
         let mut m = model();
         let mut p = Patch::starting_at(m.root().next_id());
         let (b, c) = (id(&m, "b"), id(&m, "c"));

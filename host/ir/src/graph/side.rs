@@ -1,17 +1,17 @@
-//! Side tables by node.
+//! Side tables indexed by node.
 use super::Graph;
 use ge_plugin_api::types::NodeId;
 
-/// What a pass or stage keeps for each node: a plain vector by id.
+/// A value for each node, kept by a pass or stage: a plain vector indexed by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeMap<T>(Vec<T>);
 
 impl<T: Clone> NodeMap<T> {
-    /// One value for every node of a graph.
+    /// Makes a table with `value` for every node of a graph.
     pub fn new(graph: &Graph, value: T) -> NodeMap<T> {
         NodeMap(vec![value; graph.id_bound()])
     }
-    /// One value for ids below `bound`.
+    /// Makes a table with `value` for all ids below `bound`.
     pub fn with_bound(bound: usize, value: T) -> NodeMap<T> {
         NodeMap(vec![value; bound])
     }

@@ -1,4 +1,4 @@
-//! Edits: what they change, what they refuse, and that a refused patch leaves nothing behind.
+//! Edits: what they change, what they refuse, and that a refused patch changes nothing.
 use super::*;
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{DType, Shape};
@@ -6,7 +6,6 @@ use ge_plugin_api::types::{DType, Shape};
 fn d(n: u64) -> TensorDesc {
     TensorDesc::new(DType::F32, Shape::of(&[n]))
 }
-/// x -> a -> b -> out, c reads a.
 fn model() -> (Model, [NodeId; 4]) {
     let mut m = Model::new("main");
     let mut p = Patch::for_new_graph();
@@ -81,7 +80,7 @@ fn refused_patches_leave_the_model_as_it_was() {
         assert!(m.apply(0, edits).is_err(), "{what}");
         assert_eq!(snapshot(&m), before, "{what}");
     }
-    // The journal also keeps lists of readers right: a legal patch works after all that.
+    // The journal also restores the lists of readers: a legal patch still works afterwards.
     m.apply(0, vec![Edit::ReplaceUses(v(b), v(a)), Edit::RemoveNode(b)]).expect("legal");
     assert!(m.root().get(b).is_none());
     assert_eq!(m.root().users(v(a)).len(), 2);

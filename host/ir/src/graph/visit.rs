@@ -1,5 +1,5 @@
-//! petgraph's `visit` traits over data and control edges: components, dominators, reachability come
-//! from there. A neighbour stands once for each edge to it.
+//! Implements petgraph's `visit` traits over data and control edges; components, dominators and
+//! reachability come from petgraph. A neighbour is listed once for each edge to it.
 use super::Graph;
 use ge_plugin_api::types::NodeId;
 use petgraph::Direction;
@@ -8,24 +8,24 @@ use petgraph::visit::{
     VisitMap, Visitable,
 };
 
-/// A set of nodes of one graph: a bit a node.
+/// A set of nodes of one graph: one flag for each node id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSet(Vec<bool>);
 
 impl NodeSet {
-    /// No node of a graph.
+    /// Makes an empty set for the nodes of a graph.
     pub fn new(graph: &Graph) -> NodeSet {
         NodeSet(vec![false; graph.id_bound()])
     }
-    /// Adds a node; whether it is new. A node of another graph is not taken in.
+    /// Adds a node and returns whether it is new. An id beyond the graph's ids is ignored.
     pub fn insert(&mut self, id: NodeId) -> bool {
         self.0.get_mut(id.index()).is_some_and(|b| !std::mem::replace(b, true))
     }
-    /// Takes a node out; whether it was there.
+    /// Removes a node and returns whether it was in the set.
     pub fn remove(&mut self, id: NodeId) -> bool {
         self.0.get_mut(id.index()).is_some_and(std::mem::take)
     }
-    /// Whether it holds a node.
+    /// Whether the set contains a node.
     pub fn contains(&self, id: NodeId) -> bool {
         self.0.get(id.index()).is_some_and(|b| *b)
     }
@@ -45,7 +45,7 @@ impl VisitMap<NodeId> for NodeSet {
 
 impl GraphBase for Graph {
     type NodeId = NodeId;
-    /// Reader and position: inputs first, control inputs behind them.
+    /// The reader and its input position; control inputs are numbered after the data inputs.
     type EdgeId = (NodeId, u32);
 }
 impl GraphProp for Graph {

@@ -1,8 +1,8 @@
-//! Single elements of constant tensors: from bytes to words and back, for every element type.
+//! Converts single elements of constant tensors between bytes and words, for every element type.
 use ge_plugin_api::types::DType;
 use std::fmt::Write;
 
-/// A small float format by its bits.
+/// Bit layout of a float format of 4 or 8 bits.
 struct Mini {
     exponent: u32,
     mantissa: u32,
@@ -13,11 +13,11 @@ struct Mini {
 enum MiniKind {
     /// Infinities and NaNs as in IEEE 754.
     Ieee,
-    /// No infinity; all ones is NaN.
+    /// No infinity; the code with all bits set is NaN.
     Finite,
-    /// No infinity, no negative zero: its code is NaN.
+    /// No infinity and no negative zero; the code of negative zero is NaN.
     Unsigned0,
-    /// No special values at all.
+    /// No special values.
     Plain,
 }
 
@@ -33,8 +33,8 @@ fn mini(d: DType) -> Option<Mini> {
     }
 }
 
-/// The value of a code of a float type of 4 or 8 bits (OCP 8-bit and microscaling formats; exact in
-/// f64).
+/// The value of a code of a 4-bit or 8-bit float type (OCP 8-bit and microscaling formats). The
+/// value is exact in f64.
 fn decode_small(d: DType, code: u8) -> Option<f64> {
     if d == DType::F8E8M0 {
         return Some(if code == 0xff { f64::NAN } else { 2f64.powi(i32::from(code) - 127) });
@@ -67,7 +67,7 @@ fn decode_small(d: DType, code: u8) -> Option<f64> {
     Some(if negative { -v } else { v })
 }
 
-/// The value of a real number of a type by its bits; None: the type has no real numbers.
+/// The value of a float element, given its bits; `None` if `d` is no float type.
 pub fn decode_real(d: DType, bits: u64) -> Option<f64> {
     Some(match d {
         DType::F64 => f64::from_bits(bits),
@@ -78,10 +78,10 @@ pub fn decode_real(d: DType, bits: u64) -> Option<f64> {
     })
 }
 
-/// Reads elements of one type; holds what is dear to make.
+/// Reads elements of one type; holds the tables that are expensive to build.
 pub(super) struct Reader {
     dtype: DType,
-    /// Finite values of a small float type with their codes, sorted.
+    /// Finite values of a small float type with their codes, sorted by value.
     small: Vec<(f64, u8)>,
 }
 
@@ -97,8 +97,8 @@ impl Reader {
         Reader { dtype, small }
     }
 
-    /// The bits of an element from its word, in the low bits. None: the word is no value of the
-    /// type.
+    /// Parses the word of an element and returns its bits in the low bits; `None` if the word is no
+    /// value of the type.
     pub(super) fn bits(&self, word: &str) -> Option<u64> {
         let width = self.dtype.bits()?;
         if let Some(h) = word.strip_prefix("0x") {
@@ -178,13 +178,13 @@ impl Reader {
                     *even
                 }))
             }
-            // Beyond the greatest or least value.
+            // The word is beyond the greatest or least value.
             _ => None,
         }
     }
 }
 
-/// A word that the number parsers may see: they also know spellings that this form has not.
+/// Rejects words that Rust's number parsers accept but this form does not.
 fn number(word: &str) -> Option<&str> {
     match word {
         "inf" | "-inf" | "nan" => Some(word),
@@ -192,13 +192,13 @@ fn number(word: &str) -> Option<&str> {
         _ => None,
     }
 }
-/// A finite word must give a finite value.
+/// Refuses a finite word whose value overflows to infinity.
 fn legal(v: f64, word: &str) -> Option<()> {
     if v.is_infinite() && !word.ends_with("inf") { None } else { Some(()) }
 }
 
-/// Writes an attribute's real number: always told from a whole one, always read back as the same
-/// bits.
+/// Writes a float attribute. It can always be told from an integer and is always read back with the
+/// same bits.
 pub(super) fn write_f64(out: &mut String, v: f64) {
     if v.is_nan() {
         if v.to_bits() == 0x7ff8_0000_0000_0000 {
@@ -213,7 +213,8 @@ pub(super) fn write_f64(out: &mut String, v: f64) {
     }
 }
 
-/// Writes one element by its bits. False: it has no words (the caller writes raw bytes).
+/// Writes one element, given its bits. Returns false if the type has no words; the caller then
+/// writes raw bytes.
 pub(super) fn write_bits(out: &mut String, d: DType, bits: u64) -> bool {
     let Some(width) = d.bits() else { return false };
     let signed = || {
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(decode_small(DType::F4E2M1, 0x7), Some(6.0));
         assert_eq!(decode_small(DType::F8E8M0, 127), Some(1.0));
         assert!(decode_small(DType::F8E5M2FNUZ, 0x80).is_some_and(f64::is_nan));
-        // Ties go to even codes, words out of range are none.
+        // Ties go to even codes; words out of range are rejected.
         let r = Reader::new(DType::F4E2M1);
         assert_eq!(r.bits("2.5"), Some(4));
         assert_eq!(r.bits("7"), None);

@@ -1,5 +1,5 @@
-//! Golden files: one `.ge` text with its command, its input, what is expected of it, and the
-//! rewriting of expectations.
+//! Golden files: one `.ge` text with its command, its input and its expected results, and code to
+//! rewrite the expectations.
 //!
 //! ```text
 //! # RUN: ge opt --passes TransposeTransDataPass
@@ -8,9 +8,9 @@
 //! graph @main(…) { … }
 //! # refused: TransposeTransDataPass: the first reader is no Transpose
 //! ```
-//! `# error: words` says that the run fails with a message, note or help that has these words;
-//! behind a statement it also says on which line. Nothing here runs a pass or touches a file: the
-//! caller does, and hands the outcome to `Golden::check`.
+//! `# error: words` states that the run fails with a message, note or help that contains these
+//! words; at the end of a statement it also fixes the line of the error. This module neither runs
+//! passes nor touches files: the caller does that and passes the outcome to `Golden::check`.
 use super::{NoFiles, parse, to_string};
 use crate::graph::{Graph, Model};
 use ge_plugin_api::abi::ROption;
@@ -18,33 +18,36 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::AttrValue;
 use std::collections::HashMap;
 
-/// A golden file, taken apart.
+/// A golden file split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Golden<'t> {
     text: &'t str,
-    /// Command lines of `# RUN:`, at least one.
+    /// Command lines after `# RUN:`; at least one.
     pub run: Vec<&'t str>,
-    /// The text up to `# ----`: lines count as in the file.
+    /// The text up to `# ----`; line numbers equal those of the file.
     pub input: &'t str,
-    /// The graphs behind `# ----`; None without that line.
+    /// The graphs after `# ----`; `None` if that line is missing.
     pub expected: Option<&'t str>,
-    /// Line (from 1) and words of each `# refused:`.
+    /// Line number (from 1) and words of each `# refused:`.
     pub refused: Vec<(usize, &'t str)>,
-    /// Line, words, and whether they stand behind a statement, of each `# error:`.
+    /// Line number, words, and whether it stands at the end of a statement, for each `# error:`.
     pub errors: Vec<(usize, &'t str, bool)>,
 }
 
-/// What came of running a golden file's command.
+/// Result of running a golden file's command.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The model afterwards, or what was told instead.
+    /// The resulting model, or the diagnostics of the failed run.
     pub result: Result<Model, Vec<Diagnostic>>,
     /// Refusals as `Pass: reason`, in order.
     pub refused: Vec<String>,
 }
 
 impl<'t> Golden<'t> {
-    /// Takes a file apart. Errors: no `# RUN:` line, two `# ----` lines.
+    /// Splits a file into its parts.
+    ///
+    /// # Errors
+    /// Fails if there is no `# RUN:` line or more than one `# ----` line.
     pub fn read(text: &'t str, file: &str) -> Result<Golden<'t>, Vec<Diagnostic>> {
         let mut g =
             Golden { text, run: Vec::new(), input: text, expected: None, refused: Vec::new(), errors: Vec::new() };
@@ -76,7 +79,10 @@ impl<'t> Golden<'t> {
         Ok(g)
     }
 
-    /// Compares an outcome with what the file expects. Errors: the differences, ready to be shown.
+    /// Compares an outcome with what the file expects.
+    ///
+    /// # Errors
+    /// Returns the differences as text for the user.
     pub fn check(&self, outcome: &Outcome) -> Result<(), String> {
         let mut wrong = String::new();
         match (&outcome.result, self.errors.is_empty()) {
@@ -130,9 +136,12 @@ impl<'t> Golden<'t> {
         Err(wrong)
     }
 
-    /// The file with its expectation written anew from an outcome. The input stays as it is
-    /// written; `# refused:` lines are written where the file had some. Errors: the run failed
-    /// where no error is expected, or cannot be printed.
+    /// Returns the file with its expectation rewritten from an outcome. The input is kept
+    /// unchanged; `# refused:` lines are written only if the file had some.
+    ///
+    /// # Errors
+    /// Fails if the run failed although the file expects no error, or if the model cannot be
+    /// printed.
     pub fn update(&self, outcome: &Outcome) -> Result<String, String> {
         let mut out = self.input.to_owned();
         match &outcome.result {
@@ -149,15 +158,15 @@ impl<'t> Golden<'t> {
                 }
                 Ok(out)
             }
-            // Where an error belongs is for a person to say.
+            // Only a person can say where an error belongs.
             Err(_) if !self.errors.is_empty() => Ok(self.text.to_owned()),
             Err(told) => Err(told.first().map_or_else(String::new, |d| d.message.to_string())),
         }
     }
 }
 
-/// A file's graphs as models of their own: each graph that no other names, with those that it
-/// names, in the file's order.
+/// Splits a file into separate models, in file order: each graph that no other graph names becomes
+/// a root and is followed by the graphs that it names.
 pub fn cases(model: &Model) -> Vec<Model> {
     let mut at: HashMap<&str, usize> = HashMap::new();
     for (i, g) in model.graphs().iter().enumerate() {
@@ -199,13 +208,14 @@ pub fn cases(model: &Model) -> Vec<Model> {
     out
 }
 
-/// The cases again as one file's model, in order.
+/// Joins the cases into the model of one file again, in order. Returns `None` if there are no
+/// graphs.
 pub fn join(cases: Vec<Model>) -> Option<Model> {
     Model::from_graphs(cases.into_iter().flat_map(|m| m.graphs().to_vec()).collect())
 }
 
-/// Line differences: ` ` in both, `-` expected only, `+` found only; three lines around each
-/// change. At most 200 lines.
+/// Line differences: ` ` marks lines in both texts, `-` lines only in `expected`, `+` lines only in
+/// `found`. Three lines of context surround each change. At most 200 lines.
 pub fn diff(expected: &str, found: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), found.lines().collect());
     let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
@@ -214,7 +224,7 @@ pub fn diff(expected: &str, found: &str) -> String {
     let mut lines: Vec<(char, &str)> = Vec::new();
     lines.extend(a[head.saturating_sub(3)..head].iter().map(|l| (' ', *l)));
     if ma.len().saturating_mul(mb.len()) <= 1_000_000 {
-        // Longest common subsequence, from the end.
+        // Longest common subsequence, computed from the end.
         let w = mb.len() + 1;
         let mut best = vec![0u32; (ma.len() + 1) * w];
         for i in (0..ma.len()).rev() {
@@ -282,7 +292,7 @@ mod tests {
         assert_eq!(g.run, ["ge opt --passes P"]);
         let right =
             Outcome { result: Ok(read(g.expected.expect("there"))), refused: vec!["P: `b` has two readers".into()] };
-        // The words must be there.
+        // The outcome must contain the expected words.
         assert!(
             g.check(&right)
                 .expect_err("words")

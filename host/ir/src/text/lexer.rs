@@ -1,19 +1,19 @@
-//! Tokens of the text form, taken one at a time; positions are byte offsets until a message needs
-//! line and column.
+//! Tokens of the text form, read one at a time. Positions are byte offsets; line and column are
+//! computed only for messages.
 use std::borrow::Cow;
 
-/// What a token is.
+/// The kind and content of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Tok<'t> {
-    /// `%name`, `%"a b"`, with `#k` where it stands.
+    /// `%name` or `%"a b"`, optionally followed by `#k`.
     Value { name: Cow<'t, str>, output: Option<u64> },
-    /// `@name`, `@"a b"`.
+    /// `@name` or `@"a b"`.
     At(Cow<'t, str>),
-    /// A word.
+    /// A bare word.
     Ident(&'t str),
     /// A number as written: digits, sign, point, exponent, or `0x` and hexadecimal digits.
     Number(&'t str),
-    /// A quoted string, escapes resolved.
+    /// A quoted string with its escapes resolved.
     Str(Cow<'t, str>),
     /// `...`
     Dots,
@@ -24,7 +24,7 @@ pub(super) enum Tok<'t> {
 }
 
 impl Tok<'_> {
-    /// As messages write it.
+    /// The token as messages show it.
     pub(super) fn show(&self) -> String {
         let cut = |s: &str| -> String {
             if s.chars().count() > 40 { s.chars().take(40).chain("…".chars()).collect() } else { s.to_owned() }
@@ -42,33 +42,33 @@ impl Tok<'_> {
     }
 }
 
-/// A fault in the characters themselves.
+/// An error in the characters of the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LexError {
-    /// Byte offset.
+    /// Byte offset of the error.
     pub(super) at: usize,
     /// What is wrong.
     pub(super) message: String,
-    /// What would be right.
+    /// What would be valid there.
     pub(super) expected: String,
 }
 
-/// The tokens of a text.
+/// The lexer: reads a text as tokens.
 #[derive(Clone)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
     pos: usize,
 }
 
-/// Characters that a bare name has when printed.
+/// Whether a name is printed without quotes.
 pub(super) fn is_plain_name(s: &str) -> bool {
     !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
-/// Whether a word can stand without quotes as key or operator type.
+/// Whether a word may stand without quotes as a key or operator type.
 pub(super) fn is_ident(s: &str) -> bool {
     is_plain_name(s) && !s.as_bytes()[0].is_ascii_digit()
 }
-/// Characters that a bare name may have when read.
+/// Whether a byte may occur in an unquoted name that is read.
 fn name_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$')
 }
@@ -98,8 +98,8 @@ impl<'t> Lexer<'t> {
         &self.text[from..self.pos]
     }
 
-    /// The next token and where it starts. After an error the lexer stands behind the fault and can
-    /// go on.
+    /// Returns the next token and its start. After an error the lexer is positioned past the error,
+    /// so that the caller can continue.
     pub(super) fn next(&mut self) -> Result<(usize, Tok<'t>), LexError> {
         self.skip_space();
         let at = self.pos;
@@ -169,8 +169,8 @@ impl<'t> Lexer<'t> {
             self.pos += 1;
         }
         let hex = b[self.pos..].starts_with(b"0x");
-        // Signs belong to it only behind an exponent; what else is glued to it makes it an illegal
-        // number, said later.
+        // A sign belongs to the number only directly after an exponent. Other characters attached
+        // to it make an invalid number, which is reported later.
         while let Some(&c) = b.get(self.pos) {
             let exponent = self.pos > from && matches!(b[self.pos - 1], b'e' | b'E') && !hex;
             if c.is_ascii_alphanumeric() || c == b'.' || c == b'_' || (exponent && matches!(c, b'-' | b'+')) {
@@ -228,7 +228,7 @@ impl<'t> Lexer<'t> {
                     match c {
                         Some(c) => s.push(c),
                         None => {
-                            // Stand behind the string so that reading can go on.
+                            // Skip to the end of the string so that reading can continue.
                             self.pos = esc + 1;
                             while let Some(&c) = b.get(self.pos) {
                                 self.pos += 1;
@@ -250,7 +250,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Behind `\u`: `{hex}`.
+    /// Reads the `{hex}` after `\u`.
     fn unicode(&mut self) -> Option<char> {
         if self.text.as_bytes().get(self.pos) != Some(&b'{') {
             return None;

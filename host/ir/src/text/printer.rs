@@ -1,4 +1,4 @@
-//! The printer: a model as canonical text; equal models print the same bytes.
+//! The printer: writes a model as canonical text; equal models give the same bytes.
 use super::DEPTH_LIMIT;
 use super::element::write_f64;
 use super::lexer::{is_ident, is_plain_name, quote};
@@ -13,19 +13,20 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io;
 
-/// Where the printer puts constants that are too large to stand in the text.
+/// Stores constants that are too large for the text.
 pub trait SideFileSink {
-    /// Keeps the bytes and says where they lie, as the text is to name it. `known` is where they
-    /// came from, or empty.
+    /// Stores the bytes and returns the file range that the text is to name. `known` is the range
+    /// that the bytes came from; it is empty if they came from no file.
     fn place(&mut self, bytes: &Blob, known: &FileRange) -> io::Result<FileRange>;
 }
 
-/// How to print.
+/// Options for printing.
 pub struct PrintOptions<'s> {
-    /// Constants of up to so many bytes stand in the text.
+    /// Largest constant, in bytes, that is written into the text; default 1024.
     pub inline_limit: u64,
-    /// Takes larger ones. Without it a constant that came from a file names that file, whatever its
-    /// size, and all others stand in the text.
+    /// Stores larger constants. If `None` (the default), a constant that came from a file is
+    /// written as a reference to that file, whatever its size, and all others are written into the
+    /// text.
     pub side_files: Option<&'s mut dyn SideFileSink>,
 }
 
@@ -35,16 +36,17 @@ impl Default for PrintOptions<'_> {
     }
 }
 
-/// Prints a model without side files.
+/// Prints a model without writing side files.
 ///
-/// Errors: values nested deeper than [`DEPTH_LIMIT`].
+/// # Errors
+/// Fails if values are nested deeper than [`DEPTH_LIMIT`].
 pub fn to_string(model: &Model) -> io::Result<String> {
     let mut out = Vec::new();
     print(model, &mut out, &mut PrintOptions::default())?;
     String::from_utf8(out).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// Prints a model with every constant in the text, whatever file it came from.
+/// Prints a model with every constant written into the text, even if it came from a file.
 pub fn to_string_whole(model: &Model) -> io::Result<String> {
     struct Nowhere;
     impl SideFileSink for Nowhere {
@@ -58,7 +60,10 @@ pub fn to_string_whole(model: &Model) -> io::Result<String> {
     String::from_utf8(out).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// Prints a model. Errors: of the output, of the side files, values nested deeper than
+/// Prints a model.
+///
+/// # Errors
+/// Fails if writing the output or a side file fails, or if values are nested deeper than
 /// [`DEPTH_LIMIT`].
 pub fn print(model: &Model, out: &mut dyn io::Write, options: &mut PrintOptions<'_>) -> io::Result<()> {
     let mut p = Printer { out, buf: String::new(), options };
@@ -68,17 +73,17 @@ pub fn print(model: &Model, out: &mut dyn io::Write, options: &mut PrintOptions<
     p.flush()
 }
 
-/// The name that the return line's node has.
+/// The default name of the `NetOutput` node that the return line stands for.
 pub(super) fn net_output_name(graph: &str, root: bool) -> String {
     if root { "NetOutput".to_owned() } else { format!("{graph}/NetOutput") }
 }
 
-/// Types whose nodes take an index among a graph's inputs.
+/// Whether nodes of this type take an index among a graph's inputs.
 pub(super) fn is_indexed_input(op: &str) -> bool {
     matches!(op, "Data" | "RefData" | "AippData")
 }
 
-/// The least numbers that are not claimed, in rising order.
+/// The numbers from 0 on that are not claimed, in rising order.
 pub(super) fn free_indices(claimed: &HashSet<i64>) -> impl Iterator<Item = i64> + '_ {
     (0i64..).filter(|i| !claimed.contains(i))
 }
@@ -374,8 +379,8 @@ pub(super) fn dtype_name(d: DType) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// The nodes that stand in the head: plain Data that open the order, with rising indices that the
-/// head implies.
+/// The nodes that are printed in the head: the plain `Data` nodes at the start of the order whose
+/// rising indices are the ones that the head implies.
 fn head_inputs(g: &Graph) -> Vec<&Node> {
     let plain = |n: &&Node| {
         n.op() == "Data"
@@ -401,8 +406,8 @@ fn head_inputs(g: &Graph) -> Vec<&Node> {
         .filter(|n| is_indexed_input(n.op()))
         .filter_map(|n| n.attrs().int("index"))
         .collect();
-    // A node cut off claims an index above those that stay: what was implied for them stays
-    // implied.
+    // A node that is cut off claims an index above those of the nodes that stay, so the indices
+    // implied for these do not change.
     let fits = head.iter().zip(free_indices(&claimed)).take_while(|(n, i)| n.attrs().int("index") == Some(*i)).count();
     head.truncate(fits);
     head

@@ -1,15 +1,15 @@
-//! Constant tensors as text: element words, splats, ranges of side files, raw bytes.
+//! Constant tensors as text: element words, splats, ranges of side files and raw bytes.
 use super::element::{Reader, write_bits};
 use super::lexer::quote;
 use ge_plugin_api::types::{Blob, ConstData, ConstTensor, DType, FileRange};
 use std::fmt::Write;
 
-/// Gathers elements of one type as packed bytes.
+/// Collects elements of one type as packed bytes.
 pub(super) struct Packer {
     dtype: DType,
     reader: Reader,
     bytes: Vec<u8>,
-    /// Ends of strings.
+    /// End offsets of strings in `bytes`.
     ends: Vec<u64>,
     pub(super) count: u64,
 }
@@ -18,7 +18,7 @@ impl Packer {
     pub(super) fn new(dtype: DType) -> Packer {
         Packer { dtype, reader: Reader::new(dtype), bytes: Vec::new(), ends: Vec::new(), count: 0 }
     }
-    /// The type of the parts of an element: complex ones have two.
+    /// The type of the parts of an element; complex elements have two parts.
     pub(super) fn part(dtype: DType) -> DType {
         match dtype {
             DType::COMPLEX64 => DType::F32,
@@ -26,7 +26,7 @@ impl Packer {
             d => d,
         }
     }
-    /// One number or truth value. False: no value of the type.
+    /// Adds one number or boolean. Returns false if the word is no value of the type.
     pub(super) fn word(&mut self, word: &str) -> bool {
         let Some(bits) = self.reader.bits(word) else { return false };
         let width = self.dtype.bits().unwrap_or(8);
@@ -46,7 +46,8 @@ impl Packer {
         self.count += 1;
         true
     }
-    /// One complex number by its parts.
+    /// Adds one complex number, given its two parts. Returns false if a part is no value of the
+    /// type.
     pub(super) fn complex(&mut self, re: &str, im: &str) -> bool {
         let r = Reader::new(Packer::part(self.dtype));
         let (Some(a), Some(b)) = (r.bits(re), r.bits(im)) else { return false };
@@ -57,13 +58,13 @@ impl Packer {
         self.count += 1;
         true
     }
-    /// One text.
+    /// Adds one string.
     pub(super) fn text(&mut self, s: &str) {
         self.bytes.extend_from_slice(s.as_bytes());
         self.ends.push(self.bytes.len() as u64);
         self.count += 1;
     }
-    /// All bytes.
+    /// Returns all bytes; for strings, the table of offsets comes first.
     pub(super) fn finish(self) -> Vec<u8> {
         if self.dtype != DType::STRING {
             return self.bytes;
@@ -76,7 +77,8 @@ impl Packer {
         all.extend_from_slice(&self.bytes);
         all
     }
-    /// The bytes of a splat from its one element: sub-byte elements fill the byte.
+    /// Returns the bytes of a splat of its one element; a sub-byte element is repeated to fill the
+    /// byte.
     pub(super) fn splat(self) -> Vec<u8> {
         let mut b = self.bytes;
         if let (Some(w @ 1..=7), Some(x)) = (self.dtype.bits(), b.first_mut()) {
@@ -90,8 +92,8 @@ impl Packer {
     }
 }
 
-/// Checks a string tensor's bytes: u64 offsets[n+1] that rise from 0, then as many bytes, UTF-8.
-/// The texts.
+/// Checks the bytes of a string tensor (`n + 1` offsets as u64 rising from 0, then the UTF-8 bytes
+/// that they delimit) and returns its strings.
 pub(super) fn texts(bytes: &[u8], count: u64) -> Option<Vec<&str>> {
     let n = usize::try_from(count).ok()?;
     let head = n.checked_add(1)?.checked_mul(8)?;
@@ -106,7 +108,7 @@ pub(super) fn texts(bytes: &[u8], count: u64) -> Option<Vec<&str>> {
     (0..n).map(|i| std::str::from_utf8(body.get(at(i)?..at(i + 1)?)?).ok()).collect()
 }
 
-/// Bits of element `i` of packed bytes.
+/// The bits of element `i` in packed bytes.
 fn bits_at(d: DType, bytes: &[u8], i: u64) -> Option<u64> {
     let width = d.bits()?;
     if width < 8 {
@@ -143,7 +145,7 @@ fn write_raw(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// Writes `dense<…>`; `range` is where the bytes lie if they are not to be written out.
+/// Writes `dense<…>`. If `range` is given, it is written instead of the bytes.
 pub(super) fn write_tensor(out: &mut String, t: &ConstTensor, dtype: &str, range: Option<&FileRange>) {
     let _ = write!(out, "dense<{dtype}[");
     for (i, d) in t.dims.iter().enumerate() {
@@ -202,14 +204,14 @@ fn write_inline(out: &mut String, t: &ConstTensor, b: &Blob) -> bool {
     true
 }
 
-/// Whether bits behind the last sub-byte element are set.
+/// Whether padding bits after the last sub-byte element are set.
 fn padded(d: DType, b: &[u8], count: u64) -> bool {
     let Some(w) = d.bits().filter(|w| *w < 8) else { return false };
     let used = (count * w) % 8;
     used != 0 && b.last().is_some_and(|x| x >> used != 0)
 }
 
-/// Whether a byte of packed elements holds the same one throughout.
+/// Whether all elements packed in the first byte are equal.
 fn uniform(d: DType, e: &[u8]) -> bool {
     let w = d.bits().unwrap_or(8);
     let Some(&x) = e.first() else { return false };

@@ -1,4 +1,4 @@
-//! The text form: what it says, that it comes back, and what is told of faulty texts.
+//! Tests of the text form: its meaning, round trips, and the messages for faulty texts.
 use super::*;
 use crate::graph::{Graph, Model};
 use ge_plugin_api::abi::ROption;
@@ -62,7 +62,7 @@ fn every_form_of_the_design_comes_back_as_it_was() {
     let text = r#"graph @main(%x: f32[?,batch,...]) {
 }
 "#;
-    // Dots stand alone: a rank is known or not.
+    // Dots must stand alone: a rank is either known or unknown.
     assert_eq!(faults(text), ["1:29: a dimension: a number, `?` or a name expected, found `...`"]);
     let text = r#"graph @main(%x: f32[?,batch,3], %"in put": seq<f16[...]>, %z: opt<f32[]>) {
   %v = RefData() {index = 1} : f32[8]
@@ -172,7 +172,7 @@ fn side_files_are_read_named_again_and_written() {
 
 #[test]
 fn wide_and_hostile_texts_cost_what_they_are_long() {
-    // Quadratic work on any of these would take minutes.
+    // Quadratic work on any of these texts would take minutes.
     let n = 50_000;
     let list = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>().join(", ");
     let wide = format!(

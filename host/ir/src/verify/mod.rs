@@ -1,35 +1,35 @@
-//! The verifier: what holds of every graph that stages and passes see. Iterative, near-linear in
-//! nodes, edges and attributes.
+//! The verifier: the rules that hold for every graph that stages and passes see. It is iterative,
+//! and nearly linear in nodes, edges and attributes.
 //!
-//! - **V1** every input and control input is an output, or a node, of the same graph.
-//! - **V2** the order holds every node once, and each node after all that it reads or follows:
-//!   defined before use.
-//! - **V3** data and control edges make no cycle.
-//! - **V4** node names are not empty and differ within a graph (`NameScope::Model`: within the
-//!   model).
-//! - **V5** a graph has exactly one
-//!   `NetOutput`, nothing reads or follows it, and it has no outputs but a plain copy of its inputs' descriptors. A graph with `End`
-//!   or `PlaceHolder` (one piece of a partition) may have none.
-//! - **V6** the indices of `Data`, and of `RefData` and `AippData` that have one, are 0 to n-1,
-//!   each once; a piece of a partition may have gaps.
-//! - **V7** a node has as many inputs as its operator takes, and every required one.
-//! - **V8** a node has as many outputs as its operator gives.
-//! - **V9** types are among those that the operator allows; parameters of one type group have one
-//!   type.
-//! - **V10** an attribute that the operator declares has a value of its kind (a whole number counts
-//!   as a real one, 0 and 1 count as truth values, an empty list is of every kind). Attributes that
-//!   it does not declare are free.
-//! - **V11** attributes that must be given are given.
-//! - **V12** attribute values lie in their range and among their choices.
-//! - **V13** an attribute names only graphs of the model.
-//! - **V14** a graph is named once at most, never the root, and graphs do not contain each other in
-//!   a circle.
-//! - **V15** the inputs and outputs of a subgraph fit the node that names it, in number and type.
-//! - **V16** the operator type is known (`UnknownOps::Allow` turns it off).
-//! - **V17** a constant has its value (`Const`, `Constant`), and its descriptor says the value's
+//! - **V1** Every input refers to an output, and every control input to a node, of the same graph.
+//! - **V2** The order contains every node once, after all nodes that it reads or follows:
+//!   definition before use.
+//! - **V3** Data and control edges form no cycle.
+//! - **V4** Node names are not empty and are unique within a graph (with `NameScope::Model`, within
+//!   the model).
+//! - **V5** A graph has exactly one `NetOutput`. Nothing reads or follows it, and it has no outputs
+//!   except a plain copy of its inputs' descriptors. A graph with `End` or `PlaceHolder` (one piece
+//!   of a partition) may have none.
+//! - **V6** The indices of `Data`, and of those `RefData` and `AippData` that have one, are 0 to
+//!   n-1, each once; a piece of a partition may have gaps.
+//! - **V7** A node has as many inputs as its operator takes, and every required one.
+//! - **V8** A node has as many outputs as its operator produces.
+//! - **V9** Types are among those that the operator allows; parameters of one type group have the
+//!   same type.
+//! - **V10** An attribute that the operator declares has a value of the declared kind (an integer
+//!   counts as a float, 0 and 1 count as booleans, an empty list is of every kind). Attributes that
+//!   it does not declare are unrestricted.
+//! - **V11** Required attributes are present.
+//! - **V12** Attribute values lie in their range and among their choices.
+//! - **V13** An attribute names only graphs of the model.
+//! - **V14** A graph is named at most once, the root is never named, and graphs do not contain each
+//!   other in a circle.
+//! - **V15** The inputs and outputs of a subgraph match the node that names it, in number and type.
+//! - **V16** The operator type is known (`UnknownOps::Allow` turns this rule off).
+//! - **V17** A constant (`Const`, `Constant`) has its value, and its descriptor has the value's
 //!   type and shape.
-//! - **V18** `Data`, `RefData`, `AippData`, `Variable`,
-//!   `FileConstant` have one output; sources but `Data` have no inputs.
+//! - **V18** `Data`, `RefData`, `AippData`, `Variable` and `FileConstant` have one output; of these
+//!   only `Data` may have inputs.
 mod operators;
 mod structure;
 mod subgraphs;
@@ -41,16 +41,16 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::ops::OpProto;
 use ge_plugin_api::types::{NodeId, TensorDesc};
 
-/// So many faults are told of one model.
+/// At most this many faults are reported for one model.
 pub const FAULT_LIMIT: usize = 1000;
 
-/// Where prototypes come from.
+/// Source of operator prototypes.
 pub trait OpTable {
-    /// The prototype of an operator type.
+    /// The prototype of an operator type; `None` if the type is unknown.
     fn proto(&self, op: &str) -> Option<&OpProto>;
 }
 
-/// No prototypes: with `UnknownOps::Allow` the structure alone is verified.
+/// Knows no prototypes; with `UnknownOps::Allow` only the structure is verified.
 pub struct NoOps;
 impl OpTable for NoOps {
     fn proto(&self, _: &str) -> Option<&OpProto> {
@@ -63,17 +63,17 @@ impl OpTable for std::collections::BTreeMap<String, OpProto> {
     }
 }
 
-/// What is thought of operator types without a prototype (rule V16).
+/// How to treat operator types without a prototype (rule V16).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownOps {
-    /// They are faults.
+    /// Report them as faults.
     #[default]
     Refuse,
-    /// They are taken as they are (graphs for stages after placement, with `_engine` on each node).
+    /// Accept them (graphs for stages after placement, with `_engine` on each node).
     Allow,
 }
 
-/// Within what node names must differ (rule V4).
+/// The scope within which node names must be unique (rule V4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameScope {
     /// Within a graph.
@@ -83,28 +83,28 @@ pub enum NameScope {
     Model,
 }
 
-/// How to verify.
+/// Options of [`verify_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Rule V16.
+    /// How to treat unknown operator types (rule V16).
     pub unknown_ops: UnknownOps,
-    /// Rule V4.
+    /// Scope of unique names (rule V4).
     pub names: NameScope,
 }
 
-/// What a verified model promises to those that take it, with facts found on the way.
+/// Facts about a model that passed verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// For each graph the graph and node that name it; None for the root and for graphs that
-    /// nothing names.
+    /// For each graph, the (graph index, node) that names it; `None` for the root and for graphs
+    /// that nothing names.
     pub parents: Vec<Option<(usize, NodeId)>>,
-    /// Nodes whose operator type has no prototype and is not the host's own.
+    /// Number of nodes whose operator type has no prototype and is not one of the host's own.
     pub unknown_ops: usize,
 }
 
-/// The host's own operator types that graphs are made of (DESIGN 1): they stand on the structural
-/// engine and are inferred by the host alone. They need no prototype; one that a plugin gives all
-/// the same is honoured.
+/// The host's own operator types for graph structure (DESIGN 1). They are placed on the structural
+/// engine, and only the host infers their shapes. They need no prototype, but one that a plugin
+/// provides is respected.
 pub const STRUCTURE: &[&str] = &[
     "Data",
     "RefData",
@@ -123,7 +123,7 @@ pub const STRUCTURE: &[&str] = &[
     "End",
 ];
 
-/// The host's own operator types that stand for tasks: streams, labels, copies. An engine runs
+/// The host's own operator types that stand for tasks: streams, labels and copies. An engine runs
 /// them; they need no prototype either.
 pub const TASK_STRUCTURE: &[&str] = &[
     "Send",
@@ -142,23 +142,26 @@ pub const TASK_STRUCTURE: &[&str] = &[
     "MemSet",
 ];
 
-/// Verifies a model by all rules.
+/// Verifies a model against all rules with the default options.
 ///
-/// Errors: every fault, up to
-/// [`FAULT_LIMIT`], by rule and then in order of graph and node; code `GE-E0140`, the message opens
-/// with the rule, `node` is `graph/node`.
+/// # Errors
+/// Returns every fault, up to [`FAULT_LIMIT`], by rule and then in order of graph and node. The
+/// code is `GE-E0140`, the message starts with the rule, and `node` is `graph/node`.
 pub fn verify(model: &Model, protos: &dyn OpTable) -> Result<Verified, Vec<Diagnostic>> {
     verify_with(model, protos, VerifyOptions::default())
 }
 
-/// Verifies a model as the options say. Errors: as [`verify`].
+/// Verifies a model with the given options.
+///
+/// # Errors
+/// Returns the faults as [`verify`] does.
 pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions) -> Result<Verified, Vec<Diagnostic>> {
     let mut faults = Faults::default();
     for g in model.graphs() {
         structure::check(g, &mut faults);
     }
     structure::names(model, options.names, &mut faults);
-    // The rest reads along edges: only on graphs whose edges hold.
+    // The remaining rules follow edges, so they run only if all edges are valid.
     let mut verified = Verified::default();
     if faults.list.is_empty() {
         verified.unknown_ops = operators::check(model, protos, options.unknown_ops, &mut faults);
@@ -175,7 +178,7 @@ pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions) 
     Err(faults.list)
 }
 
-/// Gathers faults up to the limit.
+/// Collects faults up to the limit.
 #[derive(Default)]
 struct Faults {
     list: Vec<Diagnostic>,
@@ -183,11 +186,11 @@ struct Faults {
 }
 
 impl Faults {
-    /// A fault of a node.
+    /// Adds a fault of a node.
     fn node(&mut self, rule: &str, g: &Graph, n: &Node, message: impl FnOnce(Diagnostic) -> Diagnostic, text: String) {
         self.push(rule, text, |d| message(d.node(format!("{}/{}", g.name(), n.name()), n.op())));
     }
-    /// A fault of a graph.
+    /// Adds a fault of a graph.
     fn graph(&mut self, rule: &str, g: &Graph, text: String) {
         self.push(rule, text, |d| d.subject(format!("@{}", g.name())));
     }
@@ -200,7 +203,7 @@ impl Faults {
     }
 }
 
-/// A descriptor's type as messages write it.
+/// A descriptor's type as messages show it.
 fn type_of(d: &TensorDesc) -> String {
     format!("{}{}", d.dtype, d.shape)
 }

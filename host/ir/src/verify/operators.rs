@@ -1,17 +1,17 @@
-//! Rules V7 to V12, V16 and V17: nodes against their prototypes.
+//! Rules V7 to V12, V16 and V17: compares nodes with their prototypes.
 use super::{Faults, OpTable, STRUCTURE, TASK_STRUCTURE, UnknownOps, type_of};
 use crate::graph::{Graph, Model, Node};
 use ge_plugin_api::ops::{AttrKind, AttrSpec, OpProto, ParamKind, ParamSpec};
 use ge_plugin_api::types::{AttrValue, DType, Key, TensorDesc};
 use std::collections::HashMap;
 
-/// A prototype with its attributes' keys.
+/// A prototype with the interned keys of its attributes.
 struct Known<'p> {
     proto: &'p OpProto,
     keys: Vec<Key>,
 }
 
-/// Checks every node; the number of operators that nobody knows.
+/// Checks every node and returns the number of nodes whose operator type is unknown.
 pub(super) fn check(model: &Model, protos: &dyn OpTable, unknown: UnknownOps, faults: &mut Faults) -> usize {
     let mut known: HashMap<Key, Option<Known<'_>>> = HashMap::new();
     let structural: Vec<Key> = STRUCTURE.iter().chain(TASK_STRUCTURE).map(|s| Key::new(s)).collect();
@@ -44,7 +44,7 @@ pub(super) fn check(model: &Model, protos: &dyn OpTable, unknown: UnknownOps, fa
     strange
 }
 
-/// V17.
+/// Rule V17.
 fn constant(g: &Graph, n: &Node, value: Key, faults: &mut Faults) {
     let Some(AttrValue::Tensor(t)) = n.attr(value) else {
         let text = format!("the constant `{}` has no tensor `value`", n.name());
@@ -105,7 +105,7 @@ fn against(k: &Known<'_>, g: &Graph, n: &Node, faults: &mut Faults) {
     }
 }
 
-/// How many values a list of parameters takes: at least, at most (None: any number).
+/// The least and greatest number of values that a list of parameters takes; `None`: no upper limit.
 fn bounds(specs: &[ParamSpec]) -> (usize, Option<usize>) {
     let dynamic = specs.iter().any(|s| s.kind == ParamKind::DYNAMIC);
     if dynamic {
@@ -114,8 +114,8 @@ fn bounds(specs: &[ParamSpec]) -> (usize, Option<usize>) {
     (specs.iter().rposition(|s| s.kind == ParamKind::REQUIRED).map_or(0, |i| i + 1), Some(specs.len()))
 }
 
-/// The parameter that value `i` of `count` belongs to; None where several dynamic parameters leave
-/// it open.
+/// The parameter that value `i` of `count` belongs to; `None` if several dynamic parameters make it
+/// ambiguous or there is none.
 fn param_at(specs: &[ParamSpec], count: usize, i: usize) -> Option<&ParamSpec> {
     let Some(d) = specs.iter().position(|s| s.kind == ParamKind::DYNAMIC) else { return specs.get(i) };
     if i < d {
@@ -145,7 +145,7 @@ fn count(rule: &str, what: &str, specs: &[ParamSpec], found: usize, g: &Graph, n
     faults.node(rule, g, n, |d| d.found(found.to_string(), expected.clone()), text);
 }
 
-/// V9.
+/// Rule V9.
 #[expect(clippy::too_many_arguments, reason = "one call a parameter, all of it context for the message")]
 fn types<'p>(
     what: &str,
@@ -187,7 +187,7 @@ fn types<'p>(
     }
 }
 
-/// V10 and V12.
+/// Rules V10 and V12.
 fn attribute(spec: &AttrSpec, v: &AttrValue, g: &Graph, n: &Node, faults: &mut Faults) {
     if !is_of(spec.kind, v) {
         let text = format!("attribute `{}` of `{}` is a {}", spec.name, n.name(), v.kind());
@@ -224,7 +224,7 @@ fn is_of(kind: AttrKind, v: &AttrValue) -> bool {
         AttrKind::FLOAT => v.as_float().is_some(),
         AttrKind::BOOL => v.as_bool().is_some(),
         AttrKind::STRING => matches!(v, AttrValue::Str(_)),
-        // A type may also stand as its number in the field's enumeration.
+        // A type may also be given as its number in the field's enumeration.
         AttrKind::TYPE => matches!(v, AttrValue::Type(_) | AttrValue::Int(_)),
         AttrKind::INTS => matches!(v, AttrValue::Ints(_)),
         AttrKind::FLOATS => matches!(v, AttrValue::Floats(_) | AttrValue::Ints(_)) || mixed_numbers(v),

@@ -1,4 +1,4 @@
-//! Rules V1 to V6 and V18: edges, order, cycles, names, the graph's inputs and outputs.
+//! Rules V1 to V6 and V18: edges, order, cycles, names, and the graph's inputs and outputs.
 use super::{Faults, NameScope};
 use crate::graph::{Graph, Model};
 use ge_plugin_api::types::{NodeId, ValueRef};
@@ -16,7 +16,7 @@ pub(super) fn is_piece(g: &Graph) -> bool {
     g.nodes().any(|n| matches!(n.op(), "End" | "PlaceHolder"))
 }
 
-/// V1.
+/// Rule V1.
 fn edges(g: &Graph, faults: &mut Faults) {
     for n in g.nodes() {
         for (i, v) in n.inputs().iter().enumerate().filter(|(_, v)| !v.is_absent()) {
@@ -37,7 +37,7 @@ fn edges(g: &Graph, faults: &mut Faults) {
     }
 }
 
-/// V2 and, where the order is broken, V3.
+/// Rule V2 and, if the order is broken, rule V3.
 fn order(g: &Graph, faults: &mut Faults) {
     let mut at = vec![usize::MAX; g.id_bound()];
     let mut broken = false;
@@ -69,7 +69,7 @@ fn order(g: &Graph, faults: &mut Faults) {
     }
 }
 
-/// V3: what never becomes ready lies on or behind a cycle; one cycle is walked out of it.
+/// Rule V3: nodes that never become ready lie on a cycle or depend on one; one cycle is extracted.
 fn cycle(g: &Graph, faults: &mut Faults) {
     let mut waits = vec![0usize; g.id_bound()];
     let deps = |id: NodeId| {
@@ -97,7 +97,7 @@ fn cycle(g: &Graph, faults: &mut Faults) {
         }
     }
     let Some(start) = g.nodes().find(|n| waits[n.id().index()] > 0) else { return };
-    // Going from each to something it waits for must meet a node again.
+    // Following the nodes that each one waits for must reach some node twice.
     let mut seen: HashMap<NodeId, usize> = HashMap::new();
     let mut path = Vec::new();
     let mut id = start.id();
@@ -118,7 +118,7 @@ fn cycle(g: &Graph, faults: &mut Faults) {
     }
 }
 
-/// V4.
+/// Rule V4.
 pub(super) fn names(model: &Model, scope: NameScope, faults: &mut Faults) {
     let mut seen: HashMap<&str, &Graph> = HashMap::new();
     for g in model.graphs() {
@@ -137,7 +137,7 @@ pub(super) fn names(model: &Model, scope: NameScope, faults: &mut Faults) {
     }
 }
 
-/// V5.
+/// Rule V5.
 fn outputs(g: &Graph, faults: &mut Faults) {
     let mut found = 0;
     for n in g.nodes().filter(|n| n.op() == "NetOutput") {
@@ -169,7 +169,7 @@ fn outputs(g: &Graph, faults: &mut Faults) {
     }
 }
 
-/// V6 and V18.
+/// Rules V6 and V18.
 fn inputs(g: &Graph, faults: &mut Faults) {
     let mut seen: HashSet<i64> = HashSet::new();
     for n in g.nodes() {

@@ -1,10 +1,10 @@
-//! Rules V13 to V15: graphs that nodes name.
+//! Rules V13 to V15: the graphs that nodes name.
 use super::{Faults, type_of};
 use crate::graph::{Graph, Model, Node};
 use ge_plugin_api::types::{AttrValue, DType, NodeId, TensorDesc};
 use std::collections::HashMap;
 
-/// For each graph who names it.
+/// Checks the rules and returns for each graph the node that names it.
 pub(super) fn check(model: &Model, faults: &mut Faults) -> Vec<Option<(usize, NodeId)>> {
     let graphs = model.graphs();
     let mut index: HashMap<&str, usize> = HashMap::new();
@@ -47,7 +47,7 @@ pub(super) fn check(model: &Model, faults: &mut Faults) -> Vec<Option<(usize, No
     parents
 }
 
-/// Graphs that a node names, each with the attribute that does it.
+/// The graphs that a node names, each with the attribute that names it.
 fn named(n: &Node) -> Vec<(&'static str, &str)> {
     let mut out = Vec::new();
     for a in n.attrs().iter() {
@@ -67,9 +67,9 @@ fn named(n: &Node) -> Vec<(&'static str, &str)> {
     out
 }
 
-/// V14: going up from each graph must end.
+/// Rule V14: following the parents of any graph must end.
 fn circles(graphs: &[Graph], parents: &[Option<(usize, NodeId)>], faults: &mut Faults) {
-    // 0 not seen, otherwise the walk that saw it first.
+    // 0: not visited; otherwise 1 + the index of the graph whose walk visited it first.
     let mut walk = vec![0usize; graphs.len()];
     for start in 0..graphs.len() {
         let mut at = start;
@@ -88,7 +88,7 @@ fn circles(graphs: &[Graph], parents: &[Option<(usize, NodeId)>], faults: &mut F
     }
 }
 
-/// Which inputs of the parent a subgraph sees from its Data 0 on; None where only the operator
+/// The input of the parent that the subgraph's Data 0 stands for; `None` if only the operator
 /// itself knows.
 fn first_input(op: &str) -> Option<usize> {
     match op {
@@ -98,7 +98,7 @@ fn first_input(op: &str) -> Option<usize> {
     }
 }
 
-/// V15.
+/// Rule V15.
 fn fits(g: &Graph, n: &Node, key: &str, sub: &Graph, faults: &mut Faults) {
     let Some(first) = first_input(n.op()) else { return };
     for d in sub.data_nodes() {
@@ -154,8 +154,8 @@ fn known(d: &TensorDesc) -> bool {
     d.dtype != DType::UNKNOWN
 }
 
-/// Whether a value may go into an input: no contradiction in type, rank or known sizes (in one
-/// format).
+/// Whether a value may be passed to an input: type, rank and known sizes do not contradict each
+/// other. Shapes are compared only within one format.
 fn agree(given: &TensorDesc, want: &TensorDesc) -> bool {
     if given.dtype != want.dtype && known(given) && known(want) {
         return false;

@@ -1,4 +1,4 @@
-//! One case for each rule, and the limits of each.
+//! One case for each rule, and the limits of each rule.
 use super::*;
 use crate::text::{NoFiles, parse, parse_placed};
 use ge_plugin_api::abi::ROption;
@@ -28,7 +28,8 @@ fn table() -> BTreeMap<String, OpProto> {
     defs.into_iter().map(|d| (d.proto.name.to_string(), d.proto)).collect()
 }
 
-/// What the verifier tells of a body over `%x: f32[2]`, `%i: i32[2]`: `line: message`.
+/// The verifier's messages, as `line: message`, for a body that may use `%x: f32[2]` and `%i:
+/// i32[2]`.
 fn told(body: &str) -> Vec<String> {
     told_of(&format!("graph @g(%x: f32[2], %i: i32[2]) {{\n{body}\n}}\n"), VerifyOptions::default())
 }
@@ -63,7 +64,7 @@ fn v1_v2_v3_edges_order_and_cycles() {
         verify(m, &table()).err().unwrap_or_default().iter().map(|d| d.message.to_string()).collect()
     };
     let (x, a, b) = (NodeId(0), NodeId(1), NodeId(2));
-    // No edit can make these graphs: they are broken by hand.
+    // No edit can make these graphs, so they are broken directly.
     let mut m = sound.clone();
     m.root_mut().break_input(b, ValueRef::new(a, 7));
     assert_eq!(messages(&m), ["V1: input 0 of `b` reads output 7 of `a`, which has 1"]);

@@ -1,5 +1,5 @@
-//! No damaged or hostile file is taken for a whole one, and none makes the reader panic or take
-//! much memory.
+//! No damaged or hostile file is accepted as valid, and none makes the reader panic or use much
+//! memory.
 
 use ge_om::reader::reseal;
 use ge_om::{OmError, OmFile, PartitionType, PayloadProblem};
@@ -48,7 +48,8 @@ fn random_bit_flips_are_refused() {
     }
 }
 
-/// Flips with a right checksum reach the decoders: any answer but a panic is fine.
+/// Changed bytes with a correct checksum reach the decoders; any result except a panic is
+/// acceptable.
 #[test]
 fn random_bit_flips_behind_a_right_checksum_never_panic() {
     let bytes = sample::three();
@@ -72,8 +73,7 @@ fn random_bit_flips_behind_a_right_checksum_never_panic() {
     assert!(reached > 500, "{reached}");
 }
 
-/// Puts `value` at `at` in the table of the first model and makes the checksum right where that is
-/// possible.
+/// Writes `value` at `at` in the table of the first model and corrects the checksum if possible.
 fn with_table_word(at: usize, value: u64) -> Result<OmFile, OmError> {
     let mut bytes = sample::file();
     bytes[256 + at..256 + at + 8].copy_from_slice(&value.to_le_bytes());
@@ -104,7 +104,7 @@ fn hostile_model_counts_are_refused() {
         let _ = reseal(&mut bytes);
         match OmFile::from_bytes(bytes) {
             Err(error) => assert_eq!(matches!(error, OmError::TooMany { .. }), many, "{error}"),
-            // A count of 0 is read as 1.
+            // A count of 0 means 1.
             Ok(file) => assert_eq!((count, file.models().len()), (0, 1)),
         }
     }
@@ -138,7 +138,7 @@ fn weights_at_an_odd_place_are_refused() {
 
 #[test]
 fn a_payload_that_would_take_far_more_memory_than_its_size_is_refused() {
-    // Operators of two bytes each, in a graph that fills the place of the kernels' partition.
+    // Operators of two bytes each, in a graph that fills the whole CUSTOM_OPS partition.
     let ops: Vec<u8> = [0x32, 0x00].repeat(300_000);
     let mut graph = vec![0x3A];
     prost::encoding::encode_varint(ops.len() as u64, &mut graph);

@@ -1,11 +1,11 @@
-//! Files of other producers open for inspection; the fixtures are made here in the forms of facts
-//! 7.1.
+//! Files of other producers can be opened for inspection; the fixtures are built here in the forms
+//! of facts 7.1.
 
 use ge_om::proto::{ir, task};
 use ge_om::{Header, ModelType, OmError, OmFile, Origin, PartitionType};
 use prost::Message as _;
 
-/// Table and partitions of one model, entries contiguous.
+/// Table and partitions of one model; the partitions are contiguous.
 fn model(parts: &[(u32, &[u8])]) -> Vec<u8> {
     let mut out = (parts.len() as u64).to_le_bytes().to_vec();
     let mut offset = 0;
@@ -100,7 +100,7 @@ fn old_files_with_small_tables_open() {
     }
 }
 
-/// The deepest message that is accepted is decoded, copied and dropped on a small stack.
+/// The deepest message that is accepted can be decoded, cloned and dropped on a small stack.
 #[test]
 fn deep_messages_fit_a_small_stack() {
     let mut attr = ir::AttrDef::default();

@@ -1,4 +1,5 @@
-//! Whole files: round trips, damage of every kind, hostile numbers, failing disks, foreign files.
+//! Tests of whole files: round trips, damage of every kind, hostile numbers, failing disks and
+//! foreign files.
 #![allow(clippy::unwrap_used)]
 
 mod damage;

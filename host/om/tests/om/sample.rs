@@ -1,4 +1,4 @@
-//! Small models with something in every part.
+//! Small models with content in every part.
 
 use bytes::Bytes;
 use ge_om::attr::{AttrMap as _, Value};
@@ -75,12 +75,12 @@ pub fn parts(name: &str) -> ModelParts {
     }
 }
 
-/// One model.
+/// A file with one model.
 pub fn file() -> Vec<u8> {
     OmWriter::new("main").model(parts("main")).to_vec().unwrap()
 }
 
-/// A root model and two others, one of them with nothing in it.
+/// A file with a root model and two others, one of which is empty.
 pub fn three() -> Vec<u8> {
     let writer = OmWriter::new("main").unknown_shapes().model(parts("main")).model(ModelParts::default());
     writer.model(parts("sub")).to_vec().unwrap()
@@ -102,7 +102,7 @@ impl Random {
     }
 }
 
-/// How many cases a random test runs.
+/// Number of cases that a random test runs.
 pub fn budget(short: usize) -> usize {
     if std::env::var_os("GE_LONG").is_some() { short * 50 } else { short }
 }

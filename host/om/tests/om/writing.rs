@@ -1,4 +1,4 @@
-//! A file is written whole or not at all.
+//! Tests that a file is written completely or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -68,8 +68,7 @@ fn a_link_is_followed() {
     assert_eq!(fs::read(&file).unwrap(), sample::file());
 }
 
-/// Runs `full_disk_child` under a limit of 64 KiB for each file, which is what a full disk looks
-/// like.
+/// Runs `full_disk_child` with a limit of 64 KiB for each file, which behaves like a full disk.
 #[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -77,7 +76,7 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     fs::write(&path, "old").unwrap();
     let child = std::env::current_exe().unwrap();
     let status = Command::new("sh")
-        // A write above the limit sends SIGXFSZ unless that is ignored; then it fails with EFBIG.
+        // A write above the limit sends SIGXFSZ; if that is ignored, the write fails with EFBIG.
         .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" writing::full_disk_child --exact --nocapture"])
         .arg(child)
         .env("GE_OM_FULL_DISK", &path)
@@ -90,7 +89,7 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     assert_eq!(names(folder.path()), ["a.om"]);
 }
 
-/// Does its work only as a child of the test above.
+/// Does its work only when started by the test above.
 #[test]
 fn full_disk_child() {
     let Some(path) = std::env::var_os("GE_OM_FULL_DISK") else { return };

@@ -1,15 +1,15 @@
-//! Greatest flow and least cut between two ends (Dinic, "Algorithm for solution of a problem of
-//! maximum flow in a network with power estimation", 1970): phases of breadth-first levels, each
-//! filled by depth-first ways without recursion.
+//! Maximum flow and minimum cut between two nodes (Dinic, "Algorithm for solution of a problem of
+//! maximum flow in a network with power estimation", 1970): in each phase, breadth-first levels are
+//! filled by depth-first paths, without recursion.
 //!
-//! Cost: a phase is linear in the edges but for ways that it tries; phases here are few, as ways
-//! between what is decided beforehand are short. A budget of steps, linear in the network, ends the
-//! search early; [`Network::source_side`] then still separates the ends, though perhaps not at the
-//! least cost.
+//! A phase is linear in the edges, apart from the paths that it tries. There are few phases here,
+//! because paths between decided items are short. A step budget, linear in the size of the network,
+//! ends the search early; [`Network::source_side`] then still separates the two nodes, though
+//! perhaps not at the least cost.
 
-/// A capacity that no cut pays.
+/// A capacity that no minimum cut pays.
 pub const ENDLESS: u64 = u64::MAX / 4;
-/// Steps allowed for each node and edge.
+/// Number of steps allowed for each node and edge.
 const STEPS: u64 = 2_000;
 
 /// A network; node 0 is the source, node 1 the sink.
@@ -20,24 +20,25 @@ pub struct Network {
     left: Vec<u64>,
 }
 
-/// No edge.
+/// Marks the absence of an edge.
 const NONE: u32 = u32::MAX;
-/// Where all flow comes from.
+/// The node from which all flow comes.
 pub const SOURCE: u32 = 0;
-/// Where all flow goes to.
+/// The node to which all flow goes.
 pub const SINK: u32 = 1;
 
 impl Network {
-    /// The two ends and `more` nodes.
+    /// Makes a network with source, sink and `more` further nodes.
     pub fn new(more: usize) -> Network {
         Network { first: vec![NONE; more + 2], next: Vec::new(), to: Vec::new(), left: Vec::new() }
     }
-    /// One more node.
+    /// Adds a node and returns its number.
     pub fn node(&mut self) -> u32 {
         self.first.push(NONE);
         self.first.len() as u32 - 1
     }
-    /// An edge with a capacity, and one back.
+    /// Adds an edge from `a` to `b` with capacity `there`, and one back with capacity `back`. An
+    /// edge from a node to itself is ignored.
     pub fn edge(&mut self, a: u32, b: u32, there: u64, back: u64) {
         if a == b {
             return;
@@ -50,7 +51,7 @@ impl Network {
         }
     }
 
-    /// Fills the network. False: the budget of steps was spent before the flow was greatest.
+    /// Computes the maximum flow. Returns false if the step budget ran out first.
     pub fn fill(&mut self) -> bool {
         let mut steps = STEPS * (self.first.len() + self.to.len()) as u64;
         let mut level = vec![NONE; self.first.len()];
@@ -82,7 +83,7 @@ impl Network {
         }
     }
 
-    /// Fills every shortest way. False: out of steps.
+    /// Fills all shortest paths. Returns false if the step budget ran out.
     fn phase(&mut self, level: &[u32], steps: &mut u64) -> bool {
         let mut from = self.first.clone();
         let mut way: Vec<u32> = Vec::new();
@@ -108,7 +109,7 @@ impl Network {
             *steps -= 1;
             let e = from[u as usize];
             if e == NONE {
-                // Nothing more leads on from here.
+                // No further edge leads on from here.
                 let Some(e) = way.pop() else { return true };
                 let before = way.last().map_or(SOURCE, |e| self.to[*e as usize]);
                 from[before as usize] = self.next[e as usize];
@@ -122,7 +123,8 @@ impl Network {
         }
     }
 
-    /// The nodes on the source's side of a least cut: as many as can be, or as few.
+    /// The nodes on the source's side of a minimum cut: as many as possible if `most` is set,
+    /// otherwise as few as possible.
     pub fn source_side(&self, most: bool) -> Vec<bool> {
         let mut seen = vec![false; self.first.len()];
         let start = if most { SINK } else { SOURCE };

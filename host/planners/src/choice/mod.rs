@@ -1,61 +1,62 @@
-//! A choice between two ways of doing each node of a graph, at the least cost of nodes and of
-//! changes at the borders.
+//! Chooses between two ways of doing each node of a graph, at the least total cost of the nodes and
+//! of the changes between them.
 //!
-//! Precision (a node in its own type or in another) and format (a node in its own layout or in
-//! another) are both this: a value is made in one of two forms, its readers want one of the two,
-//! and one change of form serves all readers of a value. The least cost is a minimum cut (Picard
-//! and Ratliff, "Minimum cuts and related problems", 1975); that one change serves several readers
-//! is said by one more node for each direction, as for the costs of sets (Ishikawa, "Exact
-//! optimization for Markov random fields with convex priors", 2003; Kolmogorov and Zabih, "What
-//! energy functions can be minimized via graph cuts?", 2004). The network has a node for each item
-//! left open and at most two for each value: linear in the graph.
+//! Both precision (a node in its own type or in another) and format (a node in its own layout or in
+//! another) are this problem: a value is made in one of two forms, each reader wants one of the
+//! two, and one change of form serves all readers of a value. The least cost is a minimum cut
+//! (Picard and Ratliff, "Minimum cuts and related problems", 1975). That one change serves several
+//! readers is expressed by one additional node for each direction, as for costs of sets (Ishikawa,
+//! "Exact optimization for Markov random fields with convex priors", 2003; Kolmogorov and Zabih,
+//! "What energy functions can be minimized via graph cuts?", 2004). The network has a node for each
+//! open item and at most two for each value, so it is linear in the graph.
 mod max_flow;
 
 use max_flow::{ENDLESS, Network, SINK, SOURCE};
 
-/// An end of a value: what decides the form that it has there.
+/// An end of a value: determines the form that the value has there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The choice of an item.
+    /// The form that is chosen for an item.
     Item(usize),
-    /// Its own form, whatever is chosen.
+    /// Always its own form.
     Own,
-    /// The other form, whatever is chosen.
+    /// Always the other form.
     Other,
 }
 
-/// What is said of an item beforehand.
+/// What is decided about an item in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// It stays as it is.
     Stays,
     /// It is done the other way.
     Goes,
-    /// Either, at these costs: as it is, the other way.
+    /// Not decided; the costs are of staying as it is and of the other way.
     Open(u64, u64),
 }
 
-/// A value between nodes.
+/// A value that is passed between nodes.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// What makes it.
+    /// The end where it is made.
     pub maker: End,
-    /// What reads it.
+    /// The ends where it is read.
     pub readers: Vec<End>,
-    /// Cost of one change of form.
+    /// Cost of a change of form.
     pub cost: u64,
 }
 
-/// What was found.
+/// The result of [`choose`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// By item: whether it is done the other way.
+    /// For each item, whether it is done the other way.
     pub goes: Vec<bool>,
-    /// Whether no other choice costs less; false only where the budget of steps was spent.
+    /// Whether no other choice costs less; false only if the step budget ran out.
     pub exact: bool,
 }
 
-/// The choice of least cost. Where several cost the same, items go the other way (`eager`) or stay.
+/// Finds the choice of least cost. Among choices of equal cost, as many items as possible go the
+/// other way if `eager` is set, and as many as possible stay otherwise.
 pub fn choose(items: &[Item], values: &[Passed], eager: bool) -> Chosen {
     let mut net = Network::new(0);
     let at: Vec<u32> = items
@@ -65,8 +66,8 @@ pub fn choose(items: &[Item], values: &[Passed], eager: bool) -> Chosen {
             Item::Stays => SINK,
             Item::Open(own, other) => {
                 let n = net.node();
-                // What stands on the sink's side cuts its edge from the source, and pays for being
-                // as it is.
+                // An item on the sink's side cuts its edge from the source, so it pays the cost of
+                // staying as it is.
                 net.edge(SOURCE, n, own, 0);
                 net.edge(n, SINK, other, 0);
                 n
@@ -88,7 +89,8 @@ pub fn choose(items: &[Item], values: &[Passed], eager: bool) -> Chosen {
             [r] => net.edge(maker, r, v.cost, v.cost),
             _ => {
                 if maker != SINK {
-                    // Made in the other form, and one reader at least wants its own.
+                    // Paid if the value is made in the other form and at least one reader wants its
+                    // own form.
                     let some_own = net.node();
                     net.edge(maker, some_own, v.cost, 0);
                     readers.iter().for_each(|r| net.edge(some_own, *r, ENDLESS, 0));
@@ -152,19 +154,19 @@ mod tests {
         let chain = |a, b| [passed(End::Item(0), &[End::Item(1)], a), passed(End::Item(1), &[End::Item(2)], b)];
         assert_eq!(choose(&items, &chain(5, 3), false).goes, [true, true, false]);
         assert_eq!(choose(&items, &chain(3, 5), true).goes, [true, false, false]);
-        // Equal: as told.
+        // At equal cost, `eager` decides.
         assert!(choose(&items, &chain(4, 4), true).goes[1]);
         assert!(!choose(&items, &chain(4, 4), false).goes[1]);
     }
 
     #[test]
     fn one_change_serves_all_readers_of_a_value() {
-        // Three readers that go and one that stays behind an open maker of a value that it gets as
-        // it is.
+        // Three readers go and one stays. They read the value of an open maker, which itself gets
+        // its input in its own form.
         let items = [Item::Open(0, 0), Item::Goes, Item::Goes, Item::Goes, Item::Stays];
         let reads: Vec<End> = (1..5).map(End::Item).collect();
         let values = [passed(End::Own, &[End::Item(0)], 2), passed(End::Item(0), &reads, 3)];
-        // Staying pays one change behind it; going pays one before it and one behind it.
+        // Staying costs one change after the maker; going costs one before it and one after it.
         assert_eq!(choose(&items, &values, true), Chosen { goes: vec![false, true, true, true, false], exact: true });
     }
 
@@ -205,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_long_graph_is_chosen_at_once() {
-        // Diamonds in a row, every seventh node decided: the work grows with the graph, not with
-        // its square.
+        // A row of diamonds in which every seventh node is decided: the work must grow linearly
+        // with the graph, not quadratically.
         let n = 100_000;
         let items: Vec<Item> = (0..n)
             .map(|i| match i % 7 {

@@ -1,28 +1,31 @@
-//! Independent check of a stream-and-event plan: shares no code with the planners.
+//! Independent check of a plan of streams and events; it shares no code with the planners.
 //!
-//! A plan is sound if stream order and events have no cycle, if every edge follows from them, and
-//! if the streams keep the rules of labels, independent engines and their number. Nothing is taken
-//! from the order of the host's calls.
+//! A plan is sound if stream order and events form no cycle, if every edge follows from them, and
+//! if the streams obey the rules for labels, independent engines and the number of streams. The
+//! order in which the host made its calls is not used.
 
 use crate::events::branch::{Branch, exclusive};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What a node's stream is reserved for, as the caller names it; equal values may share a stream.
+/// What the stream of a node is reserved for, as the caller numbers it. Nodes with equal values may
+/// share a stream.
 pub type Reserve = Option<u64>;
 
-/// A stream that one of several nodes wakes: it is behind what all of them are behind.
+/// A stream that any one of several nodes wakes. It is ordered after everything that precedes all
+/// of its wakers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Join {
     /// The first node of the stream.
     pub first: u32,
     /// The nodes that wake it.
     pub wakers: Vec<u32>,
-    /// Streams that run only on some of the ways here: of these the furthest counts.
+    /// Streams that run only on some of the paths to this point: for these, the furthest progress
+    /// among the wakers counts.
     pub beside: Vec<u32>,
 }
 
-/// What carries a signal; ids of the two kinds are numbers of their own.
+/// What carries a signal; each kind has its own ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SyncKind {
     /// An event.
@@ -37,7 +40,7 @@ impl std::fmt::Display for SyncKind {
     }
 }
 
-/// A plan to check. Nodes are 0..n.
+/// A plan to check. Nodes are numbered 0..n.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanView<'a> {
     /// Number of nodes.
@@ -46,70 +49,70 @@ pub struct PlanView<'a> {
     pub edges: &'a [(u32, u32)],
     /// Stream of each node.
     pub stream: &'a [u32],
-    /// All nodes; those of one stream run in this order.
+    /// All nodes; the nodes of a stream run in this order.
     pub order: &'a [u32],
     /// Sender and receiver of each event; a node waits for its events in this order.
     pub events: &'a [(u32, u32)],
-    /// Streams that one of several nodes wakes.
+    /// Streams that any one of several nodes wakes.
     pub joins: &'a [Join],
-    /// Kind and id of each of the first events. The others are order that costs no id; none at all:
-    /// each has an id of its own.
+    /// Kind and id of each event, for the first events. The other events are ordering that needs no
+    /// id. If empty, each event has its own id.
     pub event_ids: &'a [(SyncKind, u32)],
-    /// The branches in which each node stands; empty if there are none.
+    /// The branches that contain each node; empty if there are none.
     pub branches: &'a [Branch],
-    /// What each node's stream is reserved for; empty if all nodes are plain.
+    /// What the stream of each node is reserved for; empty if no node is reserved.
     pub reserve: &'a [Reserve],
-    /// Values of `reserve` whose nodes must all stand on one stream (labels).
+    /// Values of `reserve` whose nodes must all be on one stream (labels).
     pub together: &'a [u64],
-    /// No more streams than that.
+    /// Greatest number of streams; `None`: no limit.
     pub max_streams: Option<usize>,
 }
 
 /// Why a plan is not sound.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum PlanFault {
-    /// A table has not one entry a node.
+    /// A table does not have one entry for each node.
     #[error("{what} has {found} entries, the graph has {nodes} nodes")]
     Length {
-        /// Which table.
+        /// Name of the table.
         what: &'static str,
         /// Its length.
         found: usize,
         /// Number of nodes.
         nodes: usize,
     },
-    /// A node id that is not there, or twice in the order.
+    /// A table names a node that does not exist, or names it twice.
     #[error("{what} names node {node} which is unknown or stands twice")]
     Node {
-        /// Which table.
+        /// Name of the table.
         what: &'static str,
-        /// The node.
+        /// Number of the node.
         node: u32,
     },
     /// More streams than allowed.
     #[error("{streams} streams, {allowed} allowed")]
     TooManyStreams {
-        /// Streams of the plan.
+        /// Number of streams in the plan.
         streams: usize,
         /// The limit.
         allowed: usize,
     },
-    /// Two kinds of nodes on one stream.
+    /// A stream has nodes with different reservations.
     #[error("stream {stream} mixes nodes of different reservations (nodes {first} and {second})")]
     Mixed {
         /// The stream.
         stream: u32,
-        /// A node of it.
+        /// A node on the stream.
         first: u32,
-        /// A node that may not stand with it.
+        /// A node that may not share a stream with it.
         second: u32,
     },
-    /// Nodes that must stand together do not.
+    /// Nodes with the same label are on different streams.
     #[error("nodes {first} and {second} must stand on one stream")]
     Split {
-        /// A node.
+        /// A node with the label.
         first: u32,
-        /// Another of the same label on another stream.
+        /// Another node with the label, on another stream.
         second: u32,
     },
     /// Stream order and events form a cycle.
@@ -118,7 +121,7 @@ pub enum PlanFault {
         /// A node that never starts.
         node: u32,
     },
-    /// An edge that does not follow from stream order and events.
+    /// An edge does not follow from stream order and events.
     #[error("edge {from} -> {to} is not honoured (streams {from_stream} and {to_stream})")]
     Unordered {
         /// The producer.
@@ -130,28 +133,28 @@ pub enum PlanFault {
         /// The consumer's stream.
         to_stream: u32,
     },
-    /// An id is recorded again before its wait is known to be over.
+    /// An id is recorded again before its previous wait is known to be over.
     #[error("{kind} id {id} is recorded again at node {} before its wait at node {} is known to be over", second.0, first.1)]
     EventReused {
-        /// Event or notify.
+        /// Whether it is an event or a notify.
         kind: SyncKind,
         /// The id.
         id: u32,
-        /// Sender and receiver whose wait may still be open.
+        /// Sender and receiver whose wait may still be pending.
         first: (u32, u32),
-        /// Sender and receiver that use it again.
+        /// Sender and receiver that use the id again.
         second: (u32, u32),
     },
-    /// Two waits for one id of which either may take a record.
+    /// Two nodes may wait for the same id at the same time, and either may consume the record.
     #[error("nodes {} and {} may wait for {kind} id {id} at the same time, either takes the record", first.1, second.1)]
     EventTaken {
-        /// Event or notify.
+        /// Whether it is an event or a notify.
         kind: SyncKind,
         /// The id.
         id: u32,
-        /// Sender and receiver that come first.
+        /// Sender and receiver of the earlier use.
         first: (u32, u32),
-        /// Sender and receiver that come second.
+        /// Sender and receiver of the later use.
         second: (u32, u32),
     },
 }
@@ -159,7 +162,7 @@ pub enum PlanFault {
 /// Checks a plan.
 ///
 /// # Errors
-/// The first [`PlanFault`] found, in the order of its variants.
+/// Returns the first [`PlanFault`] found, in the order of its variants.
 pub fn check_plan(p: &PlanView<'_>) -> Result<(), PlanFault> {
     lengths(p)?;
     streams(p)?;
@@ -230,17 +233,16 @@ fn streams(p: &PlanView<'_>) -> Result<(), PlanFault> {
     }
 }
 
-/// What is known to have ended when a node starts: for each stream the number of its nodes, kept
-/// only where it differs from the node before on the own stream (a list of changes a node would do;
-/// here whole rows by blocks of streams).
+/// What is known to have ended when a node starts: a row for each node, with the number of ended
+/// nodes for each stream.
 struct Reach<'a> {
     stream: &'a [u32],
-    /// Place of each node in its stream, counted from 1.
+    /// Position of each node on its stream, counted from 1.
     place: Vec<u32>,
     /// Dense index of each stream.
     dense: BTreeMap<u32, usize>,
     width: usize,
-    /// Row of each node: nodes of each stream that have ended before the node ends.
+    /// For each node a row: the number of nodes of each stream that have ended when it ends.
     ended: Vec<u32>,
     /// An order in which the plan can run.
     walk: Vec<u32>,
@@ -321,7 +323,7 @@ impl<'a> Reach<'a> {
         Ok(Reach { stream: p.stream, place, dense, width, ended, walk })
     }
 
-    /// True if `a` has ended before `b` starts.
+    /// Whether `a` has ended before `b` starts.
     fn before(&self, a: u32, b: u32) -> bool {
         let column = self.dense[&self.stream[a as usize]];
         let known = self.ended[b as usize * self.width + column];
@@ -330,9 +332,9 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// An id serves a second pair only where the first wait is over before the second record, so that
-/// no record is lost, and before the second wait begins, so that this cannot take the first record.
-/// Pairs in branches of which one is taken never meet.
+/// Checks that ids are reused safely. An id may serve a second pair only if the first wait is over
+/// before the second record, so that no record is lost, and before the second wait begins, so that
+/// this wait cannot consume the first record. Pairs in branches that exclude each other never meet.
 fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
     if p.event_ids.len() > p.events.len() {
         return Err(PlanFault::Length { what: "event ids", found: p.event_ids.len(), nodes: p.events.len() });
@@ -357,14 +359,14 @@ fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
         list.sort_by_key(|e| when[p.events[*e].0 as usize]);
         for (at, &k) in list.iter().enumerate().skip(1) {
             let second = p.events[k];
-            // Without branches each follows the one before it, which follows all others.
+            // Without branches, each use follows the one before it, which follows all others.
             let earlier = if p.branches.is_empty() { &list[at - 1..at] } else { &list[..at] };
             for first in earlier.iter().map(|e| p.events[*e]).filter(|e| !never(*e, second)) {
                 if !over(first.1, second.0) {
                     return Err(PlanFault::EventReused { kind, id, first, second });
                 }
-                // Before the second wait come what stands before its node on the stream, and the
-                // node's waits before it.
+                // The second wait comes after the previous node on its stream and after the earlier
+                // waits of its own node.
                 let sure = behind[second.1 as usize].into_iter();
                 let sure = sure.chain(waits[&second.1].iter().take_while(|e| **e < k).map(|e| p.events[*e].0));
                 if !sure.into_iter().any(|b| over(first.1, b)) {
@@ -376,7 +378,7 @@ fn event_ids(p: &PlanView<'_>, reach: &Reach<'_>) -> Result<(), PlanFault> {
     Ok(())
 }
 
-/// The node before each on its stream.
+/// For each node, the previous node on its stream.
 fn before_on_stream(p: &PlanView<'_>) -> Vec<Option<u32>> {
     let mut out = vec![None; p.nodes];
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
@@ -410,7 +412,8 @@ mod tests {
 
     #[test]
     fn an_id_serves_again_behind_its_wait() {
-        // 0 -> 1, 2 -> 3 on streams 0 and 1: node 2 is behind the wait at node 1 by the event 1 -> 2.
+        // 0 -> 1, 2 -> 3 on streams 0 and 1: the event 1 -> 2 orders node 2 after the wait at node
+        // 1.
         let events = [(0, 1), (1, 2), (2, 3)];
         assert_eq!(check(&[0, 1, 0, 1], &events, &[0, 1, 0], &[]), Ok(()));
         let first_and_second = check(&[0, 1, 0, 1], &[(0, 1), (2, 3)], &[0, 0], &[]);
@@ -419,11 +422,11 @@ mod tests {
 
     #[test]
     fn a_wait_of_another_stream_must_not_take_the_record() {
-        // Node 2 records behind the wait at node 1, but node 3 may wait for the id before node 1
+        // Node 2 records after the wait at node 1, but node 3 may wait for the id before node 1
         // does.
         let taken = check(&[0, 1, 1, 2], &[(0, 1), (2, 3)], &[0, 0], &[]);
         assert!(matches!(taken, Err(PlanFault::EventTaken { .. })), "{taken:?}");
-        // Where node 3 first waits for node 2 by another id it comes behind it.
+        // If node 3 first waits for node 2 by another id, it comes after it.
         assert_eq!(check(&[0, 1, 1, 2], &[(0, 1), (2, 3), (2, 3)], &[0, 1, 0], &[]), Ok(()));
         let turned = check(&[0, 1, 1, 2], &[(0, 1), (2, 3), (2, 3)], &[0, 0, 1], &[]);
         assert!(matches!(turned, Err(PlanFault::EventTaken { .. })), "{turned:?}");

@@ -1,8 +1,8 @@
 //! Events between streams.
 
-/// What never runs together.
+/// Branches that never run together.
 pub mod branch;
 /// The check of a plan of streams and events.
 pub mod check;
-/// The least set of events.
+/// The smallest set of events.
 pub mod transitive;

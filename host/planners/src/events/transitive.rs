@@ -1,11 +1,11 @@
-//! The least set of events of a stream assignment: an event that another path of streams and events
-//! implies is dropped.
+//! The smallest set of events for an assignment of streams: an event that another path of streams
+//! and events implies is dropped.
 
 use super::check::Join;
 use crate::streams::dag::{NONE, Rows};
 use std::collections::HashMap;
 
-/// An event: recorded when `send` has ended, waited for before `recv` starts.
+/// An event: it is recorded when `send` has ended and waited for before `recv` starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// The node after which the event is recorded.
@@ -14,25 +14,26 @@ pub struct Event {
     pub recv: u32,
 }
 
-/// Columns of the clock table that are computed at a time, which bounds its memory to 64 words a
-/// node.
+/// Number of columns of the clock table that are computed at a time; this limits its memory to 64
+/// words for each node.
 const BLOCK: usize = 64;
 
-/// The cross-stream edges of the transitive reduction of (edges + stream order), ordered by
-/// receiver in `order`.
+/// The cross-stream edges of the transitive reduction of (edges + stream order), sorted by receiver
+/// in `order`.
 ///
-/// `pred` has the edges, `order` is a topological order of all nodes, `stream[v] < streams`. Vector
-/// clocks (Fidge, Mattern): `clock[v][s]` is the number of nodes of stream `s` that have ended when
-/// `v` has ended. Of a node's predecessors on one other stream only the latest can need an event;
-/// it needs none where the clock of the node before on the own stream or of another predecessor has
-/// it already. Time O((nodes + edges) * streams), memory 64 words a node whatever the streams.
+/// `pred` has the edges, `order` is a topological order of all nodes, and `stream[v] < streams`.
+/// The method uses vector clocks (Fidge, Mattern): `clock[v][s]` is the number of nodes of stream
+/// `s` that have ended when `v` has ended. Of a node's predecessors on one other stream, only the
+/// latest can need an event. It needs none if the clock of the previous node on the own stream or
+/// of another predecessor already includes it. Time O((nodes + edges) * streams), memory 64 words
+/// for each node, whatever the number of streams.
 pub fn minimum_events(pred: &Rows, stream: &[u32], order: &[u32], streams: usize) -> Vec<Event> {
     minimum_events_after(pred, (&[], &[]), stream, order, streams)
 }
 
-/// The same where some order is there without events:
-/// `starts` are (waker, first node of the stream that it wakes), by the second; a waker stands before it in `order`;
-/// of the wakers of a `Join` one comes.
+/// Like [`minimum_events`], if some order exists without events. `starts` are pairs (waker, first
+/// node of the stream that it wakes); a waker precedes the node in `order`. Of the wakers of a
+/// [`Join`], any one may wake the stream.
 pub fn minimum_events_after(
     pred: &Rows,
     (starts, joins): (&[(u32, u32)], &[Join]),
@@ -55,7 +56,7 @@ pub fn minimum_events_after(
         pos[v as usize] = if tail[s] == NONE { 0 } else { pos[tail[s] as usize] + 1 };
         tail[s] = v;
     }
-    // the latest predecessor on each other stream
+    // The latest predecessor on each other stream.
     let mut at = Vec::with_capacity(n + 1);
     let mut from: Vec<u32> = Vec::new();
     let mut slot = vec![NONE; streams];
@@ -114,7 +115,7 @@ struct Layout<'a> {
     from: &'a [u32],
 }
 
-/// Decides the candidates whose sender stands on one of the streams `lo..lo + width`.
+/// Decides which candidates are needed whose sender is on one of the streams `lo..lo + width`.
 fn mark_block(l: &Layout<'_>, lo: usize, width: usize, needed: &mut [bool]) {
     let n = l.order.len();
     let mut clock = vec![0u32; n * width];

@@ -1,41 +1,44 @@
-//! Which buffers that ended belong to the group that others now replace: every candidate group
-//! has a price, in tenths of the logarithm of how unlikely it is.
+//! Decides which of the buffers that have ended form the group that new buffers replace. Every
+//! candidate group has a price: ten times the logarithm of how unlikely it is.
 //!
-//! In a packing almost without waste, most groups are as large as what replaces them. Where they
-//! are not, a member ended some time ago and its place is still empty; or a buffer is smaller than
-//! its place, and what it left idle comes back; or one of those that begin leaves memory idle.
+//! In a packing with almost no waste, most groups are exactly as large as what replaces them. If
+//! not, then a member ended some time ago and its place is still empty, or a buffer is smaller than
+//! its place and the idle rest becomes available again, or one of the new buffers leaves memory
+//! idle.
 
 use super::pq_tree::{Leaf, Tree};
 
-/// What an idle part of a place may be at most, in parts of 100 of the buffer beside it.
+/// Greatest idle part of a place, in percent of the buffer beside it.
 const MOST_IDLE: u64 = 54;
-/// Buffers that ended earlier up to which three of them are tried together.
+/// If at most this many buffers ended earlier, groups of three of them are tried.
 const MOST_FOR_THREE: usize = 16;
-/// The same for two of them.
+/// The same limit for groups of two.
 const MOST_FOR_TWO: usize = 40;
-/// Sets of idle parts that are summed: those of this many groups.
+/// Number of groups whose idle parts are combined into sums.
 const MOST_IDLE_GROUPS: usize = 6;
-/// Highest price of a group that the tree itself asks for.
+/// Highest price of a group that the tree itself demands.
 const ENCLOSED: u64 = 80;
 
-/// Prices of one sweep. No one set is best for all problems, so that several sweeps run.
+/// The prices used in one sweep. No set suits all problems, so several sweeps with different prices
+/// run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prices {
-    /// A buffer that ended earlier joins.
+    /// For each buffer that ended earlier and joins.
     pub(super) joins: u64,
-    /// It has been over for long.
+    /// For each buffer that ended long ago.
     pub(super) late: u64,
-    /// One of those that begin leaves memory idle.
+    /// If one of the new buffers leaves memory idle.
     pub(super) idle: u64,
-    /// A part of what groups left idle comes back.
+    /// If a part of the memory that groups left idle is used again.
     pub(super) partly: u64,
-    /// More comes back than is known to be idle: this times its share of the group.
+    /// If more memory is used again than is known to be idle: this times the excess as a share of
+    /// the group.
     pub(super) beyond: u64,
-    /// More is left idle than one buffer may leave.
+    /// If more memory is left idle than one buffer may leave.
     pub(super) large_idle: u64,
 }
 
-/// Sets of prices that between them suit planted packings of many sizes.
+/// Price sets that together suit planted packings of many sizes.
 pub(super) const PRICES: [Prices; 4] = [
     Prices { joins: 15, late: 30, idle: 26, partly: 30, beyond: 0, large_idle: 15 },
     Prices { joins: 15, late: 30, idle: 26, partly: 30, beyond: 150, large_idle: 15 },
@@ -43,62 +46,62 @@ pub(super) const PRICES: [Prices; 4] = [
     Prices { joins: 15, late: 30, idle: 26, partly: 30, beyond: 0, large_idle: 0 },
 ];
 
-/// A buffer that stands, or stood, in a leaf.
+/// A buffer that occupies, or occupied, a leaf.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tenant {
-    /// Its place in the problem.
+    /// Index of the block in the problem.
     pub(super) block: u32,
-    /// Units.
+    /// Size in units.
     pub(super) size: u64,
-    /// When it ends, in the caller's time from the start of the sweep.
+    /// End of its lifetime, in the caller's time from the start of the sweep.
     pub(super) end: u64,
-    /// How long it lives, in the caller's time.
+    /// Length of its lifetime, in the caller's time.
     pub(super) life: u64,
-    /// Those that began with it in one place.
+    /// The group of buffers that began together with it in one place.
     pub(super) group: u32,
 }
 
 impl Tenant {
-    /// Whether it is over for longer than an empty place is likely to stay empty.
+    /// Whether it ended so long ago that its place is unlikely to be still empty.
     fn is_late(&self, now: u64) -> bool {
         now.saturating_sub(self.end) > self.life.saturating_mul(6) / 10
     }
 }
 
-/// Memory that no member of a group uses, in units.
+/// Memory in units that no member of a group uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Idle {
-    /// If all was as it seems.
+    /// The amount if everything is as it seems.
     pub(super) known: u64,
-    /// At most.
+    /// The greatest possible amount.
     pub(super) most: u64,
 }
 
-/// What is known of the leaves, by their keys, and of the groups.
+/// What is known about the leaves, indexed by key, and about the groups.
 #[derive(Debug, Default)]
 pub(super) struct Register {
     pub(super) tenants: Vec<Tenant>,
     pub(super) idle: Vec<Idle>,
 }
 
-/// Leaves that make room for those that begin.
+/// A set of leaves that makes room for the new buffers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Choice {
     pub(super) price: u64,
-    /// Ascending.
+    /// Keys of the leaves, ascending.
     pub(super) keys: Vec<u32>,
 }
 
-/// An instant: who begins, and when.
+/// The buffers that begin at one instant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// Units that begin.
+    /// Total size of the new buffers in units.
     pub(super) need: u64,
-    /// Buffers that begin.
+    /// Number of new buffers.
     pub(super) count: usize,
-    /// Size of the largest.
+    /// Size of the largest one in units.
     pub(super) largest: u64,
-    /// The caller's time from the start of the sweep.
+    /// The instant, in the caller's time from the start of the sweep.
     pub(super) now: u64,
 }
 
@@ -107,7 +110,8 @@ impl Register {
         &self.tenants[key as usize]
     }
 
-    /// What the groups of these leaves may give back at most, and the groups that left any idle.
+    /// The greatest amount of idle memory that the groups of these leaves may return, and the
+    /// groups that left any memory idle.
     pub(super) fn may_return(&self, keys: &[u32]) -> (u64, Vec<u32>) {
         let mut groups: Vec<u32> = Vec::new();
         for &key in keys {
@@ -124,7 +128,7 @@ impl Register {
         (groups.iter().map(most).sum(), groups)
     }
 
-    /// Whether known idle parts of some of the groups sum to `wanted`.
+    /// Whether the known idle parts of some of the groups sum to `wanted`.
     fn sums_to(&self, groups: &[u32], wanted: u64) -> bool {
         let few = &groups[..groups.len().min(MOST_IDLE_GROUPS)];
         (1_u32..1 << few.len()).any(|mask| {
@@ -133,7 +137,8 @@ impl Register {
         })
     }
 
-    /// The price of a group of leaves; `None` where only a group that matches exactly is asked for.
+    /// The price of a group of leaves; `None` if only exactly matching groups are wanted and this
+    /// is none.
     fn price(&self, prices: &Prices, arrival: Arrival, keys: &[u32], joined: u64, any: bool) -> Option<u64> {
         let Arrival { need, count, largest, now } = arrival;
         let have: u64 = keys.iter().map(|&key| self.tenant(key).size).sum();
@@ -150,7 +155,7 @@ impl Register {
             }
             let idle = have - need;
             let likely = u128::from(idle) * 10 <= u128::from(need) * 6;
-            // With many that begin, one of them is likely to leave memory idle.
+            // If many buffers begin, it is likely that one of them leaves memory idle.
             let many = (8 * u64::from(count.max(1).ilog2())).min(prices.idle.saturating_sub(3));
             let price = if likely { prices.idle - many } else { prices.idle + 30 };
             let large = u128::from(idle) * 100 > u128::from(largest) * u128::from(MOST_IDLE);
@@ -174,8 +179,8 @@ impl Register {
         Some(base + 80 + share(wanted - most, 100, have + need))
     }
 
-    /// Groups that those who begin may replace, likeliest first, and how many were looked at.
-    /// `fresh` are the leaves of those that end now.
+    /// The groups that the new buffers may replace, likeliest first, and the number of groups
+    /// examined. `fresh` are the leaves of the buffers that end now.
     pub(super) fn choices(
         &self,
         prices: &Prices,

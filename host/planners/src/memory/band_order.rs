@@ -1,28 +1,29 @@
-//! Vertical order from hand-overs that need not match exactly. In a packing almost without waste
-//! memory forms bands that whole groups of buffers pass on: those that begin at an instant stand
-//! where a group stood that ended. A PQ-tree over the buffers alone, without free memory, keeps all
-//! vertical orders in which every such group stands together; sizes only say who belongs to a
-//! group (`band_choice`). Offsets follow from the order: each buffer lies on the highest of those
-//! below it. If all groups are right, memory that a buffer leaves idle in its place costs nothing,
-//! in every order that the tree still allows. A beam of trees follows the likeliest groups. Where
-//! no group can stand together any more, the one most like it is taken: a sweep always ends.
+//! Finds a vertical order from hand-overs that need not match exactly. In a packing with almost no
+//! waste, memory forms bands that whole groups of buffers pass on: the buffers that begin at an
+//! instant take the place of a group that has ended. A PQ-tree over the buffers alone, without free
+//! memory, keeps all vertical orders in which every such group is contiguous; sizes only help to
+//! decide who belongs to a group (`band_choice`). The offsets follow from the order: each buffer
+//! lies on top of the highest buffer below it. If all groups are right, memory that a buffer leaves
+//! idle in its place costs nothing, in every order that the tree still allows. A beam of trees
+//! follows the likeliest groups. If no group can be contiguous any more, the most similar one is
+//! taken, so a sweep always completes.
 
 use super::band_choice::{Arrival, Idle, Prices, Register, Tenant};
 use super::pq_tree::{Leaf, Log, Tree};
 use super::problem::{Problem, narrow};
 use super::skyline::stacked_in_order;
 
-/// Groups that one tree follows at one instant.
+/// Number of groups that one tree follows at one instant.
 const MOST_BRANCHES: usize = 4;
-/// Blocks that begin or end at one instant up to which two groups at it are told apart.
+/// Two groups at one instant are distinguished only if at most this many blocks begin or end there.
 const MOST_SPLIT: usize = 8;
-/// Pairs of groups tried at one instant.
+/// Number of pairs of groups tried at one instant.
 const MOST_PAIRS: usize = 20;
-/// Price of two groups at one instant: both match exactly, or one of them.
+/// Prices of two groups at one instant: if both match exactly, and if only one does.
 const TWO_GROUPS: (u64, u64) = (15, 30);
-/// Steps of a block whose offset follows from the order.
+/// Number of steps counted for a block whose offset is derived from the order.
 const STACKED: u64 = 12;
-/// Price of a group that cannot stand together.
+/// Price of a group that cannot be contiguous.
 const BROKEN: u64 = 200;
 
 /// One tree of the beam and the price of its groups.
@@ -32,18 +33,18 @@ struct State {
     price: u64,
 }
 
-/// Which way a sweep goes, and how far.
+/// Direction and limits of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    /// Trees in the beam.
+    /// Number of trees in the beam.
     pub(super) width: usize,
-    /// From the last instant to the first.
+    /// Whether it runs from the last instant to the first.
     pub(super) backwards: bool,
-    /// Leaves and groups that it may look at.
+    /// Number of leaves and groups that it may examine.
     pub(super) most_steps: u64,
 }
 
-/// What begins and what ends at an instant, as a sweep sees it.
+/// The blocks that begin and end at an instant, in the direction of the sweep.
 struct Instant<'a> {
     now: u64,
     begun: &'a [u32],
@@ -55,14 +56,17 @@ struct Sweep<'a> {
     prices: &'a Prices,
     log: Log,
     register: Register,
-    /// Units of a band's nominal height a unit of size: heights are shares of bands, and round.
+    /// Units of nominal band height for each unit of size. Heights are shares of bands and are
+    /// rounded, so they need a finer scale.
     scale: u64,
-    /// End of each block as the sweep goes, and length of its life, in the caller's time.
+    /// For each block its end in the direction of the sweep and the length of its lifetime, in the
+    /// caller's time.
     lives: Vec<(u64, u64)>,
     steps: u64,
 }
 
-/// Offsets by one sweep, and the steps taken. `None` if they pass `way.most_steps`.
+/// Computes offsets by one sweep; also returns the steps taken. The offsets are `None` if the steps
+/// exceed `way.most_steps`.
 pub(super) fn band_order(problem: &Problem, prices: &Prices, way: Way) -> (Option<Vec<u64>>, u64) {
     let instants = problem.stretches() + 1;
     let (mut begins, mut ends) = (vec![Vec::new(); instants], vec![Vec::new(); instants]);
@@ -122,7 +126,7 @@ impl<'a> Sweep<'a> {
     fn new(problem: &'a Problem, prices: &'a Prices, lives: Vec<(u64, u64)>) -> Self {
         let sum = problem.size.iter().sum::<u64>().max(problem.bound);
         let scale = 1_u64 << sum.leading_zeros().saturating_sub(3).min(24);
-        // The leaf of key 0 is all memory before anything lives.
+        // The leaf with key 0 is all memory before anything lives.
         let all = Tenant { block: u32::MAX, size: problem.bound, end: 0, life: 0, group: 0 };
         let register = Register { tenants: vec![all], idle: vec![Idle::default()] };
         Self { problem, prices, log: Log::default(), register, scale, lives, steps: 0 }
@@ -132,7 +136,7 @@ impl<'a> Sweep<'a> {
         blocks.iter().map(|&block| self.problem.size[block as usize]).sum()
     }
 
-    /// Keys of the leaves that blocks stand or stood in, ascending.
+    /// Keys of the leaves that the blocks occupy or occupied, ascending.
     fn keys(&self, leaves: &[Leaf], blocks: &[u32]) -> Vec<u32> {
         let is_theirs = |leaf: &&Leaf| blocks.contains(&self.register.tenant(leaf.key).block);
         let mut keys: Vec<u32> = leaves.iter().filter(is_theirs).map(|leaf| leaf.key).collect();
@@ -140,7 +144,7 @@ impl<'a> Sweep<'a> {
         keys
     }
 
-    /// Enters blocks that begin as one group and gives the key of the first.
+    /// Registers new blocks as one group and returns the key of the first.
     fn enter(&mut self, blocks: &[u32], idle: Idle) -> u32 {
         let (first, group) = (narrow(self.register.tenants.len()), narrow(self.register.idle.len()));
         self.register.idle.push(idle);
@@ -152,7 +156,7 @@ impl<'a> Sweep<'a> {
         first
     }
 
-    /// All that one tree may become at an instant; at least one tree.
+    /// Adds all trees that one tree may become at an instant; at least one.
     fn instant(&mut self, state: State, instant: &Instant<'_>, branches: usize, next: &mut Vec<State>) {
         let State { mut tree, price } = state;
         let &Instant { now, begun, ended } = instant;
@@ -187,12 +191,13 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The tree with `blocks` in the place of the leaves, if these can stand side by side.
+    /// The tree with `blocks` in place of the leaves `keys`; `None` if these leaves cannot be
+    /// contiguous.
     fn placed(&mut self, tree: &Tree, keys: &[u32], blocks: &[u32]) -> Option<Tree> {
         let need = self.size(blocks);
         let first = narrow(self.register.tenants.len());
         let sizes: Vec<u64> = blocks.iter().map(|&block| self.problem.size[block as usize]).collect();
-        // The band is shared out by size.
+        // The band is divided in proportion to the sizes.
         let make = |past, height: u64| {
             let (mut below, mut from, mut key) = (0_u64, 0_u64, first);
             let mut leaves = Vec::with_capacity(blocks.len());
@@ -214,7 +219,7 @@ impl<'a> Sweep<'a> {
         Some(tree)
     }
 
-    /// Two groups at one instant: parts of equal size on both sides, and the rest of both.
+    /// Tries two groups at one instant: parts of equal size on both sides, and the rest of both.
     fn two_groups(&mut self, tree: &Tree, price: u64, leaves: &[Leaf], instant: &Instant<'_>, next: &mut Vec<State>) {
         let &Instant { begun, ended, .. } = instant;
         if begun.len() < 2 || ended.len() < 2 || begun.len().max(ended.len()) > MOST_SPLIT {
@@ -228,7 +233,7 @@ impl<'a> Sweep<'a> {
             (inside, outside)
         };
         let mut tried = 0;
-        // The first that ends is always in the first group: each split is seen once.
+        // The first block that ends is always in the first group, so that each split is seen once.
         for mask in (1..(1_u32 << ended.len()) - 1).step_by(2) {
             let (one, two) = pick(ended, mask);
             for taken in 1..(1_u32 << begun.len()) - 1 {
@@ -250,8 +255,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// No group fits: as many of those that end as can stand together give up their place, the
-    /// largest first; where nothing ended, those that begin go on top.
+    /// Handles an instant at which no group fits. As many of the ended blocks as can be contiguous
+    /// give up their place, largest first; if nothing ended, the new blocks go on top.
     fn broken(&mut self, tree: Tree, price: u64, leaves: &[Leaf], instant: &Instant<'_>) -> State {
         let &Instant { begun, ended, .. } = instant;
         let mut blocks: Vec<u32> = ended.to_vec();
@@ -322,8 +327,8 @@ mod tests {
 
     #[test]
     fn a_place_that_was_left_empty_or_partly_idle_is_found_again() {
-        // Three places of 40, 30 and 30. The second is left at 4, empty until 6; the first is taken
-        // over by 25 of its 40 units until 8; at 8 both are one buffer of 70.
+        // Three places of 40, 30 and 30. The second is left at 4 and empty until 6; from the first,
+        // a buffer of 25 takes over 25 of the 40 units until 8; at 8 one buffer of 70 takes both.
         let lives = [(0, 2, 40), (0, 4, 30), (0, 9, 30), (2, 8, 25), (6, 8, 30), (8, 9, 70)];
         for backwards in [false, true] {
             let (problem, units) = planned(&lives, 4, backwards);

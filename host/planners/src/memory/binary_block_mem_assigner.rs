@@ -1,33 +1,34 @@
-//! `BinaryBlockMemAssigner`: memory by exact size or by ranges that halve, then small memories
-//! packed into the gaps of large ones. Source: document 003 §5.4; facts 2.3 (ranges, strategies),
+//! `BinaryBlockMemAssigner`: pools memory by exact size or by ranges that halve, then packs small
+//! memory into the gaps of large memory. Source: document 003 §5.4; facts 2.3 (ranges, strategies),
 //! 2.5 (level 2).
 
 use super::pool_walk::{Release, SharedBlock, walk};
 use super::problem::{Neighbours, Problem, narrow};
 
-/// How deep memory is packed into memory (facts 2.5).
+/// Greatest nesting depth when memory is packed into memory (facts 2.5).
 const DEEPEST: usize = 100;
-/// Sizes from here on keep a range of their own (facts 2.3, kLargeBlockSize).
+/// Ranges of at least this size stay separate (facts 2.3, kLargeBlockSize).
 const LARGE_BYTES: u64 = 8 << 20;
-/// Comparisons of lives that the packing may take; what is left then is not packed.
+/// Number of lifetime comparisons that the packing may make; whatever is left after that is not
+/// packed.
 const PACKING_STEPS: u64 = 20_000_000;
 
-/// The assigner `binary-block` in one of its strategies.
+/// The assigner `binary-block` with one of its strategies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BinaryBlockMemAssigner {
-    /// Round sizes up to ranges that halve, instead of the exact size.
+    /// Round sizes up to ranges that halve, instead of using the exact size.
     pub use_range: bool,
-    /// Largest range first when offsets are given.
+    /// Place the largest ranges first when offsets are assigned.
     pub descending: bool,
-    /// First released memory is reused first, instead of the last released.
+    /// Reuse the memory that was released first, instead of the one released last.
     pub first_release_first: bool,
 }
 
 impl BinaryBlockMemAssigner {
-    /// The default strategy: exact sizes, last released first.
+    /// The default strategy: exact sizes, memory released last is reused first.
     pub const DEFAULT: Self = Self { use_range: false, descending: false, first_release_first: false };
 
-    /// The strategies that memory priority mode adds (facts 2.3).
+    /// The additional strategies of memory priority mode (facts 2.3).
     pub const MEMORY_PRIORITY: [Self; 4] = [
         Self { use_range: true, descending: false, first_release_first: true },
         Self { use_range: true, descending: false, first_release_first: false },
@@ -35,7 +36,7 @@ impl BinaryBlockMemAssigner {
         Self { use_range: true, descending: true, first_release_first: false },
     ];
 
-    /// Name in plans and reports.
+    /// Name used in plans and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match (self.use_range, self.descending, self.first_release_first) {
@@ -56,15 +57,15 @@ impl BinaryBlockMemAssigner {
         };
         let mut memory = walk(problem, neighbours, &class, release);
         if self.descending {
-            // Stable: within a range the order of taking stays.
+            // The sort is stable: within a range, the order in which memory was taken is kept.
             memory.sort_by_key(|shared| std::cmp::Reverse(shared.size));
         }
         pack(problem, neighbours, &memory)
     }
 }
 
-/// Ceilings of the ranges, ascending. There are `ceil(log2(largest / 512))` of them, each half
-/// the one above; a range with too few members joins the next larger one.
+/// The upper limits of the ranges, ascending. There are up to `ceil(log2(largest / 512))` ranges,
+/// each half as large as the next; a range with too few members joins the next larger one.
 fn ranges(problem: &Problem) -> Vec<u64> {
     let Some(&largest) = problem.size.iter().max() else { return Vec::new() };
     let granule = (512 / problem.unit).max(1);
@@ -80,7 +81,7 @@ fn ranges(problem: &Problem) -> Vec<u64> {
         let members = sizes.partition_point(|&size| size <= ceiling) - sizes.partition_point(|&size| size <= below);
         pending += members;
         let large = ceiling.saturating_mul(problem.unit) >= LARGE_BYTES && members >= 2;
-        // The highest ceiling always stands: every size must find one above it.
+        // The highest limit is always kept, because every size must have a limit above it.
         if ceilings.is_empty() || large || pending >= fewest.max(1) {
             ceilings.push(ceiling);
             pending = 0;
@@ -94,13 +95,14 @@ fn ranges(problem: &Problem) -> Vec<u64> {
     ceilings
 }
 
-/// Ranks that may still be taken. A closed rank points on, so that a run of them is passed at once.
+/// The ranks that may still be taken. A closed rank points to a later one, so that a run of closed
+/// ranks is skipped quickly.
 struct Open {
     next: Vec<usize>,
 }
 
 impl Open {
-    /// Ranks from 0, each open or not.
+    /// Makes the ranks from 0 on, each open or closed.
     fn new(ranks: impl Iterator<Item = bool>) -> Self {
         let next = ranks.enumerate().map(|(rank, is_open)| if is_open { rank } else { rank + 1 });
         let mut next: Vec<usize> = next.collect();
@@ -115,7 +117,7 @@ impl Open {
     /// The first open rank from `rank` on, or one past the last.
     fn first_from(&mut self, mut rank: usize) -> usize {
         while self.next[rank] != rank {
-            // Halves the way for whoever comes next.
+            // Path halving shortens the way for later queries.
             self.next[rank] = self.next[self.next[rank]];
             rank = self.next[rank];
         }
@@ -123,21 +125,21 @@ impl Open {
     }
 }
 
-/// When memory is in use, by parts of the time as bits: who is in use in any moment of a part that
-/// another is in use all through lives together with it.
+/// When memory is in use, as a bit for each part of the time. If one memory is used at some instant
+/// of a part that another uses throughout, the two are live together.
 #[derive(Clone, Copy, Default)]
 struct Busy {
-    /// Parts in which it is used at some instant.
+    /// Parts of the time in which it is used at some instant.
     ever: u128,
-    /// Parts in which it is used at every instant.
+    /// Parts of the time in which it is used at every instant.
     always: u128,
 }
 
 impl Busy {
-    /// Of members that follow one another in time.
+    /// Computes the use by members that follow one another in time.
     fn new(problem: &Problem, members: &[u32]) -> Self {
         let part = narrow(problem.stretches()).div_ceil(u128::BITS).max(1);
-        // The parts from `from` up to before `to`.
+        // The parts in `from..to`.
         let parts = |from: u32, to: u32| {
             let below = |n: u32| if n >= u128::BITS { u128::MAX } else { (1 << n) - 1 };
             if from < to { below(to) & !below(from) } else { 0 }
@@ -149,7 +151,7 @@ impl Busy {
         while let Some((lower, upper)) = run {
             let next = members.next();
             match next {
-                // Where the one ends the next begins.
+                // The next member begins where this one ends.
                 Some((begin, end)) if begin <= upper => run = Some((lower, end.max(upper))),
                 _ => {
                     busy.ever |= parts(lower / part, upper.div_ceil(part));
@@ -162,8 +164,9 @@ impl Busy {
     }
 }
 
-/// Level 2: largest memory first, each takes into itself those smaller ones whose lives miss its
-/// own members and those of all that it lies in; side by side, and again inside.
+/// Level 2 packing: takes the largest memory first. Each memory takes in smaller ones whose
+/// lifetimes avoid its own members and those of all memory that contains it; they are placed side
+/// by side, and each is filled in turn.
 fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBlock]) -> Option<Vec<u64>> {
     let mut order: Vec<u32> = (0..narrow(memory.len())).collect();
     order.sort_by_key(|&at| {
@@ -171,9 +174,9 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
         let begin = shared.members.first().map(|&member| problem.lower[member as usize]);
         (std::cmp::Reverse(shared.size), begin, at)
     });
-    // Larger memory stands before smaller: what is too large for a place is passed at once.
+    // Memory is sorted by size, so everything too large for a place is skipped at once.
     let sizes: Vec<u64> = order.iter().map(|&at| memory[at as usize].size).collect();
-    // By intervals alone: lists may say that others meet.
+    // Intervals decide only if no lists say that others are live together.
     let by_interval = neighbours.is_none() || problem.by_interval;
     let busy = |at: &u32| if by_interval { Busy::new(problem, &memory[*at as usize].members) } else { Busy::default() };
     let busy: Vec<Busy> = order.iter().map(busy).collect();
@@ -192,8 +195,8 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
         if !memory[root as usize].reuse {
             continue;
         }
-        // Explicit stack: the memory, the rank to look on from, room used up by its children, and when
-        // it or one that it lies in is always in use.
+        // The explicit stack holds the memory, the rank from which to continue, the room used by
+        // its children, and the times at which it or any memory that contains it is always in use.
         let mut stack = vec![(root, rank + 1, 0_u64, busy[rank].always)];
         while let Some((parent, mut next, mut used, always)) = stack.pop() {
             let room = memory[parent as usize].size - used;
@@ -233,7 +236,7 @@ fn pack(problem: &Problem, neighbours: Option<&Neighbours>, memory: &[SharedBloc
     Some(offsets)
 }
 
-/// Whether no member of the one lives together with a member of the other. Members follow one
+/// Whether no member of one memory is live together with a member of the other. Members follow one
 /// another in time.
 fn apart(
     problem: &Problem,
@@ -272,7 +275,7 @@ mod tests {
     use crate::memory::{Block, Buffer};
     use proptest::prelude::*;
 
-    /// One after the other, with a pause before each.
+    /// Lifetimes one after another, with a pause before each.
     fn chain(at: u64, lives: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let after = |now: &mut u64, &(pause, long): &(u64, u64)| {
             let lower = *now + pause;
@@ -293,7 +296,7 @@ mod tests {
             others in 0_u64..700,
         ) {
             let (a, b) = (chain(starts.0, &lives.0), chain(starts.1, &lives.1));
-            // Instants that nothing of theirs begins or ends at.
+            // Lifetimes at other instants than those of the two chains.
             let others = (0..others).map(|at| (2 * at, 2 * at + 1));
             let block = |(id, (lower, upper)): (usize, (u64, u64))| {
                 Block::from(&Buffer { id: id as u64, lower, upper, size: 1, align: 1 })

@@ -1,39 +1,39 @@
-//! What an assigner takes and gives: buffers, blocks, options, plans and errors.
+//! Input and output of an assigner: buffers, blocks, options, plans and errors.
 
 /// A buffer that lives over one half-open interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer {
-    /// The caller's name of the buffer; assigners use it in errors only.
+    /// The caller's id of the buffer; assigners use it only in errors.
     pub id: u64,
-    /// First instant of its life.
+    /// First instant of its lifetime.
     pub lower: u64,
-    /// First instant after its life.
+    /// First instant after its lifetime.
     pub upper: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its offset is a multiple of this; sizes are rounded up to it.
+    /// Alignment in bytes: the offset is a multiple of it, and the size is rounded up to it.
     pub align: u64,
 }
 
-/// A block of a graph: what shares one address range, placed as one.
+/// A block of a graph: everything that shares one address range and is placed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// The caller's name of the block; used in errors only.
+    /// The caller's id of the block; used only in errors.
     pub id: u64,
-    /// First instant of its life in a linear order of the nodes.
+    /// First instant of its lifetime in a linear order of the nodes.
     pub lower: u64,
-    /// First instant after its life in that order.
+    /// First instant after its lifetime in that order.
     pub upper: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its offset is a multiple of this; sizes are rounded up to it.
+    /// Alignment in bytes: the offset is a multiple of it, and the size is rounded up to it.
     pub align: u64,
-    /// The stream it is taken on: [`crate::memory::MaxBlockMemAssigner`] and
-    /// [`crate::memory::BinaryBlockMemAssigner`] keep one pool a stream (facts 2.4).
+    /// The stream on which it is allocated: [`crate::memory::MaxBlockMemAssigner`] and
+    /// [`crate::memory::BinaryBlockMemAssigner`] keep one pool for each stream (facts 2.4).
     pub stream: u32,
-    /// `false`: no other block may take its memory, before or after it.
+    /// If `false`, no other block may use its memory, before or after it.
     pub reuse: bool,
-    /// An offset given beforehand (pinned).
+    /// A prescribed offset (pinned block); `None`: the assigner chooses.
     pub fixed: Option<u64>,
 }
 
@@ -52,55 +52,59 @@ impl From<&Buffer> for Block {
     }
 }
 
-/// Where everything lies.
+/// The result of an assigner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Offset of each block in bytes, in the order they were given. A block of size 0 lies at 0.
+    /// Offset of each block in bytes, in the order of the input. A block of size 0 that is not
+    /// pinned is at 0.
     pub offsets: Vec<u64>,
-    /// Bytes the plan needs: the highest end of a block, its size rounded up to its alignment.
+    /// Size of the arena in bytes: the highest end of a block whose size is rounded up to its
+    /// alignment.
     pub arena: u64,
-    /// Greatest sum of sizes (rounded up to alignment) that live at once: no plan is smaller.
+    /// Greatest sum of sizes (rounded up to their alignment) that are live at once; no plan can be
+    /// smaller.
     pub lower_bound: u64,
-    /// Who made it, in the names that `ge inspect` prints: `max-block`, `binary-block`, ….
+    /// Name of the assigner that made it, as `ge inspect` prints it: `max-block`, `binary-block`,
+    /// ….
     pub assigner: &'static str,
 }
 
-/// How hard to search (`ge.x.memory_effort`).
+/// How much effort to spend on the search (`ge.x.memory_effort`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryEffort {
-    /// Near-linear assigners only.
+    /// Only near-linear assigners.
     Fast,
-    /// Adds short searches; for compile.
+    /// Adds short searches; meant for compilation.
     #[default]
     Default,
-    /// Searches until the bound or the capacity is met or the budget of steps is spent.
+    /// Searches until the lower bound or the capacity is reached or the step budget is spent.
     Max,
 }
 
-/// What a call of an assigner may do.
+/// Options of one assigner call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AssignOptions {
-    /// How hard to search.
+    /// How much effort to spend.
     pub effort: MemoryEffort,
-    /// Stop as soon as the arena is within this many bytes. Not a limit: a larger plan is
-    /// given out all the same, and the caller decides.
+    /// Stop as soon as the arena is at most this many bytes. This is not a limit: a larger plan is
+    /// still returned, and the caller decides.
     pub capacity: Option<u64>,
-    /// Adds the four binary-block variants with ranges that the original runs when
+    /// Adds the four `binary-block` variants with ranges that the original runs if
     /// `ge.exec.memoryOptimizationPolicy` is `MemoryPriority` (facts 2.3).
     pub memory_priority: bool,
 }
 
-/// How a long run is watched and stopped. Both are called from several threads.
+/// Callbacks to watch and stop a long run. Both are called from several threads.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Steps done and steps allowed.
+    /// Called with the steps done and the steps allowed.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// `true` once the caller wants out.
+    /// Returns `true` when the caller wants to cancel.
     pub cancel: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Watch<'static> {
-    /// Reports nothing and never stops.
+    /// Reports nothing and never cancels.
     #[must_use]
     pub fn none() -> Self {
         Self { progress: &|_, _| {}, cancel: &|| false }
@@ -113,75 +117,76 @@ impl std::fmt::Debug for Watch<'_> {
     }
 }
 
-/// Why no plan came out.
+/// Why no plan could be returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssignError {
-    /// A life that ends before it begins, or has no instant.
+    /// A lifetime ends before it begins, or contains no instant.
     #[error("block {id} lives over [{lower}, {upper}), which holds no instant")]
     EmptyLife {
-        /// The block.
+        /// Id of the block.
         id: u64,
-        /// Its lower end.
+        /// First instant of its lifetime.
         lower: u64,
-        /// Its upper end.
+        /// First instant after its lifetime.
         upper: u64,
     },
-    /// An alignment of 0.
+    /// An alignment is 0.
     #[error("block {id} has alignment 0")]
     ZeroAlign {
-        /// The block.
+        /// Id of the block.
         id: u64,
     },
-    /// The sizes do not fit in 63 bits, all together.
+    /// The sum of all sizes does not fit into 63 bits.
     #[error("the sizes up to block {id} sum to more than 2^63 bytes")]
     TooLarge {
-        /// The first block beyond.
+        /// Id of the first block at which the sum is too large.
         id: u64,
     },
-    /// More blocks, or more pairs that live together, than the planner can hold.
+    /// There are more blocks, or more pairs that are live together, than the planner can hold.
     #[error("{count} {what} are more than the planner holds")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// A pinned offset that is no multiple of the block's alignment.
+    /// A pinned offset is not a multiple of the block's alignment.
     #[error("block {id} is pinned to {offset}, no multiple of {align}")]
     PinnedUnaligned {
-        /// The block.
+        /// Id of the block.
         id: u64,
-        /// Where it is pinned.
+        /// Its pinned offset.
         offset: u64,
-        /// What must divide it.
+        /// Its alignment.
         align: u64,
     },
-    /// Two pinned blocks live together and overlap.
+    /// Two pinned blocks are live together and overlap.
     #[error("blocks {first} and {second} are pinned over each other while both live")]
     PinnedOverlap {
-        /// One.
+        /// Id of one block.
         first: u64,
-        /// The other.
+        /// Id of the other block.
         second: u64,
     },
-    /// The relation speaks of another number of blocks.
+    /// The conflict relation covers a different number of blocks.
     #[error("the relation of conflicts has {relation} blocks, {blocks} were given")]
     RelationSize {
-        /// In the relation.
+        /// Number of blocks in the relation.
         relation: usize,
-        /// Given.
+        /// Number of blocks given.
         blocks: usize,
     },
-    /// The caller cancelled.
+    /// The caller cancelled the run.
     #[error("memory planning was cancelled")]
     Cancelled,
-    /// The checker refused what the planner made: a defect of the planner, never given out.
+    /// The checker rejected the planner's result. This is a defect of the planner; such a plan is
+    /// never returned.
     #[error("assigner {assigner} made a wrong plan: {error}")]
     Refused {
-        /// Whose plan.
+        /// Name of the assigner that made the plan.
         assigner: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the plan.
         error: crate::memory::check_offsets::OffsetError,
     },
 }

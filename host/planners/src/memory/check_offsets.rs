@@ -1,79 +1,80 @@
-//! The independent check of an interval plan: no two blocks overlap both in time and in space.
-//! Shares nothing with the planners but the types it reads.
+//! The independent check of a plan: no two blocks overlap both in time and in space. It shares
+//! nothing with the planners except the types that it reads.
 
 use std::collections::BTreeMap;
 
 use crate::memory::{Block, Conflicts};
 
-/// What is wrong with a plan. Blocks are named by their `id`.
+/// What is wrong with a plan. Blocks are identified by their `id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OffsetError {
-    /// Not one offset a block.
+    /// The number of offsets differs from the number of blocks.
     #[error("{offsets} offsets for {blocks} blocks")]
     Count {
-        /// Offsets in the plan.
+        /// Number of offsets in the plan.
         offsets: usize,
-        /// Blocks asked for.
+        /// Number of blocks.
         blocks: usize,
     },
-    /// An offset that its alignment does not divide.
+    /// An offset is not a multiple of its alignment.
     #[error("block {id} lies at {offset}, no multiple of {align}")]
     Unaligned {
-        /// The block.
+        /// Id of the block.
         id: u64,
         /// Its offset.
         offset: u64,
-        /// What must divide it.
+        /// Its alignment.
         align: u64,
     },
-    /// A block ends beyond the arena, or beyond `u64`.
+    /// A block ends beyond the arena or beyond `u64`.
     #[error("block {id} at {offset} with {size} bytes ends beyond the arena of {arena}")]
     BeyondArena {
-        /// The block.
+        /// Id of the block.
         id: u64,
         /// Its offset.
         offset: u64,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// The arena the plan claims.
+        /// Size of the arena according to the plan, in bytes.
         arena: u64,
     },
-    /// A pinned block was moved.
+    /// A pinned block is not at its pinned offset.
     #[error("block {id} is pinned to {pinned} and lies at {offset}")]
     Moved {
-        /// The block.
+        /// Id of the block.
         id: u64,
-        /// Where it must lie.
+        /// Its pinned offset.
         pinned: u64,
-        /// Where it lies.
+        /// Its offset in the plan.
         offset: u64,
     },
-    /// Two blocks share bytes while both live.
+    /// Two blocks share bytes while both are live.
     #[error(
         "blocks {first} (offset {first_offset}, {first_size} bytes) and {second} (offset {second_offset}, {second_size} bytes) overlap while both live"
     )]
     Overlap {
-        /// One block.
+        /// Id of one block.
         first: u64,
         /// Its offset.
         first_offset: u64,
-        /// Its bytes.
+        /// Its size in bytes.
         first_size: u64,
-        /// The other block.
+        /// Id of the other block.
         second: u64,
         /// Its offset.
         second_offset: u64,
-        /// Its bytes.
+        /// Its size in bytes.
         second_size: u64,
     },
 }
 
-/// Proves `offsets` for `blocks` within `arena`. Without `conflicts` the intervals say who lives
-/// together (time in `n log n`); with it, every pair that shares bytes is asked.
+/// Verifies that `offsets` are valid for `blocks` within `arena`. Without `conflicts`, the
+/// intervals decide which blocks are live together (time `n log n`); with it, every pair that
+/// shares bytes is queried.
 ///
 /// # Errors
-/// The first fault found.
+/// Returns the first error found.
 pub fn check_offsets(
     blocks: &[Block],
     offsets: &[u64],
@@ -111,8 +112,8 @@ fn overlap(blocks: &[Block], offsets: &[u64], a: usize, b: usize) -> OffsetError
     }
 }
 
-/// Walks through time with the live blocks in a map by offset: a new one may touch no neighbour.
-/// A block without reuse lives for ever.
+/// Walks through time with the live blocks in a map by offset; a new block must not overlap its
+/// neighbours. A block without reuse is live for the whole time.
 fn sweep_time(blocks: &[Block], offsets: &[u64]) -> Result<(), OffsetError> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(blocks.len().saturating_mul(2));
     for (at, block) in blocks.iter().enumerate().filter(|(_, block)| block.size > 0) {
@@ -145,7 +146,7 @@ fn sweep_time(blocks: &[Block], offsets: &[u64]) -> Result<(), OffsetError> {
     Ok(())
 }
 
-/// Walks through the arena by offset; every pair that shares bytes must not live together.
+/// Walks through the arena by offset; blocks that share bytes must not be live together.
 fn sweep_space(blocks: &[Block], offsets: &[u64], relation: &dyn Conflicts) -> Result<(), OffsetError> {
     let mut order: Vec<usize> = (0..blocks.len()).filter(|&at| blocks[at].size > 0).collect();
     order.sort_by_key(|&at| (offsets[at], at));

@@ -1,18 +1,18 @@
-//! Blocks that all live together need their sizes at once: where streams say who lives together,
-//! the heaviest such group that is found tells the searches when to stop.
+//! Blocks that are all live together need the sum of their sizes. If streams decide which blocks
+//! are live together, the heaviest such group found tells the searches when to stop.
 use super::problem::{Neighbours, Problem};
 
-/// Neighbours that are looked at for all groups.
+/// Limit on the neighbours examined for all groups together.
 const MOST_STEPS: usize = 20_000_000;
 
-/// The size of a group of blocks that all live together, in units: from each block on, the heaviest
-/// that lives with all taken so far. No arena is smaller than any such group; the heaviest of all
-/// need not be found.
+/// The size in units of a group of blocks that are all live together. For each starting block, the
+/// heaviest block that is live with all blocks taken so far is added repeatedly. No arena can be
+/// smaller than such a group; the heaviest group is not always found.
 pub(super) fn heavy_group(problem: &Problem, lists: &Neighbours) -> u64 {
     let mut seeds: Vec<usize> = (0..problem.len()).collect();
     seeds.sort_by_key(|&b| (std::cmp::Reverse(problem.size[b]), b));
     let (mut best, mut steps) = (0, 0);
-    // How many of the blocks taken live together with each.
+    // For each block, the number of taken blocks that are live together with it.
     let mut together = vec![0_u32; problem.len()];
     for &seed in &seeds {
         let reach: u64 = lists.of(seed).iter().map(|&o| problem.size[o as usize]).sum::<u64>() + problem.size[seed];
@@ -68,7 +68,7 @@ mod tests {
         heavy_group(&problem, &lists) * problem.unit
     }
 
-    /// Everything lives together with everything else.
+    /// A relation in which all blocks are live together.
     struct All(usize);
     impl Conflicts for All {
         fn blocks(&self) -> usize {

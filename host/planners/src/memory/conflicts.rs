@@ -1,28 +1,28 @@
-//! Which blocks live together: by interval, or by the order that several streams give.
+//! Which blocks are live together: by interval, or by the order of several streams.
 
 use super::block::Block;
 
-/// The relation "live together". It must be symmetric, and its complement must be an order: if
-/// `a` is over before `b` and `b` before `c`, then `a` is over before `c`. Two blocks whose
-/// intervals in the linear order meet always live together.
+/// The relation "live together". It must be symmetric, and its complement must be an order: if `a`
+/// is over before `b` and `b` before `c`, then `a` is over before `c`. Two blocks whose intervals
+/// in the linear order intersect are always live together.
 pub trait Conflicts: Sync {
-    /// How many blocks the relation speaks of.
+    /// Number of blocks in the relation.
     fn blocks(&self) -> usize;
-    /// Whether the two may not share a byte.
+    /// Whether two blocks must not share a byte.
     fn live_together(&self, a: usize, b: usize) -> bool;
-    /// Calls `visit` once for each pair that lives together, in an order that is always the same.
-    /// `visit` says whether to go on.
+    /// Calls `visit` once for each pair that is live together, always in the same order. `visit`
+    /// returns whether to continue.
     fn each_pair(&self, visit: &mut dyn FnMut(usize, usize) -> bool);
 }
 
-/// Blocks live together where their half-open intervals meet.
+/// Blocks are live together if their half-open intervals intersect.
 #[derive(Debug, Clone)]
 pub struct IntervalConflicts {
     lives: Vec<(u64, u64)>,
 }
 
 impl IntervalConflicts {
-    /// From the intervals of `blocks`; a block without reuse lives for ever.
+    /// Takes the intervals of `blocks`; a block without reuse is live for the whole time.
     #[must_use]
     pub fn new(blocks: &[Block]) -> Self {
         let life = |block: &Block| {
@@ -62,9 +62,10 @@ impl Conflicts for IntervalConflicts {
     }
 }
 
-/// The order in which a plan of several streams runs its nodes.
+/// The order in which a plan with several streams runs its nodes.
 pub trait NodeOrder: Sync {
-    /// Whether node `a` is over before node `b` starts, by stream order, edges and activation.
+    /// Whether node `a` is over before node `b` starts, because of stream order, edges or
+    /// activation.
     fn ordered(&self, a: u32, b: u32) -> bool;
 }
 
@@ -74,17 +75,19 @@ impl<F: Fn(u32, u32) -> bool + Sync> NodeOrder for F {
     }
 }
 
-/// Who writes a block first and who touches it at all.
+/// The first and last uses of a block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamUse {
-    /// Nodes of which one is the first to touch the block; all must come after the block's
-    /// predecessor in its memory is over. Mostly the one producer; empty: before everything.
+    /// Nodes of which one is the first to use the block, usually its only producer. All of them
+    /// must come after the previous block in the same memory is over. If empty, the block is used
+    /// before everything.
     pub first: Vec<u32>,
-    /// Nodes after which the block is over (the producer, if nobody reads it); empty: never over.
+    /// Nodes after which the block is over (the producer, if nothing reads the block). If empty, it
+    /// is never over.
     pub last: Vec<u32>,
 }
 
-/// Blocks live together unless every use of the one is over before the first of the other
+/// Two blocks are live together unless every use of one is over before the first use of the other
 /// (facts 2.6 h, the rule of the original's reuse checker).
 pub struct StreamConflicts<'a> {
     uses: Vec<StreamUse>,
@@ -93,8 +96,8 @@ pub struct StreamConflicts<'a> {
 }
 
 impl<'a> StreamConflicts<'a> {
-    /// `uses[k]` belongs to `blocks[k]`, whose interval is one in a linear order of the nodes
-    /// that `order` allows.
+    /// `uses[k]` belongs to `blocks[k]`, whose interval refers to a linear order of the nodes that
+    /// `order` allows.
     #[must_use]
     pub fn new(blocks: &[Block], uses: Vec<StreamUse>, order: &'a dyn NodeOrder) -> Self {
         let mut by_lower: Vec<usize> = (0..uses.len()).collect();
@@ -119,8 +122,8 @@ impl Conflicts for StreamConflicts<'_> {
         !self.over_before(a, b) && !self.over_before(b, a)
     }
 
-    /// Pairs are asked in the linear order: a block can be over before those after it only. Work
-    /// is quadratic in the blocks, two or three calls of the order a pair.
+    /// Pairs are queried in the linear order, because a block can be over only before later blocks.
+    /// The work is quadratic in the blocks, with two or three queries of the order for each pair.
     fn each_pair(&self, visit: &mut dyn FnMut(usize, usize) -> bool) {
         for (position, &b) in self.by_lower.iter().enumerate() {
             for &a in &self.by_lower[..position] {

@@ -1,31 +1,32 @@
-//! Greedy placement in a given order: each block at the gap between those placed before it that
-//! live together with it. Orders by size, by lifetime, by area and by load of the time it lives in.
+//! Greedy placement in a given order: each block goes into a gap between the already placed blocks
+//! that are live together with it. The orders are by size, lifetime, area, and load during the
+//! block's lifetime.
 
 use super::problem::{Neighbours, Problem, narrow};
 
 /// Which gap a block takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// The smallest that holds it; the lowest of those.
+    /// The smallest gap that is large enough; the lowest one among equals.
     Best,
-    /// The lowest that holds it.
+    /// The lowest gap that is large enough.
     First,
 }
 
 /// An order in which blocks are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Largest first.
+    /// Largest size first.
     Size,
-    /// Longest life first.
+    /// Longest lifetime first.
     Lifetime,
-    /// Greatest size times life first.
+    /// Greatest product of size and lifetime first.
     Area,
-    /// Those alive at the fullest instants first, larger first among them.
+    /// Blocks that are live at the fullest instants first; larger ones first among them.
     Load,
 }
 
-/// Blocks in the order asked for; ties by the next criterion, then as given.
+/// The blocks in the given order; ties are decided by the next criterion and then by index.
 pub(super) fn ordered(problem: &Problem, order: Order) -> Vec<u32> {
     let life = |at: usize| problem.upper[at] - problem.lower[at];
     let area = |at: usize| u128::from(problem.size[at]) * u128::from(life(at));
@@ -55,10 +56,10 @@ pub(super) fn ordered(problem: &Problem, order: Order) -> Vec<u32> {
     blocks
 }
 
-/// For each block the greatest live sum during its life.
+/// For each block, the greatest live sum during its lifetime.
 pub(super) fn peak_load(problem: &Problem) -> Vec<u64> {
     let live = live_sums(problem);
-    // A table of maxima over stretches of 2^k instants answers each block in constant time.
+    // A table of maxima over 2^k stretches answers each query in constant time.
     let mut table = vec![live];
     let mut half = 1;
     while half * 2 <= table[0].len() {
@@ -76,7 +77,7 @@ pub(super) fn peak_load(problem: &Problem) -> Vec<u64> {
         .collect()
 }
 
-/// Live sum of each stretch of time.
+/// The live sum in each stretch of time.
 pub(super) fn live_sums(problem: &Problem) -> Vec<u64> {
     let mut starts = vec![0_u64; problem.stretches() + 1];
     let mut ends = vec![0_u64; problem.stretches() + 1];
@@ -93,18 +94,19 @@ pub(super) fn live_sums(problem: &Problem) -> Vec<u64> {
         .collect()
 }
 
-/// Offset of a block that is still to be placed.
+/// Marks a block that has not been placed yet.
 const NOT_YET: u64 = u64::MAX;
 
-/// Places the blocks in `order`; pinned ones first. Work: the neighbours of each, sorted.
+/// Places the blocks in `order`; pinned blocks come first. The work is that of sorting the
+/// neighbours of each block.
 pub(super) fn place_in_order(problem: &Problem, neighbours: &Neighbours, order: &[u32], fit: Fit) -> Vec<u64> {
     let pinned = problem.fixed.iter().map(|fixed| fixed.unwrap_or(NOT_YET)).collect();
     place_rest(problem, neighbours, pinned, order, fit)
 }
 
-/// Where a block lies, as one value that sorts by its lower end.
+/// The range of a placed block, as a value that sorts by its lower end.
 trait Range: Copy + Ord {
-    /// Of a block that lies nowhere yet; above all others.
+    /// The range of a block that is not placed yet; it sorts after all others.
     const NOWHERE: Self;
     fn new(from: u64, to: u64) -> Self;
     fn ends(self) -> (u64, u64);
@@ -122,7 +124,7 @@ impl Range for (u64, u64) {
     }
 }
 
-/// Both ends in one number, below 2^32 each: sorting them takes half the time.
+/// Both ends in one number, each below 2^32; this halves the time for sorting.
 impl Range for u64 {
     const NOWHERE: Self = u64::MAX;
 
@@ -135,7 +137,7 @@ impl Range for u64 {
     }
 }
 
-/// Places those blocks of `order` whose offset is `u64::MAX`, around the others.
+/// Places those blocks of `order` whose offset is `u64::MAX` around the others.
 pub(super) fn place_rest(
     problem: &Problem,
     neighbours: &Neighbours,
@@ -145,7 +147,7 @@ pub(super) fn place_rest(
 ) -> Vec<u64> {
     let given = offsets.iter().zip(&problem.size).filter(|(offset, _)| **offset != NOT_YET);
     let given = given.map(|(offset, size)| offset + size).max().unwrap_or(0);
-    // No block ends above all others on top of what stands.
+    // No block ends higher than all blocks stacked on top of the given ones.
     let most = problem.size.iter().fold(given, |most, size| most.saturating_add(*size));
     if most < u64::from(u32::MAX) {
         place_ranges::<u64>(problem, neighbours, &mut offsets, order, fit);
@@ -176,7 +178,8 @@ fn place_ranges<R: Range>(problem: &Problem, neighbours: &Neighbours, offsets: &
     }
 }
 
-/// The gap between the sorted ranges `taken` for `size` units; above all of them if none holds it.
+/// The start of a gap between the sorted ranges `taken` for `size` units; above all of them if no
+/// gap is large enough.
 fn gap<R: Range>(taken: &[R], size: u64, fit: Fit) -> u64 {
     let (mut top, mut best, mut best_room) = (0, None, u64::MAX);
     for at in taken {

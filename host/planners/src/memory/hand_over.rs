@@ -1,22 +1,23 @@
-//! Packing of buffers that hand their memory over exactly: where those that end at an instant are
-//! together as large as those that begin, the ones take over the very range of the others. A
-//! PQ-tree keeps all vertical orders that agree with every such instant, so that a packing
-//! without waste is found where one exists, in one sweep through time. Where sizes do not match,
-//! free memory of earlier instants joins in or is left; which, is a choice, and a beam of trees
-//! follows the best ones. Where no order fits any more, the sweep ends.
+//! Packs buffers that hand their memory over exactly: if the buffers that end at an instant are
+//! together as large as those that begin, the new ones take over exactly the range of the old ones.
+//! A PQ-tree keeps all vertical orders that are consistent with all these instants, so that a
+//! packing without waste, if there is one, is found in one sweep through time. If the sizes do not
+//! match, free memory of earlier instants is added or some memory is left over. This is a choice,
+//! and a beam of trees follows the best alternatives. The sweep ends when no order fits any more.
 
 use super::pq_tree::{Leaf, Log, Tree};
 use super::problem::{Problem, narrow};
 
-/// Choices of free ranges tried for one instant and tree.
+/// Number of choices of free ranges tried for one instant and tree.
 const MOST_TRIALS: usize = 300;
-/// Trees that one tree may become at one instant.
+/// Number of trees that one tree may become at one instant.
 const MOST_BRANCHES: usize = 8;
-/// Choices of free ranges that are ranked at all.
+/// Number of choices of free ranges that are ranked at all.
 const MOST_CHOICES: usize = 20_000;
-/// Blocks that begin or end at one instant up to which two hand-overs at it are told apart.
+/// Two hand-overs at one instant are distinguished only if at most this many blocks begin or end
+/// there.
 const MOST_SPLIT: usize = 12;
-/// Share, in parts of 100, of the instants at which as much begins as ends.
+/// Percentage of instants at which exactly as much memory begins as ends.
 pub(super) fn exact_share(problem: &Problem) -> usize {
     let mut change = vec![(0_u64, 0_u64); problem.stretches() + 1];
     for at in 0..problem.len() {
@@ -27,7 +28,7 @@ pub(super) fn exact_share(problem: &Problem) -> usize {
     exact * 100 / change.len().max(1)
 }
 
-/// One tree of the beam and what its choices cost so far.
+/// One tree of the beam and the cost of its choices so far.
 #[derive(Clone)]
 struct State {
     tree: Tree,
@@ -41,13 +42,14 @@ struct Sweep<'a> {
     steps: u64,
 }
 
-/// Offset of a block that a sweep did not come to.
+/// Marks a block that a sweep did not reach.
 pub(super) const NOT_PLACED: u64 = u64::MAX;
 
-/// Offsets by one sweep with a beam of `width` trees over an arena of `height` units, forwards in
-/// time or `backwards`, and the steps taken: leaves looked at. Where no tree of the beam has room
-/// for an instant, the sweep ends; blocks that begin there or later are [`NOT_PLACED`]. `None`
-/// when that happens in the first half of the instants, or the steps pass `most_steps`.
+/// Computes offsets by one sweep with a beam of `width` trees over an arena of `height` units,
+/// forwards or `backwards` in time. Also returns the steps taken, which count the leaves examined.
+/// The sweep ends at an instant for which no tree has room; blocks that begin there or later are
+/// [`NOT_PLACED`]. The offsets are `None` if this happens in the first half of the instants or if
+/// the steps exceed `most_steps`.
 pub(super) fn hand_over(
     problem: &Problem,
     height: u64,
@@ -80,7 +82,8 @@ pub(super) fn hand_over(
             break;
         }
         if next.len() > 1 {
-            // Among trees of one cost the fingerprint decides, which mixes late and early choices.
+            // Among trees of equal cost the fingerprint decides, which mixes late and early
+            // choices.
             let print = |state: State| (state.cost, state.tree.fingerprint(), state);
             let mut ranked: Vec<(u64, u64, State)> = next.into_iter().map(print).collect();
             ranked.sort_by_key(|&(cost, print, _)| (cost, print));
@@ -112,7 +115,7 @@ impl Sweep<'_> {
         blocks.iter().map(|&block| self.problem.size[block as usize]).sum()
     }
 
-    /// All that one tree may become at an instant.
+    /// Adds all trees that one tree may become at an instant.
     fn instant(&mut self, state: &State, begun: &[u32], ended: &[u32], next: &mut Vec<State>) {
         let (mut tree, cost) = (state.tree.clone(), state.cost);
         let (mut before, mut now) = (Vec::new(), Vec::new());
@@ -120,7 +123,7 @@ impl Sweep<'_> {
         tree.end(ended, &mut self.log);
         tree.leaves(&mut now);
         self.steps += 2 * now.len() as u64;
-        // Leaves keep their order, so that those just freed are those that changed.
+        // Leaves keep their order, so the leaves just freed are those that changed.
         let changed = |(old, new): &(&Leaf, &Leaf)| !old.free && new.free;
         let fresh: Vec<Leaf> = before.iter().zip(&now).filter(changed).map(|(_, new)| *new).collect();
         if begun.is_empty() {
@@ -148,7 +151,7 @@ impl Sweep<'_> {
         next.extend(found.into_iter().map(|found| State { cost: cost + found.cost, ..found }));
     }
 
-    /// The ranges just freed and all free memory that the tree now shows between them.
+    /// The ranges just freed, and all free memory that the tree now shows between them.
     fn with_enclosed(&mut self, tree: &Tree, fresh: &[Leaf]) -> Vec<Leaf> {
         let mut leaves = Vec::new();
         tree.leaves(&mut leaves);
@@ -160,7 +163,7 @@ impl Sweep<'_> {
         leaves[first..=last].iter().copied().filter(|leaf| leaf.free).collect()
     }
 
-    /// Free memory of `tree` but for some of it, oldest first.
+    /// The free leaves of `tree` except those in `but`, oldest first.
     fn free(&mut self, tree: &Tree, but: &[Leaf]) -> Vec<Leaf> {
         let mut leaves = Vec::new();
         tree.leaves(&mut leaves);
@@ -170,8 +173,8 @@ impl Sweep<'_> {
         leaves
     }
 
-    /// The tree with `blocks` and what is left of `total` in the place of the `free` leaves, if
-    /// these can stand side by side.
+    /// The tree with `blocks` and the rest of `total` in place of the `free` leaves; `None` if
+    /// these leaves cannot be contiguous.
     fn placed(&mut self, tree: &Tree, free: &[Leaf], blocks: &[u32], total: u64) -> Option<Tree> {
         let mut keys: Vec<u32> = free.iter().map(|leaf| leaf.key).collect();
         keys.sort_unstable();
@@ -190,7 +193,8 @@ impl Sweep<'_> {
         copy.replace(&mut self.log, &make)
     }
 
-    /// All that begins takes over all that ended, with as little other free memory as will do.
+    /// All blocks that begin take over all ranges that ended, with as little additional free memory
+    /// as possible.
     fn place(&mut self, tree: &Tree, blocks: &[u32], fresh: &[Leaf], most: usize) -> Vec<State> {
         let need = self.size(blocks);
         let have: u64 = fresh.iter().map(|leaf| leaf.height).sum();
@@ -217,7 +221,7 @@ impl Sweep<'_> {
                 found.extend(tree.map(|tree| State { tree, cost }));
                 continue;
             }
-            // One of the free ranges is cut, so that what is left keeps its freedom.
+            // One of the free ranges is cut, so that the rest can still be moved independently.
             let mut any = false;
             for &at in &chosen {
                 if free[at].height > rest
@@ -245,7 +249,7 @@ impl Sweep<'_> {
         self.placed(&tree, &parts, blocks, need)
     }
 
-    /// Two hand-overs at one instant: parts of equal size on both sides.
+    /// Tries two hand-overs at one instant: parts of equal size on both sides.
     fn place_parts(&mut self, tree: &Tree, blocks: &[u32], fresh: &[Leaf]) -> Vec<State> {
         let mut found = Vec::new();
         if blocks.len() < 2 || fresh.len() < 2 || blocks.len().max(fresh.len()) > MOST_SPLIT {
@@ -279,7 +283,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Which free ranges may join: what would be left over, how many they are, and which.
+/// The free ranges that may be added: for each choice the memory left over, the number of ranges,
+/// and their indices.
 fn choices(free: &[Leaf], have: u64, need: u64) -> Vec<(u64, usize, Vec<usize>)> {
     let mut choices = Vec::new();
     for one in 0..free.len() {
@@ -323,8 +328,8 @@ fn choices(free: &[Leaf], have: u64, need: u64) -> Vec<(u64, usize, Vec<usize>)>
     choices
 }
 
-/// Adds the sets of more than three free ranges that are exactly `wanted` together, as far as a
-/// bounded search finds them.
+/// Adds sets of more than three free ranges that sum to exactly `wanted`, as far as a bounded
+/// search finds them.
 fn exact_sums(free: &[Leaf], wanted: u64, choices: &mut Vec<(u64, usize, Vec<usize>)>) {
     let mut order: Vec<usize> = (0..free.len()).collect();
     order.sort_by_key(|&at| (std::cmp::Reverse(free[at].height), at));
@@ -334,7 +339,7 @@ fn exact_sums(free: &[Leaf], wanted: u64, choices: &mut Vec<(u64, usize, Vec<usi
     }
     let mut found = 0;
     let mut looked = 0;
-    // Rank to decide next, what is still wanted, what was taken.
+    // Each entry: the next rank to decide, the amount still wanted, and the ranges taken.
     let mut stack = vec![(0_usize, wanted, Vec::new())];
     while let Some((rank, wanted, taken)) = stack.pop() {
         looked += 1;

@@ -1,6 +1,6 @@
-//! `HybridMemAssigner`: runs several assigners side by side, keeps the smallest arena, searches
-//! on from it as far as the effort allows, and lets nothing out that the checker has not proven.
-//! Source: document 003 §5.4, facts 2.3.
+//! `HybridMemAssigner`: runs several assigners in parallel, keeps the smallest arena, continues the
+//! search from it as far as the effort allows, and returns only plans that the checker has
+//! verified. Source: document 003 §5.4, facts 2.3.
 
 use rayon::prelude::*;
 
@@ -15,27 +15,27 @@ use super::search;
 use super::sweep::{SweepOrder, sweep};
 use crate::memory::check_offsets::check_offsets;
 
-/// Pairs that live together up to which the assigners that list them run, where the intervals
-/// alone would do.
+/// If more pairs than this are live together, the assigners that list the pairs do not run,
+/// provided that the intervals alone suffice.
 const LISTED_PAIRS: usize = 12_000_000;
-/// The same at `fast`: 100,000 buffers stay under a second.
+/// The same limit at effort `fast`: 100,000 buffers take less than a second.
 const LISTED_PAIRS_FAST: usize = 4_000_000;
-/// The same at effort `max`.
+/// The same limit at effort `max`.
 const LISTED_PAIRS_MAX: usize = 60_000_000;
 
-/// Assigners with lists that run side by side before anybody looks at what they found.
+/// Number of assigners with lists that run in parallel before their results are examined.
 const SIDE_BY_SIDE: usize = 2;
 
-/// The assigner that runs the others.
+/// The assigner that runs all others.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HybridMemAssigner {
     options: AssignOptions,
 }
 
-/// Offsets in units and who made them.
+/// Offsets in units, and the name of the assigner that found them.
 type Candidate = (Vec<u64>, &'static str);
 
-/// One of the assigners that need no start.
+/// An assigner that needs no initial plan.
 #[derive(Debug, Clone, Copy)]
 enum Assigner {
     Max,
@@ -44,7 +44,7 @@ enum Assigner {
     Greedy(Order, Fit, &'static str),
 }
 
-/// Of plans of one size that of this assigner is taken.
+/// The assigner whose plan is preferred among plans of equal size.
 const FIRST: Assigner = Assigner::Binary(BinaryBlockMemAssigner::DEFAULT);
 
 impl Assigner {
@@ -63,10 +63,10 @@ impl Assigner {
         Self::Greedy(Order::Load, Fit::First, "greedy-by-load-first-fit"),
     ];
 
-    /// Greedy assigners that go by size alone: the first of them.
+    /// Number of greedy assigners, at the front of the list, that use only the size.
     const BY_SIZE: usize = 2;
 
-    /// Whether it can work on the problem at all.
+    /// Whether it can handle the problem at all.
     fn serves(self, problem: &Problem, neighbours: Option<&Neighbours>) -> bool {
         match self {
             Self::Max | Self::Binary(_) => !problem.pinned(),
@@ -88,16 +88,16 @@ impl Assigner {
 }
 
 impl HybridMemAssigner {
-    /// With the options of the call.
+    /// Makes the assigner with the options of the call.
     #[must_use]
     pub fn new(options: AssignOptions) -> Self {
         Self { options }
     }
 
-    /// The smallest plan found; the earlier in the order of declaration wins a tie.
+    /// Returns the smallest plan found; among equals, the one of the assigner that runs first.
     ///
     /// # Errors
-    /// As [`crate::memory::assign_blocks`].
+    /// Fails as [`crate::memory::assign_blocks`] does.
     pub fn assign(
         &self,
         blocks: &[Block],
@@ -110,8 +110,8 @@ impl HybridMemAssigner {
             return finish(blocks, conflicts, &problem, (Vec::new(), "none"), lower_bound);
         }
         stop(watch)?;
-        // A plan at the bound is the smallest there is: nobody else has to run, and those who need
-        // no lists of the pairs that live together come first.
+        // A plan at the lower bound is optimal, and no other assigner has to run. Assigners that
+        // need no lists of the pairs that are live together run first.
         let is_plain = conflicts.is_none() && !problem.pinned();
         let mut best = None;
         if is_plain {
@@ -148,7 +148,8 @@ impl HybridMemAssigner {
             stop(watch)?;
             best = least(&problem, best, group, neighbours.as_ref());
         }
-        // Pins and blocks without lists leave greedy or sweep: one always serves.
+        // With pins or without lists, either greedy or sweep assigners remain, so at least one can
+        // handle the problem.
         let best = best.ok_or(AssignError::TooMany { what: "blocks", count: problem.len() })?;
         stop(watch)?;
         let best = match neighbours {
@@ -161,8 +162,8 @@ impl HybridMemAssigner {
         finish(blocks, conflicts, &problem, best, lower_bound)
     }
 
-    /// Groups of assigners that need no lists of the pairs that live together where intervals say
-    /// who does.
+    /// Groups of assigners that need no lists of the pairs that are live together if intervals
+    /// decide.
     fn unlisted(&self) -> [Vec<Assigner>; 2] {
         let mut others = vec![Assigner::Max];
         if self.options.memory_priority {
@@ -172,10 +173,10 @@ impl HybridMemAssigner {
         [vec![FIRST], others]
     }
 
-    /// Groups of assigners that need them.
+    /// Groups of assigners that need these lists.
     fn listed(&self, problem: &Problem) -> impl Iterator<Item = &'static [Assigner]> {
-        // Where memory is handed over exactly, the searches start from that: what costs most of the
-        // time here and gains least is left to `max`.
+        // If memory is handed over exactly, the searches start from that; the greedy orders that
+        // take the most time and gain least then run only at effort `max`.
         let is_large = problem.len() > search::SMALL && problem.by_interval && !problem.pinned();
         let is_exact = is_large && exact_share(problem) >= search::WORTH_A_SWEEP;
         let is_short = self.options.effort == MemoryEffort::Default && is_exact;
@@ -183,8 +184,8 @@ impl HybridMemAssigner {
     }
 }
 
-/// The least of `best` and what the assigners of a group find side by side; the first of those that
-/// are as small.
+/// The smallest of `best` and the plans that the assigners of a group find in parallel; the first
+/// among equals.
 fn least(
     problem: &Problem,
     best: Option<Candidate>,
@@ -200,7 +201,7 @@ fn stop(watch: &Watch<'_>) -> Result<(), AssignError> {
     if (watch.cancel)() { Err(AssignError::Cancelled) } else { Ok(()) }
 }
 
-/// Two pinned blocks that live together must lie apart.
+/// Checks that pinned blocks that are live together do not overlap.
 fn check_pins(blocks: &[Block], problem: &Problem, neighbours: Option<&Neighbours>) -> Result<(), AssignError> {
     let Some(lists) = neighbours else { return Ok(()) };
     let range = |at: usize| {
@@ -221,7 +222,7 @@ fn check_pins(blocks: &[Block], problem: &Problem, neighbours: Option<&Neighbour
     Ok(())
 }
 
-/// Offsets in bytes for the caller's list, proven.
+/// Converts the offsets to bytes for the caller's list and verifies them.
 fn finish(
     blocks: &[Block],
     conflicts: Option<&dyn Conflicts>,

@@ -1,31 +1,32 @@
-//! The greatest live sum: no plan is smaller, and those who hold it are the ones to shrink.
+//! The greatest live sum: no plan can be smaller, and the blocks that are live then are the ones to
+//! shrink.
 
 use super::block::{AssignError, Block};
 
-/// A block that lives when most bytes do.
+/// A block that is live when the live sum is greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeakHolder {
-    /// Its place in the list of blocks.
+    /// Index in the list of blocks.
     pub index: usize,
-    /// The caller's name of it.
+    /// The caller's id of the block.
     pub id: u64,
-    /// Its bytes, rounded up to its alignment.
+    /// Size in bytes, rounded up to its alignment.
     pub size: u64,
 }
 
-/// Greatest sum of sizes, each rounded up to its alignment but for those at a fixed place, that live
-/// at one instant. A block without reuse lives for ever. Time `n log n`.
+/// Greatest sum of sizes that are live at one instant. Each size is rounded up to its alignment,
+/// except for pinned blocks. A block without reuse is live for the whole time. Time `n log n`.
 ///
 /// # Errors
-/// [`AssignError::TooLarge`], [`AssignError::ZeroAlign`].
+/// Fails with [`AssignError::TooLarge`] or [`AssignError::ZeroAlign`].
 pub fn lower_bound(blocks: &[Block]) -> Result<u64, AssignError> {
     Ok(peak(blocks)?.1)
 }
 
-/// The blocks alive at the first instant when most bytes live, largest first.
+/// The blocks that are live at the first instant of the greatest live sum, largest first.
 ///
 /// # Errors
-/// As [`lower_bound`].
+/// Fails as [`lower_bound`] does.
 pub fn peak_holders(blocks: &[Block]) -> Result<Vec<PeakHolder>, AssignError> {
     let (instant, _) = peak(blocks)?;
     let mut holders = Vec::new();
@@ -40,7 +41,7 @@ pub fn peak_holders(blocks: &[Block]) -> Result<Vec<PeakHolder>, AssignError> {
     Ok(holders)
 }
 
-/// The block's size rounded up to its alignment.
+/// The size of a block rounded up to its alignment.
 pub(super) fn rounded_size(block: &Block) -> Result<u64, AssignError> {
     if block.align == 0 {
         return Err(AssignError::ZeroAlign { id: block.id });
@@ -54,7 +55,8 @@ fn peak(blocks: &[Block]) -> Result<(u64, u64), AssignError> {
     let mut all = 0_u64;
     let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(blocks.len().saturating_mul(2));
     for block in blocks {
-        // What stands where it must ends with its own bytes: another may be put right behind.
+        // The size of a pinned block is not rounded up, because another block may be pinned right
+        // after it.
         let size = if block.fixed.is_some() { block.size } else { rounded_size(block)? };
         all = all
             .checked_add(size)
@@ -67,7 +69,7 @@ fn peak(blocks: &[Block]) -> Result<(u64, u64), AssignError> {
             events.push((block.upper, false, size));
         }
     }
-    // At one instant the ends (false) come before the beginnings: intervals are half-open.
+    // At the same instant, ends (false) sort before beginnings, because intervals are half-open.
     events.sort_unstable();
     let (mut live, mut best) = (always, (0, always));
     for (instant, begins, size) in events {
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn blocks_at_fixed_places_count_their_own_bytes() {
         let at = |id, size, align, fixed| Block { align, fixed: Some(fixed), ..block(id, 0, 2, size) };
-        // The second stands right behind the first, where a multiple of 96 would not end.
+        // The second block lies right after the first, which ends at no multiple of 96.
         let blocks = [at(1, 100, 96, 0), at(2, 28, 4, 100)];
         assert_eq!(lower_bound(&blocks), Ok(128));
     }

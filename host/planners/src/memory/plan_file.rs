@@ -1,5 +1,5 @@
-//! `ge plan memory`: a CSV of buffers (`id,lower,upper,size`, `.gz` too) to a CSV with offsets.
-//! Form: DESIGN 4, `planning/README.md`.
+//! `ge plan memory`: reads a CSV of buffers (`id,lower,upper,size`, optionally `.gz`) and writes a
+//! CSV with offsets. Format: DESIGN 4, `planning/README.md`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,21 +12,21 @@ use flate2::write::GzEncoder;
 
 use super::{AssignError, AssignOptions, Block, Buffer, MemoryEffort, Plan, Watch, assign, peak_holders};
 
-/// Unpacked bytes a file may have.
+/// Greatest unpacked size of a file in bytes.
 const MOST_BYTES: u64 = 1 << 30;
-/// Buffers a file may have.
+/// Greatest number of buffers in a file.
 const MOST_BUFFERS: usize = 10_000_000;
-/// Bytes a line may have.
+/// Greatest length of a line in bytes.
 const LONGEST_LINE: u64 = 4096;
-/// Holders of the peak that an error lists.
+/// Number of live buffers at the peak that an error lists.
 const LISTED_HOLDERS: usize = 10;
 
-/// How to plan a file.
+/// Options for planning a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanMemoryOptions {
-    /// How hard to search; the command's default is [`MemoryEffort::Max`].
+    /// How much effort to spend; the command's default is [`MemoryEffort::Max`].
     pub effort: MemoryEffort,
-    /// Bytes the plan must fit in.
+    /// Size in bytes that the plan must fit into; `None`: no limit.
     pub capacity: Option<u64>,
 }
 
@@ -36,87 +36,87 @@ impl Default for PlanMemoryOptions {
     }
 }
 
-/// What came out.
+/// The result of planning a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanMemoryReport {
-    /// Buffers in the file.
+    /// Number of buffers in the file.
     pub buffers: usize,
-    /// Bytes the plan needs.
+    /// Size in bytes that the plan needs.
     pub arena: u64,
     /// Greatest live sum in bytes.
     pub lower_bound: u64,
-    /// Who made the plan.
+    /// Name of the assigner that made the plan.
     pub assigner: &'static str,
 }
 
-/// A buffer alive at the peak, for the error that says what does not fit.
+/// A buffer that is live at the peak, for the error about what does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// Its `id` in the file.
     pub id: String,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// What went wrong. Lines and columns count from 1; a column is a field of the line.
+/// Errors of planning a file. Lines and columns count from 1; a column is a field of the line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanFileError {
     /// The input cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The output cannot be written; an earlier file of that name is unharmed.
+    /// The output cannot be written; an older file of that name is unchanged.
     #[error("{}: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The input does not have the form.
+    /// The input does not have the expected format.
     #[error("{}:{line}:{column}: expected {expected}, found {found}", path.display())]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
         /// Field of the line, from 1.
         column: usize,
-        /// What should stand there.
+        /// What was expected there.
         expected: String,
-        /// What stands there.
+        /// What was found there.
         found: String,
     },
-    /// The input is larger than what is read.
+    /// The input exceeds a limit of the reader.
     #[error("{}: more than {limit} {what}", path.display())]
     Limit {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Of what.
+        /// What there is too much of.
         what: &'static str,
-        /// How many are allowed.
+        /// The limit.
         limit: u64,
     },
-    /// No plan within the capacity was found; nothing was written.
+    /// No plan within the capacity was found, and nothing was written.
     #[error("{}", does_not_fit(*arena, *capacity, *lower_bound, holders, *more_holders))]
     Capacity {
-        /// The smallest arena found.
+        /// Size in bytes of the smallest arena found.
         arena: u64,
-        /// What it must fit in.
+        /// The capacity in bytes.
         capacity: u64,
-        /// Greatest live sum: above the capacity, no plan fits.
+        /// Greatest live sum in bytes; if it exceeds the capacity, no plan can fit.
         lower_bound: u64,
-        /// Who lives at the peak, largest first; at most ten.
+        /// The buffers that are live at the peak, largest first; at most ten.
         holders: Vec<Holder>,
-        /// How many more live then.
+        /// Number of further buffers that are live then.
         more_holders: usize,
     },
-    /// The planner refused the buffers or was cancelled.
+    /// The planner rejected the buffers or was cancelled.
     #[error(transparent)]
     Assign(#[from] AssignError),
 }
@@ -137,20 +137,21 @@ fn does_not_fit(arena: u64, capacity: u64, lower_bound: u64, holders: &[Holder],
     text
 }
 
-/// Buffers of a file, with their names as the file has them.
+/// The buffers of a file, with their ids as written there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BufferFile {
-    /// `id` of each buffer.
+    /// The `id` column of each buffer.
     pub ids: Vec<String>,
-    /// The buffers; [`Buffer::id`] is the place in the file.
+    /// The buffers; [`Buffer::id`] is the index in the file.
     pub buffers: Vec<Buffer>,
 }
 
-/// Plans the buffers of `input` into `output` (`.gz` at the end of either name means packed).
-/// The output is written beside its place and then renamed.
+/// Plans the buffers of `input` and writes the result to `output`. A name that ends in `.gz` means
+/// a compressed file. The output is written to a temporary file beside `output`, which is then
+/// renamed.
 ///
 /// # Errors
-/// [`PlanFileError`]; a file that cannot be planned leaves `output` as it was.
+/// Fails with a [`PlanFileError`]; `output` is then unchanged.
 pub fn plan_memory_file(
     input: &Path,
     output: &Path,
@@ -191,10 +192,10 @@ fn packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
 }
 
-/// Reads `id,lower,upper,size`; columns in any order, others are skipped over.
+/// Reads `id,lower,upper,size`. The columns may be in any order, and others are ignored.
 ///
 /// # Errors
-/// [`PlanFileError::Read`], [`PlanFileError::Form`], [`PlanFileError::Limit`].
+/// Fails with [`PlanFileError::Read`], [`PlanFileError::Form`] or [`PlanFileError::Limit`].
 pub fn read_buffer_file(path: &Path) -> Result<BufferFile, PlanFileError> {
     let read = |source| PlanFileError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read)?;
@@ -228,7 +229,7 @@ pub fn read_buffer_file(path: &Path) -> Result<BufferFile, PlanFileError> {
     Ok(found)
 }
 
-/// Where each column stands in a line, from 0.
+/// Index of each column in a line, from 0.
 struct Columns {
     id: usize,
     lower: usize,
@@ -336,10 +337,10 @@ impl LineReader<'_> {
     }
 }
 
-/// Writes `id,lower,upper,size,offset`, one line a buffer in the order of the file.
+/// Writes `id,lower,upper,size,offset`, one line for each buffer in the order of the file.
 ///
 /// # Errors
-/// [`PlanFileError::Write`]; then no file of that name was touched.
+/// Fails with [`PlanFileError::Write`]; an existing file is then unchanged.
 pub fn write_plan_file(path: &Path, file: &BufferFile, offsets: &[u64]) -> Result<(), PlanFileError> {
     write_atomically(path, file, offsets).map_err(|source| PlanFileError::Write { path: path.to_owned(), source })
 }
@@ -365,7 +366,7 @@ fn write_atomically(path: &Path, file: &BufferFile, offsets: &[u64]) -> std::io:
         std::fs::rename(&temporary, path)
     })();
     if written.is_err() {
-        // The error of the write is the one to tell.
+        // Report the error of the write, not one of the removal.
         let _ = std::fs::remove_file(&temporary);
     }
     written

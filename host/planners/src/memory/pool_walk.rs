@@ -1,32 +1,33 @@
-//! The walk the design's assigners share: in the order of lives each block is taken from a pool of
-//! released memory of its own stream and its exact class of size, or opens new memory.
-//! Source: facts 2.4 (block algorithm, level 1).
+//! The walk that the design's assigners share: in the order of lifetimes, each block gets released
+//! memory of its own stream and its exact size class, or new memory. Source: facts 2.4 (block
+//! algorithm, level 1).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::problem::{Neighbours, Problem, narrow};
 
-/// Memory that one block after another lives in.
+/// Memory that is used by one block after another.
 #[derive(Debug, Clone)]
 pub(super) struct SharedBlock {
-    /// Units.
+    /// Size in units.
     pub(super) size: u64,
-    /// Those that live in it, one after the other.
+    /// The blocks that use it, one after another.
     pub(super) members: Vec<u32>,
     /// Whether anything else may be packed into it.
     pub(super) reuse: bool,
 }
 
-/// Which released memory is taken first.
+/// Which released memory is reused first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
-    /// Last released, first reused (default).
+    /// The memory released last (default).
     LastFirst,
-    /// First released, first reused.
+    /// The memory released first.
     FirstFirst,
 }
 
-/// Walks the blocks by begin of life; `class` gives the size that a block is rounded up to.
+/// Assigns memory to the blocks in order of the start of their lifetimes; `class` gives the size to
+/// which a block is rounded up.
 pub(super) fn walk(
     problem: &Problem,
     neighbours: Option<&Neighbours>,
@@ -75,7 +76,7 @@ pub(super) fn walk(
     memory
 }
 
-/// Offsets when the memory lies one after another.
+/// The offsets if the memories are stacked one after another.
 pub(super) fn stacked(problem: &Problem, memory: &[SharedBlock]) -> Vec<u64> {
     let mut offsets = vec![0_u64; problem.len()];
     let mut top = 0_u64;
@@ -83,7 +84,8 @@ pub(super) fn stacked(problem: &Problem, memory: &[SharedBlock]) -> Vec<u64> {
         for &member in &shared.members {
             offsets[member as usize] = top;
         }
-        // The sum of the blocks was checked; classes may be larger, and such a plan never wins.
+        // The sum of the blocks has been checked; classes may be larger, but such a plan never
+        // wins.
         top = top.saturating_add(shared.size);
     }
     offsets

@@ -1,27 +1,27 @@
-//! A PQ-tree over the memory that lives at one instant: all vertical orders that still agree with
-//! what happened before. Each node is a band of memory of fixed height and remembers the blocks
-//! that lay in it, so that a tree at the end of time unfolds into offsets.
+//! A PQ-tree over the memory that is live at one instant: all vertical orders that are consistent
+//! with what happened before. Each node is a band of memory of fixed height and records the blocks
+//! that were in it, so that the tree at the end of time can be unfolded into offsets.
 //!
-//! Children of a `P` node stand in any order, those of a `Q` node in one order or its reverse.
-//! `Tree::replace` makes a marked set of leaves contiguous, as far as the orders allow it, and puts
-//! new leaves in their place. Source: Booth, Lueker, "Testing for the consecutive ones property …
-//! using PQ-tree algorithms" (1976); here without their linear-time book-keeping, since a tree
-//! holds no more leaves than blocks live at once.
+//! Children of a `P` node may be in any order; those of a `Q` node are in a fixed order or its
+//! reverse. `Tree::replace` makes a marked set of leaves contiguous, as far as the orders allow,
+//! and puts new leaves in their place. Source: Booth, Lueker, "Testing for the consecutive ones
+//! property … using PQ-tree algorithms" (1976); here without their linear-time bookkeeping, because
+//! a tree has no more leaves than there are live blocks.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How deep a tree may grow before the packing gives up.
+/// Greatest depth of a tree; beyond it the packing gives up.
 const DEEPEST: usize = 256;
 
-/// What lay in a band: a block, or all of an earlier list.
+/// What was in a band: a block, or all of an earlier list.
 #[derive(Debug, Clone, Copy)]
 enum What {
     Block(u32),
     List(usize),
 }
 
-/// Something that lay `at` units above the bottom of a band, upside down if `mirrored`.
+/// Something that was `at` units above the bottom of a band, upside down if `mirrored`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     what: What,
@@ -30,8 +30,8 @@ pub(super) struct Entry {
     mirrored: bool,
 }
 
-/// Lists of entries that share their tails; a tree only holds the heads, and copies of it are
-/// cheap.
+/// Lists of entries with shared tails. A tree holds only the heads, so that it can be copied
+/// cheaply.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: Vec<(Entry, Option<usize>)>,
@@ -57,7 +57,7 @@ impl Log {
         self.push(None, Entry { what: What::List(head), at: 0, height, mirrored: true })
     }
 
-    /// Writes the offsets of all blocks in the list of a band at 0.
+    /// Writes the offsets of all blocks in the list of a band whose bottom is at 0.
     fn unfold(&self, list: Past, height: u64, offsets: &mut [u64]) {
         let mut stack = vec![(list, 0_u64, height, false)];
         while let Some((list, bottom, height, upside_down)) = stack.pop() {
@@ -84,32 +84,33 @@ enum Label {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    /// Live memory of a block, or free memory.
+    /// Memory of a live block, or free memory.
     Leaf {
         key: u32,
         block: Option<u32>,
     },
     P(Children),
-    /// With what lay in it since it has an order: that turns over with the order.
+    /// Its children, and what was in it since it got an order; the latter is mirrored when the
+    /// order is reversed.
     Q(Children, Past),
 }
 
-/// Shared by the copies of a tree until one of them changes: a copy is cheap.
+/// Shared by copies of a tree until one of them changes, which makes copies cheap.
 type Children = Rc<Vec<Tree>>;
 
-/// A band of memory.
+/// A node of the tree: a band of memory.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     kind: Kind,
-    /// Units.
+    /// Height in units.
     pub(super) height: u64,
-    /// What lay in the band before the node was made.
+    /// What was in the band before the node was made.
     past: Past,
-    /// Of the last [`Tree::mark`].
+    /// Result of the last [`Tree::mark`].
     label: Cell<Label>,
 }
 
-/// A leaf as a caller sees it.
+/// A leaf as callers see it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaf {
     pub(super) key: u32,
@@ -117,12 +118,12 @@ pub(super) struct Leaf {
     pub(super) free: bool,
 }
 
-/// Children of a partial node in order, empty ones first, full ones last.
+/// Children of a partial node, in order: empty ones first, full ones last.
 struct Sequence {
     items: Vec<Tree>,
-    /// Turns over with the order.
+    /// Entries that are mirrored when the order is reversed.
     own: Vec<Entry>,
-    /// Does not.
+    /// Entries that are not mirrored.
     fixed: Past,
     height: u64,
 }
@@ -140,7 +141,7 @@ impl Sequence {
     }
 }
 
-/// Children of a node of order while it is put together.
+/// Children of an ordered node that is being built.
 #[derive(Default)]
 struct Row {
     items: Vec<Tree>,
@@ -165,7 +166,7 @@ impl Row {
         }
     }
 
-    /// Puts one node in the place of the full items, which stand side by side.
+    /// Replaces the full items, which are adjacent, by one node.
     fn replace(self, log: &mut Log, make: Make<'_>) -> (Vec<Tree>, Past) {
         let mut items = Vec::with_capacity(self.items.len());
         let mut full = Vec::new();
@@ -185,10 +186,10 @@ impl Row {
     }
 }
 
-/// What stands in the place of the leaves taken: made of the past of their band and its height.
+/// Makes the replacement of the removed leaves from the past of their band and its height.
 type Make<'a> = &'a dyn Fn(Past, u64) -> Tree;
 
-/// One node in the place of `full` ones, which remembers all that lay in them.
+/// Replaces the `full` nodes by one node that records everything that was in them.
 fn remake(full: Vec<Tree>, log: &mut Log, make: Make<'_>) -> Tree {
     let (mut past, mut height) = (None, 0);
     for item in &full {
@@ -208,18 +209,18 @@ fn group(mut items: Vec<Tree>, label: Label) -> Option<Tree> {
 }
 
 impl Tree {
-    /// Memory of a block, or free memory.
+    /// Makes a leaf: memory of a block, or free memory.
     pub(super) fn leaf(key: u32, block: Option<u32>, height: u64) -> Self {
         Self { kind: Kind::Leaf { key, block }, height, past: None, label: Cell::new(Label::Empty) }
     }
 
-    /// Bands in any order.
+    /// Makes a node whose children may be in any order.
     fn any_order(children: Vec<Self>, past: Past) -> Self {
         let height = children.iter().map(|child| child.height).sum();
         Self { kind: Kind::P(Rc::new(children)), height, past, label: Cell::new(Label::Empty) }
     }
 
-    /// A node over `leaves` (at least one) in any order, with the past of their band.
+    /// Makes a node over `leaves` (at least one) in any order, with the past of their band.
     pub(super) fn over(mut leaves: Vec<Self>, past: Past) -> Self {
         match leaves.pop() {
             Some(mut leaf) if leaves.is_empty() => {
@@ -234,7 +235,7 @@ impl Tree {
         }
     }
 
-    /// Both bands, in any order.
+    /// Combines both bands, in any order.
     pub(super) fn beside(self, other: Self) -> Self {
         Self::any_order(vec![self, other], None)
     }
@@ -246,7 +247,7 @@ impl Tree {
         }
     }
 
-    /// Adds all that lies or lay in the band to a list, `at` units above its bottom.
+    /// Adds everything that is or was in the band to a list, `at` units above its bottom.
     fn remember(&self, past: Past, at: u64, log: &mut Log) -> Past {
         let mut past = log.push_list(past, self.past, at, self.height);
         match &self.kind {
@@ -266,13 +267,13 @@ impl Tree {
         past
     }
 
-    /// Offsets of all blocks that lie or lay in the tree.
+    /// Writes the offsets of all blocks that are or were in the tree.
     pub(super) fn unfold(&self, log: &mut Log, offsets: &mut [u64]) {
         let past = self.remember(None, 0, log);
         log.unfold(past, self.height, offsets);
     }
 
-    /// All leaves, bottom to top.
+    /// Collects all leaves from bottom to top.
     pub(super) fn leaves(&self, into: &mut Vec<Leaf>) {
         if let Kind::Leaf { key, block } = self.kind {
             into.push(Leaf { key, height: self.height, free: block.is_none() });
@@ -282,7 +283,7 @@ impl Tree {
         }
     }
 
-    /// Blocks of the sorted `ended` leave their leaves, which stay as free memory.
+    /// Ends the blocks in the sorted list `ended`; their leaves stay as free memory.
     pub(super) fn end(&mut self, ended: &[u32], log: &mut Log) {
         let height = self.height;
         match &mut self.kind {
@@ -303,7 +304,7 @@ impl Tree {
         }
     }
 
-    /// Whether any block of the sorted list lies in the band.
+    /// Whether the band contains any block of the sorted list.
     fn holds(&self, blocks: &[u32]) -> bool {
         match &self.kind {
             Kind::Leaf { block, .. } => block.is_some_and(|block| blocks.binary_search(&block).is_ok()),
@@ -311,8 +312,9 @@ impl Tree {
         }
     }
 
-    /// Cuts the free leaf `key` into `low` and the rest, in any order; beside each other only if
-    /// something lay in all of it before, or its neighbours have an order.
+    /// Cuts the free leaf `key` into a part of `low` units and the rest, in any order. The parts
+    /// must stay adjacent only if something was in all of the leaf before, or if its neighbours
+    /// have an order.
     pub(super) fn cut(&mut self, key: u32, low: u64, keys: (u32, u32)) {
         let halves = |height: u64| [Self::leaf(keys.0, None, low), Self::leaf(keys.1, None, height - low)];
         match &mut self.kind {
@@ -342,14 +344,14 @@ impl Tree {
         }
     }
 
-    /// Adds the keys of free leaves that have to join the leaves of the sorted `keys` for these to stand
-    /// side by side, as far as the tree shows at a glance: those in bands where nothing else lies,
-    /// and those that an order holds between them.
+    /// Adds the keys of free leaves that must join the leaves of the sorted `keys` to make these
+    /// contiguous, as far as the tree shows directly: leaves in bands that contain nothing else,
+    /// and leaves that an order keeps between them.
     pub(super) fn between(&self, keys: &[u32], into: &mut Vec<u32>) {
         self.between_below(keys, 0, into);
     }
 
-    /// Whether the band holds leaves of `keys`, and blocks beside them.
+    /// Whether the band contains leaves of `keys`, and whether it contains live blocks.
     fn between_below(&self, keys: &[u32], depth: usize, into: &mut Vec<u32>) -> (bool, bool) {
         if let Kind::Leaf { key, block } = self.kind {
             return (keys.binary_search(&key).is_ok(), block.is_some());
@@ -387,15 +389,15 @@ impl Tree {
         (any, live)
     }
 
-    /// Marks the leaves of the sorted `keys` for [`Tree::replace`] and counts the nodes; `None` if
-    /// the tree is too deep or has none of them.
+    /// Marks the leaves of the sorted `keys` for [`Tree::replace`] and returns the number of nodes
+    /// visited; `None` if the tree is too deep or contains none of the leaves.
     pub(super) fn mark(&self, keys: &[u32]) -> Option<u64> {
         let mut nodes = 0;
         (self.mark_below(keys, 0, &mut nodes)? != Label::Empty).then_some(nodes)
     }
 
-    /// Makes the marked leaves contiguous and puts what `make` gives in their place. `None` where
-    /// no order allows it.
+    /// Makes the marked leaves contiguous and replaces them by the result of `make`. Returns `None`
+    /// if no order allows it.
     pub(super) fn replace(self, log: &mut Log, make: Make<'_>) -> Option<Self> {
         self.replace_marked(log, make, 0)
     }
@@ -435,7 +437,7 @@ impl Tree {
         Some(self.label.get())
     }
 
-    /// A number that trees with the same orders of the same memory share.
+    /// A number that is equal for trees with the same orders of the same memory.
     pub(super) fn fingerprint(&self) -> u64 {
         let mix = |value: u64| {
             let value = (value ^ value >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -479,7 +481,7 @@ impl Tree {
         Some(Self { kind, height, past, label: Cell::new(Label::Empty) })
     }
 
-    /// Children of a partial node with the empty ones first and the full ones last.
+    /// Arranges the children of a partial node: empty ones first, full ones last.
     fn line_up(self, log: &mut Log) -> Option<Sequence> {
         let Self { kind, height, past, label } = self;
         let mut own = Vec::new();
@@ -541,7 +543,7 @@ impl Tree {
     }
 }
 
-/// Puts the children of a partial child among those of its parent.
+/// Inserts the children of a partial child among those of its parent.
 fn nest(row: &mut Row, own: &mut Vec<Entry>, inner: Sequence) {
     let bottom = row.height;
     if let Some(head) = inner.fixed {
@@ -602,7 +604,7 @@ fn replace_in_p(children: Vec<Tree>, past: Past, log: &mut Log, make: Make<'_>) 
 
 fn replace_in_q(children: Vec<Tree>, own: Past, log: &mut Log, make: Make<'_>) -> Option<Kind> {
     let mut row = Row { own, ..Row::default() };
-    // 0: below the full ones, 1: among them, 2: above.
+    // 0: below the full children, 1: among them, 2: above them.
     let mut stage = 0;
     for child in children {
         match (child.label.get(), stage) {

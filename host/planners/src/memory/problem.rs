@@ -1,61 +1,61 @@
-//! The problem as the assigners work on it: sizes in units of the common alignment, times as
-//! indices of the instants that occur, and for each block those that live together with it.
+//! The problem as the assigners see it: sizes in units of the common alignment, times as indices of
+//! the instants that occur, and for each block the blocks that are live together with it.
 
 use super::block::{AssignError, Block};
 use super::conflicts::Conflicts;
 use super::lower_bound::{lower_bound, rounded_size};
 
-/// Pairs of blocks that live together which the planner holds at most (8 bytes each).
+/// Greatest number of pairs of blocks live together that the planner can hold (8 bytes each).
 const MOST_PAIRS: usize = 400_000_000;
 
-/// Sizes, lives and pins of the blocks that take room, in the order they were given.
+/// Sizes, lifetimes and pins of the blocks of non-zero size, in the order of the input.
 #[derive(Debug)]
 pub(super) struct Problem {
-    /// Place of each block in the caller's list.
+    /// Index of each block in the caller's list.
     pub(super) origin: Vec<usize>,
-    /// First instant of life, as an index of the instants that occur.
+    /// First instant of each lifetime, as an index of the instants that occur.
     pub(super) lower: Vec<u32>,
-    /// First instant after life.
+    /// First instant after each lifetime.
     pub(super) upper: Vec<u32>,
     /// Size in units.
     pub(super) size: Vec<u64>,
     /// Stream of each block.
     pub(super) stream: Vec<u32>,
-    /// Whether others may take its memory.
+    /// Whether others may use the memory of each block.
     pub(super) reuse: Vec<bool>,
-    /// Pinned offsets in units; empty where nothing is pinned.
+    /// Pinned offset of each block in units, if any.
     pub(super) fixed: Vec<Option<u64>>,
-    /// Length of each stretch between two neighbouring instants, in the caller's time.
+    /// Length of the time between two consecutive instants, in the caller's time.
     pub(super) stretch: Vec<u64>,
-    /// Bytes a unit.
+    /// Bytes per unit.
     pub(super) unit: u64,
     /// Greatest live sum in units.
     pub(super) bound: u64,
-    /// Whether the intervals alone say who lives together.
+    /// Whether the intervals alone determine which blocks are live together.
     pub(super) by_interval: bool,
 }
 
-/// For each block those that live together with it, ascending.
+/// For each block, the blocks that are live together with it, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     start: Vec<usize>,
     others: Vec<u32>,
 }
 
-/// A place in a list that [`Problem::new`] has checked to hold fewer than 2^32 elements.
+/// Converts an index of a list that [`Problem::new`] has checked to have fewer than 2^32 elements.
 #[inline]
 pub(super) fn narrow(index: usize) -> u32 {
     u32::try_from(index).expect("a problem holds fewer than 2^32 blocks")
 }
 
 impl Neighbours {
-    /// Those that live together with block `of`.
+    /// The blocks that are live together with block `of`.
     #[inline]
     pub(super) fn of(&self, of: usize) -> &[u32] {
         &self.others[self.start[of]..self.start[of + 1]]
     }
 
-    /// Where the list of block `of` starts among all lists.
+    /// The start of the list of block `of` in the concatenation of all lists.
     #[inline]
     pub(super) fn start(&self, of: usize) -> usize {
         self.start[of]
@@ -68,7 +68,7 @@ impl Neighbours {
 }
 
 impl Problem {
-    /// Blocks of size 0 are left out: they take no room.
+    /// Makes the problem; blocks of size 0 are left out because they need no memory.
     pub(super) fn new(blocks: &[Block], by_interval: bool) -> Result<Self, AssignError> {
         if u32::try_from(blocks.len().saturating_mul(4)).is_err() {
             return Err(AssignError::TooMany { what: "blocks", count: blocks.len() });
@@ -85,7 +85,8 @@ impl Problem {
                 return Err(AssignError::PinnedUnaligned { id: block.id, offset, align: block.align });
             }
         }
-        // Where nothing is pinned all offsets are sums of sizes: count in what divides them all.
+        // If nothing is pinned, all offsets are sums of sizes, so a unit can be their greatest
+        // common divisor.
         if blocks.iter().all(|block| block.fixed.is_none()) {
             let mut common = 0;
             for block in blocks {
@@ -114,7 +115,7 @@ impl Problem {
         let mut sum = 0_u64;
         for (origin, block) in blocks.iter().enumerate().filter(|(_, block)| block.size > 0) {
             let pinned = block.fixed.map(|offset| offset / unit);
-            // A pin between two units takes the unit below as well.
+            // A pinned offset between two units also occupies the unit below.
             let lead = block.fixed.map_or(0, |offset| offset % unit);
             let size =
                 rounded_size(block)?.checked_add(lead).ok_or(AssignError::TooLarge { id: block.id })?.div_ceil(unit);
@@ -136,18 +137,18 @@ impl Problem {
         Ok(problem)
     }
 
-    /// How many blocks take room.
+    /// Number of blocks with non-zero size.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.size.len()
     }
 
-    /// Number of instants but the last.
+    /// Number of stretches between instants: one less than the number of instants.
     pub(super) fn stretches(&self) -> usize {
         self.stretch.len()
     }
 
-    /// The caller's time of each instant, from the first.
+    /// The caller's time of each instant, counted from the first.
     pub(super) fn times(&self) -> Vec<u64> {
         let mut times = Vec::with_capacity(self.stretch.len() + 1);
         times.push(0);
@@ -163,24 +164,24 @@ impl Problem {
         self.fixed.iter().any(Option::is_some)
     }
 
-    /// Highest end of a pinned block: no arena is smaller.
+    /// Highest end of a pinned block; no arena can be smaller.
     pub(super) fn pinned_top(&self) -> u64 {
         let tops = self.fixed.iter().zip(&self.size);
         tops.filter_map(|(fixed, size)| Some((*fixed)? + size)).max().unwrap_or(0)
     }
 
-    /// Whether two blocks live together by their intervals.
+    /// Whether the intervals of two blocks intersect.
     #[inline]
     pub(super) fn meet(&self, a: usize, b: usize) -> bool {
         self.lower[a] < self.upper[b] && self.lower[b] < self.upper[a]
     }
 
-    /// Highest end of a block.
+    /// Highest end of any block.
     pub(super) fn arena(&self, offsets: &[u64]) -> u64 {
         offsets.iter().zip(&self.size).map(|(offset, size)| offset + size).max().unwrap_or(0)
     }
 
-    /// Number of pairs whose intervals meet, in time `n log n`.
+    /// Number of pairs whose intervals intersect, computed in time `n log n`.
     pub(super) fn pairs_by_interval(&self) -> usize {
         let mut lowers = self.lower.clone();
         let mut uppers = self.upper.clone();
@@ -197,7 +198,7 @@ impl Problem {
         pairs
     }
 
-    /// Lists of those that live together, from the relation where there is one.
+    /// The lists of blocks that are live together, from the relation if there is one.
     pub(super) fn neighbours(
         &self,
         blocks: &[Block],
@@ -231,7 +232,7 @@ impl Problem {
             true
         };
         relation.each_pair(&mut |a, b| {
-            // Those without reuse are added below, against all others.
+            // Blocks without reuse are added below, with all others.
             if blocks[a].reuse && blocks[b].reuse { visit(a, b) } else { true }
         });
         for (a, _) in blocks.iter().enumerate().filter(|(_, block)| !block.reuse) {
@@ -249,12 +250,14 @@ impl Problem {
 }
 
 impl Neighbours {
-    /// Work is in proportion to the lists: they are written without sorting and without pairs.
+    /// The work is proportional to the length of the lists; they are written without sorting and
+    /// without storing pairs.
     fn by_interval(problem: &Problem) -> Self {
         let count = problem.len();
         let mut order: Vec<u32> = (0..narrow(count)).collect();
         order.sort_by_key(|&at| (problem.lower[at as usize], at));
-        // How many begin before each instant, and how many end until then.
+        // The number of blocks that begin before each instant, and the number that have ended by
+        // then.
         let (mut begun, mut ended) = (vec![0_usize; problem.stretches() + 2], vec![0_usize; problem.stretches() + 1]);
         for at in 0..count {
             begun[problem.lower[at] as usize + 1] += 1;
@@ -269,8 +272,8 @@ impl Neighbours {
             let together = begun[problem.upper[at] as usize] - ended[problem.lower[at] as usize] - 1;
             start[at + 1] = start[at] + together;
         }
-        // By begin of life: those before that still live, then all that begin during the life, who
-        // stand side by side in the order.
+        // In the order in which lifetimes begin: first the earlier blocks that are still live, then
+        // all that begin during the lifetime, which are adjacent in the order.
         let mut others = vec![0_u32; start[count]];
         let mut live: Vec<u32> = Vec::new();
         for (rank, &at) in order.iter().enumerate() {
@@ -285,7 +288,8 @@ impl Neighbours {
         if order.is_sorted() { lists } else { lists.ascending() }
     }
 
-    /// The same lists, each ascending: a block joins the lists of all its own in its turn.
+    /// The same lists, each sorted ascending: each block in turn is appended to the lists of all
+    /// its neighbours.
     fn ascending(self) -> Self {
         let mut next = self.start.clone();
         let mut others = vec![0_u32; self.others.len()];

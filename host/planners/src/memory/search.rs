@@ -1,5 +1,5 @@
-//! From the best start to a smaller arena: searches in a fixed order, each within its steps, until
-//! the bound or the capacity is met.
+//! Improves the best initial plan: runs searches in a fixed order, each within its step limit,
+//! until the lower bound or the capacity is reached.
 
 use rayon::prelude::*;
 
@@ -15,64 +15,65 @@ use super::problem::{Neighbours, Problem};
 use super::separate::Separation;
 use super::tiling::{Effort, tiled};
 
-/// Steps of one search before the next may take over, and all it may take.
+/// Step limits and settings of the searches.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// Widths of the beams of [`hand_over`], one after the other.
+    /// Widths of the beams of [`hand_over`], in the order of their use.
     beams: &'static [usize],
-    /// Leaves that all beams may look at.
+    /// Number of leaves that all beams together may examine.
     beam_steps: u64,
-    /// Widths of the beams of [`band_order`], and how many sets of prices each is run with.
+    /// Widths of the beams of [`band_order`], each with the number of price sets to run.
     bands: &'static [(usize, usize)],
-    /// Steps of all these beams.
+    /// Number of steps of all these beams together.
     band_steps: u64,
-    /// How hard to search around the fullest stretches of time.
+    /// Effort for the search around the fullest stretches of time.
     hot: hot::Effort,
-    /// How hard to put pieces together.
+    /// Effort for assembling pieces.
     tiling: Effort,
-    /// Steps of the exact search at the target, and at each capacity above it before the separation
-    /// and behind it.
+    /// Steps of the exact search: at the target, at each capacity above it before the separation,
+    /// and at each after the separation.
     exact_steps: (u64, u64, u64),
-    /// Neighbours that each lane of the separation may look at.
+    /// Number of neighbours that each lane of the separation may examine.
     lane_steps: u64,
-    /// Separations from other seeds, side by side.
+    /// Number of separations with different seeds that run in parallel.
     lanes: u64,
-    /// Whether lanes stop where they passed their steps, and not after all rounds.
+    /// Whether lanes stop when they have used up their steps, rather than after all rounds.
     is_short: bool,
 }
 
-/// Share of exact hand-overs, in parts of 100, from which that packing is tried.
+/// Percentage of exact hand-overs from which that packing is tried.
 pub(super) const WORTH_A_SWEEP: usize = 25;
-/// The same from which pieces are put together at the effort max, behind all others.
+/// Percentage from which pieces are assembled at effort `max`, after all other packings.
 const WORTH_LONG_TRIES: usize = 3;
-/// The part of the steps around the fullest stretches that may be taken before all others.
+/// Divisor of the steps around the fullest stretches: this part may be used before all other
+/// searches.
 const AT_ONCE: u64 = 8;
-/// Steps of the exact search that comes before all others.
+/// Steps of the exact search that runs before all other searches.
 const SHORT_SEARCH: u64 = 100_000_000;
-/// Leaves that the sweeps before it may look at.
+/// Number of leaves that the sweeps before that search may examine.
 const SHORT_SWEEPS: u64 = 2_000_000;
 /// Steps of all separations for each pair of blocks.
 const PAIR_STEPS: u64 = 50_000;
-/// Steps of all separations together where an order of bands or an exact search has left little to
+/// Steps of all separations together if an order of bands or an exact search has left little to
 /// gain.
 const AFTER_OTHERS: u64 = 400_000_000;
-/// Between two capacities that differ by less than this part of the bound none is searched.
+/// No capacity is searched between two that differ by less than the lower bound divided by this.
 const LEAST_GAP: u64 = 1000;
-/// The name of plans that follow from an order of bands.
+/// Name of plans that come from an order of bands.
 const BAND_ORDER: &str = "band-order";
-/// The name of plans that an exact search found.
+/// Name of plans that an exact search found.
 const EXACT: &str = "exact";
-/// A plan within this part of the target is near it.
+/// A plan is near the target if it exceeds it by at most the target divided by this.
 const NEAR: u64 = 25;
-/// The name of plans made around the fullest stretches of time.
+/// Name of plans made around the fullest stretches of time.
 const HOT: &str = "fullest-first";
-/// The name of plans put together of pieces.
+/// Name of plans assembled from pieces.
 const TILING: &str = "tiling";
-/// Blocks up to which a problem counts as small.
+/// Greatest number of blocks of a small problem.
 pub(super) const SMALL: usize = 3000;
 
 impl Budget {
-    /// By the effort and the prize: the part of the arena that could still be saved.
+    /// Chooses limits by the effort and by the part of the arena that could still be saved.
     fn new(effort: MemoryEffort, problem: &Problem, arena: u64, target: u64) -> Self {
         let most = match (effort, problem.len() <= SMALL) {
             (MemoryEffort::Fast, _) => 0,
@@ -81,7 +82,7 @@ impl Budget {
             (MemoryEffort::Max, true) => 2_000_000_000,
         };
         let lane_steps = match effort {
-            // Nothing below a thousandth is worth the compile's time; from a twentieth on, all is.
+            // If less than a twentieth of the target can be saved, a quarter of the steps must do.
             MemoryEffort::Default => {
                 let prize = (arena - target).saturating_mul(20) / target.max(1);
                 if prize > 0 { most } else { most / 4 }
@@ -130,7 +131,7 @@ impl Budget {
             MemoryEffort::Default => (4_000_000, 2_000_000, 0),
             MemoryEffort::Max => (400_000_000, 30_000_000, 250_000_000),
         };
-        // A small problem shows soon what it has.
+        // A small problem soon shows what can be gained.
         let lane_steps =
             lane_steps.min((problem.len() as u64).saturating_mul(problem.len() as u64).saturating_mul(PAIR_STEPS));
         let lanes = if effort == MemoryEffort::Max && problem.len() <= SMALL { 4 } else { 2 };
@@ -149,8 +150,9 @@ impl Budget {
     }
 }
 
-/// A plan within the target by the default effort for little, before anybody else looks at lists:
-/// most large networks are full at a few places only. For plain problems.
+/// At effort `default`, a cheap plan within the target, tried before any other search uses the
+/// lists: most large networks are full only in a few places. For problems decided by intervals,
+/// without pinned blocks.
 pub(super) fn at_once(
     problem: &Problem,
     lists: &Neighbours,
@@ -166,13 +168,13 @@ pub(super) fn at_once(
     Some((briefly_hot(problem, lists, target, arena, effort)?, HOT))
 }
 
-/// What nobody need go below.
+/// The arena size at which the searches stop.
 fn target(problem: &Problem, options: &AssignOptions) -> u64 {
     let wanted = options.capacity.map_or(0, |capacity| capacity / problem.unit);
     problem.bound.max(wanted).max(problem.pinned_top())
 }
 
-/// The best of the start and what the searches find from it.
+/// Returns the best of the initial plan and the plans that the searches find from it.
 pub(super) fn improve(
     problem: &Problem,
     lists: &Neighbours,
@@ -194,7 +196,7 @@ pub(super) fn improve(
     }
     let budget = Budget::new(options.effort, problem, arena, target);
     let plain = problem.by_interval && !problem.pinned();
-    // Many small problems fall to a narrow sweep or a short exact search at once.
+    // Many small problems are solved immediately by a narrow sweep or a short exact search.
     if plain && problem.len() <= MOST_BLOCKS && options.effort == MemoryEffort::Max {
         if exact_share(problem) >= WORTH_A_SWEEP {
             let budget = Budget { beams: &[1, 4], beam_steps: SHORT_SWEEPS, ..budget };
@@ -211,7 +213,7 @@ pub(super) fn improve(
     if share >= WORTH_A_SWEEP {
         best = handed_over(problem, lists, best, target, &budget, watch);
         best = put_together(problem, best, target, &budget, watch);
-        // What is left to gain behind a good packing is worth a long search only.
+        // After a good packing, the remaining gain justifies only a long search.
         let near = target + target / NEAR;
         if options.effort == MemoryEffort::Max || problem.arena(&best.0) > near {
             best = banded(problem, best, target, &budget, watch);
@@ -229,7 +231,7 @@ pub(super) fn improve(
     if (WORTH_LONG_TRIES..WORTH_A_SWEEP).contains(&share) && options.effort == MemoryEffort::Max {
         best = put_together(problem, best, target, &budget, watch);
     }
-    // Exact searches begin again behind the separation, with more steps.
+    // After the separation, exact searches run again with more steps.
     let is_small = plain && problem.len() <= MOST_BLOCKS;
     let packed = best.clone();
     if is_small && problem.arena(&best.0) > target {
@@ -243,7 +245,7 @@ pub(super) fn improve(
             _ => u64::MAX,
         };
         let budget = Budget { lane_steps: budget.lane_steps.min(most), ..budget };
-        // A packing goes on where an exact search has no freedom left.
+        // If an exact search has left no freedom, continue from the packing.
         let start = if packed.1 == BAND_ORDER { packed } else { best.clone() };
         let found = separated(problem, lists, start, target, &budget, watch);
         if problem.arena(&found.0) < problem.arena(&best.0) {
@@ -256,7 +258,7 @@ pub(super) fn improve(
     best
 }
 
-/// The better one of a plan and one that is put together of pieces.
+/// Returns the better one of `best` and a plan assembled from pieces.
 fn put_together(
     problem: &Problem,
     best: (Vec<u64>, &'static str),
@@ -302,8 +304,8 @@ fn handed_over(
     best
 }
 
-/// Sweeps for an order of bands with wider and wider beams, with several sets of prices side by
-/// side. The narrowest beam goes both ways, the others the better one of the two.
+/// Sweeps for an order of bands with wider and wider beams, with several price sets in parallel.
+/// The narrowest beam runs in both directions, the others only in the better one.
 fn banded(
     problem: &Problem,
     mut best: (Vec<u64>, &'static str),
@@ -313,7 +315,7 @@ fn banded(
 ) -> (Vec<u64>, &'static str) {
     let mut left = budget.band_steps;
     let mut ways: &[bool] = &[false, true];
-    // What a sweep with a beam of one tree takes.
+    // The steps of a sweep with a beam of one tree.
     let mut single = 0;
     for &(width, sets) in budget.bands {
         if problem.arena(&best.0) <= target || (watch.cancel)() {
@@ -325,7 +327,7 @@ fn banded(
         if runs.is_empty() {
             break;
         }
-        // A sweep that goes wrong slows down: it may not take what the others need.
+        // A sweep that goes wrong slows down; it must not use up the steps that the others need.
         let most_steps = left / (runs.len() as u64).max(4);
         let run = |&(set, backwards): &(usize, bool)| {
             let (found, steps) = band_order(problem, &PRICES[set], Way { width, backwards, most_steps });
@@ -344,12 +346,12 @@ fn banded(
     best
 }
 
-/// A count of runs.
+/// Converts a number of runs.
 fn narrow_count(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Exact search at the target. What is proven impossible raises it.
+/// Exact search at the target. The target rises if it is proven impossible.
 fn searched_at_target(
     problem: &Problem,
     lists: &Neighbours,
@@ -365,9 +367,10 @@ fn searched_at_target(
     best
 }
 
-/// Exact search with so many steps halfway from the target to the best arena, again and again: plans
-/// that leave some room are found at once. What is proven impossible raises the target. Other steps
-/// shake the orders of trying in other ways.
+/// Repeated exact search, each time with `steps` steps and a capacity halfway between the target
+/// and the best arena; plans that leave some room are found quickly. Whatever is proven impossible
+/// raises the target. Another value of `steps` also changes the orders in which the search tries
+/// blocks.
 fn searched(
     problem: &Problem,
     lists: &Neighbours,
@@ -393,15 +396,15 @@ fn searched(
     best
 }
 
-/// One separation and the capacity it works for.
+/// One separation and the capacity that it aims for.
 struct Lane<'a> {
     search: Separation<'a>,
     capacity: u64,
     found: bool,
 }
 
-/// Separations from several seeds in rounds: each has its own capacity between the target and the
-/// best arena, and after each round the best of all is where those above it go on from.
+/// Runs separations from several seeds in rounds. Each has its own capacity between the target and
+/// the best arena; after each round all continue from the best plan.
 fn separated(
     problem: &Problem,
     lists: &Neighbours,
@@ -411,7 +414,7 @@ fn separated(
     watch: &Watch<'_>,
 ) -> (Vec<u64>, &'static str) {
     let mut arena = problem.arena(&best.0);
-    // The divisor of the gap that the next capacity cuts off.
+    // Divisor of the gap: the next capacity is lower by this part of the gap.
     let mut share = 1_u64;
     let capacity = |arena: u64, share: u64| arena - ((arena - target) / share).max(1);
     let mut lanes: Vec<Lane<'_>> = (1..=budget.lanes)
@@ -429,7 +432,8 @@ fn separated(
         lanes.par_iter_mut().for_each(|lane| {
             let end = lane.search.steps.saturating_add(steps);
             lane.found = false;
-            // Success goes on at once, at a smaller capacity, from where the lane stands.
+            // After a success, continue immediately with a smaller capacity from the current
+            // offsets.
             while lane.search.steps < end && !(watch.cancel)() {
                 if !lane.search.run(end - lane.search.steps) {
                     break;
@@ -437,7 +441,7 @@ fn separated(
                 lane.found = true;
                 let before = lane.capacity;
                 lane.capacity = lane.search.settle();
-                // A pinned block may hold the arena up: nothing is gained by going on.
+                // A pinned block may keep the arena large; then nothing is gained by continuing.
                 if lane.capacity <= target || lane.capacity > before {
                     break;
                 }
@@ -451,7 +455,8 @@ fn separated(
             arena = lane.capacity;
             best = (lane.search.settled().to_vec(), "separation");
         }
-        // A run of a lane ends with a round over all that overlap, which may take more than its share.
+        // A run of a lane ends with a round over all blocks that overlap, which may exceed its
+        // share of the steps.
         let is_spent = budget.is_short && lanes.iter().all(|lane| lane.search.steps >= budget.lane_steps);
         if arena <= target || is_spent || (watch.cancel)() {
             break;

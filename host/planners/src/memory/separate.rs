@@ -1,13 +1,13 @@
-//! Guided local search within a given capacity: blocks may overlap at first and move, one at a
-//! time, to where the weighted overlap with their neighbours is least; pairs that keep on
-//! overlapping grow heavier until they are driven apart. Works on any relation of conflicts.
+//! Guided local search within a given capacity. Blocks may overlap at first; one at a time, they
+//! move to where the weighted overlap with their neighbours is least. Pairs that keep overlapping
+//! get heavier weights until they are driven apart. It works with any conflict relation.
 //!
 //! Source of the idea: Faroe, Pisinger, Zachariasen, "Guided local search for the
 //! three-dimensional bin-packing problem" (2003), with offsets as the one free dimension.
 
 use super::problem::{Neighbours, Problem, narrow};
 
-/// Numbers that look random and are the same everywhere (xorshift64*).
+/// Pseudo-random numbers that are the same on every machine (xorshift64*).
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -24,7 +24,7 @@ impl Dice {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// From 0 to `below` - 1; 0 if there is none.
+    /// A number from 0 to `below` - 1; 0 if `below` is 0.
     #[inline]
     pub(super) fn below(&mut self, below: usize) -> usize {
         usize::try_from((self.roll() >> 33) % (below.max(1) as u64)).unwrap_or(0)
@@ -36,29 +36,29 @@ impl Dice {
 pub(super) struct Separation<'a> {
     problem: &'a Problem,
     lists: &'a Neighbours,
-    /// Offsets as they stand, some overlapping.
+    /// The current offsets; blocks may overlap.
     offsets: Vec<i64>,
-    /// Weight of each pair, along the lists of neighbours.
+    /// Weight of each pair, parallel to the lists of neighbours.
     weights: Vec<f32>,
     capacity: i64,
-    /// Blocks that overlap another, as far as known.
+    /// Blocks known to overlap another.
     colliding: Vec<u32>,
     listed: Vec<bool>,
     dice: Dice,
     slopes: Vec<(i64, f64)>,
     /// Offsets of the last success.
     settled: Vec<u64>,
-    /// Neighbours looked at so far.
+    /// Number of neighbours examined so far.
     pub(super) steps: u64,
 }
 
-/// Units as a signed number: sums of sizes are checked to fit.
+/// Units as a signed number; sums of sizes have been checked to fit.
 pub(super) fn signed(units: u64) -> i64 {
     i64::try_from(units).expect("sums of sizes are checked to fit in 63 bits")
 }
 
 impl<'a> Separation<'a> {
-    /// From `start`, with what ends above `capacity` moved down to it.
+    /// Starts from `start`; blocks that end above `capacity` are moved down to it.
     pub(super) fn new(problem: &'a Problem, lists: &'a Neighbours, start: &[u64], capacity: u64, seed: u64) -> Self {
         let mut search = Self {
             problem,
@@ -77,7 +77,7 @@ impl<'a> Separation<'a> {
         search
     }
 
-    /// Lowers the capacity; weights stay.
+    /// Lowers the capacity and keeps the weights.
     pub(super) fn squeeze(&mut self, capacity: u64) {
         self.capacity = signed(capacity);
         for block in 0..self.problem.len() {
@@ -89,7 +89,7 @@ impl<'a> Separation<'a> {
         }
     }
 
-    /// Goes on from other offsets.
+    /// Continues from other offsets, with all weights reset.
     pub(super) fn restart(&mut self, start: &[u64], capacity: u64) {
         for (offset, &from) in self.offsets.iter_mut().zip(start) {
             *offset = signed(from);
@@ -100,7 +100,7 @@ impl<'a> Separation<'a> {
         self.squeeze(capacity);
     }
 
-    /// After a success: keeps the offsets and says how high they reach.
+    /// After a success: stores the offsets and returns the arena that they need.
     pub(super) fn settle(&mut self) -> u64 {
         self.settled = self.offsets.iter().map(|offset| offset.unsigned_abs()).collect();
         self.problem.arena(&self.settled)
@@ -118,7 +118,7 @@ impl<'a> Separation<'a> {
         }
     }
 
-    /// Searches until nothing overlaps (`true`) or about `steps` more steps are done.
+    /// Searches until nothing overlaps (returns `true`) or about `steps` more steps have been made.
     pub(super) fn run(&mut self, steps: u64) -> bool {
         let end = self.steps.saturating_add(steps);
         while self.steps < end {
@@ -152,7 +152,7 @@ impl<'a> Separation<'a> {
         (self.offsets[block], self.offsets[block] + signed(self.problem.size[block]))
     }
 
-    /// Whether a block overlaps any neighbour; lists those it overlaps.
+    /// Whether a block overlaps any neighbour; marks those neighbours as colliding.
     fn overlaps(&mut self, block: usize) -> bool {
         let (from, to) = self.range(block);
         let lists = self.lists;
@@ -186,8 +186,8 @@ impl<'a> Separation<'a> {
         if !overlapping {
             return;
         }
-        // The overlap with one neighbour is a trapezoid in the offset; the sum is linear between
-        // the corners, so its least value lies at one of them.
+        // The overlap with one neighbour is a trapezoid as a function of the offset. The sum is
+        // linear between the corners, so its minimum is at one of them.
         self.steps += 4 * others.len() as u64;
         let mut slopes = std::mem::take(&mut self.slopes);
         slopes.clear();
@@ -221,7 +221,7 @@ impl<'a> Separation<'a> {
                 position = corner;
             }
             slope += change;
-            // Rounding leaves crumbs; a unit of overlap weighs 1 or more.
+            // Rounding leaves small remainders; one unit of overlap weighs 1 or more.
             let here = if value < 0.5 { 0.0 } else { value };
             if here < best_value {
                 (best, best_value, ties) = (corner, here, 1);
@@ -237,7 +237,7 @@ impl<'a> Separation<'a> {
         self.overlaps(block);
     }
 
-    /// Makes the pairs that overlap heavier, most where most overlaps.
+    /// Increases the weights of pairs that overlap, most for the greatest overlap.
     fn weigh(&mut self) {
         let lists = self.lists;
         let mut pairs: Vec<(usize, i64)> = Vec::new();
@@ -255,7 +255,7 @@ impl<'a> Separation<'a> {
                 }
             }
         }
-        // Both members of a pair are listed, so that both directions grow alike.
+        // Both members of a pair are colliding, so the weights of both directions grow equally.
         let mut heaviest = 0.0_f32;
         for (pair, overlap) in pairs {
             #[allow(clippy::cast_possible_truncation)]
@@ -271,7 +271,7 @@ impl<'a> Separation<'a> {
     }
 }
 
-/// Units as a float; what is lost beyond 53 bits does not matter for a comparison of overlaps.
+/// Units as a float; the loss beyond 53 bits does not matter when overlaps are compared.
 #[inline]
 #[allow(clippy::cast_precision_loss)]
 fn to_float(units: i64) -> f64 {

@@ -1,20 +1,21 @@
-//! The highest end of what lies at each instant so far, as a tree over the instants: a block that
-//! goes on top of all that live together with it finds its offset, and leaves its end, in `log n`.
+//! The highest end of the blocks placed so far at each instant, as a tree over the instants. A
+//! block that goes on top of all blocks that are live together with it gets its offset, and records
+//! its end, in `log n`.
 
 use super::problem::{Problem, narrow};
 
 /// Ends by instant; they only rise.
 pub(super) struct Skyline {
-    /// Instants, rounded up to a power of two: instant `i` is node `leaves + i`.
+    /// Number of instants, rounded up to a power of two; instant `i` is node `leaves + i`.
     leaves: usize,
-    /// The highest end somewhere below a node.
+    /// For each node, the highest end at any instant below it.
     highest: Vec<u64>,
-    /// What all instants below a node are raised to.
+    /// For each node, the height to which all instants below it are raised.
     raised: Vec<u64>,
 }
 
 impl Skyline {
-    /// Nothing lies anywhere in so many instants.
+    /// Makes an empty skyline over `instants` instants.
     pub(super) fn new(instants: usize) -> Self {
         let leaves = instants.next_power_of_two().max(1);
         Self { leaves, highest: vec![0; 2 * leaves], raised: vec![0; 2 * leaves] }
@@ -38,7 +39,7 @@ impl Skyline {
         found
     }
 
-    /// What the nodes over one are raised to.
+    /// The height to which the ancestors of a node are raised.
     fn above(&self, mut node: usize) -> u64 {
         let mut found = 0;
         while node > 1 {
@@ -48,7 +49,7 @@ impl Skyline {
         found
     }
 
-    /// Raises the instants `lower..upper` to `end` where they are lower.
+    /// Raises the instants `lower..upper` to at least `end`.
     pub(super) fn raise(&mut self, lower: u32, upper: u32, end: u64) {
         let (first, last) = (self.leaves + lower as usize, self.leaves + upper as usize - 1);
         let (mut from, mut to) = (first, last + 1);
@@ -78,8 +79,9 @@ impl Skyline {
     }
 }
 
-/// Offsets where each block, by rising `nominal`, goes on top of all before it that live together
-/// with it. Blocks must live by interval. Time `n log n`.
+/// Computes offsets by placing each block, by rising `nominal` value, on top of all earlier blocks
+/// that are live together with it. Intervals must decide which blocks are live together. Time `n
+/// log n`.
 pub(super) fn stacked_in_order(problem: &Problem, nominal: &[u64]) -> Vec<u64> {
     let mut order: Vec<u32> = (0..narrow(problem.len())).collect();
     order.sort_by_key(|&at| (nominal[at as usize], at));

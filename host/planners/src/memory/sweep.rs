@@ -1,18 +1,20 @@
-//! Sweep through time with an index of the free ranges by offset and by length: each block takes
-//! the smallest free range that holds it. Time `n log n` whatever the number of live blocks.
+//! A sweep through time with an index of the free ranges by offset and by length: each block takes
+//! the smallest free range that is large enough. Time `n log n`, whatever the number of live
+//! blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::{Problem, narrow};
 
-/// Which of the blocks that begin at one instant comes first, and where in its range it lies.
+/// Which of the blocks that begin at the same instant comes first, and where in its range it is
+/// placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SweepOrder {
     /// Largest first, at the low end.
     Size,
-    /// Longest life first, at the low end.
+    /// Longest lifetime first, at the low end.
     Lifetime,
-    /// Longest life first; at that end of the range whose neighbour lives about as long.
+    /// Longest lifetime first, at the end of the range whose neighbour ends at about the same time.
     Companion,
 }
 
@@ -51,8 +53,8 @@ impl FreeRanges {
         self.insert(from, to - from);
     }
 
-    /// The range to place `size` units in: `(offset, length)`, taken out of the index; the arena
-    /// grows where no range is long enough.
+    /// Takes the range for `size` units out of the index and returns it as `(offset, length)`; the
+    /// arena grows if no range is long enough.
     fn take(&mut self, size: u64) -> (u64, u64) {
         if let Some(&(length, offset)) = self.by_length.range((size, 0)..).next() {
             self.remove(offset, length);
@@ -71,7 +73,8 @@ impl FreeRanges {
     }
 }
 
-/// Offsets by one sweep. Blocks must live by interval and none may be pinned.
+/// Computes offsets by one sweep. Intervals must decide which blocks are live together, and none
+/// may be pinned.
 pub(super) fn sweep(problem: &Problem, order: SweepOrder) -> Vec<u64> {
     let mut begins: Vec<u32> = (0..narrow(problem.len())).collect();
     begins.sort_by_key(|&at| {
@@ -86,7 +89,8 @@ pub(super) fn sweep(problem: &Problem, order: SweepOrder) -> Vec<u64> {
     ends.sort_by_key(|&at| (problem.upper[at as usize], at));
     let mut offsets = vec![0_u64; problem.len()];
     let mut free = FreeRanges::default();
-    // Of live blocks, when the memory below and above a boundary comes back.
+    // For the boundaries of live blocks: when the memory below or above a boundary becomes free
+    // again.
     let (mut end_at_top, mut end_at_bottom) = (BTreeMap::new(), BTreeMap::new());
     let mut ended = 0;
     for &at in &begins {

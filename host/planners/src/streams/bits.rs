@@ -1,15 +1,15 @@
-//! A set of small numbers that gives them in ascending order: words of bits, and above them words
-//! that say which words are not empty. Insert and remove touch one word a level.
+//! A set of small numbers with ascending iteration: words of bits, and above them levels that mark
+//! which words are not empty. Insertion and removal touch one word on each level.
 
-/// Numbers below a bound.
+/// A set of numbers below a bound.
 pub(crate) struct Bits {
-    /// `levels[0]` has a bit a number, each further level a bit a word of the one below; the last
-    /// is one word.
+    /// `levels[0]` has a bit for each number; every further level has a bit for each word of the
+    /// level below. The last level is a single word.
     levels: Vec<Vec<u64>>,
 }
 
 impl Bits {
-    /// The empty set of numbers below `bound`.
+    /// Makes an empty set of numbers below `bound`.
     pub fn new(bound: usize) -> Bits {
         let mut levels = vec![vec![0u64; bound.div_ceil(64).max(1)]];
         while let Some(words) = levels.last().map(Vec::len).filter(|w| *w > 1) {
@@ -39,7 +39,7 @@ impl Bits {
         self.levels[0][k as usize / 64] >> (k % 64) & 1 != 0
     }
 
-    /// Whether it was there.
+    /// Removes a number and returns whether it was in the set.
     pub fn remove(&mut self, k: u32) -> bool {
         let mut k = k as usize;
         let there = self.levels[0][k / 64] >> (k % 64) & 1 != 0;
@@ -54,7 +54,7 @@ impl Bits {
         there
     }
 
-    /// All numbers, ascending.
+    /// All numbers, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut from = 0usize;
         std::iter::from_fn(move || {
@@ -67,7 +67,7 @@ impl Bits {
     fn at_or_after(&self, from: usize) -> Option<usize> {
         let mut at = from;
         let mut level = 0;
-        // up until a word has a bit at or after the place
+        // Go up until a word has a bit at or after the position.
         loop {
             let words = self.levels.get(level)?;
             let word = words.get(at / 64).copied().unwrap_or(0) & (u64::MAX << (at % 64));
@@ -78,7 +78,7 @@ impl Bits {
             at = at / 64 + 1;
             level += 1;
         }
-        // and down to the first number below it
+        // Go down to the first number below that bit.
         while level > 0 {
             level -= 1;
             at = at * 64 + self.levels[level][at].trailing_zeros() as usize;

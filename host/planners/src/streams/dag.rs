@@ -1,9 +1,9 @@
-//! The plain graph that stream planners work on: costs, engines, labels and edges, and the rules a
-//! plan has to keep.
+//! The plain graph that stream planners work on (costs, engines, labels and edges), and the rules
+//! that a plan must obey.
 
 use thiserror::Error;
 
-/// No label, no stream, no node.
+/// Marks the absence of a label, stream or node.
 pub const NONE: u32 = u32::MAX;
 
 /// One node of a [`Dag`].
@@ -13,25 +13,25 @@ pub struct DagNode {
     pub cost: u64,
     /// Index of the engine in [`Rules`].
     pub engine: u32,
-    /// Index of the stream label.
+    /// Index of the stream label, if any.
     pub label: Option<u32>,
     /// Size in bytes of the node's one output tensor.
     pub out_bytes: u64,
-    /// The output lives to the end of the graph.
+    /// Whether the output lives to the end of the graph.
     pub keep: bool,
-    /// A predecessor whose stream the node shares, whatever its own kind.
+    /// A predecessor whose stream the node must share, whatever its own kind.
     pub follow: Option<u32>,
 }
 
-/// Why a graph or its rules can not be planned.
+/// Why a graph or its rules cannot be planned.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum DagError {
-    /// An edge names a node that is not there.
+    /// An edge names a node that does not exist.
     #[error("edge {edge} names node {node}, the graph has {nodes} nodes")]
     UnknownNode {
-        /// Index of the edge in the list given.
+        /// Index of the edge in the given list.
         edge: usize,
-        /// The node it names.
+        /// The node that it names.
         node: u32,
         /// Number of nodes.
         nodes: usize,
@@ -42,45 +42,45 @@ pub enum DagError {
         /// One node on the cycle.
         node: u32,
     },
-    /// A node names an engine or a label outside the tables.
+    /// A node names an engine or a label that is not in the tables.
     #[error("node {node} names {what} {index}, there are {known}")]
     UnknownIndex {
-        /// The node.
+        /// Number of the node.
         node: usize,
         /// `engine` or `label`.
         what: &'static str,
-        /// The index it names.
+        /// The index that it names.
         index: u32,
         /// Length of the table.
         known: usize,
     },
-    /// Sums of costs do not fit.
+    /// The sum of the costs exceeds the limit.
     #[error("the costs of the nodes add up to more than {limit} ns")]
     CostOverflow {
-        /// The greatest sum allowed.
+        /// The greatest allowed sum in nanoseconds.
         limit: u64,
     },
-    /// Too many nodes or edges.
+    /// There are too many nodes or edges.
     #[error("{count} {what}, at most {limit} are supported")]
     TooLarge {
         /// `nodes` or `edges`.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
-        /// How many are possible.
+        /// The greatest supported number.
         limit: usize,
     },
-    /// The labels and independent engines alone need more streams than allowed.
+    /// Labels and independent engines alone need more streams than allowed.
     #[error("labels, independent engines and plain nodes need {need} streams at least, {allowed} allowed")]
     TooFewStreams {
-        /// Streams that every plan has.
+        /// Number of streams that every plan needs.
         need: usize,
-        /// The limit given.
+        /// The given limit.
         allowed: usize,
     },
 }
 
-/// Adjacency in compressed rows.
+/// Adjacency lists in compressed rows.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     at: Vec<u32>,
@@ -88,7 +88,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of `n` nodes from (row, value) pairs, each row in the order of the pairs.
+    /// Makes the rows of `n` nodes from (row, value) pairs; each row keeps the order of the pairs.
     pub fn from_pairs(n: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Rows {
         let mut at = vec![0u32; n + 1];
         let mut count = 0usize;
@@ -115,7 +115,7 @@ impl Rows {
         &self.to[self.at[k as usize] as usize..self.at[k as usize + 1] as usize]
     }
 
-    /// Where a row begins in the list of all values.
+    /// The start of a row in the list of all values.
     #[inline]
     pub fn start(&self, k: u32) -> usize {
         self.at[k as usize] as usize
@@ -127,32 +127,32 @@ impl Rows {
     }
 }
 
-/// A directed acyclic graph of nodes with costs. Node ids are 0..n.
+/// A directed acyclic graph of nodes with costs. Nodes are numbered 0..n.
 #[derive(Debug, Clone)]
 pub struct Dag {
     /// The nodes.
     pub nodes: Vec<DagNode>,
-    /// Distinct edges in the order given, without self edges of the input (those are a cycle and
-    /// refused).
+    /// Distinct edges in the order of the input. It has no self edges, because these are cycles and
+    /// are refused.
     pub edges: Vec<(u32, u32)>,
-    /// Successors.
+    /// Successors of each node.
     pub succ: Rows,
-    /// Predecessors.
+    /// Predecessors of each node.
     pub pred: Rows,
-    /// A topological order: smallest id first among the ready nodes, so ids in order where they are
-    /// topological.
+    /// A topological order that takes the smallest id first among the ready nodes; if the ids are
+    /// already in topological order, this is their order.
     pub topo: Vec<u32>,
 }
 
-/// The greatest sum of costs that a planner accepts, so that no time computed from it overflows.
+/// The greatest accepted sum of costs in nanoseconds, so that no computed time overflows.
 pub const COST_LIMIT: u64 = 1 << 60;
 
 impl Dag {
     /// Builds the graph; repeated edges are merged.
     ///
     /// # Errors
-    /// An edge of an unknown node, a cycle, too many nodes or edges, or costs whose sum passes
-    /// [`COST_LIMIT`].
+    /// Fails for an edge of an unknown node, a cycle, too many nodes or edges, or costs whose sum
+    /// exceeds [`COST_LIMIT`].
     pub fn new(nodes: Vec<DagNode>, edges: &[(u32, u32)]) -> Result<Dag, DagError> {
         let n = nodes.len();
         let limit = (u32::MAX - 2) as usize;
@@ -192,7 +192,7 @@ impl Dag {
         Ok(Dag { nodes, edges: distinct, succ, pred, topo })
     }
 
-    /// The same graph with all edges turned round.
+    /// The same graph with all edges reversed.
     pub fn reversed(&self) -> Dag {
         Dag {
             nodes: self.nodes.clone(),
@@ -208,12 +208,12 @@ impl Dag {
         self.nodes.len()
     }
 
-    /// True without nodes.
+    /// Whether the graph has no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Sum of all costs, the run time on one stream.
+    /// Sum of all costs: the run time on one stream.
     pub fn work(&self) -> u64 {
         self.nodes.iter().map(|n| n.cost).sum()
     }
@@ -242,7 +242,8 @@ fn topological(n: usize, succ: &Rows, pred: &Rows) -> Result<Vec<u32>, DagError>
     Ok(out)
 }
 
-/// A node on a cycle: from any node left over, walk back through nodes left over until one repeats.
+/// Finds a node on a cycle: walks back from any remaining node through remaining nodes until one
+/// repeats.
 fn on_cycle(n: usize, pred: &Rows, left: &[u32]) -> u32 {
     let mut seen = vec![false; n];
     let mut at = (0..n as u32).find(|&k| left[k as usize] > 0).unwrap_or(0);
@@ -253,20 +254,20 @@ fn on_cycle(n: usize, pred: &Rows, left: &[u32]) -> u32 {
     at
 }
 
-/// What a plan has to keep besides the edges.
+/// What a plan must obey besides the edges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// For each engine: its streams hold nodes of this engine only.
+    /// For each engine: whether its streams may hold only nodes of this engine.
     pub independent: Vec<bool>,
-    /// For each engine: how many of its nodes may run at the same time.
+    /// For each engine: how many of its nodes may run at the same time; `None`: any number.
     pub slots: Vec<Option<u32>>,
     /// Number of distinct labels.
     pub labels: usize,
-    /// No more streams than that, of all kinds.
+    /// Greatest number of streams of all kinds together; `None`: no limit.
     pub max_streams: Option<usize>,
 }
 
-/// Which stream a node may stand on.
+/// The streams on which a node may be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Any stream of plain nodes.
@@ -278,7 +279,7 @@ pub enum Kind {
 }
 
 impl Rules {
-    /// The kind of a node: a label wins over an independent engine.
+    /// The kind of a node; a label takes precedence over an independent engine.
     pub fn kind(&self, node: &DagNode) -> Kind {
         match node.label {
             Some(l) => Kind::Label(l),
@@ -287,10 +288,10 @@ impl Rules {
         }
     }
 
-    /// Checks that every node's engine and label are in the tables.
+    /// Checks that the engine and label of every node are in the tables.
     ///
     /// # Errors
-    /// [`DagError::UnknownIndex`] for the first node that is not.
+    /// Fails with [`DagError::UnknownIndex`] for the first node for which they are not.
     pub fn check(&self, dag: &Dag) -> Result<(), DagError> {
         for (node, d) in dag.nodes.iter().enumerate() {
             let known = self.independent.len().max(self.slots.len());
@@ -308,21 +309,21 @@ impl Rules {
 /// A stream for every node and an order of all nodes; the nodes of one stream run in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamAssignment {
-    /// Stream of each node, ids continuous from 0.
+    /// Stream of each node; ids are consecutive from 0.
     pub stream: Vec<u32>,
-    /// Every node once, a topological order.
+    /// All nodes, each once, in a topological order.
     pub order: Vec<u32>,
     /// Number of streams.
     pub streams: usize,
 }
 
 impl StreamAssignment {
-    /// All nodes on stream 0 in topological order.
+    /// Puts all nodes on stream 0, in topological order.
     pub fn single(dag: &Dag) -> StreamAssignment {
         StreamAssignment { stream: vec![0; dag.len()], order: dag.topo.clone(), streams: usize::from(!dag.is_empty()) }
     }
 
-    /// Renumbers the streams by first appearance in the order, without gaps.
+    /// Renumbers the streams in the order of their first use, without gaps.
     pub fn compact(&mut self) {
         let top = self.stream.iter().copied().max().map_or(0, |m| m as usize + 1);
         let mut name = vec![NONE; top];

@@ -1,8 +1,8 @@
-//! List scheduling by insertion: nodes in the order of their priority, each at the soonest place on
-//! any stream, gaps between nodes placed before included. What is urgent is never held up by what
-//! is not; the rest fills the gaps.
+//! List scheduling by insertion: nodes are placed in the order of their priority, each at the
+//! earliest possible time on any stream, including gaps between nodes placed before. Urgent nodes
+//! are never delayed by less urgent ones, which fill the gaps.
 //!
-//! Time: nodes times streams times the gaps looked at, of which there are at most [`GAPS`] a
+//! Time: nodes times streams times the gaps examined, of which there are at most [`GAPS`] for each
 //! stream.
 
 use super::dag::{NONE, StreamAssignment};
@@ -11,25 +11,25 @@ use super::model::Model;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Gaps of one stream that are looked at for one node.
+/// Number of gaps of one stream that are examined for one node.
 const GAPS: usize = 24;
 
 /// One setting of the heuristic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inserting {
-    /// Plain streams used.
+    /// Number of plain streams to use.
     pub plain: u32,
-    /// Further weight of each wait that a placement needs, in ns.
+    /// Additional weight in nanoseconds of each wait that a placement needs.
     pub wait: u64,
 }
 
-/// The free time of one stream: gaps by their start, the last one without end.
+/// The free time of one stream: gaps by their start; the last one has no end.
 struct Timeline {
     gaps: BTreeMap<u64, u64>,
 }
 
 impl Timeline {
-    /// The soonest start at or after `from` with `length` free.
+    /// The earliest start at or after `from` with `length` of free time.
     fn find(&self, from: u64, length: u64) -> u64 {
         let around = self.gaps.range(..=from).next_back().map(|(&start, &end)| (start, end));
         for (start, end) in around.into_iter().chain(self.gaps.range(from + 1..).take(GAPS).map(|(&s, &e)| (s, e))) {
@@ -41,7 +41,8 @@ impl Timeline {
         self.gaps.last_key_value().map_or(from, |(&start, _)| start.max(from))
     }
 
-    /// Takes `[at, at + length)`, which is free. Gaps shorter than `least` are of no use to anyone.
+    /// Reserves `[at, at + length)`, which must be free. Remaining gaps shorter than `least` are
+    /// dropped as useless.
     fn take(&mut self, at: u64, length: u64, least: u64) {
         if length == 0 {
             return;
@@ -58,9 +59,8 @@ impl Timeline {
     }
 }
 
-/// Schedules the whole graph;
-/// `tail` is the priority of a node: the time from its start to the end. `sends` is how many
-/// records each node is expected to make.
+/// Schedules the whole graph. `tail` is the priority of a node: the time from its start to the end.
+/// `sends` is the number of records that each node is expected to make.
 pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends: &[u32]) -> Listed {
     let n = m.dag.len();
     let streams = m.streams as usize;
@@ -79,7 +79,7 @@ pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends:
         ready.push((tail[v as usize], Reverse(rank[v as usize])));
     }
     let mut taken: Vec<u32> = Vec::with_capacity(n);
-    // per stream: the latest end of a predecessor there, and whether there is one
+    // For each stream, the predecessor there that ends last, if any.
     let mut on = vec![NONE; streams];
     while let Some((_, Reverse(r))) = ready.pop() {
         let v = m.dag.topo[r as usize];
@@ -128,7 +128,7 @@ pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends:
         let (from, length) = (at - lead, lead + m.cost[v as usize]);
         let line = &mut lines[st as usize];
         line.take(from, length, least);
-        // room for the records, as far as nobody stands there yet
+        // Reserve time for the records, if it is still free.
         let records = u64::from(sends[v as usize]) * m.events.record;
         if records > 0 && line.find(at + m.cost[v as usize], records) == at + m.cost[v as usize] {
             line.take(at + m.cost[v as usize], records, least);
@@ -145,7 +145,8 @@ pub(crate) fn insert_schedule(m: &Model<'_>, s: &Inserting, tail: &[u64], sends:
             }
         }
     }
-    // by start, nodes of no length as they were taken: an order that the edges allow
+    // Sort by start; nodes without length keep the order in which they were placed. The edges allow
+    // this order.
     taken.sort_by_key(|&v| start[v as usize]);
     Listed { assignment: StreamAssignment { stream, order: taken, streams }, end, looked: 0 }
 }

@@ -1,9 +1,10 @@
-//! List scheduling in time order: the class of streams that is free first takes the ready node that
-//! starts soonest there, weighed against its path to the end and the waits that the place needs.
+//! List scheduling in time order: the class of streams that becomes free first takes the ready node
+//! that can start earliest there, weighed against its path to the end and the waits that the
+//! placement needs.
 //!
-//! A class is all plain streams, or one stream of a label or an independent engine. Of a node's
-//! possible streams only those of its predecessors and the one that is free first are looked at:
-//! any other is no better. Time: nodes times (window + streams), edges once.
+//! A class is all plain streams together, or the one stream of a label or an independent engine. Of
+//! a node's possible streams, only those of its predecessors and the one that is free first are
+//! examined, because no other is better. Time: nodes times (window + streams), plus the edges once.
 
 use super::bits::Bits;
 use super::dag::{NONE, StreamAssignment};
@@ -12,58 +13,58 @@ use super::model::Model;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nodes looked at in each step by the frugal order.
+/// Number of nodes that the frugal order examines in each step.
 const FRUGAL: usize = 4;
 
 /// One setting of the heuristic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Setting {
-    /// Plain streams used.
+    /// Number of plain streams to use.
     pub plain: u32,
-    /// Weight of a node's path to the end against its start, in 1/1024.
+    /// Weight of a node's path to the end relative to its start, in 1/1024.
     pub path: u64,
-    /// Further weight of each wait that a placement needs, in ns.
+    /// Additional weight in nanoseconds of each wait that a placement needs.
     pub wait: u64,
-    /// Nodes looked at in each step: that many of those whose inputs are there, and half as many of
-    /// those still to come.
+    /// Number of nodes examined in each step: this many whose inputs are available, and half as
+    /// many whose inputs are not.
     pub look: usize,
-    /// Weight of the stream that a node leans to, in ns.
+    /// Weight in nanoseconds of the stream that a node prefers.
     pub lean: u64,
-    /// Weight of the bytes that a node makes live, less those that it is the last to read, in
+    /// Weight of the bytes that a node makes live, minus those that it is the last to read, in
     /// 1/1024 ns.
     pub bytes: u64,
-    /// Bytes of the arena: outputs get their places as nodes get theirs, by what the streams then
-    /// order; what finds none within the cap on one stream goes to another or waits, and where
-    /// nothing finds one, the node that comes first in the frugal order goes where it needs least.
-    /// 0: any number.
+    /// Limit of the arena in bytes; 0: no limit. Outputs get their places when their nodes are
+    /// placed, given the order that the streams then imply. A node whose output has no place within
+    /// the limit on one stream goes to another stream or waits. If no node has one, the node that
+    /// comes first in the frugal order goes where the arena grows least.
     pub cap: u64,
 }
 
-/// What a schedule gives: streams of the model, not yet compacted, and when each node ends as the
-/// heuristic saw it.
+/// The result of a schedule: streams of the model, not yet compacted, and the end of each node
+/// according to the heuristic.
 pub(crate) struct Listed {
     pub assignment: StreamAssignment,
     pub end: Vec<u64>,
-    /// Ranges of memory looked at on the way.
+    /// Number of memory ranges examined.
     pub looked: usize,
 }
 
-/// Vector clock of `W` streams.
+/// Vector clock for `W` streams.
 type Clock<const W: usize> = [u32; W];
 
-/// Nodes of one class of streams, by priority.
+/// The nodes of one class of streams.
 struct Class {
-    /// Nodes by priority, the first first.
+    /// Nodes by priority, most urgent first.
     nodes: Vec<u32>,
-    /// Ready nodes whose inputs are there, by place in `nodes`.
+    /// Ready nodes whose inputs are available, as indices in `nodes`.
     here: Bits,
-    /// Ready nodes whose inputs are still to come.
+    /// Ready nodes whose inputs are not available yet.
     coming: Bits,
-    /// All ready nodes, by place in the frugal order.
+    /// All ready nodes, by their position in the frugal order.
     ready: Bits,
-    /// The latter by the time their inputs are there.
+    /// The nodes of `coming`, by the time at which their inputs are available.
     when: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Its streams.
+    /// Range of its streams: `first..last`.
     first: u32,
     last: u32,
 }
@@ -78,19 +79,20 @@ struct State<'m, 'a, const W: usize> {
     free: Vec<u64>,
     last: Vec<u32>,
     count: Vec<u32>,
-    /// Predecessors of each ready node that no other predecessor implies: a part of the node's row.
+    /// Predecessors of each ready node that no other predecessor implies; stored in a part of the
+    /// node's row.
     needs: Vec<u32>,
     need_count: Vec<u32>,
     slot_free: Vec<Vec<u64>>,
     clocks: bool,
-    /// Readers of each output that are not placed yet.
+    /// For each output, the number of its readers that are not placed yet.
     readers: Vec<u32>,
 }
 
-/// Schedules the whole graph by one setting;
-/// `tail` is the priority of a node: the time from its start to the end; `leans` is a stream that
-/// it would rather stand on, or [`NONE`]; empty: none has one. `frugal` is an order of all nodes
-/// that holds little at once, asked where `cap` is given.
+/// Schedules the whole graph with one setting. `tail` is the priority of a node: the time from its
+/// start to the end. `leans` is the stream that each node prefers, or [`NONE`]; if empty, no node
+/// has a preference. `frugal` is an order of all nodes that keeps little memory live; it is used if
+/// `cap` is set.
 pub(crate) fn list_schedule<const W: usize>(
     m: &Model<'_>,
     s: &Setting,
@@ -139,10 +141,10 @@ pub(crate) fn list_schedule<const W: usize>(
     let mut order = Vec::with_capacity(n);
     let mut window: Vec<u32> = Vec::with_capacity(2 * s.look);
     while order.len() < n {
-        // classes by when they can go on
+        // Sort the classes by the time at which they can continue.
         turns.clear();
         for (k, c) in classes.iter_mut().enumerate() {
-            // those that were taken before their inputs were there
+            // Drop nodes that were taken before their inputs were available.
             while c.when.peek().is_some_and(|Reverse((_, place))| !c.coming.contains(*place)) {
                 c.when.pop();
             }
@@ -159,7 +161,8 @@ pub(crate) fn list_schedule<const W: usize>(
             turns.clear();
             turns.push(first);
         }
-        // of what keeps within the cap in no class: turn in the frugal order, class, place, stream
+        // If no class keeps within the limit: position in the frugal order, class, index in the
+        // class, stream.
         let mut late: Option<(u32, usize, u32, u32)> = None;
         let mut chosen: Option<(usize, u32, u32)> = None;
         for &(now, k) in &turns {
@@ -271,13 +274,13 @@ pub(crate) fn list_schedule<const W: usize>(
     }
 }
 
-/// Places of outputs while nodes get theirs.
+/// The places of outputs, assigned while nodes are placed.
 struct Space<const W: usize> {
     arena: Arena,
-    /// For each output how many nodes of each stream must be over until nobody uses it, as far as
-    /// its readers have places.
+    /// For each output, how many nodes of each stream must be over before it is no longer used, as
+    /// far as its readers are placed.
     done: Vec<Clock<W>>,
-    /// Ranges of the arena that were looked at.
+    /// Number of ranges of the arena examined.
     looked: std::cell::Cell<usize>,
 }
 
@@ -290,8 +293,8 @@ impl<const W: usize> Space<W> {
         }
     }
 
-    /// Where the output of a node goes if the node stands at the end of a stream, and where the
-    /// arena then ends.
+    /// The place of a node's output if the node goes to the end of a stream, and the resulting end
+    /// of the arena.
     fn spot(&self, st: &State<'_, '_, W>, v: u32, stream: u32) -> Option<(Spot, u64)> {
         let size = st.m.dag.nodes[v as usize].out_bytes;
         if size == 0 {
@@ -310,8 +313,9 @@ impl<const W: usize> Space<W> {
         Some((spot, self.arena.end().max(spot.at + size)))
     }
 
-    /// The best choice (place, stream) that keeps within the cap, and true; where none does, of the
-    /// node that comes first by `turn` the stream on which the arena grows least.
+    /// Returns true and the best choice (index, stream) that keeps within the limit. If there is
+    /// none, returns false and, for the node that comes first by `turn`, the stream on which the
+    /// arena grows least.
     fn choose(
         &self,
         st: &State<'_, '_, W>,
@@ -330,7 +334,7 @@ impl<const W: usize> Space<W> {
         of_first.min_by_key(|c| (end(c), c.0)).map_or((false, 0, 0), |c| (false, c.1, c.2))
     }
 
-    /// The node gets its place on a stream.
+    /// Records that the node is placed on a stream.
     fn take(&mut self, st: &State<'_, '_, W>, v: u32, stream: u32) {
         if let Some((spot, _)) = self.spot(st, v, stream) {
             self.arena.take(spot, st.m.dag.nodes[v as usize].out_bytes, v);
@@ -344,7 +348,7 @@ impl<const W: usize> Space<W> {
     }
 }
 
-/// The classes, the class of each node and its place in it.
+/// The classes, the class of each node and its index in the class.
 fn classes(m: &Model<'_>, plain: u32, tail: &[u64], frugal: usize) -> (Vec<Class>, Vec<u32>, Vec<u32>) {
     let n = m.dag.len();
     let fixed = (m.streams - m.plain) as usize;
@@ -374,7 +378,7 @@ fn classes(m: &Model<'_>, plain: u32, tail: &[u64], frugal: usize) -> (Vec<Class
 }
 
 impl<const W: usize> State<'_, '_, W> {
-    /// The stream of a class that is free first, and when.
+    /// The stream of a class that becomes free first, and when.
     fn first_free(&self, first: u32, last: u32) -> (u32, u64) {
         let mut best = (first, u64::MAX);
         for s in first..last.min(self.free.len() as u32) {
@@ -385,8 +389,8 @@ impl<const W: usize> State<'_, '_, W> {
         best
     }
 
-    /// Finds the predecessors of a node that may need an event: the latest on each stream, unless
-    /// another one implies it. Gives the time when all inputs are there.
+    /// Finds the predecessors of a node that may need an event: the latest one on each stream,
+    /// unless another one implies it. Returns the time at which all inputs are available.
     fn prepare(&mut self, v: u32) -> u64 {
         let at = self.m.dag.pred.start(v);
         let mut count = 0;
@@ -408,8 +412,8 @@ impl<const W: usize> State<'_, '_, W> {
             }
         }
         if self.clocks && count > 1 {
-            // an implied one can go at once: what implies it stays or is itself implied by one that
-            // does
+            // An implied predecessor can be removed immediately: the one that implies it stays, or
+            // is itself implied by one that stays.
             let mut k = 0;
             while k < count {
                 let p = self.needs[at + k];
@@ -429,7 +433,7 @@ impl<const W: usize> State<'_, '_, W> {
         there
     }
 
-    /// Bytes that are live after the node and were not before.
+    /// Bytes that are live after the node but not before, minus those that it frees.
     fn grows(&self, v: u32) -> i64 {
         let bytes = |p: u32| i64::try_from(self.m.dag.nodes[p as usize].out_bytes).unwrap_or(i64::MAX);
         let last = |p: &&u32| self.readers[**p as usize] == 1 && !self.m.dag.nodes[**p as usize].keep;
@@ -438,7 +442,7 @@ impl<const W: usize> State<'_, '_, W> {
         own.saturating_sub(freed)
     }
 
-    /// True if the last node of the stream is known to run after `p`.
+    /// Whether the last node of the stream is known to run after `p`.
     #[inline]
     fn known(&self, stream: u32, p: u32) -> bool {
         let sp = self.stream[p as usize];
@@ -449,7 +453,7 @@ impl<const W: usize> State<'_, '_, W> {
         self.clocks && last != NONE && self.clock[last as usize][sp as usize] > self.pos[p as usize]
     }
 
-    /// When the node would start at the end of the stream, and how many waits that takes.
+    /// The start of the node at the end of the stream, and the number of waits that it needs there.
     #[inline]
     fn start(&self, v: u32, stream: u32) -> (u64, u64) {
         let m = self.m;
@@ -469,7 +473,8 @@ impl<const W: usize> State<'_, '_, W> {
         (t, waits)
     }
 
-    /// How many nodes of each stream are over when the node starts at the end of a stream.
+    /// The number of nodes of each stream that are over when the node starts at the end of a
+    /// stream.
     fn before(&self, v: u32, stream: u32) -> Clock<W> {
         let last = self.last[stream as usize];
         let mut clock = if last == NONE { [0; W] } else { self.clock[last as usize] };
@@ -494,7 +499,7 @@ impl<const W: usize> State<'_, '_, W> {
                 continue;
             }
             self.sends[p as usize] += 1;
-            // the record delays what the sender's stream has not begun yet
+            // The record delays whatever the sender's stream has not started yet.
             self.free[self.stream[p as usize] as usize] += m.events.record;
             if self.clocks {
                 for (c, &o) in clock.iter_mut().zip(&self.clock[p as usize]) {

@@ -1,15 +1,16 @@
-//! Changes aimed at the peak of a plan: what is held there comes later or is read sooner, what the
-//! arena grew for comes later, or two that meet there stand on one stream. Each is tried by a
-//! schedule, and kept where it helps.
+//! Changes that aim at the memory peak of a plan: a value that is live there is produced later or
+//! read sooner, the node for which the arena grew comes later, or two nodes that meet there share a
+//! stream. Each change is tried by scheduling again and kept if it helps.
 
 use super::model::Model;
 use super::point::{Point, Random};
 
-/// One or two of them, at random. `mean` is the run time of a mean node, the unit of priorities.
+/// Makes one or two random changes. `mean` is the run time of an average node and serves as the
+/// unit of priorities.
 pub(crate) fn lower(m: &Model<'_>, p: &mut Point, rng: &mut Random, mean: u64) {
     for _ in 0..=rng.below(2) {
         let top = p.peak[0];
-        // of two the larger
+        // Of two random values, take the larger.
         let mut pick = || p.peak[rng.below(p.peak.len() as u64) as usize];
         let (a, b) = (pick(), pick());
         let bytes = |v: u32| m.dag.nodes[v as usize].out_bytes;
@@ -17,7 +18,8 @@ pub(crate) fn lower(m: &Model<'_>, p: &mut Point, rng: &mut Random, mean: u64) {
         let readers = m.dag.succ.row(held);
         match rng.below(5) {
             0 | 1 => {
-                // as late as its first reader lets it, and so what it alone reads
+                // Produce the value as late as its first reader allows, and also the values that
+                // only this node reads.
                 let mut v = held;
                 for _ in 0..=rng.below(4) {
                     let first = m.dag.succ.row(v).iter().map(|&h| p.tail[h as usize]).max().unwrap_or(0);
@@ -30,7 +32,7 @@ pub(crate) fn lower(m: &Model<'_>, p: &mut Point, rng: &mut Random, mean: u64) {
                 }
             }
             2 => {
-                // its readers, and what they wait for, before the top
+                // Move its readers, and what they wait for, before the peak.
                 let mut todo: Vec<(u32, u64)> = readers.iter().map(|&h| (h, p.tail[top as usize] + 1)).collect();
                 let mut left = 24;
                 while let Some((v, least)) = todo.pop() {
@@ -43,7 +45,7 @@ pub(crate) fn lower(m: &Model<'_>, p: &mut Point, rng: &mut Random, mean: u64) {
                 }
             }
             3 => {
-                // the top behind the readers
+                // Move the node at the peak after the readers.
                 let last = readers.iter().map(|&h| p.tail[h as usize]).min().unwrap_or(0);
                 p.tail[top as usize] = p.tail[top as usize].min(last.saturating_sub(1 + rng.below(2 * mean.max(1))));
             }

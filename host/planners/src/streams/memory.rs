@@ -1,25 +1,26 @@
-//! Memory under a stream plan: a tensor may take the place of another only where the plan's own
-//! order has every use of that one over before this one's producer starts. Order is asked from
-//! vector clocks of edges and stream order.
+//! Memory needed under a stream plan. A tensor may take the place of another only if the plan's own
+//! order puts every use of the other before this one's producer. The order is determined by vector
+//! clocks over edges and stream order.
 //!
-//! Tensors get their places one by one in the plan's order, in time near the number of tensors
-//! times the ranges that are held at once: quick enough to judge plans by.
+//! Tensors get their places one by one in the plan's order. The time is nearly the number of
+//! tensors times the number of ranges held at once, which is fast enough to compare plans.
 
 use super::dag::{Dag, NONE, StreamAssignment};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What runs before what under a plan.
+/// The relation "runs before" under a plan.
 pub struct PlanOrder {
     streams: usize,
     stream: Vec<u32>,
     pos: Vec<u32>,
-    /// For each node and stream how many nodes of the stream are over when the node starts.
+    /// For each node and stream, how many nodes of the stream are over when the node starts.
     before: Vec<u32>,
 }
 
 impl PlanOrder {
-    /// From edges and stream order. Time and memory: nodes and edges times streams.
+    /// Builds the relation from edges and stream order. Time and memory: (nodes + edges) times
+    /// streams.
     pub fn new(dag: &Dag, a: &StreamAssignment) -> PlanOrder {
         let n = dag.len();
         let streams = a.stream.iter().copied().max().map_or(1, |s| s as usize + 1);
@@ -52,25 +53,25 @@ impl PlanOrder {
         self.before[b as usize * self.streams + self.stream[a as usize] as usize] > self.pos[a as usize]
     }
 
-    /// For each stream how many of its nodes are over when the node starts.
+    /// For each stream, how many of its nodes are over when the node starts.
     fn row(&self, v: u32) -> &[u32] {
         &self.before[v as usize * self.streams..(v as usize + 1) * self.streams]
     }
 }
 
-/// Which place is taken of those that would do.
+/// Which of the possible places is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// The lowest.
+    /// The lowest one.
     First,
-    /// The smallest.
+    /// The smallest one.
     Best,
 }
 
-/// Ranges that are looked at for one tensor, from the lowest on.
+/// Number of ranges that are examined for one tensor, from the lowest on.
 const RANGES: usize = 4096;
 
-/// A range of the arena and the tensor that held it last.
+/// A range of the arena and the tensor that used it last.
 #[derive(Clone, Copy)]
 struct Held {
     start: u64,
@@ -78,24 +79,25 @@ struct Held {
     owner: u32,
 }
 
-/// Offsets of all tensors and the bytes needed. A tensor without bytes lies at 0.
+/// Offsets of all tensors and the size of the arena in bytes. A tensor of zero bytes is at 0.
 pub fn places(dag: &Dag, a: &StreamAssignment, order: &PlanOrder, fit: Fit) -> (Vec<u64>, u64) {
     let mut offsets = vec![0u64; dag.len()];
     let arena = put(dag, a, order, fit, |_, v, at, _| offsets[v as usize] = at);
     (offsets, arena)
 }
 
-/// What a plan's tensors need at once.
+/// The memory that a plan's tensors need at the same time.
 pub(crate) struct Peak {
-    /// Bytes of the arena, the tensors placed one by one.
+    /// Size of the arena in bytes if the tensors are placed one by one.
     pub arena: u64,
-    /// The greatest sum of a tensor and those that are not known to be over when it is made.
+    /// The greatest sum, in bytes, of a tensor and all tensors not known to be over when it is
+    /// made.
     pub held: u64,
-    /// That tensor, then the others.
+    /// That tensor, followed by the others.
     pub tensors: Vec<u32>,
 }
 
-/// The arena of a plan, and which tensors meet where most is needed.
+/// The arena of a plan, and the tensors that are live together where most memory is needed.
 pub(crate) fn peak(dag: &Dag, a: &StreamAssignment, order: &PlanOrder) -> Peak {
     let mut peak = Peak { arena: 0, held: 0, tensors: Vec::new() };
     peak.arena = put(dag, a, order, Fit::First, |arena, v, _, over| {
@@ -111,8 +113,8 @@ pub(crate) fn peak(dag: &Dag, a: &StreamAssignment, order: &PlanOrder) -> Peak {
     peak
 }
 
-/// Puts all tensors in the plan's order; `each` sees the arena before it, the tensor, its place,
-/// and what is over when it is made. Gives the bytes needed.
+/// Places all tensors in the plan's order and returns the size of the arena. `each` gets the arena
+/// before a tensor is placed, the tensor, its place, and a test for what is over when it is made.
 fn put(
     dag: &Dag,
     a: &StreamAssignment,
@@ -121,8 +123,8 @@ fn put(
     mut each: impl FnMut(&Arena, u32, u64, &dyn Fn(u32) -> bool),
 ) -> u64 {
     let streams = order.streams;
-    // per tensor and stream how many nodes must be over until nobody uses it; never for what is
-    // kept
+    // For each tensor and stream: how many nodes must be over before the tensor is unused; never
+    // for tensors that are kept.
     let mut done = vec![0u32; dag.len() * streams];
     for v in 0..dag.len() as u32 {
         let row = &mut done[v as usize * streams..(v as usize + 1) * streams];
@@ -154,14 +156,14 @@ fn put(
     arena.end()
 }
 
-/// The ranges of the arena, each with the tensor that held it last.
+/// The ranges of the arena, each with the tensor that used it last.
 #[derive(Default)]
 pub(crate) struct Arena {
     held: Vec<Held>,
     fresh: Vec<Held>,
 }
 
-/// A place for a tensor: where it begins, and the run of ranges that it takes.
+/// A place for a tensor: its start, and the consecutive ranges that it covers.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
     pub at: u64,
@@ -170,15 +172,15 @@ pub(crate) struct Spot {
 }
 
 impl Arena {
-    /// Bytes in all.
+    /// Size of the arena in bytes.
     pub fn end(&self) -> u64 {
         self.held.last().map_or(0, |h| h.end)
     }
 
-    /// A place for `size` bytes where only tensors lie that are `over`.
+    /// A place for `size` bytes that overlaps only tensors that are `over`.
     pub fn find(&self, size: u64, fit: Fit, over: impl Fn(u32) -> bool) -> Spot {
         let held = &self.held;
-        // runs of ranges that are free for this tensor
+        // Runs of ranges that are free for this tensor.
         let mut best: Option<(u64, usize, usize)> = None;
         let (mut from, mut k) = (0, 0);
         let reach = held.len().min(RANGES);
@@ -202,7 +204,7 @@ impl Arena {
         match best {
             Some((_, from, to)) => Spot { at: held[from].start, from, to },
             None => {
-                // behind everything, over what is free at the end
+                // At the end of the arena, including the free ranges there.
                 let mut from = held.len();
                 while from > 0 && over(held[from - 1].owner) {
                     from -= 1;
@@ -213,7 +215,7 @@ impl Arena {
         }
     }
 
-    /// Puts a tensor there.
+    /// Places a tensor at `spot`.
     pub fn take(&mut self, spot: Spot, size: u64, owner: u32) {
         let (held, end) = (&mut self.held, spot.at + size);
         self.fresh.clear();
@@ -230,7 +232,7 @@ impl Arena {
     }
 }
 
-/// The greatest sum of sizes that live at once when the nodes run one by one in an order.
+/// The greatest sum of sizes that are live at once if the nodes run one by one in this order.
 pub fn live_sum(dag: &Dag, order: &[u32]) -> u64 {
     let mut left: Vec<usize> = (0..dag.len() as u32).map(|v| dag.succ.row(v).len()).collect();
     let (mut live, mut most) = (0u64, 0u64);
@@ -257,8 +259,8 @@ pub fn live_sum(dag: &Dag, order: &[u32]) -> u64 {
     most
 }
 
-/// An order that holds little at once on one stream: the graph's own, or one that goes on with what
-/// became ready last, or with what frees most.
+/// An order that keeps little memory live on one stream: the graph's own order, or one that
+/// continues with the node that became ready last, or with the one that frees most.
 pub(crate) fn frugal_order(dag: &Dag) -> Vec<u32> {
     let n = dag.len();
     let bytes = |v: u32| dag.nodes[v as usize].out_bytes as i128;
@@ -270,7 +272,7 @@ pub(crate) fn frugal_order(dag: &Dag) -> Vec<u32> {
             let own = if dag.succ.row(v).is_empty() && !dag.nodes[v as usize].keep { 0 } else { bytes(v) };
             own - dag.pred.row(v).iter().filter(last).map(|p| bytes(*p)).sum::<i128>()
         };
-        // by what it frees and how late it became ready; what it frees may have become more since
+        // By what it frees and by how late it became ready; what it frees may have increased since.
         let mut ready: BinaryHeap<(Reverse<i128>, usize, u32)> = BinaryHeap::new();
         let mut order = Vec::with_capacity(n);
         let mut age = 0usize;
@@ -290,7 +292,7 @@ pub(crate) fn frugal_order(dag: &Dag) -> Vec<u32> {
             for &p in dag.pred.row(v) {
                 readers[p as usize] -= 1;
                 if greedy && readers[p as usize] == 1 {
-                    // the one reader that is left frees it
+                    // The only remaining reader now frees it.
                     let waits = |h: &&u32| !done[**h as usize] && left[**h as usize] == 0;
                     if let Some(&h) = dag.succ.row(p).iter().take(64).find(waits) {
                         add(h, &readers, &mut ready);

@@ -1,9 +1,10 @@
-//! Streams from the graph's own parallelism: at most N streams of plain nodes, cost-aware.
+//! Assigns streams from the parallelism of the graph itself: at most N streams of plain nodes,
+//! taking costs into account.
 //!
-//! List schedules in time order (`list`) and by insertion (`insert`) are measured with the exact
-//! cost model (`model`); `search` tries settings, priorities and widths and keeps the best. One
-//! stream of plain nodes is always among the candidates, so a plan is never slower than that, and
-//! of equal plans the one with fewer streams is kept.
+//! List schedules in time order (`list`) and by insertion (`insert`) are evaluated with the exact
+//! cost model (`model`); `search` tries settings, priorities and widths and keeps the best. A
+//! single stream of plain nodes is always among the candidates, so a plan is never slower than
+//! that. Among equally good plans, the one with fewer streams is kept.
 
 /// The plain graph and the rules of a plan.
 pub mod dag;
@@ -11,16 +12,16 @@ mod bits;
 mod insert;
 mod list;
 mod lower;
-/// Memory under a plan.
+/// Memory needed under a plan.
 pub mod memory;
 mod model;
 /// Offsets under a plan.
 pub mod offsets;
 mod point;
 mod search;
-/// Streams by engine.
+/// Assignment of streams by engine.
 pub mod engine;
-/// CSV and JSON files of graphs in, of streams and events out (`ge plan streams`).
+/// Reads graphs from CSV and JSON files and writes their streams and events (`ge plan streams`).
 pub mod plan_file;
 #[cfg(test)]
 mod tests;
@@ -30,20 +31,20 @@ use dag::{Dag, DagError, Rules, StreamAssignment};
 pub use model::EventCost;
 use model::{Model, measure};
 
-/// What a plan is chosen for (`ge.x.plan`).
+/// The aim for which a plan is chosen (`ge.x.plan`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aim {
     /// The least run time.
     #[default]
     Speed,
-    /// The least memory that a twentieth more run time buys.
+    /// The least memory that can be had for up to a twentieth more run time.
     Balanced,
     /// The least memory.
     Memory,
 }
 
 impl Aim {
-    /// By the option's value.
+    /// The aim for an option value; `Speed` for unknown values.
     pub fn of(value: &str) -> Aim {
         match value {
             "balanced" => Aim::Balanced,
@@ -53,34 +54,34 @@ impl Aim {
     }
 }
 
-/// What to plan for.
+/// Options for planning streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParallelOptions {
-    /// At most so many streams of plain nodes.
+    /// Greatest number of streams of plain nodes.
     pub plain: usize,
-    /// What events cost.
+    /// Costs of events.
     pub events: EventCost,
-    /// What the plan is chosen for.
+    /// The aim of the plan.
     pub aim: Aim,
 }
 
-/// A plan: streams, order, the least set of events, and the time it takes.
+/// A plan: streams, order, the smallest set of events, and the run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParallelPlan {
-    /// Streams and order.
+    /// Streams and order of the nodes.
     pub assignment: StreamAssignment,
-    /// The least set of events for it; the events of one sender in the order in which it records
-    /// them.
+    /// The smallest set of events for the assignment; events of the same sender are in the order in
+    /// which it records them.
     pub events: Vec<Event>,
-    /// Run time in ns in the model of `simulate`.
+    /// Run time in nanoseconds according to the cost model of `simulate`.
     pub makespan: u64,
 }
 
 /// Plans streams, order and events of a graph.
 ///
 /// # Errors
-/// Engines or labels outside the tables of `rules`, or too few streams for labels and independent
-/// engines.
+/// Fails if a node's engine or label is not in the tables of `rules`, or if labels and independent
+/// engines need more streams than allowed.
 pub fn plan_parallel(dag: &Dag, rules: &Rules, options: &ParallelOptions) -> Result<ParallelPlan, DagError> {
     rules.check(dag)?;
     let m = Model::new(dag, rules, options.plain, options.events)?;
@@ -90,7 +91,7 @@ pub fn plan_parallel(dag: &Dag, rules: &Rules, options: &ParallelOptions) -> Res
         9..=16 => search::search::<16>(&m, options.aim),
         17..=32 => search::search::<32>(&m, options.aim),
         33..=64 => search::search::<64>(&m, options.aim),
-        // clocks of so many streams cost more than they tell
+        // Vector clocks for so many streams cost more than they gain.
         _ => search::search::<1>(&m, options.aim),
     };
     let mut plan = ParallelPlan { assignment: found.assignment, events: found.events, makespan: found.span };
@@ -98,11 +99,11 @@ pub fn plan_parallel(dag: &Dag, rules: &Rules, options: &ParallelOptions) -> Res
     Ok(plan)
 }
 
-/// The least events and the run time of an assignment made elsewhere; costs and slots as in
-/// [`plan_parallel`].
+/// Computes the smallest set of events and the run time of an existing assignment; costs and slots
+/// are those of [`plan_parallel`].
 ///
 /// # Errors
-/// Labels and independent engines alone pass `max_streams`.
+/// Fails if labels and independent engines alone need more than `max_streams` streams.
 pub fn measured(dag: &Dag, rules: &Rules, a: StreamAssignment, events: EventCost) -> Result<ParallelPlan, DagError> {
     let m = Model::new(dag, rules, a.streams, events)?;
     let (events, makespan) = measure(&m, &a);

@@ -1,54 +1,54 @@
-//! What the searches of `parallel:N` share: streams by kind, costs, slots that can bind, and the
-//! makespan of a plan.
+//! Data shared by the searches of `parallel:N`: streams by kind, costs, slots that may limit, and
+//! the makespan of a plan.
 
 use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
 use crate::events::transitive::{Event, minimum_events};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What a record costs on the sender's stream and a wait on the receiver's, in ns.
+/// Cost in nanoseconds of a record on the sender's stream and of a wait on the receiver's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventCost {
-    /// Of a record.
+    /// Cost of a record.
     pub record: u64,
-    /// Of a wait.
+    /// Cost of a wait.
     pub wait: u64,
 }
 
 impl EventCost {
-    /// The same for both.
+    /// The same cost for a record and a wait.
     pub fn each(ns: u64) -> EventCost {
         EventCost { record: ns, wait: ns }
     }
-    /// What one event costs in all.
+    /// Total cost of one event.
     pub fn pair(self) -> u64 {
         self.record + self.wait
     }
 }
 
-/// A graph with its rules turned into streams: plain streams come first, then one for each label
-/// and independent engine.
+/// A graph with its rules translated into streams: plain streams come first, followed by one stream
+/// for each label and each independent engine.
 pub(crate) struct Model<'a> {
     pub dag: &'a Dag,
-    /// Cost of a record, and of a wait, in ns.
+    /// Cost of a record and of a wait, in nanoseconds.
     pub events: EventCost,
     pub cost: Vec<u64>,
-    /// The one stream of a node that is not plain, else [`NONE`].
+    /// For each node that is not plain its stream, otherwise [`NONE`].
     pub fixed: Vec<u32>,
-    /// Plain nodes may stand on 0..plain.
+    /// Number of plain streams; plain nodes may be on streams 0..plain.
     pub plain: u32,
-    /// Streams in all.
+    /// Total number of streams.
     pub streams: u32,
-    /// The slot group of a node whose engine's slots can run out, else [`NONE`].
+    /// For each node its slot group if the slots of its engine can run out, otherwise [`NONE`].
     pub group: Vec<u32>,
-    /// Slots of each group.
+    /// Number of slots of each group.
     pub slots: Vec<u32>,
-    /// The predecessor whose stream a node has to share, else [`NONE`].
+    /// For each node the predecessor whose stream it must share, otherwise [`NONE`].
     pub follow: Vec<u32>,
 }
 
 impl<'a> Model<'a> {
-    /// At most `plain` streams of plain nodes, fewer where `max_streams` says so.
+    /// Uses at most `plain` streams of plain nodes, fewer if `max_streams` requires it.
     pub fn new(dag: &'a Dag, rules: &Rules, plain: usize, events: EventCost) -> Result<Model<'a>, DagError> {
         let kinds: Vec<Kind> = dag.nodes.iter().map(|n| rules.kind(n)).collect();
         let has_plain = kinds.contains(&Kind::Plain);
@@ -68,7 +68,7 @@ impl<'a> Model<'a> {
         }
         let plain = plain as u32;
         let fixed: Vec<u32> = kinds.iter().map(|k| reserved.get(k).map_or(NONE, |r| plain + r)).collect();
-        // slots matter only where more streams than slots may hold nodes of the engine
+        // Slots matter only if more streams than slots may hold nodes of the engine.
         let mut hosts: BTreeMap<u32, (bool, std::collections::BTreeSet<u32>)> = BTreeMap::new();
         for (n, &f) in dag.nodes.iter().zip(&fixed) {
             let h = hosts.entry(n.engine).or_default();
@@ -93,7 +93,7 @@ impl<'a> Model<'a> {
         let mut fixed = fixed;
         for &v in &dag.topo {
             let Some(p) = dag.nodes[v as usize].follow else { continue };
-            // the predecessor stands before it, so its own stream is final
+            // The predecessor comes earlier in the order, so its own stream is final.
             match fixed[p as usize] {
                 NONE => follow[v as usize] = p,
                 f => fixed[v as usize] = f,
@@ -102,7 +102,7 @@ impl<'a> Model<'a> {
         Ok(Model { dag, follow, events, cost, fixed, plain, streams, group, slots })
     }
 
-    /// The same problem on the reversed graph, where a record is a wait and a wait a record.
+    /// The same problem on the reversed graph, in which records and waits are exchanged.
     pub fn backwards<'r>(&self, reversed: &'r Dag) -> Model<'r> {
         Model {
             dag: reversed,
@@ -117,8 +117,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// No plan takes less: the longest path, and the work of each class of streams over its
-    /// streams.
+    /// A lower bound of the makespan: the longest path, or the work of a class of streams divided
+    /// by the number of its streams.
     pub fn lower_bound(&self) -> u64 {
         let path = self.tails(0).into_iter().max().unwrap_or(0);
         let mut work = vec![0u64; (self.streams - self.plain) as usize + 1];
@@ -129,8 +129,8 @@ impl<'a> Model<'a> {
         work[1..].iter().copied().max().unwrap_or(0).max(plain).max(path)
     }
 
-    /// Longest path from the start of each node to the end of the graph; an edge that may leave its
-    /// stream counts `per_edge` ns.
+    /// For each node, the longest path from its start to the end of the graph; an edge that may
+    /// leave its stream counts `per_edge` nanoseconds.
     pub fn tails(&self, per_edge: u64) -> Vec<u64> {
         let mut tail = vec![0u64; self.dag.len()];
         for &v in self.dag.topo.iter().rev() {
@@ -146,10 +146,10 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The makespan of streams, order and events, as `stream_check.py` measures it: every stream a
-/// server of its own, the i-th record of a node arrives i event costs after its end, the stream
-/// goes on after all its records, a receiver pays one event cost for each wait, and engines with
-/// slots take the earliest ready node first, then the first in the order.
+/// The makespan of streams, order and events, as `stream_check.py` measures it. Each stream is a
+/// server of its own. The i-th record of a node arrives i record costs after the node's end, and
+/// the stream continues after all its records. A receiver pays one wait cost for each wait. Engines
+/// with slots take the node that is ready first, then the first one in the order.
 pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[Event]) -> u64 {
     let n = order.len();
     let EventCost { record, wait: waited } = m.events;
@@ -173,7 +173,7 @@ pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[E
     let mut free: Vec<u32> = m.slots.clone();
     let mut queue: Vec<BinaryHeap<Reverse<(u64, u32, u32)>>> = free.iter().map(|_| BinaryHeap::new()).collect();
     let mut ready = vec![0u64; n];
-    // (time, 0 an end or 1 a start, rank, node)
+    // (time, 0 for an end or 1 for a start, rank, node)
     let mut heap: BinaryHeap<Reverse<(u64, u8, u32, u32)>> =
         (0..n as u32).filter(|&v| wait[v as usize] == 0).map(|v| Reverse((0, 1, rank[v as usize], v))).collect();
     let mut span = 0;
@@ -217,7 +217,7 @@ pub(crate) fn simulate(m: &Model<'_>, stream: &[u32], order: &[u32], events: &[E
     span
 }
 
-/// Events and makespan of an assignment.
+/// Computes the events and the makespan of an assignment.
 pub(crate) fn measure(m: &Model<'_>, a: &StreamAssignment) -> (Vec<Event>, u64) {
     let streams = a.stream.iter().copied().max().map_or(0, |s| s as usize + 1);
     let events = minimum_events(&m.dag.pred, &a.stream, &a.order, streams);

@@ -1,14 +1,14 @@
-//! Offsets of all outputs under a stream plan: one by one in the plan's order, and for graphs that
-//! are not too large by the memory assigners as well; the least arena of these.
+//! Offsets of all outputs under a stream plan: placed one by one in the plan's order, and for
+//! graphs that are not too large also by the memory assigners. The smallest arena is used.
 
 use super::dag::{Dag, StreamAssignment};
 use super::memory::{Fit, PlanOrder, places};
 use crate::memory::{AssignOptions, Block, MemoryEffort, StreamConflicts, StreamUse, Watch, assign_blocks};
 
-/// Most pairs of tensors for which the memory assigners are asked as well.
+/// Greatest number of pairs of tensors for which the memory assigners are also used.
 const ASSIGNED_PAIRS: usize = 1_000_000;
 
-/// Node and offset of each output that has bytes, and the bytes of all.
+/// Node and offset of each output of non-zero size, and the size of the arena in bytes.
 pub fn offsets(dag: &Dag, a: &StreamAssignment) -> (Vec<(u32, u64)>, u64) {
     let order = PlanOrder::new(dag, a);
     let first = places(dag, a, &order, Fit::First);
@@ -28,7 +28,7 @@ pub fn offsets(dag: &Dag, a: &StreamAssignment) -> (Vec<(u32, u64)>, u64) {
     (sized.into_iter().map(|v| (v, of[v as usize])).collect(), arena)
 }
 
-/// The outputs that have bytes, as the memory assigners see them.
+/// The outputs of non-zero size, as blocks for the memory assigners.
 fn blocks_of(dag: &Dag, a: &StreamAssignment) -> (Vec<u32>, Vec<Block>, Vec<StreamUse>) {
     let mut at = vec![0u64; dag.len()];
     for (&v, k) in a.order.iter().zip(0u64..) {

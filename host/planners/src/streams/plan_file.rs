@@ -1,5 +1,5 @@
-//! The files of `ge plan streams`: a graph in, a plan out, and the offsets of outputs under that
-//! plan.
+//! Files of `ge plan streams`: the input graph, the output plan, and the offsets of outputs under
+//! that plan.
 
 use super::dag::{COST_LIMIT, Dag, DagError, DagNode, Kind, Rules, StreamAssignment};
 use super::memory::live_sum;
@@ -16,53 +16,55 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Which planner runs.
+/// The planner to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
-    /// One stream per engine as document 004 has it.
+    /// One stream for each engine, as document 004 describes.
     Engine,
-    /// At most so many streams of plain nodes, from the graph's own parallelism.
+    /// At most this many streams of plain nodes, from the parallelism of the graph itself.
     Parallel(usize),
 }
 
 /// Options of [`plan_streams_file`].
 #[derive(Debug, Clone)]
 pub struct PlanStreamsOptions {
-    /// The planner.
+    /// The planner to use.
     pub mode: StreamMode,
-    /// Cost of a record and of a wait, in ns each.
+    /// Cost in nanoseconds of a record, and likewise of a wait.
     pub event_cost: u64,
-    /// What the plan is chosen for, in [`StreamMode::Parallel`].
+    /// The aim of the plan in [`StreamMode::Parallel`].
     pub aim: Aim,
-    /// Where the offsets of the nodes' outputs under this plan are written (`.gz` too).
+    /// File for the offsets of the nodes' outputs under this plan (optionally `.gz`); `None`: not
+    /// written.
     pub memory: Option<PathBuf>,
 }
 
-/// Memory of a plan.
+/// Memory that a plan needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanMemory {
-    /// Bytes that the outputs need under the plan's own order.
+    /// Size in bytes of the arena for the outputs under the plan's own order.
     pub arena: u64,
-    /// Greatest sum of outputs that live at once on one stream in the order of the file.
+    /// Greatest sum of outputs, in bytes, that are live at once if the nodes run on one stream in
+    /// the graph's topological order.
     pub one_stream: u64,
 }
 
-/// What was planned.
+/// The result of planning a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStreamsReport {
-    /// Nodes of the graph.
+    /// Number of nodes in the graph.
     pub nodes: usize,
-    /// Distinct edges of the graph.
+    /// Number of distinct edges in the graph.
     pub edges: usize,
-    /// Streams of the plan.
+    /// Number of streams in the plan.
     pub streams: usize,
-    /// Events of the plan, the least for its streams and order.
+    /// Number of events in the plan; it is minimal for its streams and order.
     pub events: usize,
-    /// Run time of the plan in ns.
+    /// Run time of the plan in nanoseconds.
     pub makespan: u64,
-    /// Run time on one stream in ns.
+    /// Run time on one stream in nanoseconds.
     pub work: u64,
-    /// Memory, where offsets were asked for.
+    /// Memory of the plan, if offsets were requested.
     pub memory: Option<PlanMemory>,
 }
 
@@ -74,15 +76,15 @@ pub enum PlanFileError {
     Io {
         /// `read` or `write`.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The input is no JSON of the form expected.
+    /// The input is not JSON of the expected form.
     #[error("{path}:{line}:{column}: {message}")]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -91,23 +93,23 @@ pub enum PlanFileError {
         /// What is wrong.
         message: String,
     },
-    /// The input is JSON of the form, but says something impossible.
+    /// The input has the expected form but is inconsistent.
     #[error("{path}: {message}")]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, by the names of the file.
+        /// What is wrong, with the names used in the file.
         message: String,
     },
-    /// The plan did not pass its own check: a fault of this program.
+    /// The plan did not pass its own check; this is a bug of the program.
     #[error("the plan made is not sound: {0}")]
     Unsound(#[from] PlanFault),
-    /// The caller asked to stop.
+    /// The caller cancelled.
     #[error("interrupted")]
     Cancelled,
 }
 
-/// The name of a node: a whole number or a string.
+/// The name of a node: an integer or a string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Id {
@@ -150,25 +152,25 @@ struct GraphForm {
     max_streams: Option<usize>,
 }
 
-/// A graph as the file has it, in the terms of the planners.
+/// A graph read from a file, in the form that the planners use.
 #[derive(Debug)]
 pub struct StreamGraph {
     names: Vec<Id>,
-    /// Engines by index, as named in the file; nodes without one have the engine "".
+    /// Names of the engines by index, as in the file; nodes without an engine have the engine "".
     pub engines: Vec<String>,
-    /// Labels by index.
+    /// Names of the labels by index.
     pub labels: Vec<String>,
-    /// The graph.
+    /// The graph itself.
     pub dag: Dag,
-    /// Its rules.
+    /// The rules for planning it.
     pub rules: Rules,
 }
 
-/// Reads a graph from a `.json` or `.json.gz` file (told by its first bytes).
+/// Reads a graph from a JSON file; a gzip file is recognised by its first bytes.
 ///
 /// # Errors
-/// An unreadable file, JSON of another form (with line and column), a repeated or unknown id, a
-/// cycle.
+/// Fails for an unreadable file, JSON of another form (with line and column), a repeated or unknown
+/// id, or a cycle.
 pub fn read_graph(path: &Path) -> Result<StreamGraph, PlanFileError> {
     let io = |source| PlanFileError::Io { what: "read", path: path.to_owned(), source };
     let raw = std::fs::read(path).map_err(io)?;
@@ -188,7 +190,7 @@ pub fn read_graph(path: &Path) -> Result<StreamGraph, PlanFileError> {
     graph_of(form).map_err(|message| PlanFileError::Content { path: path.to_owned(), message })
 }
 
-/// serde_json's words without the place, which the error has on its own.
+/// The message of serde_json without the position, which the error has separately.
 fn plain_message(e: &serde_json::Error) -> String {
     let full = e.to_string();
     let place = format!(" at line {} column {}", e.line(), e.column());
@@ -220,7 +222,7 @@ fn graph_of(form: GraphForm) -> Result<StreamGraph, String> {
     let mut edges = Vec::with_capacity(form.edges.len());
     for (k, (a, b)) in form.edges.iter().enumerate() {
         let find = |id: &Id| {
-            // a whole number is most often its own index
+            // An integer id is most often its own index.
             if let Id::Number(k) = id
                 && let Some(at) = usize::try_from(*k).ok().filter(|&at| names.get(at) == Some(id))
             {
@@ -268,13 +270,13 @@ struct PlanForm<'a> {
     events: Vec<EventForm<'a>>,
 }
 
-/// Reads a graph, plans it, checks the plan with the independent checker and writes it, whole or
-/// not at all.
+/// Reads a graph, plans it, verifies the plan with the independent checker and writes it. The
+/// output file appears complete or not at all.
 ///
-/// `cancel` is asked between the steps; true ends the work without an output.
+/// `cancel` is called between the steps; if it returns true, the work ends without an output.
 ///
 /// # Errors
-/// See [`PlanFileError`]; no output file is left behind.
+/// Fails with a [`PlanFileError`]; no output file is left behind.
 pub fn plan_streams_file(
     input: &Path,
     output: &Path,
@@ -327,8 +329,8 @@ pub fn plan_streams_file(
     })
 }
 
-/// Places the outputs under the plan's order and writes `id,size,offset`, a line for each output
-/// that has bytes.
+/// Places the outputs under the plan's order and writes `id,size,offset`, one line for each output
+/// of non-zero size.
 fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Result<PlanMemory, PlanFileError> {
     let dag = &graph.dag;
     let (offsets, arena) = offsets(dag, a);
@@ -341,7 +343,7 @@ fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Resu
     Ok(PlanMemory { arena, one_stream: live_sum(dag, &dag.topo) })
 }
 
-/// Proves a plan sound before it leaves.
+/// Verifies that a plan is sound before it is written.
 fn check_made(graph: &StreamGraph, stream: &[u32], order: &[u32], events: &[Event]) -> Result<(), PlanFault> {
     let mut names: BTreeMap<Kind, u64> = BTreeMap::new();
     let mut reserve = Vec::with_capacity(graph.dag.len());
@@ -369,7 +371,8 @@ fn check_made(graph: &StreamGraph, stream: &[u32], order: &[u32], events: &[Even
     })
 }
 
-/// Writes beside the target and renames; `.gz` in the name packs it.
+/// Writes to a temporary file beside the target and renames it; a name that ends in `.gz` means a
+/// compressed file.
 fn write_json<T: Serialize>(path: &Path, form: &T) -> Result<(), PlanFileError> {
     let io = |source| PlanFileError::Io { what: "write", path: path.to_owned(), source };
     let mut text = serde_json::to_vec(form).map_err(|e| io(e.into()))?;
@@ -397,7 +400,7 @@ fn write_atomic(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()))
         .and_then(|()| std::fs::rename(&part, path));
     if done.is_err() {
-        // the error that matters is the one above
+        // The error to report is the one above.
         let _ = std::fs::remove_file(&part);
     }
     done

@@ -1,12 +1,12 @@
-//! The search of `parallel:N`: list schedules of many settings, then priorities learnt from
-//! schedules of the reversed graph, then priorities changed at random; what the exact cost model
-//! finds best is kept. Work is counted in nodes placed, never in time, and random numbers come from
-//! a fixed seed: the same plan on every machine.
+//! The search of `parallel:N`. It runs list schedules with many settings, then uses priorities
+//! learnt from schedules of the reversed graph, then changes priorities at random, and keeps what
+//! the exact cost model finds best. Work is counted in nodes placed, never in time, and random
+//! numbers come from a fixed seed, so the plan is the same on every machine.
 //!
-//! With an eye on memory a second search follows the first: schedules that keep nearer to an order
-//! that holds little, use fewer streams, or give outputs their places within a cap as they go, then
-//! changes aimed at what is held where most is needed. The least arena is kept that costs no more
-//! than [`PRICE`] of run time.
+//! If memory counts, a second search follows: schedules that stay closer to an order with little
+//! live memory, that use fewer streams, or that place outputs within a limit as they go, followed
+//! by changes aimed at what is live at the peak. The smallest arena is kept that costs at most
+//! [`PRICE`] more run time.
 
 use super::Aim;
 use super::dag::StreamAssignment;
@@ -19,23 +19,24 @@ use super::offsets::offsets;
 use super::point::{Point, Random};
 use crate::events::transitive::Event;
 
-/// Nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
+/// Number of nodes placed by all list schedules of one search, for graphs of up to [`FULL`] nodes.
 const STEPS: usize = 1_200_000;
-/// Nodes up to which the search has all its steps; from there on they shrink with the third power.
+/// Up to this many nodes the search has all its steps; beyond it, they shrink with the third power.
 const FULL: usize = 20_000;
-/// Nodes up to which the outputs of every plan that is tried get places; beyond, what lives at once
-/// in its order stands for its arena.
+/// Up to this many nodes the outputs of every tried plan are placed; beyond it, the greatest live
+/// sum in the plan's order stands for its arena.
 const MEASURED: usize = 50_000;
-/// Nodes up to which the memory assigners search for places.
+/// Up to this many nodes the memory assigners search for places.
 const PLACED: usize = 1_400;
-/// Ranges of memory that are looked at in the time in which a node is placed.
+/// Number of memory ranges examined in the time that it takes to place a node.
 const LOOKS: usize = 24;
-/// What less memory may cost in run time with `balanced`, in 1/1000 of the quickest plan.
+/// Additional run time that less memory may cost with `balanced`, in thousandths of the fastest
+/// plan.
 const PRICE: u64 = 49;
-/// How much worse a step of the search for memory may be at its beginning, in 1/4096.
+/// How much worse an accepted step of the memory search may be at the beginning, in 1/4096.
 const TAU: usize = 16;
 
-/// A plan and what it takes.
+/// A plan with its events and its run time.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub assignment: StreamAssignment,
@@ -47,28 +48,28 @@ struct Search<'m, 'a, const W: usize> {
     m: &'m Model<'a>,
     best: Found,
     left: usize,
-    /// No plan takes less.
+    /// Lower bound of the run time.
     bound: u64,
-    /// With an eye on memory: the arena of the best plan, and the run time that it may have.
+    /// If memory counts: the arena of the best plan, and the run time that it may have.
     memory: Option<(u64, u64)>,
-    /// With an eye on memory: an order of all nodes that holds little at once.
+    /// If memory counts: an order of all nodes that keeps little memory live.
     frugal: Vec<u32>,
-    /// Of the plan whose arena was asked last: the node for which it grew last, and what was held
-    /// then.
+    /// For the plan whose arena was computed last: the node at its peak, followed by the tensors
+    /// that were live then.
     peak: Vec<u32>,
 }
 
-/// Streams, order and events of the whole graph.
+/// Finds streams, order and events for the whole graph.
 pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
     let n = m.dag.len();
     let single = StreamAssignment::single(m.dag);
     if n == 0 {
         return Found { assignment: single, events: Vec::new(), span: 0 };
     }
-    // small graphs are searched out soon, large ones take their time to place once
+    // Small graphs are soon searched completely; large ones take long for a single placement.
     let steps =
         if n <= FULL { STEPS.min(24 * n * n) } else { (STEPS as f64 * (FULL as f64 / n as f64).powi(3)) as usize };
-    // all plain nodes on one stream: what every other plan has to beat
+    // All plain nodes on one stream: every other plan must be better than this.
     let alone = if m.streams == m.plain {
         Found { assignment: single, events: Vec::new(), span: m.dag.work() }
     } else {
@@ -111,7 +112,7 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
         let points = s.thrifty(mean);
         s.ratchet(mean, s.left / 2);
         s.shake(points);
-        // What counts at last is what the outputs take once they have their places.
+        // What counts in the end is the size of the arena once the outputs are placed.
         let arena = |f: &Found| offsets(m.dag, &f.assignment).1;
         if quickest.span <= s.best.span && arena(&quickest) <= arena(&s.best) {
             s.best = quickest;
@@ -121,8 +122,8 @@ pub(crate) fn search<const W: usize>(m: &Model<'_>, aim: Aim) -> Found {
 }
 
 impl<const W: usize> Search<'_, '_, W> {
-    /// Schedules and measures; None once the steps are spent or nothing can be gained. Gives what
-    /// counts: the run time, or the arena and what the run time is beyond its limit.
+    /// Schedules and evaluates one setting. Returns `None` if the steps are spent or nothing can be
+    /// gained. The cost is the run time, or the arena with a penalty for run time beyond its limit.
     fn try_one(&mut self, setting: Setting, tail: &[u64], leans: &[u32]) -> Option<(u64, Listed)> {
         let n = self.m.dag.len();
         if self.left < n || (self.memory.is_none() && self.best.span <= self.bound) {
@@ -138,25 +139,25 @@ impl<const W: usize> Search<'_, '_, W> {
 
     fn arena(&mut self, a: &StreamAssignment) -> u64 {
         if a.order.len() > MEASURED {
-            // near enough, and linear
+            // This is accurate enough, and linear.
             self.peak.clear();
             return live_sum(self.m.dag, &a.order);
         }
-        // the more nodes, the more lies in the arena at once
+        // The more nodes, the more ranges the arena has at once.
         let each = if a.order.len() > FULL { 8 } else { 2 };
         self.left = self.left.saturating_sub(each * a.order.len());
         let found = peak(self.m.dag, a, &PlanOrder::new(self.m.dag, a));
         self.peak = found.tensors;
-        // where a search places the tensors at last, what is held says more than the arena of one
-        // that goes by the order
+        // If the assigners place the tensors in the end, the live sum tells more than the arena
+        // from placement in order.
         if a.order.len() > PLACED { found.arena } else { found.arena / 4 + found.held / 4 * 3 }
     }
 
-    /// Keeps what is better; of equals what has fewer streams. Gives what it costs.
+    /// Keeps the plan if it is better; among equals, the one with fewer streams. Returns its cost.
     fn keep(&mut self, listed: &Listed, events: Vec<Event>, span: u64) -> u64 {
         let a = &listed.assignment;
         if let Some((least, limit)) = self.memory {
-            // far beyond the limit nothing is learnt from the arena
+            // Far beyond the limit, the arena tells nothing.
             if span / 5 > limit / 4 {
                 return u64::MAX;
             }
@@ -183,7 +184,7 @@ impl<const W: usize> Search<'_, '_, W> {
         span
     }
 
-    /// N, and halves of it down to 2.
+    /// N, and successive halves down to 2.
     fn widths(&self) -> Vec<u32> {
         let mut widths = vec![self.m.plain];
         while let Some(w) = widths.last().copied().filter(|w| *w > 2) {
@@ -192,7 +193,7 @@ impl<const W: usize> Search<'_, '_, W> {
         widths
     }
 
-    /// The portfolio, the best first.
+    /// Runs the portfolio of settings and returns the best points, best first.
     fn starts(&mut self) -> Vec<Point> {
         let m = self.m;
         let pair = m.events.pair();
@@ -208,7 +209,7 @@ impl<const W: usize> Search<'_, '_, W> {
                 let tail = &tails[k % tails.len()];
                 let Some((cost, _)) = self.try_one(setting, tail, &[]) else { return points };
                 add(&mut points, Point { setting, tail: tail.clone(), leans: Vec::new(), cost, peak: Vec::new() });
-                // a width that is far behind does not catch up
+                // A width that is far behind does not catch up.
                 if k + 1 == paths.len() && points[0].setting.plain != plain && cost / 11 > points[0].cost / 10 {
                     break;
                 }
@@ -217,7 +218,7 @@ impl<const W: usize> Search<'_, '_, W> {
         points
     }
 
-    /// Tries all, as long as so many steps are left, and gives the best, the best first.
+    /// Tries all settings as long as `until` steps are left; returns the best points, best first.
     fn first(&mut self, all: impl Iterator<Item = (Setting, Vec<u64>)>, until: usize) -> Vec<Point> {
         let mut out: Vec<Point> = Vec::new();
         for (setting, tail) in all {
@@ -227,8 +228,8 @@ impl<const W: usize> Search<'_, '_, W> {
         out
     }
 
-    /// Schedules that keep nearer and nearer to an order that holds little at once, that use fewer
-    /// streams, and that give outputs their places within a cap as they go.
+    /// Tries schedules that stay closer and closer to an order with little live memory, that use
+    /// fewer streams, and that place outputs within a limit as they go.
     fn thrifty(&mut self, mean: u64) -> Vec<Point> {
         let m = self.m;
         let n = m.dag.len() as u64;
@@ -238,13 +239,13 @@ impl<const W: usize> Search<'_, '_, W> {
         for (&v, k) in self.frugal.iter().zip(0u64..) {
             rank[v as usize] = n - k;
         }
-        // the share of the graph's order in a priority, in 1/8
+        // `share` is the weight of the frugal order in a priority, in 1/8.
         let mixed = |share: u64| -> Vec<u64> {
             let by_order = |r: u64| (u128::from(longest) * u128::from(r) / u128::from(n)) as u64;
             tails.iter().zip(&rank).map(|(&t, &r)| t / 8 * (8 - share) + by_order(r) / 8 * share).collect()
         };
         let least = live_sum(m.dag, &self.frugal);
-        // a mean output weighs as much as a mean node takes
+        // An average output weighs as much as the run time of an average node.
         let bytes = m.dag.nodes.iter().map(|d| d.out_bytes).fold(0u64, u64::saturating_add) / n;
         let even = (u128::from(mean) * 1024 / u128::from(bytes.max(1))) as u64;
         let mut widths = self.widths();
@@ -260,7 +261,7 @@ impl<const W: usize> Search<'_, '_, W> {
                 }
             }
         }
-        // as wide as may be, with a cap on the arena
+        // All plain streams, with a limit on the arena.
         let most = self.memory.map_or(least, |(arena, _)| arena).max(least);
         let mut capped = Vec::new();
         for share in [0, 8] {
@@ -272,7 +273,8 @@ impl<const W: usize> Search<'_, '_, W> {
                 }
             }
         }
-        // neither may take all the steps, and none are spent on what fits where one stream does
+        // Neither group may use all steps, and none are spent on limits if the result already fits
+        // where one stream does.
         let all = self.left;
         let mut points = self.first(loose.into_iter().map(|(s, share)| (s, mixed(share))), all / 2);
         self.ratchet(mean, all / 3);
@@ -283,8 +285,9 @@ impl<const W: usize> Search<'_, '_, W> {
         points
     }
 
-    /// From the best plan on: the same order and streams as far as they go with a little less
-    /// memory, again and again, as long as that helps and so many steps are left.
+    /// Starting from the best plan, repeatedly schedules the same order and streams, as far as
+    /// possible, with a slightly lower memory limit, as long as that helps and `until` steps are
+    /// left.
     fn ratchet(&mut self, mean: u64, until: usize) {
         let tries =
             [(984, 8, 4), (984, 1, 16), (960, 8, 16), (996, 8, 4), (930, 2, 8), (960, 0, 8), (984, 0, 16), (996, 2, 8)];
@@ -305,7 +308,7 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// Forward and backward schedules by insertion in turn, from the plain paths on.
+    /// Alternates forward and backward schedules by insertion, starting from the plain paths.
     fn inserted(&mut self) {
         let m = self.m;
         let n = m.dag.len();
@@ -342,7 +345,7 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// Forward and backward schedules in turn: when a node ends in the one is its priority in the
+    /// Alternates forward and backward schedules: the end of a node in one is its priority in the
     /// other.
     fn learn(&mut self, points: &mut [Point]) {
         let reversed = self.m.dag.reversed();
@@ -365,14 +368,14 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// Changes priorities of some nodes, the streams that some lean to and one weight at random,
-    /// from the best points on.
+    /// Starting from the best points, randomly changes the priorities of some nodes, the preferred
+    /// streams of some, and one weight.
     fn shake(&mut self, mut points: Vec<Point>) {
         let m = self.m;
         let mut rng = Random(0x9e37_79b9_7f4a_7c15);
         points.truncate(3);
         let mean = m.dag.work() / m.dag.len().max(1) as u64;
-        // the best plan itself: its order as priorities, its streams to lean to
+        // The best plan itself: its order as priorities and its streams as preferences.
         points.push(self.point_of_best(mean));
         let mut region: Vec<u32> = Vec::new();
         let all = self.left.max(1);
@@ -385,7 +388,7 @@ impl<const W: usize> Search<'_, '_, W> {
                 lower(m, &mut p, &mut rng, mean);
             }
             if !aimed && !p.leans.is_empty() && rng.below(4) > 0 {
-                // a few nodes that hang together move to another stream
+                // A few connected nodes move to another stream.
                 for _ in 0..=rng.below(3) {
                     let to = rng.below(u64::from(p.setting.plain)) as u32;
                     let size = 1 + rng.below(12) as usize;
@@ -433,7 +436,7 @@ impl<const W: usize> Search<'_, '_, W> {
             let Some((cost, _)) = self.try_one(p.setting, &p.tail, &p.leans) else { return };
             p.cost = cost;
             p.peak.clone_from(&self.peak);
-            // a little worse is taken too, less and less
+            // A slightly worse result is also accepted, but less and less so.
             let tau = if self.memory.is_some() { TAU * self.left / all } else { 0 };
             let worse = (points[at].cost / 4096).saturating_mul(tau as u64);
             if cost <= points[at].cost.saturating_add(worse) {
@@ -442,7 +445,7 @@ impl<const W: usize> Search<'_, '_, W> {
         }
     }
 
-    /// A point at which the list schedule gives the best plan, or one that is near it.
+    /// A point at which the list schedule gives the best plan, or one close to it.
     fn point_of_best(&mut self, mean: u64) -> Point {
         let mut point = self.point(mean);
         point.cost = self.try_one(point.setting, &point.tail, &point.leans).map_or(u64::MAX, |(cost, _)| cost);
@@ -450,7 +453,8 @@ impl<const W: usize> Search<'_, '_, W> {
         point
     }
 
-    /// The best plan's order as priorities, and its streams to lean to; its cost is not known.
+    /// A point with the best plan's order as priorities and its streams as preferences; its cost is
+    /// unknown.
     fn point(&self, mean: u64) -> Point {
         let m = self.m;
         let n = m.dag.len() as u64;
@@ -471,7 +475,7 @@ impl<const W: usize> Search<'_, '_, W> {
     }
 }
 
-/// Keeps the best few, the best first.
+/// Adds a point and keeps the best few, best first.
 fn add(points: &mut Vec<Point>, point: Point) {
     points.push(point);
     points.sort_by_key(|p| p.cost);

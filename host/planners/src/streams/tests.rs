@@ -1,5 +1,5 @@
-//! Property tests of the parallel planner: every plan is accepted by the independent checker,
-//! events are the least.
+//! Property tests of the parallel planner: the independent checker accepts every plan, and the set
+//! of events is minimal.
 
 use super::dag::{Dag, DagNode, Kind, Rules};
 use super::memory::{Fit, PlanOrder, places};
@@ -82,7 +82,8 @@ fn check(case: &Case, plan: &ParallelPlan, events: &[(u32, u32)]) -> Result<(), 
     })
 }
 
-/// Cross-stream edges of the transitive reduction of (edges + stream order), by a full closure.
+/// The cross-stream edges of the transitive reduction of (edges + stream order), computed by a full
+/// closure.
 fn least(case: &Case, plan: &ParallelPlan) -> Vec<(u32, u32)> {
     let n = case.dag.len();
     let mut direct = vec![vec![false; n]; n];
@@ -128,7 +129,7 @@ proptest! {
         prop_assert_eq!(check(&case, &plan, &events), Ok(()));
         events.sort_unstable();
         prop_assert_eq!(&events, &least(&case, &plan));
-        // each of the least events is needed: without it the checker refuses the plan
+        // Each event is needed: without it the checker refuses the plan.
         for k in 0..events.len() {
             let mut fewer = events.clone();
             fewer.remove(k);
@@ -153,7 +154,7 @@ proptest! {
         let order = PlanOrder::new(&case.dag, a);
         for fit in [Fit::First, Fit::Best] {
             let (offsets, arena) = places(&case.dag, a, &order, fit);
-            // the relation asked again, by walking the graph
+            // The relation computed independently, by walking the graph.
             let before = reach(&case.dag, a);
             let over = |x: u32, y: u32| {
                 let users = case.dag.succ.row(x);
@@ -173,7 +174,7 @@ proptest! {
     }
 }
 
-/// Whether a node is over before another starts, by edges and stream order, the slow way.
+/// Whether each node is over before each other starts, by edges and stream order, computed naively.
 fn reach(dag: &Dag, a: &super::dag::StreamAssignment) -> Vec<Vec<bool>> {
     let n = dag.len();
     let mut out = vec![vec![false; n]; n];

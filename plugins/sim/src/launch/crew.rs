@@ -1,8 +1,9 @@
-//! The threads that help a device's runs. They start with the first launch that is worth sharing
-//! and stay: awake for a while behind the last block, so that the next launch or the next run finds
-//! them, then asleep until they are called.
+//! The threads that help a device's runs. They start with the first launch that is worth sharing.
+//! After the last block they stay awake for a while, so that the next launch or run finds them, and
+//! then sleep until they are called.
 //!
-//! No run waits for a thread that has not come yet: what no helper claims the run's own thread does.
+//! No run waits for a helper that has not arrived: the run's own thread executes every block that
+//! no helper has claimed.
 use super::kernel::{Call, Kernel};
 use super::processor::{self, Given};
 use super::spin::Spin;
@@ -12,23 +13,23 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs that can be helped at a time; others do their blocks alone.
+/// Number of runs that can get help at the same time; further runs execute their blocks alone.
 const TEAMS: usize = 8;
-/// How long a helper without work stays awake, of the time that it has a processor.
+/// How long a helper without work stays awake, measured in time during which it has a processor.
 const AWAKE: Duration = Duration::from_micros(200);
 
-/// A device's helpers.
+/// The helper threads of a device.
 pub struct Crew {
     shared: Arc<Shared>,
-    /// Threads besides those that run models.
+    /// Number of threads besides those that run models.
     helpers: usize,
-    /// Started by the first call.
+    /// The threads; started by the first call.
     threads: OnceLock<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
     seats: [Place; TEAMS],
-    /// Where the helpers run.
+    /// The processor of each helper.
     helpers: Vec<Spot>,
     asleep: AtomicUsize,
     stop: AtomicBool,
@@ -36,21 +37,21 @@ struct Shared {
     wake: Condvar,
 }
 
-/// A team, and whether a run has it.
+/// A team, and whether a run currently uses it.
 #[derive(Default)]
 struct Place {
     taken: AtomicBool,
     team: Team,
-    /// Where the run's own thread runs.
+    /// The processor of the run's own thread.
     spot: Spot,
 }
 
-/// The processor of a thread as it was told last: its number and one, 0 where it is not known.
+/// The last known processor of a thread: its number plus one, or 0 if unknown.
 #[derive(Default)]
 struct Spot(AtomicU32);
 
 impl Spot {
-    /// Tells that this thread is it; its processor.
+    /// Records the processor that the calling thread runs on and returns it.
     fn tell(&self) -> Option<u32> {
         let here = processor::here();
         self.0.store(here.map_or(0, |p| p + 1), Ordering::Relaxed);
@@ -62,14 +63,14 @@ impl Spot {
 }
 
 impl Shared {
-    /// Runs one block of any run; false if there is none to claim.
+    /// Executes one block of any run; returns false if there is none to claim.
     fn help(&self) -> bool {
         self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.help(End::Back))
     }
     fn has_work(&self) -> bool {
         self.seats.iter().any(|p| p.taken.load(Ordering::Acquire) && p.team.has_work())
     }
-    /// What helper `i` does until the crew is dismissed.
+    /// The main loop of helper `i`; it ends when the crew is dropped.
     fn member(&self, i: usize) {
         let (mut idle, given) = (Spin::default(), Given::to_this_thread());
         while !self.stop.load(Ordering::Acquire) {
@@ -87,8 +88,8 @@ impl Shared {
             }
         }
     }
-    /// Moves helper `i`, which this thread is, away from a processor that the thread of a run or a
-    /// helper before it has.
+    /// Moves helper `i`, which is the calling thread, away from a processor that a run's thread or
+    /// an earlier helper uses.
     fn move_apart(&self, i: usize, given: &Given) {
         let here = self.helpers[i].tell();
         let runs = self.seats.iter().filter(|p| p.taken.load(Ordering::Relaxed)).map(|p| &p.spot);
@@ -98,8 +99,8 @@ impl Shared {
             self.helpers[i].tell();
         }
     }
-    /// Sleeps until called. What was offered before `asleep` counts this thread is seen here; who
-    /// offers later sees the count.
+    /// Sleeps until called. Work offered before `asleep` counts this thread is seen here; whoever
+    /// offers work later sees the count.
     fn sleep(&self) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.asleep.fetch_add(1, Ordering::SeqCst);
@@ -119,7 +120,7 @@ impl Shared {
 }
 
 impl Crew {
-    /// A crew for runs of so many threads, their own included.
+    /// Makes a crew for runs with `threads` threads, including the run's own.
     pub fn new(threads: usize) -> Crew {
         let helpers = threads.saturating_sub(1);
         let shared = Shared {
@@ -132,7 +133,7 @@ impl Crew {
         };
         Crew { shared: Arc::new(shared), helpers, threads: OnceLock::new() }
     }
-    /// A team for one run; None where nobody would help it.
+    /// Returns a team for one run; `None` if there are no helpers or all teams are taken.
     pub fn seat(&self) -> Option<Seat<'_>> {
         if self.helpers == 0 {
             return None;
@@ -148,7 +149,7 @@ impl Crew {
             let shared = self.shared.clone();
             std::thread::Builder::new().name(format!("ge-sim-{}", i + 1)).spawn(move || shared.member(i))
         };
-        // Where the system has no thread to give, the run does without.
+        // If the system cannot provide a thread, the run does without it.
         (0..self.helpers).filter_map(|i| one(i).ok()).collect()
     }
 }
@@ -159,20 +160,20 @@ impl Drop for Crew {
         drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
         self.shared.wake.notify_all();
         for t in self.threads.take().unwrap_or_default() {
-            // A helper ends by itself; what it had to tell it told through its blocks.
+            // The helper ends by itself; errors were already reported through its blocks.
             let _ = t.join();
         }
     }
 }
 
-/// A run's team. Dropped, nothing of the run is under way any more.
+/// The team of a run. When it is dropped, nothing of the run is in progress any more.
 pub struct Seat<'a> {
     crew: &'a Crew,
     place: &'a Place,
 }
 
 impl Seat<'_> {
-    /// The team.
+    /// The team itself.
     pub fn team(&self) -> &Team {
         &self.place.team
     }
@@ -181,7 +182,7 @@ impl Seat<'_> {
         self.place.spot.tell();
         self.place.team.publish(kernel, call, blocks, key)
     }
-    /// Tells helpers that something worth sharing was offered.
+    /// Wakes the helpers because something worth sharing was offered.
     pub fn call(&self) {
         self.crew.threads.get_or_init(|| self.crew.start());
         self.crew.shared.call();
@@ -238,7 +239,7 @@ mod tests {
             let seat = crew.seat().expect("one run");
             let slot = seat.publish(&kernel, &CALL, 1, 0).expect("room");
             seat.call();
-            // Nobody but the helper takes the block.
+            // Only the helper takes the block.
             while !seat.team().done(slot) {
                 std::thread::yield_now();
             }

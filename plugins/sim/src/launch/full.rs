@@ -1,21 +1,22 @@
-//! `check_races=full`: each block of a launch is run by itself on copies of the task's ranges
-//! between guard pages. The launch is run so twice, over two patterns: what a block wrote is what
-//! differs from a pattern in one of them. So blocks that write the same byte, and outputs that no block writes wholly, are
-//! found; an access beyond a range ends in a guard page, and the process names the kernel.
+//! `check_races=full`: runs each block of a launch alone, on copies of the task's ranges between
+//! guard pages. The whole launch is run twice, over two fill patterns; a block wrote those bytes
+//! that differ from the pattern in at least one of the runs. This finds blocks that write the same
+//! byte and outputs that are not written completely. An access beyond a range hits a guard page,
+//! and the process reports the kernel.
 use super::bound::Addresses;
 use super::guarded::Range;
 use super::kernel::{Call, Kernel};
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::{Error, ErrorKind, Result};
 
-/// The two patterns: no byte equals both.
+/// The two fill patterns; no byte equals both.
 const PATTERNS: [u8; 2] = [0x5A, 0xA5];
-/// No block.
+/// Marks a byte that no block has written.
 const NOBODY: u32 = u32::MAX;
-/// Alignment that kernels want of their arguments.
+/// Alignment in bytes that kernels expect of their arguments.
 const ALIGN: usize = 64;
 
-/// Memory with a page that nobody may touch on each side; it ends as close to the second as its
+/// Memory with an inaccessible page on each side. It ends as close to the second page as its
 /// alignment allows.
 struct Paged {
     map: *mut u8,
@@ -25,7 +26,7 @@ struct Paged {
 }
 
 fn page() -> usize {
-    // SAFETY: a plain question to the system.
+    // SAFETY: `sysconf` only queries the system.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
@@ -36,8 +37,8 @@ impl Paged {
         let inner =
             bytes.checked_next_multiple_of(ALIGN).and_then(|n| n.checked_next_multiple_of(page)).ok_or_else(none)?;
         let mapped = inner.checked_add(2 * page).ok_or_else(none)?;
-        // SAFETY: a fresh private mapping that nobody else knows, of which the inner part is made
-        // usable.
+        // SAFETY: a new private mapping that nothing else refers to; its inner part is then made
+        // accessible.
         let map = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
@@ -57,23 +58,24 @@ impl Paged {
             }
             map
         };
-        // The end of the last aligned line is the end of the inner part.
+        // The last aligned line ends where the inner part ends.
         let data = map.wrapping_add(page + inner - bytes.next_multiple_of(ALIGN));
         Ok(Paged { map, mapped, data, bytes })
     }
     fn bytes(&self) -> &[u8] {
-        // SAFETY: within the inner part, which is mapped and initialised by the system.
+        // SAFETY: the slice is within the inner part, which is mapped and initialised by the
+        // system.
         unsafe { std::slice::from_raw_parts(self.data, self.bytes) }
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as `bytes`, borrowed mutably; no block runs meanwhile.
+        // SAFETY: as in `bytes`, borrowed mutably; no block runs meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.bytes) }
     }
 }
 
 impl Drop for Paged {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody has an address in it any more.
+        // SAFETY: `new` made the mapping, and nothing holds an address in it any more.
         unsafe { libc::munmap(self.map.cast(), self.mapped) };
     }
 }
@@ -82,13 +84,15 @@ fn overlap(a: &Range, b: &Range) -> bool {
     a.bytes > 0 && b.bytes > 0 && a.address < b.address + b.bytes && b.address < a.address + a.bytes
 }
 
-/// Probes a launch. `outputs`: by argument, whether it is an output of the node, of which every
-/// byte must be written. A launch of which one range lies in another, as in place or in a launch of
-/// several, is not probed: its blocks need each other's bytes.
+/// Probes a launch. `outputs` tells for each argument whether it is an output of the node; every
+/// byte of an output must be written. A launch with a written range that overlaps another range
+/// (in-place, or a combination of launches) is not probed, because its blocks need each other's
+/// bytes.
 ///
 /// # Errors
-/// `plugin`: two blocks write one byte, or none writes a byte of an output; what a block itself
-/// says.
+/// Fails with kind `PLUGIN` if two blocks write the same byte or no block writes a byte of an
+/// output, with kind `DEVICE` if there is no memory for the copies, and with the error of a block
+/// that fails.
 pub fn probe(kernel: &Kernel, call: &Call, ranges: &[Range], outputs: &[bool], dim: u32, key: u64) -> Result<()> {
     let written = |r: &Range| r.access != Access::READ && r.bytes > 0;
     let shared =
@@ -103,14 +107,14 @@ pub fn probe(kernel: &Kernel, call: &Call, ranges: &[Range], outputs: &[bool], d
     let call = Call { args: addresses.0.as_ptr(), n_args: addresses.0.len(), ..*call };
     let mut owner: Vec<Vec<u32>> =
         ranges.iter().map(|r| if written(r) { vec![NOBODY; r.bytes as usize] } else { Vec::new() }).collect();
-    // Each pattern sees every block once, as a launch does: blocks may agree on who does what.
+    // In each pattern every block runs once, as in a launch: blocks may agree on who does what.
     for (pattern, block) in PATTERNS.into_iter().flat_map(|p| (0..dim).map(move |block| (p, block))) {
         for (r, c) in ranges.iter().zip(&mut copies) {
             if r.access == Access::WRITE {
                 c.bytes_mut().fill(pattern);
             } else if r.bytes > 0 {
-                // SAFETY: the range was checked against its allocation when it was bound, and
-                // this task runs alone.
+                // SAFETY: the range was checked against its allocation when it was bound, and this
+                // task runs alone.
                 let now = unsafe { std::slice::from_raw_parts(r.address as *const u8, r.bytes as usize) };
                 c.bytes_mut().copy_from_slice(now);
             }
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
     use ge_plugin_api::kernel::{BlockArgs, BlockKernel, block_kernel};
 
-    /// Copies its part; as `fault` says, a byte more or less of it.
+    /// Copies its part; depending on the text, one byte more or less of it.
     struct Copies(&'static str);
     impl BlockKernel for Copies {
         fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
@@ -191,7 +195,7 @@ mod tests {
         );
         let lacks = "no block of the kernel writes byte 25 of argument 1: 1 of 100 are left as they were";
         assert_eq!(verdict("lacks", true), Err(lacks.into()));
-        // A workspace may stay as it was.
+        // A workspace may stay unwritten.
         assert_eq!(verdict("lacks", false), Ok(()));
     }
 

@@ -1,25 +1,25 @@
-//! Guarded copies: a task runs on copies of its ranges with poison around them, so that an access
-//! beyond them, or a write to an input, is seen (DESIGN 1, `check_races`).
+//! Guarded copies: a task runs on copies of its ranges surrounded by poison bytes, so that accesses
+//! beyond them and writes to inputs are detected (DESIGN 1, `check_races`).
 use super::bound::Addresses;
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::{Error, ErrorKind, Result};
 
-/// Poison on each side of a copy, in bytes: a quiet NaN in every floating type.
+/// Number of poison bytes on each side of a copy; they read as a quiet NaN in every floating type.
 const GUARD: usize = 256;
 const POISON: u8 = 0xFF;
 
-/// An argument's range.
+/// The memory range of an argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// How it is touched.
+    /// How the task accesses it.
     pub access: Access,
 }
 
-/// 64-byte lines, so that a copy has the alignment that kernels want.
+/// A 64-byte line; it gives a copy the alignment that kernels expect.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
@@ -28,18 +28,18 @@ struct Copy {
     address: u64,
     bytes: u64,
     lines: Vec<Line>,
-    /// Where the copy begins in `lines`: same address modulo 64 as the original.
+    /// Offset in `lines` where the copy begins; its address is equal to the original's modulo 64.
     begin: usize,
 }
 
-/// Copies of a task's ranges; overlapping ranges share one.
+/// Copies of a task's ranges; overlapping ranges share a copy.
 pub struct Guarded<'a> {
     ranges: &'a [Range],
     copies: Vec<Copy>,
 }
 
 impl<'a> Guarded<'a> {
-    /// Copies the ranges as they are now.
+    /// Copies the current contents of the ranges.
     pub fn new(ranges: &'a [Range]) -> Result<Guarded<'a>> {
         let mut spans: Vec<(u64, u64)> =
             ranges.iter().filter(|r| r.bytes > 0).map(|r| (r.address, r.address + r.bytes)).collect();
@@ -62,8 +62,8 @@ impl<'a> Guarded<'a> {
                 Error::new(ErrorKind::DEVICE, format!("no memory for a guarded copy of {bytes} bytes"))
             })?;
             lines.resize(n, Line([POISON; 64]));
-            // SAFETY: the range was checked against its allocation when it was bound; the copy has
-            // room behind `begin`.
+            // SAFETY: the range was checked against its allocation when it was bound, and the copy
+            // has enough room after `begin`.
             unsafe {
                 core::ptr::copy_nonoverlapping(
                     address as *const u8,
@@ -80,7 +80,7 @@ impl<'a> Guarded<'a> {
         let c = &self.copies[k];
         Some((c, c.begin + (address - c.address) as usize))
     }
-    /// Addresses of the arguments in the copies.
+    /// Addresses of all arguments in the copies.
     pub fn addresses(&self) -> Addresses {
         let at = |r: &Range| match self.copy_of(r.address) {
             Some((c, at)) if r.bytes > 0 => c.lines.as_ptr().cast::<u8>().wrapping_add(at).cast_mut(),
@@ -88,13 +88,15 @@ impl<'a> Guarded<'a> {
         };
         Addresses(self.ranges.iter().map(at).collect())
     }
-    /// Address of one argument in the copies.
+    /// Address of argument `k` in the copies.
     pub fn address(&self, k: usize) -> u64 {
         let r = &self.ranges[k];
         self.copy_of(r.address).map_or(r.address, |(c, at)| c.lines.as_ptr() as u64 + at as u64)
     }
-    /// Checks poison and inputs after the task ran, and takes what it wrote. The error says which
-    /// argument.
+    /// After the task ran, checks the poison and the inputs and copies back what the task wrote.
+    ///
+    /// # Errors
+    /// Fails if the task wrote outside its ranges or to an input; the error names the argument.
     pub fn finish(self) -> Result<()> {
         let argument = |address: u64| {
             let k = self
@@ -104,7 +106,7 @@ impl<'a> Guarded<'a> {
             k.map_or_else(|| "an argument".to_owned(), |k| format!("argument {k}"))
         };
         for c in &self.copies {
-            // SAFETY: the lines are ours, plain bytes.
+            // SAFETY: the lines belong to this copy and are plain bytes.
             let all = unsafe { core::slice::from_raw_parts(c.lines.as_ptr().cast::<u8>(), c.lines.len() * 64) };
             let end = c.begin + c.bytes as usize;
             let before = all[..c.begin].iter().rposition(|b| *b != POISON).map(|p| c.begin - p);
@@ -126,7 +128,7 @@ impl<'a> Guarded<'a> {
         for r in self.ranges.iter().filter(|r| r.access != Access::READ && r.bytes > 0) {
             let (from, to) = (self.copy_of(r.address), r.address);
             if let Some((c, at)) = from {
-                // SAFETY: as in `new`, the other way.
+                // SAFETY: as in `new`, in the opposite direction.
                 unsafe {
                     core::ptr::copy_nonoverlapping(
                         c.lines.as_ptr().cast::<u8>().add(at),
@@ -138,7 +140,7 @@ impl<'a> Guarded<'a> {
         }
         Ok(())
     }
-    /// Bytes of a copy that no written range covers must be as they were: the original still is.
+    /// Checks that the bytes of a copy that no written range covers still equal the original.
     fn inputs_unchanged(&self, c: &Copy, now: &[u8]) -> Result<()> {
         let inside = |r: &&Range| r.bytes > 0 && r.address >= c.address && r.address < c.address + c.bytes;
         let mut written: Vec<(u64, u64)> = self
@@ -154,7 +156,7 @@ impl<'a> Guarded<'a> {
         for (start, end) in written {
             if start > at {
                 let part = (at - c.address) as usize..(start - c.address) as usize;
-                // SAFETY: within the original range, which no one else writes while this task runs
+                // SAFETY: within the original range, which nothing writes because this task runs
                 // alone.
                 let was = unsafe { core::slice::from_raw_parts(at as *const u8, part.len()) };
                 if was != &now[part.clone()] {
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn overlapping_ranges_share_a_copy() {
         let memory: Vec<u8> = (0..100).collect();
-        // In place: written as argument 1, read as argument 0, with a part that is only read.
+        // In place: written as argument 1 and read as argument 0, a part of which is only read.
         let r = ranges(&memory, &[(0, 30, Access::READ), (10, 10, Access::READ_WRITE)]);
         let g = Guarded::new(&r).expect("memory");
         poke(&g.addresses(), 0, 15, 99);

@@ -1,13 +1,13 @@
-//! Kernels as engines loaded them, and the launch of one block.
+//! Kernels loaded by engines, and the launch of one block.
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::kernel::{Access, KernelCall, LoadedKernel};
 use ge_plugin_api::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
-/// A registered kernel: freed by its own library when the model goes.
+/// A registered kernel; its own library frees it when the model is dropped.
 pub struct Kernel(LoadedKernel);
 
-/// A call without block and scratch, ready to be launched.
+/// A kernel call without block index and scratch memory, ready to be launched.
 #[derive(Clone, Copy)]
 pub struct Call {
     pub(crate) args: *const *mut u8,
@@ -15,8 +15,8 @@ pub struct Call {
     pub(crate) tiling: *const u8,
     pub(crate) tiling_len: usize,
 }
-// SAFETY: the pointers are into tables of the run state and of the plan, which outlive every launch
-// and are not written while one is under way.
+// SAFETY: the pointers refer to tables of the run state and of the plan, which outlive every launch
+// and are not written during one.
 unsafe impl Send for Call {}
 // SAFETY: as above.
 unsafe impl Sync for Call {}
@@ -31,19 +31,19 @@ thread_local! {
 }
 
 impl Kernel {
-    /// Takes a loaded kernel.
+    /// Wraps a loaded kernel.
     pub fn new(kernel: LoadedKernel) -> Kernel {
         Kernel(kernel)
     }
-    /// What it touches.
+    /// How it accesses each of its arguments.
     pub fn access(&self) -> &[Access] {
         &self.0.access
     }
-    /// Bytes of scratch that a block wants.
+    /// Bytes of scratch memory that each block needs.
     pub fn scratch_bytes(&self) -> u64 {
         self.0.scratch_bytes
     }
-    /// Runs one block on this thread.
+    /// Runs one block on the calling thread.
     pub fn run(&self, call: &Call, block_idx: u32, block_dim: u32, tiling_key: u64) -> Result<()> {
         let mut c = KernelCall {
             args: call.args,
@@ -57,8 +57,9 @@ impl Kernel {
             host: ge_plugin_api::services::host_or_none().map(|h| h.table()).into(),
         };
         let rc = if self.0.scratch_bytes == 0 {
-            // SAFETY: contract of KernelFn: the context is the kernel's own, the call is live,
-            // addresses were checked against the model's memory when they were bound.
+            // SAFETY: the contract of `KernelFn` holds: the context belongs to the kernel, the call
+            // is live, and the addresses were checked against the model's memory when they were
+            // bound.
             unsafe { (self.0.run)(self.0.ctx, &c) }
         } else {
             self.with_scratch(&mut c)?
@@ -67,8 +68,8 @@ impl Kernel {
     }
     fn with_scratch(&self, c: &mut KernelCall) -> Result<i32> {
         let lines = usize::try_from(self.0.scratch_bytes.div_ceil(64)).unwrap_or(usize::MAX);
-        // Taken out for the call: a kernel that runs another launch inside its own finds an empty
-        // cell, not a borrowed one.
+        // The scratch memory is taken out of the cell during the call, so that a kernel that runs
+        // another launch inside its own finds an empty cell rather than a borrowed one.
         let mut scratch = SCRATCH.with(RefCell::take);
         if scratch.len() < lines {
             scratch.try_reserve_exact(lines - scratch.len()).map_err(|_| {
@@ -77,7 +78,7 @@ impl Kernel {
             scratch.resize(lines, Line([0; 64]));
         }
         c.scratch = scratch.as_mut_ptr().cast();
-        // SAFETY: as `run`; the scratch memory is this thread's alone for the call.
+        // SAFETY: as in `run`; during the call only this thread uses the scratch memory.
         let rc = unsafe { (self.0.run)(self.0.ctx, c) };
         SCRATCH.with(|s| *s.borrow_mut() = scratch);
         Ok(rc)
@@ -96,7 +97,7 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         if let ROption::RSome(d) = self.0.drop {
-            // SAFETY: the context came with this function, and is freed once.
+            // SAFETY: the context came together with this function and is freed once.
             unsafe { (d.0)(self.0.ctx) }
         }
     }

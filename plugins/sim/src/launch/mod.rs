@@ -1,5 +1,5 @@
-//! What touches memory while a model runs: kernels, copies, reductions, values read by switches.
-//! The only rooms with `unsafe` code are this one and [`crate::memory`].
+//! Everything that accesses memory while a model runs: kernels, copies, reductions, and values read
+//! by switches. Only this module and [`crate::memory`] contain `unsafe` code.
 pub mod bound;
 pub mod kernel;
 pub mod guarded;

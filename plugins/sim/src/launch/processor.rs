@@ -1,10 +1,11 @@
 //! The processors that threads run on.
 //!
-//! A scheduler likes to put a thread that is woken beside the one that woke it, and leaves both on one
-//! processor while each waits for the other, although another has nothing to do. So a thread that waits
-//! looks whether it shares its processor with those that come before it, and goes elsewhere.
+//! A scheduler tends to put a woken thread on the processor of the thread that woke it, and leaves
+//! both there while each waits for the other, even if another processor is idle. A waiting thread
+//! therefore checks whether it shares its processor with a thread that has precedence, and moves
+//! elsewhere if so.
 
-/// The processor of this thread; None where the system does not tell.
+/// The processor of the calling thread; `None` if the system does not report it.
 pub fn here() -> Option<u32> {
     #[cfg(target_os = "linux")]
     {
@@ -15,7 +16,7 @@ pub fn here() -> Option<u32> {
     None
 }
 
-/// The processors that a thread was given.
+/// The set of processors that a thread may use.
 #[derive(Clone, Copy)]
 pub struct Given {
     #[cfg(target_os = "linux")]
@@ -23,13 +24,13 @@ pub struct Given {
 }
 
 impl Given {
-    /// Those of this thread; None where the system does not tell.
+    /// The set of the calling thread; `None` if the system does not report it.
     pub fn to_this_thread() -> Option<Given> {
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: a set of processors is plain numbers, for which zero is a value.
+            // SAFETY: a set of processors consists of plain numbers, for which zero is valid.
             let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-            // SAFETY: the set lives, and has that size; 0 is this thread.
+            // SAFETY: the set is live and has the given size; 0 means the calling thread.
             let rc = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
             (rc == 0).then_some(Given { set })
         }
@@ -37,16 +38,18 @@ impl Given {
         None
     }
 
-    /// Lets this thread run on these processors but those that are `taken`, if any is left.
+    /// Restricts the calling thread to the processors of this set that are not in `taken`, if any
+    /// remain.
     pub fn avoid(&self, taken: impl Iterator<Item = u32>) {
         #[cfg(target_os = "linux")]
         {
             let mut set = self.set;
             for p in taken.map(|p| p as usize).filter(|p| *p < 8 * size_of::<libc::cpu_set_t>()) {
-                // SAFETY: the number is one of the set's.
+                // SAFETY: the number is within the set.
                 unsafe { libc::CPU_CLR(p, &mut set) };
             }
-            // SAFETY: the sets live and have that size. Where the system refuses, the thread stays.
+            // SAFETY: the sets are live and have the given size. If the system refuses, the thread
+            // stays where it is.
             unsafe {
                 if libc::CPU_COUNT(&set) > 0 {
                     libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
@@ -67,7 +70,7 @@ mod tests {
     fn a_thread_leaves_a_taken_processor_if_another_is_left() {
         std::thread::spawn(|| {
             let given = Given::to_this_thread().expect("Linux tells");
-            // SAFETY: the set lives.
+            // SAFETY: the set is live.
             let count = |g: &Given| unsafe { libc::CPU_COUNT(&g.set) };
             let (first, n) = (here().expect("Linux tells"), count(&given));
             given.avoid([first].into_iter());
@@ -76,7 +79,7 @@ mod tests {
                 assert_eq!(count(&left), n - 1);
                 assert_ne!(here(), Some(first));
             }
-            // All are taken: it stays where it may be.
+            // If all are taken, the thread stays where it may run.
             given.avoid(0..4096);
             assert_eq!(count(&Given::to_this_thread().expect("Linux tells")), count(&left));
         })

@@ -1,8 +1,8 @@
-//! Waiting without sleep.
+//! Busy waiting.
 use std::time::{Duration, Instant};
 
-/// A thread that waits for another without sleeping. Now and then it lets others have its processor:
-/// the one that it waits for may be among them.
+/// Waits for another thread without sleeping. From time to time it yields the processor, because
+/// the thread that it waits for may need it.
 #[derive(Default)]
 pub struct Spin {
     turns: u32,
@@ -10,15 +10,16 @@ pub struct Spin {
     waited: Duration,
 }
 
-/// Turns between two looks at the clock.
+/// Number of turns between two checks of the clock.
 const TURNS: u32 = 64;
-/// Looks at the clock between two times that others are let through.
+/// Number of clock checks between two yields.
 const LOOKS: u32 = 4;
-/// What is counted between two looks at most: more passes while others have the processor.
+/// Most time that is counted between two clock checks; more may pass while other threads have the
+/// processor.
 const STEP: Duration = Duration::from_micros(20);
 
 impl Spin {
-    /// Waits a moment; true where others were let through meanwhile.
+    /// Waits a moment; returns true if it yielded the processor.
     pub fn turn(&mut self) -> bool {
         std::hint::spin_loop();
         self.turns = self.turns.wrapping_add(1);
@@ -33,7 +34,7 @@ impl Spin {
         rests
     }
 
-    /// How long it has waited, of the time that it had a processor.
+    /// How long it has waited, counting only time during which it had a processor.
     pub fn waited(&self) -> Duration {
         self.waited
     }

@@ -1,16 +1,17 @@
-//! What one run shares with helpers: the scheduler's thread publishes launches in slots; helpers and
-//! the scheduler claim blocks one by one, the scheduler from the first on and helpers from the last,
-//! so that about the same part of each launch falls to a thread, in whose caches what the launch
-//! before wrote then lies. A slot's state is one word of generation and of the blocks that are left,
-//! so that a claim of a slot that was given away meanwhile fails. Run behind run may use one team; a
-//! helper that looks into it late finds nothing to claim.
+//! What one run shares with its helpers. The scheduler's thread publishes launches in slots;
+//! helpers and the scheduler claim blocks one by one, the scheduler from the first block on and
+//! helpers from the last. Thus each thread gets about the same part of every launch, and its caches
+//! still hold what the previous launch wrote there. The state of a slot is one word with a
+//! generation and the remaining blocks, so that a claim fails if the slot has been reused
+//! meanwhile. Consecutive runs may use the same team; a helper that looks at it late finds nothing
+//! to claim.
 use super::kernel::{Call, Kernel};
 use ge_plugin_api::{Error, Result};
 use std::cell::UnsafeCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Launches that can be under way at a time.
+/// Number of launches that can be in progress at the same time.
 const SLOTS: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -21,33 +22,34 @@ struct Work {
 }
 
 struct Slot {
-    /// Generation (32 bits), the end (16) and the beginning (16) of the blocks that are left.
+    /// Generation (32 bits), end (16 bits) and start (16 bits) of the remaining blocks.
     state: AtomicU64,
-    /// Blocks of the launch; 0: the slot is empty. Written by the publisher's thread alone.
+    /// Number of blocks of the launch; 0 means that the slot is empty. Only the publisher's thread
+    /// writes it.
     blocks: AtomicU32,
     work: UnsafeCell<Option<Work>>,
     done: AtomicU32,
     error: Mutex<Option<Error>>,
 }
 
-/// The launches of one run that are under way.
+/// The launches in progress of one run.
 pub struct Team {
     slots: [Slot; SLOTS],
 }
-// SAFETY: `work` is written by the publisher only while the slot is empty (all blocks claimed and
-// done) and read only after a claim by compare-and-exchange, which fails once the slot has another
-// generation; the pointers in it are to the plan and the run's bound arguments, which outlive the
-// team's run.
+// SAFETY: the publisher writes `work` only while the slot is empty (all blocks claimed and done).
+// It is read only after a claim by compare-and-exchange, which fails once the slot has another
+// generation. The pointers in it refer to the plan and the run's bound arguments, which outlive the
+// use of the team by the run.
 unsafe impl Sync for Team {}
 // SAFETY: as above.
 unsafe impl Send for Team {}
 
-/// From which end blocks are claimed.
+/// The end from which blocks are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// From the first on: the run's own thread.
+    /// From the first block on; used by the run's own thread.
     Front,
-    /// From the last: helpers.
+    /// From the last block; used by helpers.
     Back,
 }
 
@@ -55,7 +57,7 @@ const fn word(generation: u64, end: u64, next: u64) -> u64 {
     generation << 32 | end << 16 | next
 }
 
-/// The blocks that are left: the first of them, and behind the last.
+/// The range of the remaining blocks: the first, and one past the last.
 const fn left(state: u64) -> (u64, u64) {
     (state & 0xFFFF, state >> 16 & 0xFFFF)
 }
@@ -75,12 +77,12 @@ impl Default for Team {
 }
 
 impl Team {
-    /// Offers a launch; its slot, or None where all are taken. Called by the scheduler's thread
-    /// alone.
+    /// Offers a launch and returns its slot; `None` if all slots are taken. Only the scheduler's
+    /// thread may call this.
     pub fn publish(&self, kernel: &Kernel, call: &Call, blocks: u32, key: u64) -> Option<usize> {
         debug_assert!(blocks > 0 && blocks <= crate::plan::MAX_BLOCKS);
         let (at, slot) = self.slots.iter().enumerate().find(|(_, s)| s.blocks.load(Ordering::Relaxed) == 0)?;
-        // SAFETY: the slot is empty: no member reads `work` (see the type), and only this thread
+        // SAFETY: the slot is empty, so no member reads `work` (see the type), and only this thread
         // publishes.
         unsafe { *slot.work.get() = Some(Work { kernel, call: *call, key }) };
         slot.done.store(0, Ordering::Relaxed);
@@ -94,7 +96,10 @@ impl Team {
         let s = &self.slots[slot];
         s.done.load(Ordering::Acquire) == s.blocks.load(Ordering::Relaxed)
     }
-    /// Empties a slot that is done; the error of one of its blocks, if one failed.
+    /// Empties a slot that is done.
+    ///
+    /// # Errors
+    /// Returns the error of a block that failed, if any.
     pub fn take(&self, slot: usize) -> Result<()> {
         let s = &self.slots[slot];
         let generation = s.state.load(Ordering::Relaxed) >> 32;
@@ -105,7 +110,7 @@ impl Team {
             None => Ok(()),
         }
     }
-    /// Runs one block of any launch; false if there is none to claim.
+    /// Runs one block of any launch; returns false if there is none to claim.
     pub fn help(&self, end: End) -> bool {
         for slot in &self.slots {
             let state = slot.state.load(Ordering::Acquire);
@@ -143,8 +148,8 @@ impl Team {
             first < behind
         })
     }
-    /// Drops what nobody has begun and waits for what is under way: all slots are empty then.
-    /// Called by the scheduler's thread alone.
+    /// Discards blocks that nobody has started and waits for those in progress; all slots are empty
+    /// afterwards. Only the scheduler's thread may call this.
     pub fn clear(&self) {
         for slot in &self.slots {
             let blocks = slot.blocks.load(Ordering::Relaxed);
@@ -178,7 +183,7 @@ pub(super) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    /// Counts the runs of each block; the block of number `fail` fails.
+    /// Counts the runs of each block; block `fail` fails.
     struct Count {
         seen: Arc<Vec<AtomicU32>>,
         fail: usize,
@@ -189,7 +194,7 @@ pub(super) mod tests {
             if call.block_idx() == self.fail { Err(Error::failed("on purpose")) } else { Ok(()) }
         }
     }
-    /// Counts the blocks that ran, each of them long.
+    /// Counts the blocks that ran; each takes a long time.
     pub(in super::super) struct Slow(Arc<AtomicU32>);
     impl BlockKernel for Slow {
         fn run(&self, _: &BlockArgs<'_>) -> Result<()> {
@@ -206,7 +211,7 @@ pub(super) mod tests {
             (Kernel::new(block_kernel(Box::new(Slow(n.clone())), Vec::new(), Vec::new(), 256)), n)
         }
     }
-    /// A kernel that counts, and its counts; the block of number `fail` fails.
+    /// A counting kernel and its counts; block `fail` fails.
     pub(in super::super) fn count(fail: usize) -> (Kernel, Arc<Vec<AtomicU32>>) {
         let seen: Arc<Vec<AtomicU32>> = Arc::new((0..64).map(|_| AtomicU32::new(0)).collect());
         let count = Count { seen: seen.clone(), fail };

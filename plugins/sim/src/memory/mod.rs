@@ -1,6 +1,6 @@
-//! Device memory: plain aligned allocations of this process, and host memory registered in place.
+//! Device memory: aligned allocations of this process, and host memory registered in place.
 //!
-//! Nothing is reserved by logical address: an allocation takes what it asks for, or fails with an
+//! Nothing is reserved by logical address: an allocation gets the requested memory or fails with an
 //! error.
 pub mod copy;
 pub mod reduce;
@@ -11,12 +11,12 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Alignment of every allocation, the unit of the memory plan.
+/// Alignment of every allocation in bytes; it is the unit of the memory plan.
 pub const ALIGN: usize = 512;
 
 struct Region {
     bytes: u64,
-    /// None: registered host memory, not ours to free.
+    /// `None` for registered host memory, which must not be freed here.
     layout: Option<Layout>,
     kind: MemoryKind,
     read_only: bool,
@@ -32,7 +32,7 @@ pub struct Memory {
 struct State {
     by_address: BTreeMap<u64, Region>,
     used: u64,
-    /// Ranges that the host wrote, start to end, disjoint: known to `check_races`.
+    /// Disjoint ranges that the host wrote, from start to end; `check_races` uses them.
     written: BTreeMap<u64, u64>,
 }
 
@@ -41,21 +41,25 @@ fn device_error(message: String) -> Error {
 }
 
 impl Memory {
-    /// Memory of `capacity` bytes.
+    /// Makes a memory with a capacity of `capacity` bytes.
     pub fn new(capacity: u64) -> Memory {
         Memory { regions: Mutex::default(), capacity }
     }
     fn state(&self) -> MutexGuard<'_, State> {
         self.regions.lock().unwrap_or_else(|p| p.into_inner())
     }
-    /// Allocates zeroed memory; the address. Zero bytes have an address too.
+    /// Allocates zeroed memory and returns its address. An allocation of zero bytes also has an
+    /// address.
+    ///
+    /// # Errors
+    /// Fails if the memory kind is unknown or there is not enough memory.
     pub fn alloc(&self, kind: MemoryKind, bytes: u64) -> Result<u64> {
         if kind.known_name().is_none() {
             return Err(device_error(format!("there is no memory kind {}", kind.code())));
         }
         let mut state = self.state();
         let left = self.capacity - state.used;
-        // HOST memory is the host's own and does not count against the device's.
+        // HOST memory belongs to the host and does not count against the device's capacity.
         if kind != MemoryKind::HOST && bytes > left {
             return Err(device_error(format!("out of device memory: {bytes} bytes of {kind} asked for, {left} left")));
         }
@@ -76,6 +80,9 @@ impl Memory {
         Ok(address)
     }
     /// Frees an allocation.
+    ///
+    /// # Errors
+    /// Fails if `address` is not an allocation of this device.
     pub fn free(&self, address: u64) -> Result<()> {
         let mut state = self.state();
         match state.by_address.get(&address) {
@@ -86,14 +93,15 @@ impl Memory {
                 }
                 state.by_address.remove(&address);
                 forget_written(&mut state.written, address, bytes);
-                // SAFETY: allocated by `alloc` with this layout; removed above, so freed once.
+                // SAFETY: allocated by `alloc` with this layout; it was removed above, so it is
+                // freed only once.
                 unsafe { dealloc(address as *mut u8, layout) };
                 Ok(())
             }
             _ => Err(device_error("free of an address that is no allocation of this device".into())),
         }
     }
-    /// Takes host memory in place: on this device an address is an address of the process.
+    /// Registers host memory in place; on this device an address is an address of the process.
     pub fn register(&self, address: u64, bytes: u64, read_only: bool) -> Result<u64> {
         if address == 0 || address.checked_add(bytes).is_none() {
             return Err(device_error(format!("host memory of {bytes} bytes cannot be registered: no such range")));
@@ -105,7 +113,7 @@ impl Memory {
         state.by_address.insert(address, Region { bytes, layout: None, kind: MemoryKind::HOST, read_only });
         Ok(address)
     }
-    /// Gives registered host memory back.
+    /// Ends the registration of host memory.
     pub fn unregister(&self, address: u64) -> Result<()> {
         let mut state = self.state();
         if state.by_address.get(&address).is_some_and(|r| r.layout.is_none()) {
@@ -114,7 +122,7 @@ impl Memory {
         }
         Err(device_error("this address was not registered".into()))
     }
-    /// Checks that a range lies in one region that may be written.
+    /// Checks that a range lies in one region, which must be writable if `write` is set.
     fn check(state: &State, address: u64, bytes: u64, write: bool) -> Result<()> {
         let end = address.checked_add(bytes);
         let found = state.by_address.range(..=address).next_back();
@@ -126,7 +134,7 @@ impl Memory {
             _ => Err(device_error(format!("copy of {bytes} bytes beyond the memory of the device"))),
         }
     }
-    /// Copies from the host.
+    /// Copies from the host to the device.
     pub fn copy_in(&self, address: u64, bytes: &[u8]) -> Result<()> {
         let mut state = self.state();
         Memory::check(&state, address, bytes.len() as u64, true)?;
@@ -138,22 +146,22 @@ impl Memory {
         unsafe { core::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         Ok(())
     }
-    /// Copies to the host.
+    /// Copies from the device to the host.
     pub fn copy_out(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         let state = self.state();
         Memory::check(&state, address, bytes.len() as u64, false)?;
-        // SAFETY: as `copy_in`.
+        // SAFETY: as in `copy_in`.
         unsafe { core::ptr::copy(address as *const u8, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
-    /// Ranges within `start..end` that the host wrote by `copy_in`.
+    /// The parts of `start..end` that the host wrote by `copy_in`.
     pub fn written_in(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let state = self.state();
         let first = state.written.range(..=start).next_back().map_or(start, |(s, _)| *s);
         let parts = state.written.range(first..end).filter(|(_, e)| **e > start);
         parts.map(|(s, e)| ((*s).max(start), (*e).min(end))).collect()
     }
-    /// Bytes allocated now.
+    /// Number of allocated bytes that count against the capacity.
     pub fn used(&self) -> u64 {
         self.state().used
     }
@@ -179,8 +187,8 @@ impl Drop for Memory {
         let state = self.regions.get_mut().unwrap_or_else(|p| p.into_inner());
         for (address, region) in &state.by_address {
             if let Some(layout) = region.layout {
-                // SAFETY: allocated by `alloc` with this layout, still in the table, so not freed
-                // yet.
+                // SAFETY: allocated by `alloc` with this layout; it is still in the table, so it
+                // has not been freed yet.
                 unsafe { dealloc(*address as *mut u8, layout) };
             }
         }

@@ -1,24 +1,25 @@
-//! `REDUCE_ASYNC`: copies with a reduction into the destination, element by element in one order.
+//! `REDUCE_ASYNC`: copies that combine the source with the destination, element by element in a
+//! fixed order.
 //!
-//! Half types are widened to f32 for each element and rounded once, as the copy engine does.
+//! 16-bit floats are widened to f32 for each element and rounded once, as the copy engine does.
 use ge_plugin_api::types::DType;
 use half::{bf16, f16};
 
 /// The reductions, by their number in `DeviceTask::numbers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Sum.
+    /// Sum of the elements.
     Sum,
-    /// Greatest; a NaN stays.
+    /// Greatest element; a NaN is kept.
     Max,
-    /// Least; a NaN stays.
+    /// Least element; a NaN is kept.
     Min,
-    /// Product.
+    /// Product of the elements.
     Prod,
 }
 
 impl Reduction {
-    /// From its number: 0 sum, 1 max, 2 min, 3 prod.
+    /// The reduction with this number: 0 sum, 1 max, 2 min, 3 prod.
     pub fn from_code(code: i64) -> Option<Reduction> {
         Some(match code {
             0 => Reduction::Sum,
@@ -30,7 +31,7 @@ impl Reduction {
     }
 }
 
-/// Bytes of an element, for the types that can be reduced.
+/// Size in bytes of an element; `None` for types that cannot be reduced.
 pub fn width(dtype: DType) -> Option<u64> {
     Some(match dtype {
         DType::I8 | DType::U8 => 1,
@@ -81,26 +82,26 @@ macro_rules! halves {
 }
 halves!(f16, bf16);
 
-/// Reduces `bytes / width` elements from one address into another.
+/// Combines `bytes / width` elements at `from` into those at `to`.
 ///
 /// # Safety
-/// Both ranges must be live memory of this process that no other task touches; they may be equal,
-/// not overlap otherwise.
+/// Both ranges must be live memory of this process that no other task accesses. They may be equal
+/// but must not overlap otherwise.
 pub unsafe fn reduce(from: u64, to: u64, bytes: u64, dtype: DType, r: Reduction) {
     /// # Safety
     /// As `reduce`.
     unsafe fn run<T: Element>(from: u64, to: u64, bytes: u64, r: Reduction) {
         let (from, to) = (from as *const T, to as *mut T);
         for i in 0..(bytes as usize / size_of::<T>()) {
-            // SAFETY: by contract; unaligned accesses are allowed for, as a range may start at any
-            // byte.
+            // SAFETY: by the contract of `reduce`; the accesses are unaligned because a range may
+            // start at any byte.
             unsafe {
                 let v = to.add(i).read_unaligned().reduce(from.add(i).read_unaligned(), r);
                 to.add(i).write_unaligned(v);
             }
         }
     }
-    // SAFETY: by contract; all types are plain numbers.
+    // SAFETY: by the contract of this function; all types are plain numbers.
     unsafe {
         match dtype {
             DType::I8 => run::<i8>(from, to, bytes, r),

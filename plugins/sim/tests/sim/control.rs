@@ -1,4 +1,4 @@
-//! Activation, switches, labels, loops.
+//! Tests of activation, switches, labels and loops.
 use crate::support::*;
 
 use ge_plugin_api::task::TaskType as T;
@@ -34,7 +34,7 @@ fn a_switch_activates_its_stream_or_not() {
     }
 }
 
-/// while (i < n) { sum = mix(sum, i); i += 1 } by labels: index = i < n computed by a kernel.
+/// while (i < n) { sum = mix(sum, i); i += 1 }, by labels; a kernel computes the index i < n.
 fn label_loop(context: &Context) -> Net<'_> {
     let (i, sum, index) = (words(FEATURES, 0, 1), words(FEATURES, 1, 1), words(FEATURES, 2, 1));
     let mut n = net(context, 1, 0);
@@ -127,8 +127,8 @@ fn streams_activate_each_other_in_turns() {
         let model = r.unwrap();
         let mut m = memory();
         m.input[0] = 50;
-        // The second switch of a round may read the count that the next round writes: a race that
-        // the check must see, as the first switch has set stream 1 going.
+        // The second switch of a round may read the count that the next round writes, because the
+        // first switch has already activated stream 1. The check must find this race.
         let result = model.execute(&m.bases(), false);
         if mode.is_empty() {
             result.unwrap();

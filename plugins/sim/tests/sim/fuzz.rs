@@ -1,4 +1,5 @@
-//! Mutated task lists: an error or a right run, never a panic, a hang or an access outside.
+//! Mutated task lists give an error or a correct run, never a panic, a hang or an access out of
+//! bounds.
 use crate::support::*;
 use ge_plugin_api::kernel::Access;
 use ge_plugin_api::task::TaskType as T;
@@ -6,7 +7,7 @@ use ge_plugin_api::types::DType;
 use ge_sim::careful::next_random;
 use ge_sim::context::Context;
 
-/// A model with a task of every kind.
+/// A model with many kinds of tasks.
 fn seed(context: &Context) -> Net<'_> {
     let mut n = net(context, 3, 2);
     n.spec.notifies = 1;

@@ -1,5 +1,5 @@
-//! Random stream graphs: every legal schedule gives the same bits, and every event that is needed
-//! is missed when it is gone.
+//! Random stream graphs: every legal schedule gives the same bits, and the removal of a needed
+//! event is always detected.
 use crate::support::*;
 use ge_plugin_api::task::TaskType as T;
 use ge_sim::careful::next_random;
@@ -9,7 +9,7 @@ struct Graph {
     streams: u32,
     /// Stream and inputs (earlier nodes) of each node.
     nodes: Vec<(u32, Vec<usize>)>,
-    /// From, to: an event for each edge between streams.
+    /// An event for each edge between streams, as (from, to).
     events: Vec<(usize, usize)>,
 }
 
@@ -21,7 +21,7 @@ fn random(seed: u64) -> Graph {
     let mut nodes: Vec<(u32, Vec<usize>)> = Vec::new();
     let mut events = Vec::new();
     for k in 0..count {
-        // The first nodes give each stream a task.
+        // The first nodes make sure that each stream has a task.
         let stream = if k < streams as usize { k as u32 } else { pick(u64::from(streams)) as u32 };
         let mut inputs: Vec<usize> =
             if k == 0 { vec![] } else { (0..pick(4)).map(|_| pick(k as u64) as usize).collect() };
@@ -67,7 +67,7 @@ impl Graph {
         }
         v
     }
-    /// Whether the order of an event's two nodes also follows without it.
+    /// Whether the order of an event's two nodes is also implied without the event.
     fn implied(&self, event: usize) -> bool {
         let (from, to) = self.events[event];
         let mut before = vec![false; self.nodes.len()];

@@ -1,5 +1,5 @@
-//! The simulator through its public face: hand-made streams, random stream graphs, ranks, tiling
-//! sink, faults.
+//! Tests the simulator through its public interface: hand-made streams, random stream graphs,
+//! ranks, tiling sink and faults.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 mod support;
 

@@ -1,11 +1,11 @@
-//! Ranks of one process: memory and notifies of each other.
+//! Ranks in one process that access each other's memory and notifies.
 use crate::support::*;
 use ge_plugin_api::device::{DeviceModel, Place};
 use ge_plugin_api::task::TaskType as T;
 use ge_plugin_api::types::DType;
 
-/// Sums the input's first word over a ring of ranks: each adds its own to what came and hands it
-/// on.
+/// Sums the first input word over a ring of ranks: each rank adds its own word to what it received
+/// and passes the sum on.
 fn ring<'a>(context: &'a ge_sim::context::Context, rank: u32, size: u32, group: u64) -> Net<'a> {
     let mut n = net(context, 1, 0);
     n.spec.notifies = 2;
@@ -24,7 +24,7 @@ fn ring<'a>(context: &'a ge_sim::context::Context, rank: u32, size: u32, group: 
         n.task(T::NOTIFY_RECORD, 0, &[0, i64::from(next)], &[]);
         n.task(T::NOTIFY_WAIT, 0, &[1, -1], &[]);
     }
-    // The total goes round the other way.
+    // The total travels around the ring in the opposite direction.
     if next == 0 {
         n.task(T::MEMCPY_ASYNC, 0, &[], &[sum, words(FEATURES, 1, 1)]);
     }
@@ -33,7 +33,7 @@ fn ring<'a>(context: &'a ge_sim::context::Context, rank: u32, size: u32, group: 
         n.task(T::MEMCPY_ASYNC, 0, &[], &[words(FEATURES, 1, 1), Place { rank: rank - 1, ..words(FEATURES, 1, 1) }]);
         n.task(T::NOTIFY_RECORD, 0, &[1, i64::from(rank - 1)], &[]);
     }
-    // No gap in the ids of the first and the last rank: a reset that nobody waits for.
+    // Avoids gaps in the ids of the first and the last rank: records that nobody waits for.
     if rank == 0 {
         n.task(T::NOTIFY_RECORD, 0, &[0, 0], &[]);
     }

@@ -1,4 +1,4 @@
-//! Tiling sink: the sequence of document 001 §4.3 with the simulator's look-ahead.
+//! Tiling sink: the sequence of document 001 §4.3 with the simulator's prefetching.
 use crate::support::*;
 
 use ge_plugin_api::task::{TILING_SINK_BLOCK_DIM, TaskType as T};
@@ -7,8 +7,8 @@ use ge_sim::context::Context;
 const KEY: u64 = 100;
 const DIM: u64 = 101;
 
-/// tiling, UPDATE, record on stream 1; wait, NOPs, kernel on stream 0. The kernel writes key and
-/// blocks.
+/// Tiling, UPDATE and a record on stream 1; a wait, NOPs and the kernel on stream 0. The kernel
+/// writes its key and block count.
 fn sequence<'a>(context: &'a Context, nops: usize, order: &str) -> Net<'a> {
     let mut n = net(context, 2, 2);
     n.task(T::EVENT_RECORD, 0, &[1], &[]);
@@ -73,7 +73,7 @@ fn one_nop_too_few_fails_on_the_second_run_as_on_the_first() {
             assert!(e.contains("sim reads 8 tasks ahead"), "{e}");
         }
     }
-    // Five are enough where the stream reads five ahead.
+    // Five NOPs are enough if the stream reads five tasks ahead.
     let context = device(&[]);
     for (nops, good) in [(5, true), (4, false)] {
         let mut n = sequence(&context, nops, "");

@@ -1,4 +1,4 @@
-//! Streams, events, kernels, copies, limits, errors, faults, clock.
+//! Tests of streams, events, kernels, copies, limits, errors, faults and the clock.
 use crate::support::*;
 use ge_plugin_api::device::*;
 use ge_plugin_api::kernel::Access;
@@ -6,7 +6,8 @@ use ge_plugin_api::task::TaskType as T;
 use ge_plugin_api::types::DType;
 use ge_plugin_api::{Error, ErrorKind};
 
-/// a on stream 0, b on stream 1, c joins them on stream 0; with events 0 (b to c) and 1 (a to b).
+/// a on stream 0, b on stream 1, and c on stream 0 joins them; event 0 leads from b to c, event 1
+/// from a to b.
 fn diamond(context: &Context) -> Net<'_> {
     let mut n = net(context, 2, 2);
     n.mix("a", 0, &[words(INPUT, 0, 1)], words(FEATURES, 0, 1), 1);
@@ -206,7 +207,8 @@ fn a_dropped_event_is_a_race() {
                 device(&[("check_races", "true"), ("fault", &fault), ("schedule", &format!("random:{seed}"))]);
             let model = diamond(&context).build().unwrap();
             let e = failure(model.execute(&memory().bases(), false));
-            // Whichever ran first: two unordered accesses, or a read of what is not written yet.
+            // Whichever ran first, there are two unordered accesses or a read of memory that is not
+            // written yet.
             assert!(e.contains(names[0]) || e.contains(names[1]), "{e}");
             found += usize::from(e.contains("nothing orders them") && e.contains(names[0]) && e.contains(names[1]));
         }

@@ -1,4 +1,4 @@
-//! Runs with a host whose pool has other threads: the team.
+//! Runs with a host whose thread pool has several threads: tests of the team.
 use crate::support::*;
 use ge_plugin_api::abi::{RVec, WithMetadata};
 use ge_plugin_api::device::Place;
@@ -19,12 +19,12 @@ extern "C" fn parallel_for(n: usize, _grain: usize, f: RangeFn, context: *mut c_
             if k >= n {
                 return;
             }
-            // SAFETY: the caller's function with its context, from several threads, as
+            // SAFETY: calls the caller's function with its context from several threads, as
             // `parallel_for` allows.
             unsafe { (f.0)(context as *mut c_void, k, k + 1) };
         }
     };
-    // All start together, as those of a pool that is awake.
+    // All threads start together, like those of a pool that is awake.
     let begin = Barrier::new(4);
     let all = || {
         begin.wait();
@@ -55,10 +55,10 @@ static HOST: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
 });
 
 const N: u64 = 1024;
-/// Kernels in a row on each stream.
+/// Number of consecutive kernels on each stream.
 const TIMES: u64 = 1000;
 
-/// y = mix(x, salt) over many words, by blocks.
+/// y = mix(x, salt) over many words, divided among blocks.
 fn map(call: &BlockArgs<'_>, salt: u64) -> Result<()> {
     let part = call.part(N as usize, 1);
     let from = call.input::<u64>(0)?;
@@ -74,7 +74,7 @@ fn a_team_gives_the_same_bits_and_names_what_fails() {
     let context = device(&[]);
     let (long, ranges): (u64, u64) = (8 * N, 3);
     let mut n = net(&context, 3, 4);
-    // Room for kernels whose arguments are worth a team.
+    // Make room for kernels whose arguments are large enough to be worth a team.
     for a in n.spec.allocations.iter_mut() {
         a.bytes = long * 8;
     }

@@ -1,5 +1,5 @@
-//! The parser: text to model, collecting all faults; never panics, hangs or allocates beyond the
-//! text's own size.
+//! The parser: turns text into a model and collects all errors. It never panics or hangs, and its
+//! memory is bounded by the size of the text.
 mod nodes;
 mod places;
 mod tensors;
@@ -16,17 +16,17 @@ use places::{line_column, line_starts};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// So many faults are told of one text; reading stops there.
+/// The parser stops after this many errors in one text.
 pub const ERROR_LIMIT: usize = 100;
 
-/// Opens the files that a text names, relative to it. The host refuses paths that leave the text's
-/// folder.
+/// Opens the files that a text names, by paths relative to the text. The host refuses paths that
+/// leave the text's folder.
 pub trait SideFiles {
-    /// The whole file, mapped.
+    /// Returns the whole file, memory-mapped.
     fn open(&self, path: &str) -> ApiResult<Blob>;
 }
 
-/// No side files: a text that names one is refused.
+/// Rejects side files: a text that names one is refused.
 pub struct NoFiles;
 impl SideFiles for NoFiles {
     fn open(&self, path: &str) -> ApiResult<Blob> {
@@ -34,16 +34,18 @@ impl SideFiles for NoFiles {
     }
 }
 
-/// Reads a model. Node ids are the order of the text: each graph's head, then its body, then its
-/// return.
+/// Parses a model. Node ids follow the order of the text: for each graph its head, then its body,
+/// then its return line.
 ///
-/// Errors: every fault found, up to [`ERROR_LIMIT`], each with file, line and column (`GE-E0120`
-/// form, `GE-E0121` names, `GE-E0122` constants and side files).
+/// # Errors
+/// Returns every error found, up to [`ERROR_LIMIT`], each with file, line and column (`GE-E0120`
+/// for the form, `GE-E0121` for names, `GE-E0122` for constants and side files).
 pub fn parse(text: &str, file_name: &str, files: &dyn SideFiles) -> Result<Model, Vec<Diagnostic>> {
     parse_placed(text, file_name, files).map(|(m, _)| m)
 }
 
-/// As [`parse`], with the places of all nodes, so that later messages can name line and column.
+/// Like [`parse`], but also returns the places of all nodes, so that later messages can name line
+/// and column.
 pub fn parse_placed<'t>(
     text: &'t str,
     file_name: &'t str,
@@ -72,7 +74,7 @@ pub fn parse_placed<'t>(
     }
 }
 
-/// A fault was told; read on at the next statement.
+/// Signals that an error was reported; parsing continues at the next statement.
 struct Broken;
 type Read<T> = Result<T, Broken>;
 
@@ -80,41 +82,41 @@ struct Parser<'t, 'f> {
     text: &'t str,
     file: &'f str,
     lexer: Lexer<'t>,
-    /// Where the current token starts.
+    /// Byte offset where the current token starts.
     at: usize,
     tok: Tok<'t>,
     files: &'f dyn SideFiles,
     opened: HashMap<String, Option<Blob>>,
     faults: Vec<(usize, Diagnostic)>,
-    /// Starts of lines, made for the first message.
+    /// Offsets of line starts, computed for the first message.
     lines: Option<Vec<usize>>,
     suggested: usize,
-    /// Where each graph's nodes stand, by id; the graph itself last.
+    /// For each graph, the byte offsets of its nodes by id, then that of the graph itself.
     places: Vec<Vec<usize>>,
 }
 
-/// The inputs of a graph's head: position, name, descriptor.
+/// The inputs in a graph's head: byte offset, name and descriptor.
 type Head<'t> = Vec<(usize, Cow<'t, str>, TensorDesc)>;
 
-/// One graph under reading.
+/// State of the graph being parsed.
 struct Scope<'t> {
     graph: Graph,
-    /// Names to nodes; None: its definition is faulty, uses of it are not told again.
+    /// Nodes by name. `None` marks a faulty definition, whose uses are not reported again.
     names: HashMap<Cow<'t, str>, Option<NodeId>>,
-    /// Uses of names not defined before: position, name.
+    /// Uses of names that were not defined before: byte offset and name.
     unknown: Vec<(usize, Cow<'t, str>)>,
 }
 
-/// A use of a value as read.
+/// A value used as an input, as it was read.
 enum UseOf<'t> {
     Absent,
     Value { at: usize, name: Cow<'t, str>, output: u64 },
 }
 
-/// A statement of the body as read.
+/// A statement of the body, as it was read.
 struct Statement<'t> {
     at: usize,
-    /// None: the return line.
+    /// `None` for the return line.
     name: Option<Cow<'t, str>>,
     op: String,
     inputs: Vec<UseOf<'t>>,
@@ -175,7 +177,7 @@ impl<'t, 'f> Parser<'t, 'f> {
     fn want(&mut self, c: char, what: &str) -> Read<()> {
         if self.take(c)? { Ok(()) } else { Err(self.wanted(what)) }
     }
-    /// A word or a quoted string.
+    /// Reads a word or a quoted string.
     fn key(&mut self, what: &str) -> Read<Cow<'t, str>> {
         match &self.tok {
             Tok::Ident(s) => {
@@ -201,7 +203,7 @@ impl<'t, 'f> Parser<'t, 'f> {
         Err(self.wanted(what))
     }
 
-    /// Goes on at the next thing that starts a line and can start a statement or a graph.
+    /// Continues at the next token that starts a line and can start a statement or a graph.
     fn recover(&mut self) {
         loop {
             let (at, tok) = match self.lexer.next() {
@@ -278,7 +280,8 @@ impl<'t, 'f> Parser<'t, 'f> {
             *scope.graph.attrs_mut() = self.attrs()?;
         }
         self.want('{', "`{` and the graph's body")?;
-        // Statements first, nodes after: the head's indices depend on what the body claims.
+        // Read all statements before making nodes, because the indices of the head depend on what
+        // the body claims.
         let mut body: Vec<Statement<'t>> = Vec::new();
         let mut poisoned: Vec<Cow<'t, str>> = Vec::new();
         let mut closed = false;
@@ -286,8 +289,8 @@ impl<'t, 'f> Parser<'t, 'f> {
             match &self.tok {
                 Tok::Punct('}') => {
                     closed = true;
-                    // What stands behind the graph is the caller's to read: a fault there is none
-                    // of this graph.
+                    // The caller reads what follows the graph; an error there does not belong to
+                    // this graph.
                     if self.advance().is_err() {
                         self.recover();
                     }
@@ -407,7 +410,7 @@ impl<'t, 'f> Parser<'t, 'f> {
         Ok(s)
     }
 
-    /// `{attributes} after(controls)`.
+    /// Reads `{attributes} after(controls)`.
     fn tail(&mut self, s: &mut Statement<'t>) -> Read<()> {
         if self.is('{') {
             s.attrs = self.attrs()?;

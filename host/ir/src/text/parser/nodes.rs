@@ -1,4 +1,4 @@
-//! From statements to nodes: names, head inputs, uses before definition.
+//! Turns statements into nodes: names, head inputs, uses before definition.
 use super::super::printer::{free_indices, is_indexed_input, net_output_name};
 use super::ERROR_LIMIT;
 use super::{Head, Parser, Scope, Statement, UseOf};
@@ -109,8 +109,8 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Tells of names used before they are defined, and of names never defined with the nearest one
-    /// that is.
+    /// Reports names that are used before their definition, and names that are never defined
+    /// together with the nearest defined name.
     pub(super) fn tell_unknown(&mut self, scope: &Scope<'t>) {
         for (at, name) in &scope.unknown {
             let d = if scope.names.contains_key(name) {
@@ -130,7 +130,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     pub(super) fn nearest(&mut self, name: &str, scope: &Scope<'t>) -> Option<String> {
-        // Bounded work whatever the text: few questions, few and short candidates.
+        // Bounds the work for any text: few questions, and few and short candidates.
         self.suggested += 1;
         if self.suggested > 20 || name.len() > 100 {
             return None;

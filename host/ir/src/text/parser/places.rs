@@ -1,10 +1,10 @@
-//! Places: line and column of nodes, for messages told after reading.
+//! Line and column of nodes, for messages that are produced after parsing.
 use crate::graph::Model;
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
-/// Where the graphs and nodes of a text stand.
+/// Where the graphs and nodes of a text are.
 #[derive(Clone, Debug)]
 pub struct Places<'t> {
     pub(super) text: &'t str,
@@ -13,9 +13,9 @@ pub struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// Gives a place to each diagnostic that names a node (`graph/node`, or `node` where one graph
-    /// alone has the name) or a graph (subject `@graph`) of the model as it was read and has none
-    /// yet.
+    /// Sets the place of each diagnostic that has none yet and names a node or a graph of `model`,
+    /// which must be unchanged since parsing. A node is named as `graph/node`, or as `node` if only
+    /// one graph has the name; a graph is named by the subject `@graph`.
     pub fn locate(&self, model: &Model, diagnostics: &mut [Diagnostic]) {
         let mut at: HashMap<String, usize> = HashMap::new();
         let mut plain: HashMap<&str, Option<usize>> = HashMap::new();
@@ -41,7 +41,7 @@ pub(super) fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1)).collect()
 }
 
-/// Line and column from 1; the column counts characters.
+/// Line and column, both from 1; the column counts characters.
 pub(super) fn line_column(text: &str, starts: &[usize], at: usize) -> (u32, u32) {
     let line = starts.partition_point(|s| *s <= at).max(1);
     let start = starts.get(line - 1).copied().unwrap_or(0);

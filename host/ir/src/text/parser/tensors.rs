@@ -1,4 +1,4 @@
-//! Constant tensors: elements, splats, raw bytes, ranges of side files.
+//! Parses constant tensors: elements, splats, raw bytes and ranges of side files.
 use super::super::lexer::Tok;
 use super::super::tensor::Packer;
 use super::{Broken, Parser, Read};
@@ -6,7 +6,7 @@ use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::types::{Blob, ConstData, ConstTensor, DType, FileRange, Format, Shape};
 
 impl<'t> Parser<'t, '_> {
-    /// Behind `dense<`: `type[dims]: elements`.
+    /// Reads `type[dims]: elements` after `dense<`.
     pub(super) fn tensor(&mut self, start: usize) -> Read<ConstTensor> {
         let at = self.at;
         let Tok::Ident(word) = self.tok else { return Err(self.wanted("an element type")) };
@@ -129,7 +129,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// `raw "hex"`, the current token being `raw`.
+    /// Reads `raw "hex"`; the current token is `raw`.
     pub(super) fn raw(&mut self) -> Read<Vec<u8>> {
         self.advance()?;
         let Tok::Str(s) = &self.tok else { return Err(self.wanted("hexadecimal digits in quotes")) };
@@ -147,7 +147,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// `file "path" OFFSET LEN`, the current token being `file`.
+    /// Reads `file "path" OFFSET LEN`; the current token is `file`.
     pub(super) fn side_file(&mut self) -> Read<(ConstData, FileRange)> {
         self.advance()?;
         let at = self.at;

@@ -1,4 +1,4 @@
-//! Types: element types, dimensions, formats, origins, containers.
+//! Parses types: element types, dimensions, formats, origins and containers.
 use super::super::lexer::Tok;
 use super::{Broken, Parser, Read};
 use ge_plugin_api::abi::ROption;
@@ -55,7 +55,7 @@ impl<'t> Parser<'t, '_> {
         Ok(d)
     }
 
-    /// Behind the element type: `[dims]@FORMAT(origin)`.
+    /// Reads `[dims]@FORMAT(origin)` after the element type.
     pub(super) fn tensor_type(&mut self, at: usize, word: &str) -> Read<TensorDesc> {
         let dtype = self.dtype(at, word)?;
         let (shape, format) = self.shape_format()?;
@@ -155,7 +155,7 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// The number of `code<n>`: a code of a newer version.
+/// The number in `code<n>`, which stands for a code of a newer version.
 pub(super) fn code(word: &str) -> Option<u8> {
     word.strip_prefix("code")?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Attributes and their values.
+//! Parses attributes and their values.
 use super::super::DEPTH_LIMIT;
 use super::super::lexer::Tok;
 use super::types::code;
@@ -10,11 +10,11 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 impl<'t> Parser<'t, '_> {
-    /// `{key = value, …}`, the current token being `{`.
+    /// Reads `{key = value, …}`; the current token is `{`.
     pub(super) fn attrs(&mut self) -> Read<AttrMap> {
         let mut list: Vec<Attr> = Vec::new();
         self.entries(0, |key, value| list.push(Attr { key: Key::new(&key), value }))?;
-        // Entries are known to differ: no search for each.
+        // The keys are known to be distinct, so no search is needed for each.
         if list.len() > 64 {
             return Ok(wide(list));
         }
@@ -129,7 +129,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// The current token as a whole or real number.
+    /// Reads the word `w` of the current token as an integer or a float.
     pub(super) fn number(&mut self, w: &str) -> Read<AttrValue> {
         if w == "-inf" {
             return Ok(AttrValue::Float(f64::NEG_INFINITY));
@@ -153,14 +153,14 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// Keys of one list of entries: few are searched, many hashed.
+/// Keys of one list of entries; the first few are searched, the rest are hashed.
 #[derive(Default)]
 struct Keys<'t> {
     few: Vec<Cow<'t, str>>,
     many: HashSet<Cow<'t, str>>,
 }
 impl<'t> Keys<'t> {
-    /// Takes a key in; whether it is new.
+    /// Adds a key and returns whether it is new.
     fn insert(&mut self, key: Cow<'t, str>) -> bool {
         if self.few.contains(&key) {
             return false;
@@ -173,7 +173,7 @@ impl<'t> Keys<'t> {
     }
 }
 
-/// A map of entries whose keys differ, without a search for each.
+/// Makes a map of entries with distinct keys, without a search for each.
 fn wide(list: Vec<Attr>) -> AttrMap {
     AttrMap::from_distinct(RVec::from(list))
 }

@@ -1,4 +1,4 @@
-//! One way through the plans that fit, depth first.
+//! One depth-first descent through the possible plans.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use super::order::{Choice, Disputes};
 use super::sets::remove;
 use super::state::{Setting, State};
 
-/// What came of some blocks.
+/// The result for a set of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// All are placed.
+    /// All blocks are placed.
     Fits,
-    /// No plan has them where the others are.
+    /// No plan has these blocks with the others where they are.
     Impossible,
     OutOfSteps,
 }
@@ -22,26 +22,27 @@ pub(super) struct Descent<'a> {
     pub(super) setting: &'a Setting<'a>,
     pub(super) state: State<'a>,
     pub(super) choice: Choice,
-    /// Place of each block in the order of trying.
+    /// Position of each block in the order of trials.
     pub(super) rank: Vec<u32>,
     pub(super) disputes: Disputes,
     pub(super) most_steps: u64,
-    /// Fingerprints of what other descents found impossible, and this one.
+    /// Fingerprints of parts that other descents found impossible; `found` has those of this
+    /// descent.
     pub(super) known: &'a HashSet<u64>,
     pub(super) found: HashSet<u64>,
-    /// How many fingerprints this one may add.
+    /// Number of fingerprints that this descent may add.
     pub(super) most_found: usize,
-    /// What tests look at.
+    /// Recorded for tests.
     #[cfg(test)]
     pub(super) dead_ends: Vec<DeadEnd>,
 }
 
-/// The placed blocks, and their offsets, that keep the others from being placed.
+/// The placed blocks, with their offsets, that prevent the others from being placed.
 #[cfg(test)]
 pub(super) type DeadEnd = Vec<(usize, u64)>;
 
 impl Descent<'_> {
-    /// Places all blocks, if that is possible.
+    /// Places all blocks, if possible.
     pub(super) fn run(&mut self) -> Verdict {
         let blocks: Vec<u32> = (0..narrow(self.setting.problem.len())).collect();
         if !self.state.settle() {
@@ -50,8 +51,8 @@ impl Descent<'_> {
         self.parts(&blocks, None, 0..self.setting.sections.members.len())
     }
 
-    /// Places the blocks of some sections but for one, each stretch of time that no block crosses
-    /// by itself.
+    /// Places the blocks of some sections except one block. Each stretch of time that no block
+    /// crosses is handled separately.
     fn parts(&mut self, blocks: &[u32], but: Option<u32>, sections: Range<usize>) -> Verdict {
         let mut stretches: Vec<Range<usize>> = Vec::new();
         let (mut from, mut is_open) = (sections.start, false);
@@ -81,9 +82,9 @@ impl Descent<'_> {
         Verdict::Fits
     }
 
-    /// Places blocks that hang together in time. One that may lie lowest lies just there, or on
-    /// another that is still to be placed. If there is no plan, the conflict of the state has the
-    /// placed blocks that this follows from.
+    /// Places blocks that are connected in time. A block that may lie lowest lies at that place or
+    /// on another block that is still to be placed. If there is no plan, the state's conflict
+    /// contains the placed blocks that cause this.
     fn part(&mut self, blocks: &[u32], sections: Range<usize>) -> Verdict {
         if self.state.steps > self.most_steps {
             return Verdict::OutOfSteps;
@@ -111,7 +112,7 @@ impl Descent<'_> {
                 self.state.undo(mark);
                 self.disputes.add(&self.state.conflict);
                 reason.copy_from_slice(&self.state.conflict);
-                // Where this block does not matter, it helps nobody to move it.
+                // If this block is not part of the reason, moving it does not help.
                 if !remove(&mut reason, block) {
                     break;
                 }
@@ -135,7 +136,7 @@ impl Descent<'_> {
         self.dead_ends.push(reason.collect());
     }
 
-    /// The block to be placed next, of those that may lie lowest.
+    /// The next block to place, chosen from those that may lie lowest.
     fn next(&mut self, blocks: &[u32]) -> usize {
         let state = &mut self.state;
         state.steps += blocks.len() as u64;

@@ -1,19 +1,20 @@
-//! Exact search within a capacity, for small hard problems: depth first over plans in which every
-//! block lies at 0 or on another.
+//! Exact search within a capacity, for small hard problems: a depth-first search over plans in
+//! which every block lies at 0 or on another block.
 //!
-//! Of the blocks that may lie lowest one is tried just there (`order` says which); if no plan has
-//! it there, it lies on another that is still to be placed. What that means for all others is
-//! worked out section by section (`state`): a branch ends where some that are left have no room
-//! above the lowest place open to them, and where only one of them can be the first, the others lie
-//! on it. A dead end names the placed blocks that it follows from, so that no other way is tried for
-//! blocks that have nothing to do with it. What falls apart in time is placed part by part, and
-//! parts that were found impossible are remembered (`descent`). Many short trials with other orders
-//! side by side find what one long search does not.
+//! Of the blocks that may lie lowest, one is tried at that place (`order` says which). If no plan
+//! has it there, it must lie on another block that is still to be placed. The consequences for all
+//! other blocks are derived section by section (`state`). A branch ends if the remaining blocks of
+//! some section have no room above the lowest place open to them; if only one of them can be the
+//! first, the others lie on it. A dead end names the placed blocks that cause it, so that the
+//! search does not try other places for blocks that have nothing to do with it. Parts that are
+//! separate in time are placed one by one, and parts found impossible are remembered (`descent`).
+//! Many short trials with different orders, run in parallel, find plans that one long search does
+//! not.
 //!
-//! Source of the ideas: Moffitt, "MiniMalloc: a lightweight memory allocator for
+//! Sources of the ideas: Moffitt, "MiniMalloc: a lightweight memory allocator for
 //! hardware-accelerated machine learning" (ASPLOS 2023), for the sections, the order from below and
-//! the parts; Carlier and Pinson, "An algorithm for solving the job-shop problem" (1989), for who
-//! can be the first.
+//! the parts; Carlier and Pinson, "An algorithm for solving the job-shop problem" (1989), for which
+//! blocks can be the first.
 
 mod descent;
 mod order;
@@ -30,28 +31,29 @@ use descent::{Descent, Verdict};
 use order::{CHOICES, Choice, Disputes, RANKS, Rank, ranks};
 use state::{Setting, State};
 
-/// Blocks up to which the search runs at all; it goes two calls deeper for each.
+/// The search runs only for problems with at most this many blocks; each block makes the recursion
+/// two calls deeper.
 pub(super) const MOST_BLOCKS: usize = 700;
 
-/// Steps of each trial of the first generation, at least.
+/// Minimum number of steps of each trial of the first generation.
 const FIRST_TRIAL: u64 = 500_000;
-/// Parts that are remembered as impossible at most.
+/// Greatest number of impossible parts that are remembered.
 const MOST_KNOWN: usize = 1 << 20;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Offsets within the capacity.
+    /// Offsets of a plan within the capacity.
     Fits(Vec<u64>),
-    /// No plan fits.
+    /// No plan fits into the capacity.
     Impossible,
-    /// Out of steps.
+    /// The steps ran out.
     Unknown,
 }
 
-/// Searches for a plan within `capacity`, trial after trial, some side by side: each generation of
-/// trials shakes the orders, by `seed`, and may take more steps than the one before. The second
-/// value is the number of steps taken: blocks and sections looked at.
+/// Searches for a plan within `capacity` by a series of trials, some in parallel. Each generation
+/// of trials perturbs the orders, depending on `seed`, and may take more steps than the one before.
+/// The second value is the number of steps taken: blocks and sections examined.
 pub(super) fn exact(
     problem: &Problem,
     lists: &Neighbours,
@@ -60,7 +62,7 @@ pub(super) fn exact(
     seed: u64,
 ) -> (Outcome, u64) {
     let setting = Setting::new(problem, lists, capacity);
-    // A way down without a turn looks at all that is left once for each block.
+    // A descent without backtracking examines everything that is left once for each block.
     let spans: u64 = setting.sections.span.iter().map(|&(first, end)| u64::from(end - first)).sum();
     let mut allowance = (spans.saturating_mul(problem.len() as u64) / 2).max(FIRST_TRIAL);
     let mut known = HashSet::new();
@@ -160,9 +162,9 @@ mod tests {
         }
     }
 
-    /// Whether some order stacks the blocks within the capacity on those that have an offset, each on
-    /// the highest of those before it that live together with it. Every plan that cannot be lowered is
-    /// stacked by some order.
+    /// Whether some order stacks the blocks within the capacity, given those that already have an
+    /// offset. Each block goes on top of the highest earlier block that is live together with it.
+    /// Every plan that cannot be lowered is stacked by some order.
     fn is_stacked(problem: &Problem, capacity: u64, blocks: &[u32], offsets: &mut Vec<Option<u64>>) -> bool {
         let mut is_done = true;
         for &block in blocks {
@@ -208,10 +210,10 @@ mod tests {
         }
     }
 
-    /// Blocks that fit in `height`: pieces of a rectangle cut by number, across or along, and where.
-    /// Some are lower by one than their place.
+    /// Blocks that fit into `height`: the pieces of a rectangle after cuts. Each cut names a piece,
+    /// a direction and a position. Some blocks are one unit lower than their place.
     fn cut_rectangle(time: u64, height: u64, cuts: Vec<(usize, bool, u64)>, idle: Vec<usize>) -> Vec<Block> {
-        // Begin, end, bottom and top.
+        // Begin, end, bottom and top of each piece.
         let mut pieces = vec![[0, time, 0, height]];
         for (which, is_in_time, at) in cuts {
             let which = which % pieces.len();
@@ -236,12 +238,12 @@ mod tests {
         pieces.iter().enumerate().map(block).collect()
     }
 
-    /// Dead ends of which one descent is asked.
+    /// Number of dead ends of one descent that are checked.
     const MOST_DEAD_ENDS: usize = 2000;
-    /// Blocks that are stacked in all orders.
+    /// Greatest number of blocks that are stacked in all orders.
     const MOST_STACKED: usize = 10;
 
-    /// All dead ends of one descent, which ends.
+    /// All dead ends of one descent that completes.
     fn dead_ends(setting: &Setting<'_>, choice: Choice, rank: Rank, seed: u64) -> Vec<DeadEnd> {
         let problem = setting.problem;
         let mut descent = Descent {
@@ -263,8 +265,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        // A reason that leaves a block out names too little: some plan has all that it names where it
-        // is. Rectangles cut into pieces are tight, so that dead ends have long reasons.
+        // If a reason leaves out a block, it names too few: some plan has all the named blocks
+        // where they are. Rectangles cut into pieces are tight, so dead ends have long reasons.
         #[test]
         fn a_dead_end_follows_from_the_placed_blocks_that_it_names(
             cuts in prop::collection::vec((0_usize..90, prop::bool::ANY, 0_u64..12), 8..24),
@@ -295,7 +297,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        // Small whole numbers agree in many ways, so that most orders end in dead ends.
+        // Small integers often coincide, so most orders end in dead ends.
         #[test]
         fn a_rectangle_that_was_cut_into_pieces_is_never_impossible(
             cuts in prop::collection::vec((0_usize..90, prop::bool::ANY, 0_u64..48), 20..90),

@@ -1,4 +1,4 @@
-//! In which order blocks are tried.
+//! The order in which blocks are tried.
 
 use super::super::greedy::peak_load;
 use super::super::problem::{Problem, narrow};
@@ -8,15 +8,15 @@ use super::sets::each;
 /// Which of the blocks that may lie lowest is placed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// One of the section where most is left to place.
+    /// One in the section with the most memory still to place.
     Fullest,
     /// One that begins first.
     Earliest,
-    /// Of those that begin first one that led to dead ends.
+    /// Among those that begin first, one that led to dead ends.
     Disputed,
 }
 
-/// By what blocks are ranked.
+/// The criterion by which blocks are ranked.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rank {
     LoadLifetime,
@@ -25,15 +25,15 @@ pub(super) enum Rank {
     Area,
 }
 
-/// In the order of their trials.
+/// The choices and ranks, in the order of their trials.
 pub(super) const CHOICES: [Choice; 3] = [Choice::Disputed, Choice::Fullest, Choice::Earliest];
 pub(super) const RANKS: [Rank; 4] = [Rank::LoadLifetime, Rank::LoadArea, Rank::Lifetime, Rank::Area];
 
-/// How much ranks are shaken, in parts of [`ONE`], from one generation of trials to the next.
+/// How strongly ranks are perturbed, in units of 1/[`ONE`], in successive generations of trials.
 const NOISE: [u64; 4] = [0, 128, 512, 2048];
 const ONE: u64 = 1024;
 
-/// Place of each block in the order of trying, which another seed shakes in another way.
+/// Position of each block in the order of trials; it is perturbed depending on the seed.
 pub(super) fn ranks(problem: &Problem, rank: Rank, generation: u64, seed: u64) -> Vec<u32> {
     let mut dice = Dice::new(seed);
     let most = NOISE[usize::try_from(generation % 4).unwrap_or(0)];
@@ -61,15 +61,15 @@ pub(super) fn ranks(problem: &Problem, rank: Rank, generation: u64, seed: u64) -
     place
 }
 
-/// How much each block had to do with dead ends, later ones counting more.
+/// How often each block took part in dead ends; later dead ends count more.
 #[derive(Debug, Clone)]
 pub(super) struct Disputes {
     of: Vec<u64>,
-    /// What the next dead end counts.
+    /// The weight of the next dead end.
     next: u64,
 }
 
-/// A count that is not yet high.
+/// The weight of the first dead end.
 const FIRST_DISPUTE: u64 = 1 << 10;
 
 impl Disputes {
@@ -82,7 +82,7 @@ impl Disputes {
         self.of[block]
     }
 
-    /// Counts a dead end that follows from some blocks.
+    /// Counts a dead end caused by these blocks.
     pub(super) fn add(&mut self, conflict: &[u64]) {
         for block in each(conflict) {
             self.of[block] = self.of[block].saturating_add(self.next);
@@ -93,7 +93,7 @@ impl Disputes {
         }
     }
 
-    /// Old dead ends count little from now on.
+    /// Scales the counts down, so that old dead ends count little from now on.
     pub(super) fn shrink(&mut self) {
         let least = self.next / FIRST_DISPUTE;
         self.of.iter_mut().for_each(|of| *of /= least.max(1));

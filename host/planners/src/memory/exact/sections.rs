@@ -1,17 +1,17 @@
-//! The instants that matter to an exact search, and who lives at each of them.
+//! The instants that matter to an exact search, and the blocks that are live at each of them.
 
 use std::collections::HashMap;
 
 use super::super::problem::{Problem, narrow};
 
-/// Instants whose live blocks are no subset of a neighbour's: those after a begin and before an
-/// end. Blocks that live together do so at one of them.
+/// The instants whose set of live blocks is no subset of a neighbour's: those after a begin and
+/// before an end. Blocks that are live together are both live at one of them.
 pub(super) struct Sections {
-    /// First section of each block, and the first behind it.
+    /// For each block its first section and the section after its last.
     pub(super) span: Vec<(u32, u32)>,
     /// The blocks of each section.
     pub(super) members: Vec<Vec<u32>>,
-    /// A number for each block that it shares with all blocks of its span and size.
+    /// A number for each block, shared by all blocks with the same span and size.
     pub(super) kind: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Sections {
         Self { span, members, kind }
     }
 
-    /// The sections of a block.
+    /// The range of sections of a block.
     #[inline]
     pub(super) fn of(&self, block: usize) -> std::ops::Range<usize> {
         let (first, end) = self.span[block];

@@ -1,21 +1,21 @@
-//! Sets of blocks, a bit each.
+//! Sets of blocks, with one bit for each block.
 
 use super::super::problem::Neighbours;
 
-/// A set for each block, all of one width.
+/// One set for each block, all of the same width.
 pub(super) struct Sets {
     words: usize,
     bits: Vec<u64>,
 }
 
 impl Sets {
-    /// Empty ones.
+    /// Makes empty sets.
     pub(super) fn new(blocks: usize) -> Self {
         let words = words(blocks);
         Self { words, bits: vec![0; words * blocks] }
     }
 
-    /// Those that live together with each block.
+    /// For each block, the set of blocks that are live together with it.
     pub(super) fn neighbours(lists: &Neighbours, blocks: usize) -> Self {
         let mut sets = Self::new(blocks);
         for block in 0..blocks {
@@ -36,7 +36,7 @@ impl Sets {
     }
 }
 
-/// Words of a set of so many blocks.
+/// Number of words of a set of `blocks` blocks.
 pub(super) fn words(blocks: usize) -> usize {
     blocks.div_ceil(64)
 }
@@ -46,7 +46,7 @@ pub(super) fn insert(set: &mut [u64], block: usize) {
     set[block / 64] |= 1 << (block % 64);
 }
 
-/// Whether the block was in the set, which it is no longer.
+/// Removes a block and returns whether it was in the set.
 #[inline]
 pub(super) fn remove(set: &mut [u64], block: usize) -> bool {
     let (word, bit) = (&mut set[block / 64], 1 << (block % 64));
@@ -60,7 +60,7 @@ pub(super) fn unite(set: &mut [u64], other: &[u64]) {
     set.iter_mut().zip(other).for_each(|(word, other)| *word |= other);
 }
 
-/// The blocks of a set.
+/// The blocks in a set.
 pub(super) fn each(set: &[u64]) -> impl Iterator<Item = usize> {
     set.iter()
         .enumerate()

@@ -1,15 +1,15 @@
-//! A plan in the making: who is placed, and how low every other block may still lie.
+//! A partial plan: which blocks are placed, and how low every other block may still lie.
 //!
-//! Blocks are placed from below, each at 0 or on another. `base` is the top of the placed blocks
-//! beneath a block; `low` may be higher, by what was found out about this plan in the making. Both
-//! rise only, and all that was changed can be taken back. For each `low` it is known which placed
-//! blocks it follows from, so that a dead end names those that led to it.
+//! Blocks are placed from below, each at 0 or on another block. `base` is the top of the placed
+//! blocks beneath a block; `low` may be higher because of what has been derived about this partial
+//! plan. Both only rise, and all changes can be undone. For each `low`, the placed blocks that
+//! imply it are known, so that a dead end can name the blocks that led to it.
 
 use super::super::problem::{Neighbours, Problem, narrow};
 use super::sections::Sections;
 use super::sets::{Sets, insert, remove, unite, words};
 
-/// What is the same for all searches of a problem.
+/// Data shared by all searches of a problem.
 pub(super) struct Setting<'a> {
     pub(super) problem: &'a Problem,
     pub(super) lists: &'a Neighbours,
@@ -25,11 +25,11 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a step changed, to take it back.
+/// A change, recorded so that it can be undone.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Placed(u32),
-    /// The reason of the `low` before lies on the stack of reasons.
+    /// The reason of the previous `low` is on the stack of reasons.
     Raised {
         block: u32,
         low: u64,
@@ -43,46 +43,46 @@ enum Change {
 
 pub(super) struct State<'a> {
     setting: &'a Setting<'a>,
-    /// Offset of each placed block; no other lies lower than this.
+    /// Offset of each placed block; for the others, a lower bound of their offset.
     pub(super) low: Vec<u64>,
-    /// The placed blocks that each `low` follows from.
+    /// The placed blocks that imply each `low`.
     reasons: Sets,
-    /// Top of the placed blocks that live together with a block, and the one it is the top of.
+    /// Top of the placed blocks that are live together with a block, and the block that reaches it.
     base: Vec<u64>,
     beneath: Vec<u32>,
     placed: Vec<bool>,
     all_placed: Vec<u64>,
-    /// A number for the kind and the base of each block, that looks random.
+    /// A pseudo-random number for the kind and base of each block.
     prints: Vec<u64>,
-    /// Units that are still to be placed in each section.
+    /// Units still to be placed in each section.
     left: Vec<u64>,
-    /// How many blocks still to be placed live in each section and the next.
+    /// Number of unplaced blocks that are live in both a section and the next.
     crossing: Vec<u32>,
-    /// The blocks of each section, by `low` as it was when somebody looked, and how many of them
+    /// The blocks of each section, sorted by `low` as of the last look, and the number of them that
     /// are placed.
     members: Vec<Vec<u32>>,
     placed_in: Vec<u32>,
-    /// No block of a section has a higher `low`.
+    /// Upper bound of `low` for the blocks of each section.
     highest: Vec<u64>,
     changes: Vec<Change>,
     old_reasons: Vec<u64>,
-    /// Sections to be looked at again, from place `looked` on.
+    /// Sections to examine again, starting at index `looked`.
     queue: Vec<u32>,
     queued: Vec<bool>,
     looked: usize,
-    /// The placed blocks that the last dead end follows from.
+    /// The placed blocks that cause the last dead end.
     pub(super) conflict: Vec<u64>,
-    /// Room for a reason, and for those of the blocks of a section.
+    /// Buffers for a reason and for the reasons of the blocks of a section.
     reason: Vec<u64>,
     suffixes: Vec<u64>,
-    /// Blocks and sections looked at so far.
+    /// Number of blocks and sections examined so far.
     pub(super) steps: u64,
 }
 
-/// No placed block.
+/// Stands for "no placed block".
 const NONE: u32 = u32::MAX;
 
-/// A number that looks random, for a block of a kind over a base.
+/// A pseudo-random number for a block kind with a base.
 fn print(kind: u32, base: u64) -> u64 {
     let mix = |number: u64| (number ^ (number >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     let both = u64::from(kind + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ base.wrapping_mul(0xA076_1D64_78BD_642F);
@@ -91,7 +91,7 @@ fn print(kind: u32, base: u64) -> u64 {
 }
 
 impl<'a> State<'a> {
-    /// Nothing is placed.
+    /// Makes a state in which nothing is placed.
     pub(super) fn new(setting: &'a Setting<'a>) -> Self {
         let (problem, sections) = (setting.problem, &setting.sections);
         let (blocks, count) = (problem.len(), sections.members.len());
@@ -117,7 +117,7 @@ impl<'a> State<'a> {
             highest: vec![0; count],
             changes: Vec::new(),
             old_reasons: Vec::new(),
-            // Even before anything is placed a section may hold too much.
+            // Even before anything is placed, a section may contain too much.
             queue: (0..).take(count).collect(),
             queued: vec![true; count],
             looked: 0,
@@ -128,31 +128,31 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Units that are still to be placed in a section.
+    /// Units still to be placed in a section.
     #[inline]
     pub(super) fn left(&self, section: usize) -> u64 {
         self.left[section]
     }
 
-    /// Whether no block that is still to be placed lives in a section and the next.
+    /// Whether no unplaced block is live in both a section and the next.
     #[inline]
     pub(super) fn is_cut_behind(&self, section: usize) -> bool {
         self.crossing[section] == 0
     }
 
-    /// Whether a block at its `low` lies at 0 or on a placed block.
+    /// Whether a block at its `low` would lie at 0 or on a placed block.
     #[inline]
     pub(super) fn is_supported(&self, block: usize) -> bool {
         self.low[block] == self.base[block]
     }
 
-    /// A number for all that decides whether these blocks can be placed: their kinds and bases.
-    /// Whatever else is known of their `low` follows from that.
+    /// A fingerprint of everything that decides whether these blocks can be placed: their kinds and
+    /// bases. Everything else known about their `low` follows from these.
     pub(super) fn fingerprint(&self, blocks: &[u32]) -> u64 {
         blocks.iter().fold(0, |sum, &block| sum.wrapping_add(self.prints[block as usize]))
     }
 
-    /// The dead end is that some blocks cannot be placed on their bases.
+    /// Sets the conflict for a dead end in which these blocks cannot be placed on their bases.
     pub(super) fn blame_bases(&mut self, blocks: &[u32]) {
         self.conflict.fill(0);
         for &block in blocks {
@@ -162,12 +162,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A mark to go back to.
+    /// Returns a mark for [`State::undo`].
     pub(super) fn mark(&self) -> usize {
         self.changes.len()
     }
 
-    /// Takes all changes since a mark back.
+    /// Undoes all changes since a mark.
     pub(super) fn undo(&mut self, mark: usize) {
         let Setting { problem, sections, .. } = self.setting;
         for change in self.changes.drain(mark..).rev() {
@@ -207,7 +207,7 @@ impl<'a> State<'a> {
         self.looked = 0;
     }
 
-    /// Says that a block lies at `low` or above, as follows from some placed blocks.
+    /// Records that a block lies at `low` or above, as implied by the placed blocks in `reason`.
     fn raise(&mut self, block: usize, low: u64, reason: &[u64]) {
         self.changes.push(Change::Raised { block: narrow(block), low: self.low[block] });
         self.old_reasons.extend_from_slice(self.reasons.of(block));
@@ -255,9 +255,10 @@ impl<'a> State<'a> {
         self.reason = reason;
     }
 
-    /// Says that a block, which may lie as low as any that is left, does not lie at its `low` but on
-    /// another that is still to be placed, as follows from its own reasons and `more`. Where there is
-    /// none, that is a dead end. Gives whether all that is left still has room.
+    /// Records that a block, which may lie as low as any remaining block, does not lie at its `low`
+    /// but on another block still to be placed; this follows from its own reasons and `more`. If
+    /// there is no such block, this is a dead end. Returns whether all remaining blocks still have
+    /// room.
     pub(super) fn lift(&mut self, block: usize, more: &[u64]) -> bool {
         let Setting { problem, lists, neighbours, .. } = self.setting;
         let mut reason = std::mem::take(&mut self.reason);
@@ -280,7 +281,8 @@ impl<'a> State<'a> {
         low.is_some() && self.settle()
     }
 
-    /// Draws conclusions from all that changed: whether all that is left still has room.
+    /// Derives the consequences of all changes; returns whether all remaining blocks still have
+    /// room.
     pub(super) fn settle(&mut self) -> bool {
         while let Some(&section) = self.queue.get(self.looked) {
             self.looked += 1;
@@ -295,9 +297,9 @@ impl<'a> State<'a> {
         true
     }
 
-    /// Whether a section has room for what is left. Of the blocks that lie at some `low` or above,
-    /// the first must leave room for all of them: where no other can be the first, all others lie
-    /// on the one that can.
+    /// Whether a section has room for its remaining blocks. Consider the blocks that lie at some
+    /// `low` or above: the first of them must leave room for all others. If only one of them can be
+    /// the first, all others lie on it.
     fn look_at(&mut self, section: usize) -> bool {
         let Setting { problem, capacity, .. } = *self.setting;
         self.steps += 1;
@@ -307,7 +309,7 @@ impl<'a> State<'a> {
             return true;
         }
         self.sort(section);
-        // Those that are placed lie below all others.
+        // Placed blocks sort before all others.
         let open = &self.members[section][self.placed_in[section] as usize..];
         let (low, size) = (&self.low, &problem.size);
         self.highest[section] = open.last().map_or(0, |&block| low[block as usize]);
@@ -332,7 +334,7 @@ impl<'a> State<'a> {
         true
     }
 
-    /// Sorts the blocks of a section, which are nearly in order since the last time.
+    /// Sorts the blocks of a section by insertion; they are nearly sorted already.
     fn sort(&mut self, section: usize) {
         let (low, all) = (&self.low, &mut self.members[section]);
         self.steps += all.len() as u64;
@@ -347,7 +349,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Raises the blocks of a section that lie on one that must be placed before them.
+    /// Raises the blocks of a section that must lie on a block placed before them.
     fn put_first(&mut self, section: usize) {
         let Setting { problem, capacity, .. } = *self.setting;
         let members = std::mem::take(&mut self.members[section]);

@@ -1,8 +1,8 @@
-//! The fullest stretches of time first. Where most memory lives only now and then, the blocks that
-//! live there decide how small an arena can be: they are few, are placed by themselves, with
-//! searches where a plain order does not do, and all others find room around them. Those that do
-//! not are placed with the few from then on. A search that finds no plan for some blocks proves that
-//! there is none for all.
+//! Places the fullest stretches of time first. If most of the time much less memory is live than at
+//! the peak, the few blocks that are live at the peak decide how small an arena can be. They are
+//! placed by themselves, with searches if a simple order is not enough, and all others are placed
+//! around them. Blocks that find no room are then placed together with the few. If a search proves
+//! that there is no plan for some of the blocks, there is none for all.
 
 mod part;
 
@@ -13,65 +13,67 @@ use super::greedy::{live_sums, ordered, peak_load, place_rest};
 use super::problem::{Neighbours, Problem, narrow};
 use part::{ORDERS, Part};
 
-/// Live sums from which on a stretch of time counts as full, in parts of 100 of the greatest.
+/// Live sums from which a stretch of time counts as full, in percent of the greatest; tried one
+/// after another.
 const FULL: [u64; 11] = [97, 95, 92, 90, 85, 80, 70, 60, 45, 30, 0];
-/// Live sums from which on a stretch of time is nearly full, in parts of 100 of the greatest.
+/// Live sum from which a stretch of time is nearly full, in percent of the greatest.
 const NEARLY_FULL: u64 = 70;
-/// How long a full stretch of time counts; others count 1.
+/// Weighted length of a full stretch of time; other stretches count 1.
 const FULL_STRETCH: u64 = 1000;
-/// Blocks that are packed by themselves at most.
+/// Greatest number of blocks that are packed by themselves.
 const MOST_IN_PART: usize = 2000;
-/// How often blocks that found no room join a part.
+/// How many times blocks that found no room may join a part.
 const MOST_JOINS: usize = 60;
-/// How many may join at once, in parts of 100 of those that are there.
+/// Greatest number of blocks that may join at once, in percent of the blocks in the part.
 const MOST_JOINING: usize = 10;
-/// Orders that are tried side by side before anybody looks at what they gave.
+/// Number of orders that are tried in parallel before their results are examined.
 const SIDE_BY_SIDE: usize = 2;
-/// Offset of a block that is still to be placed.
+/// Marks a block that has not been placed yet.
 const NOT_YET: u64 = u64::MAX;
 
-/// How hard to search.
+/// Step limits and settings of the search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// Steps of all searches.
+    /// Number of steps of all searches together.
     pub(super) steps: u64,
-    /// Steps of one exact search in the last round.
+    /// Number of steps of one exact search in the last round.
     pub(super) exact_steps: u64,
-    /// Steps of each lane of a separation in the last round.
+    /// Number of steps of each lane of a separation in the last round.
     pub(super) separation_steps: u64,
-    /// Separations side by side.
+    /// Number of separations that run in parallel.
     pub(super) lanes: usize,
-    /// Where no plan is found, the capacity grows by one of so many parts of the bound, then by twice
-    /// as much.
+    /// Divisor of the lower bound: if no plan is found, the capacity grows by this part of the
+    /// bound, then by twice as much, and so on.
     pub(super) finest: u64,
-    /// How often to begin again, each time with four times the steps for each search.
+    /// Number of rounds; each has four times the steps of the previous one for every search.
     pub(super) rounds: u64,
 }
 
-/// What came of it.
+/// The result of the search.
 pub(super) struct Hot {
-    /// The smallest arena and its offsets.
+    /// The smallest arena and its offsets, if any plan was found.
     pub(super) best: Option<(u64, Vec<u64>)>,
-    /// No arena is smaller than this.
+    /// Proven lower bound: no arena is smaller.
     pub(super) proven: u64,
 }
 
 struct Hunt<'a> {
     problem: &'a Problem,
     lists: &'a Neighbours,
-    /// What there was before.
+    /// Size of the best arena known before.
     arena: u64,
     effort: Effort,
     round: u64,
-    /// All blocks in each of [`ORDERS`].
+    /// All blocks, sorted by each of [`ORDERS`].
     orders: Vec<Vec<u32>>,
-    /// In the brief round: whether a block lives where it is nearly full.
+    /// In the brief round: whether each block is live when memory is nearly full.
     near: Option<Vec<bool>>,
     found: Hot,
 }
 
-/// Places the blocks of full stretches within capacities from `target` up to below `arena`, with
-/// searches of at most `effort.steps` together, and the others around them. For plain problems.
+/// Places the blocks of full stretches within capacities from `target` to less than `arena`, with
+/// searches of at most `effort.steps` in total, and all other blocks around them. For problems
+/// decided by intervals, without pinned blocks.
 pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64, effort: Effort) -> Hot {
     let (mut hunt, parts) = Hunt::new(problem, lists, target, arena, effort);
     for round in 0..effort.rounds {
@@ -87,8 +89,8 @@ pub(super) fn hot(problem: &Problem, lists: &Neighbours, target: u64, arena: u64
     hunt.found
 }
 
-/// The same in one round for little: what lives where it is never nearly full is placed once, last.
-/// A plan within `target`, if one is found.
+/// The same in a single cheap round: blocks that are never live when memory is nearly full are
+/// placed once, at the end. Returns a plan within `target`, if one is found.
 pub(super) fn briefly_hot(
     problem: &Problem,
     lists: &Neighbours,
@@ -103,8 +105,8 @@ pub(super) fn briefly_hot(
     hunt.found.best.filter(|(arena, _)| *arena <= target).map(|(_, offsets)| offsets)
 }
 
-/// A time for each instant in which full stretches count most: who lives there for long, is placed
-/// first.
+/// A time for each instant in which full stretches count most, so that blocks that are live during
+/// them for long are placed first.
 fn full_times(live: &[u64], least: u64) -> Vec<u64> {
     let mut times = vec![0];
     times.extend(live.iter().scan(0, |time, &live| {
@@ -115,7 +117,7 @@ fn full_times(live: &[u64], least: u64) -> Vec<u64> {
 }
 
 impl<'a> Hunt<'a> {
-    /// Before any search, with the parts to be packed one after the other and the times of each.
+    /// Prepares the search: returns it with the parts to pack, in order, and the times of each.
     fn new(
         problem: &'a Problem,
         lists: &'a Neighbours,
@@ -128,7 +130,7 @@ impl<'a> Hunt<'a> {
         for full in FULL {
             let least = problem.bound / 100 * full;
             let blocks: Vec<u32> = (0..narrow(problem.len())).filter(|&at| peaks[at as usize] >= least).collect();
-            // Where most blocks live in full stretches, they are no few.
+            // If most blocks are live in full stretches, they are not few.
             if blocks.len() > if parts.is_empty() { MOST_BLOCKS } else { MOST_IN_PART } {
                 break;
             }
@@ -150,7 +152,7 @@ impl<'a> Hunt<'a> {
         self.effort.steps == 0 || self.least_arena() <= self.found.proven
     }
 
-    /// Packs one part after the other, each from what stands already.
+    /// Packs one part after another, each starting from what is already placed.
     fn all(&mut self, parts: &[(Part, Vec<u64>)]) {
         let mut capacity = self.found.proven;
         let mut before = vec![NOT_YET; self.problem.len()];
@@ -176,15 +178,16 @@ impl<'a> Hunt<'a> {
         let (outcome, taken) = part.packed(capacity, before, &self.effort, self.round);
         self.effort.steps = self.effort.steps.saturating_sub(taken);
         if outcome == Outcome::Impossible {
-            // A part counts in units of its own, of which each holds some of the whole.
+            // A part counts in its own units, each of which is a multiple of the whole problem's
+            // unit.
             let unit = part.problem.unit;
             self.found.proven = self.found.proven.max((capacity / unit + 1) * unit);
         }
         outcome
     }
 
-    /// Places all others around a part; those that end above the capacity join it, as long as it can
-    /// be packed with them. Gives the offsets of the part, as it is in the end.
+    /// Places all other blocks around a part. Those that end above the capacity join the part as
+    /// long as it can be packed with them. Returns the offsets of the final part.
     fn joined(&mut self, part: &Part, times: &[u64], offsets: &[u64], capacity: u64) -> Vec<u64> {
         let count = self.problem.len();
         let stand = |blocks: &[u32], offsets: &[u64]| {
@@ -209,7 +212,8 @@ impl<'a> Hunt<'a> {
         stands
     }
 
-    /// Places all others around the blocks placed already, and gives those above the capacity.
+    /// Places all other blocks around those already placed and returns the ones that end above the
+    /// capacity.
     fn around(&mut self, placed: &[u64], capacity: u64) -> Vec<u32> {
         match self.near.take() {
             Some(near) => {
@@ -221,7 +225,8 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// First those that live where it is nearly full, and all others only if these find room.
+    /// Places first the blocks that are live when memory is nearly full, and all others only if
+    /// these find room.
     fn briefly_around(&mut self, near: &[bool], placed: &[u64], capacity: u64) -> Vec<u32> {
         let problem = self.problem;
         let mut least: Option<(Vec<u32>, Vec<u64>)> = None;
@@ -256,7 +261,7 @@ impl<'a> Hunt<'a> {
                 let offsets = place_rest(problem, self.lists, placed.to_vec(), order, fit);
                 (problem.arena(&offsets), offsets)
             }));
-            // No other order gives less.
+            // No other order can be better.
             if plans.iter().any(|(arena, _)| *arena <= self.found.proven) {
                 break;
             }
@@ -297,7 +302,7 @@ mod tests {
         Block::from(&Buffer { id: id as u64, lower, upper, size, align: 1 })
     }
 
-    /// Arena of the best plan, after it was checked, and what was proven.
+    /// Verifies the best plan; returns its arena and the proven lower bound.
     fn planned(blocks: &[Block]) -> (u64, u64) {
         let problem = Problem::new(blocks, true).expect("a problem");
         let lists = problem.neighbours(blocks, None).expect("lists");
@@ -308,7 +313,7 @@ mod tests {
         (arena * problem.unit, found.proven * problem.unit)
     }
 
-    /// Arena of the brief plan, if there is one, after it was checked.
+    /// Verifies the brief plan, if there is one, and returns its arena.
     fn briefly_planned(blocks: &[Block]) -> Option<u64> {
         let problem = Problem::new(blocks, true).expect("a problem");
         let lists = problem.neighbours(blocks, None).expect("lists");
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn a_full_stretch_among_many_that_are_not_is_packed_whole() {
         for seed in 1..=5 {
-            // Full from 0 to a million, half full behind it.
+            // Full from 0 to a million, at most half full after that.
             let mut blocks = planted(40, 0, seed);
             let mut dice = Dice::new(seed);
             for id in blocks.len()..400 {

@@ -1,4 +1,4 @@
-//! Some blocks of a problem, packed by themselves within a capacity.
+//! A subset of a problem's blocks, packed by themselves within a capacity.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use super::super::problem::{Neighbours, Problem};
 use super::super::separate::Separation;
 use super::{Effort, NOT_YET};
 
-/// Orders and fits in which blocks are placed, among others or around them.
+/// Orders and fits by which blocks are placed, among themselves or around others.
 pub(super) const ORDERS: [(Order, Fit); 6] = [
     (Order::Size, Fit::First),
     (Order::Size, Fit::Best),
@@ -18,19 +18,20 @@ pub(super) const ORDERS: [(Order, Fit); 6] = [
     (Order::Load, Fit::Best),
     (Order::Lifetime, Fit::First),
 ];
-/// Steps of a separation that its lanes take side by side before anybody looks at them.
+/// Number of steps that the lanes of a separation take in parallel before their results are
+/// examined.
 const TURN: u64 = 1_000_000;
 
-/// Some blocks of a problem as one of their own.
+/// A subset of a problem's blocks as a problem of its own.
 pub(super) struct Part {
     pub(super) problem: Problem,
     lists: Neighbours,
-    /// Their places in the whole problem.
+    /// Indices of the blocks in the whole problem.
     pub(super) blocks: Vec<u32>,
 }
 
 impl Part {
-    /// `times` gives each instant of the whole problem a time.
+    /// Makes the part; `times` gives a time to each instant of the whole problem.
     pub(super) fn new(whole: &Problem, times: &[u64], blocks: Vec<u32>) -> Option<Self> {
         let block = |&at: &u32| {
             let at = at as usize;
@@ -43,8 +44,9 @@ impl Part {
         Some(Self { problem, lists, blocks })
     }
 
-    /// Offsets in units of the whole and within so many of them, or that there are none, and the
-    /// steps taken. `before` has the offsets of all blocks of the whole that stand already.
+    /// Packs the part within `capacity` units of the whole problem. Returns the offsets in these
+    /// units, or that there are none, and the steps taken. `before` has the offsets of all blocks
+    /// of the whole problem that are already placed.
     pub(super) fn packed(&self, capacity: u64, before: &[u64], effort: &Effort, seed: u64) -> (Outcome, u64) {
         let unit = self.problem.unit;
         let (outcome, steps) = self.in_own_units(capacity / unit, before, effort, seed);
@@ -98,7 +100,7 @@ impl Part {
         (outcome, taken)
     }
 
-    /// The smallest of the plans that place the others around those given.
+    /// The smallest of the plans that place the other blocks around the given ones.
     fn placed(&self, given: &[u64]) -> Vec<u64> {
         let plan = |&(order, fit): &(Order, Fit)| {
             place_rest(&self.problem, &self.lists, given.to_vec(), &ordered(&self.problem, order), fit)

@@ -1,66 +1,66 @@
-//! Finds again the memory that buffers leave idle in a packing almost without waste. In a packing
-//! without any, at each instant as much begins as ends. Where a buffer is smaller than its place,
-//! too little begins at its first instant, and too little ends, by the same amount, at its last;
-//! where it ends before its place is taken over, too little ends at that later instant, by its
-//! size. Both errors of a cause are looked for: a chain of causes that takes the errors of all
-//! instants that it touches away is believed where it is the only one of its length.
+//! Reconstructs the memory that buffers leave idle in a packing with almost no waste. In a packing
+//! without waste, as much memory begins as ends at each instant. If a buffer is smaller than its
+//! place, too little begins at its first instant, and too little ends, by the same amount, at its
+//! last. If it ends before its place is taken over, too little ends at that later instant, by its
+//! size. Both errors of a cause are looked for: a chain of causes that removes the errors of all
+//! instants that it touches is accepted if it is the only one of its length.
 
 use super::super::problem::narrow;
 use super::super::separate::signed;
 
-/// Causes in one chain.
+/// Greatest number of causes in a chain.
 const LONGEST_CHAIN: usize = 4;
-/// Chains that are compared from one instant.
+/// Number of chains that are compared from one instant.
 const MOST_CHAINS: usize = 8;
 
 /// Rectangles of memory and time, one for each block or piece.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
-    /// First instant.
+    /// First instant of each rectangle.
     pub(super) lower: Vec<u32>,
-    /// First instant behind it.
+    /// First instant after each rectangle.
     pub(super) upper: Vec<u32>,
-    /// Units.
+    /// Size in units.
     pub(super) size: Vec<u64>,
-    /// Units that it may have at most.
+    /// Greatest size in units that it may have.
     pub(super) most: Vec<u64>,
-    /// For how long a place may be kept beyond its end, in the caller's time.
+    /// How long a place may be kept beyond its end, in the caller's time.
     pub(super) kept: Vec<u64>,
 }
 
 /// Why memory is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
-    /// The place of a block is larger by so many units.
+    /// The place of a block is larger than the block by this many units.
     Smaller { block: u32, by: u64 },
     /// The place of a block is kept from one instant until another.
     Earlier { block: u32, from: u32, until: u32 },
 }
 
 struct Search<'a> {
-    /// As they came.
+    /// The places as given by the caller.
     given: &'a Places,
     places: Places,
     /// The caller's time of each instant.
     times: &'a [u64],
-    /// Blocks that begin and end at each instant.
+    /// Blocks that begin, and blocks that end, at each instant.
     begins: Vec<Vec<u32>>,
     ends: Vec<Vec<u32>>,
-    /// Units that end at each instant less those that begin.
+    /// For each instant, the units that end minus the units that begin.
     surplus: Vec<i64>,
-    /// Blocks that end where nothing else happens, by that instant.
+    /// Blocks that end where nothing else happens, as (instant, block).
     alone: Vec<(u32, u32)>,
-    /// For how long the place of one of them may be kept at most.
+    /// Longest time for which the place of one of them may be kept.
     longest: u64,
-    /// Whether one of several chains is believed.
+    /// Whether one of several equally short chains may be accepted.
     any: bool,
     steps: u64,
     most_steps: u64,
 }
 
-/// The places grown by what is idle beside and behind them, and the steps taken: instants and
-/// blocks looked at. With `any` the chain of least waste is believed where several are as short.
-/// A search that is out of steps leaves what it has found.
+/// Grows the places by the idle memory beside and after them; also returns the steps taken:
+/// instants and blocks examined. With `any`, the chain of least waste is accepted if several are
+/// equally short. A search that runs out of steps keeps what it has found.
 pub(super) fn with_idle(given: &Places, times: &[u64], any: bool, most_steps: u64) -> (Places, u64) {
     let mut search = Search::new(given, times, any, most_steps);
     for most in 1..=LONGEST_CHAIN {
@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
         self.longest = self.alone.iter().map(|&(_, block)| self.given.kept[block as usize]).max().unwrap_or(0);
     }
 
-    /// Blocks that ended alone before an instant, whose place may have been kept until then.
+    /// Blocks that ended alone before an instant and whose place may have been kept until then.
     fn ended_before(&mut self, instant: u32, most_size: u64) -> Vec<u32> {
         let mut found = Vec::new();
         let now = self.times[instant as usize];
@@ -123,13 +123,13 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Believes the one shortest chain of at most `most` causes that explains an instant.
+    /// Accepts the single shortest chain of at most `most` causes that explains an instant.
     fn explain(&mut self, at: u32, most: usize) {
         let Some(chain) = self.shortest(at, most) else { return };
         chain.iter().for_each(|&cause| self.assume(cause, true));
     }
 
-    /// The one shortest chain that explains an instant.
+    /// The single shortest chain that explains an instant.
     fn shortest(&mut self, at: u32, most: usize) -> Option<Vec<Cause>> {
         if self.surplus[at as usize] == 0 {
             return None;
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
         found.into_iter().next().filter(|_| alike == 1 || self.any)
     }
 
-    /// Units times the caller's time that the causes of a chain leave idle.
+    /// The memory that the causes of a chain leave idle, in units times the caller's time.
     fn waste(&self, chain: &[Cause]) -> u128 {
         let idle = |cause: &Cause| {
             let (units, from, until) = match *cause {
@@ -161,8 +161,8 @@ impl<'a> Search<'a> {
         chain.iter().map(idle).sum()
     }
 
-    /// All chains that go on from an instant, each cause taking the error of its instant away and
-    /// leaving that of the next one, until none is left.
+    /// Finds all chains that continue from an instant. Each cause removes the error of its instant
+    /// and leaves one at the next, until no error is left.
     fn follow(&mut self, at: u32, most: usize, chain: &mut Vec<Cause>, found: &mut Vec<Vec<Cause>>) {
         let surplus = self.surplus[at as usize];
         self.steps += 1;
@@ -202,7 +202,7 @@ impl<'a> Search<'a> {
         self.assume(cause, false);
     }
 
-    /// Takes a cause as true, or takes that back.
+    /// Assumes that a cause is true, or retracts the assumption.
     fn assume(&mut self, cause: Cause, is_true: bool) {
         match cause {
             Cause::Smaller { block, by } => {

@@ -1,12 +1,12 @@
-//! A number for each instant, as a tree of greatest values: of all instants before one, those
-//! whose number is large enough are found from the last to the first, in `log n` for each.
+//! A number for each instant, as a tree of maxima. The instants before a given one whose number is
+//! large enough are found from the last to the first, in `log n` each.
 
-/// Numbers by instant; 0 at first.
+/// Numbers by instant; initially 0.
 #[derive(Debug, Clone)]
 pub(super) struct Latest {
-    /// More than the instants, a power of two: instant `i` is node `leaves + i`.
+    /// A power of two greater than the number of instants; instant `i` is node `leaves + i`.
     leaves: usize,
-    /// The greatest number below a node.
+    /// For each node, the greatest number below it.
     greatest: Vec<u64>,
 }
 
@@ -32,10 +32,10 @@ impl Latest {
         }
     }
 
-    /// The last instant before `end` whose number is at least `least`, which is above 0.
+    /// The last instant before `end` whose number is at least `least`; `least` must be above 0.
     pub(super) fn last_before(&self, end: usize, least: u64) -> Option<usize> {
         let mut node = self.leaves + end.min(self.leaves - 1);
-        // Up, until a node to the left has one.
+        // Go up until a node to the left contains such an instant.
         loop {
             if node & 1 == 1 && self.greatest[node - 1] >= least {
                 node -= 1;

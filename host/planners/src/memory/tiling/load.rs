@@ -1,13 +1,13 @@
-//! How many units all whole pieces take at each instant together, and how much of that is above a
-//! limit: no plan within the limit has such pieces.
+//! The load: how many units all whole pieces together need at each instant, and how much of that
+//! exceeds a limit. No plan within the limit can have pieces whose load exceeds it.
 
 use super::super::separate::signed;
 use super::pieces::Pieces;
 
-/// Bits of the time that counts; what is shorter than a unit of it is left out.
+/// Number of bits of the time scale; times shorter than one unit of this scale are ignored.
 const TIME_BITS: u32 = 32;
 
-/// The load of each instant until the next one.
+/// The load from each instant to the next.
 #[derive(Debug)]
 pub(super) struct Load {
     units: Vec<i64>,
@@ -15,7 +15,7 @@ pub(super) struct Load {
     stretch: Vec<i64>,
     limit: i64,
     above: i128,
-    /// A millionth of all that the limit allows.
+    /// A millionth of everything that the limit allows.
     millionth: i128,
 }
 
@@ -46,7 +46,7 @@ impl Load {
         (units - self.limit).max(0)
     }
 
-    /// Units times the time that is above the limit, with `changes` (see [`merged`]).
+    /// The load above the limit, in units times time, if `changes` are made (see [`merge`]).
     pub(super) fn above_with(&self, changes: &[(u32, i64)]) -> i128 {
         let (mut more, mut above) = (0, self.above);
         for pair in changes.windows(2) {
@@ -62,7 +62,7 @@ impl Load {
         above
     }
 
-    /// Makes changes, after which so much is above the limit.
+    /// Makes changes; `above` is the load above the limit afterwards.
     pub(super) fn change(&mut self, changes: &[(u32, i64)], above: i128) {
         let mut more = 0;
         for pair in changes.windows(2) {
@@ -74,18 +74,18 @@ impl Load {
         self.above = above;
     }
 
-    /// Parts of a million of all that the limit allows.
+    /// Converts a load above the limit to millionths of everything that the limit allows.
     pub(super) fn share(&self, above: i128) -> u64 {
         u64::try_from(above / self.millionth).unwrap_or(u64::MAX / 1024)
     }
 
-    /// Units times the time that is above the limit.
+    /// The load above the limit, in units times time.
     pub(super) fn above(&self) -> i128 {
         self.above
     }
 }
 
-/// Sorts changes of the load from an instant on, and makes those of one instant one.
+/// Sorts changes of the load by instant and adds up those of the same instant.
 pub(super) fn merge(changes: &mut Vec<(u32, i64)>) {
     changes.sort_unstable_by_key(|&(instant, _)| instant);
     changes.dedup_by(|next, kept| {

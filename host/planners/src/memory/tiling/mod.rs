@@ -1,13 +1,13 @@
-//! Packings almost without waste, put together from below. Memory and time form a rectangle that
-//! is cut into smaller ones again and again: those cut last are recognised by their instants and
-//! sizes alone, wherever they are, and become one piece; so do pieces, until few are left. What
-//! cannot be told at one place does not disturb the others. Few pieces are then packed by an
-//! order of bands, and the order of all blocks follows.
+//! Packings with almost no waste, assembled from below. Memory and time form a rectangle that is
+//! cut into smaller ones again and again. The rectangles cut last can be recognised by their
+//! instants and sizes alone, wherever they are, and become one piece. Pieces are combined in the
+//! same way until few are left. What cannot be decided in one place does not disturb other places.
+//! The few remaining pieces are packed by an order of bands, which implies the order of all blocks.
 //!
-//! First, memory that buffers leave idle is found again (`idle`), so that most pieces fit exactly;
-//! then pieces are put together (`pieces`, `rules`), those with the least waste first. Last, some
-//! are taken apart and put together in another way (`retry`), many times: a try stands if it leaves
-//! fewer pieces, or pieces that together need less memory above the bound (`load`).
+//! First, memory that buffers leave idle is reconstructed (`idle`), so that most pieces fit
+//! exactly. Then pieces are combined (`pieces`, `rules`), those with the least waste first. Finally
+//! some are taken apart and combined differently (`retry`), many times. An attempt is kept if it
+//! leaves fewer pieces, or pieces that together need less memory above the bound (`load`).
 
 mod idle;
 mod latest;
@@ -29,8 +29,8 @@ use pieces::Pieces;
 use retry::{Prices, Retry};
 use rules::{Union, unions};
 
-/// Idle parts of a million that a union may have, one limit after the other, and whether what is
-/// left is packed then.
+/// Idle parts per million that a union may have, tried one limit after another, and whether the
+/// remaining pieces are packed at that limit.
 const LIMITS: [(u64, bool); 9] = [
     (100, true),
     (10_000, false),
@@ -42,51 +42,53 @@ const LIMITS: [(u64, bool); 9] = [
     (300_000, false),
     (400_000, true),
 ];
-/// The limit from which on the least waste decides between chains of causes that are as short.
+/// From this limit on, the least waste decides between chains of causes of equal length.
 const ANY_FROM: u64 = 60_000;
 
-/// Prices of the tries side by side: where little is idle, what is above the limit shows what is
-/// wrong; where much is, few pieces do.
+/// Prices of the attempts that run in parallel. If little is idle, load above the limit shows what
+/// is wrong; if much is idle, a small number of pieces is the better sign.
 const LANES: [Prices; 2] =
     [Prices { piece: 200, idle: 25, above: 20, heat: 100 }, Prices { piece: 300, idle: 50, above: 8, heat: 100 }];
-/// Pieces that begin or end at an instant which are looked at again when something changes there.
+/// Number of pieces beginning or ending at an instant that are examined again when something
+/// changes there.
 const MOST_TOUCHED: usize = 16;
-/// Where more than this part of the blocks is left as pieces, there is little to put together.
+/// Divisor of the number of blocks: if more pieces than this part are left, there is little to
+/// combine.
 const LEFT_OF_A_PACKING: usize = 2;
-/// How often what the tries have left is packed.
+/// How many times the remaining pieces of the attempts are packed.
 const STAGES: u64 = 4;
 
-/// How hard to look for idle memory and to pack what is left.
+/// Step limits for finding idle memory and for packing the remaining pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// Blocks up to which anything is done at all.
+    /// Nothing is done for more blocks than this.
     pub(super) most_blocks: usize,
-    /// Steps of all searches for idle memory.
+    /// Number of steps of all searches for idle memory.
     pub(super) idle_steps: u64,
-    /// Steps of each of [`LANES`], which take pieces apart and put them together in other ways.
+    /// Number of steps of each of [`LANES`], which take pieces apart and combine them differently.
     pub(super) retry_steps: u64,
-    /// Trees in the beams of orders of bands, one after the other, and how many sets of prices each
-    /// is run with.
+    /// Beam widths for orders of bands, in the order of their use, each with the number of price
+    /// sets to run.
     pub(super) bands: &'static [(usize, usize)],
-    /// Steps of each order of bands.
+    /// Number of steps of each order of bands.
     pub(super) band_steps: u64,
 }
 
-/// Pieces that are no part of another, as a problem of their own.
+/// The pieces that are not part of another, as a problem of their own.
 struct Rest<'a> {
     pieces: &'a Pieces,
     whole: Vec<u32>,
     problem: Problem,
 }
 
-/// A plan and its arena.
+/// A plan with its arena, if any.
 type Found = Option<(u64, Vec<u64>)>;
 
 fn better(one: Found, other: Found) -> Found {
     one.into_iter().chain(other).min_by_key(|(arena, _)| *arena)
 }
 
-/// The best plan and its arena; none for more blocks than `effort` allows.
+/// The best plan and its arena; `None` if there are more blocks than `effort` allows.
 pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort, watch: &Watch<'_>) -> Found {
     if problem.len() > effort.most_blocks {
         return None;
@@ -94,7 +96,7 @@ pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort, watch: &Watc
     let mut pieces = Pieces::new(problem);
     let mut idle_steps = effort.idle_steps;
     let mut lefts: Vec<Vec<u32>> = Vec::new();
-    // What is wrong is found only where pieces are taken apart again.
+    // Wrong unions can be corrected only if pieces are taken apart again.
     let doubt = if effort.retry_steps > 0 { Doubt::Priced } else { Doubt::Refused };
     for (limit, is_packed) in LIMITS {
         let whole = pieces.whole();
@@ -134,12 +136,13 @@ pub(super) fn tiled(problem: &Problem, target: u64, effort: Effort, watch: &Watc
     best
 }
 
-/// What the lanes have left.
+/// The pieces that the lanes have left.
 fn lefts_of(lanes: &[Retry]) -> Vec<Rest<'_>> {
     lanes.iter().filter_map(|lane| Rest::new(lane.pieces(), lane.pieces().whole())).collect()
 }
 
-/// The best plan by orders of bands of what is left, with a beam and so many sets of prices.
+/// The best plan from orders of bands of the remaining pieces, with the given beam width and number
+/// of price sets.
 fn banded(problem: &Problem, rests: &[Rest<'_>], (width, sets): (usize, usize), most_steps: u64) -> Found {
     let runs: Vec<(&Rest<'_>, usize)> = rests.iter().flat_map(|rest| (0..sets).map(move |set| (rest, set))).collect();
     let run = |&(rest, set): &(&Rest<'_>, usize)| {
@@ -166,7 +169,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// What becomes of unions of which a part is wrong for certain.
+/// How to treat unions of which a part is certainly wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     /// They are not made.
@@ -175,17 +178,17 @@ enum Doubt {
     Priced,
 }
 
-/// What one of many ways to put pieces together makes otherwise.
+/// What one of many ways to combine pieces does differently.
 #[derive(Debug)]
 struct Variation {
-    /// Decides which pieces are not made, and which others come before those that waste as much.
+    /// Decides which pieces are not made, and the order among those that waste equally much.
     salt: u64,
-    /// Fingerprints of pieces that are not made again.
+    /// Fingerprints of pieces that must not be made again.
     unwanted: Vec<u64>,
 }
 
 impl Variation {
-    /// Whether a piece of that fingerprint is made; if so, what it wastes is changed a little.
+    /// Whether a piece with this fingerprint may be made; also varies its waste a little.
     fn admits(&self, fingerprint: u64, idle: &mut u64) -> bool {
         let chance = (fingerprint ^ self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
         *idle = *idle * (50 + chance / 16 % 150) / 100;
@@ -193,9 +196,9 @@ impl Variation {
     }
 }
 
-/// Puts pieces together that meet at some instants, those with the least waste first, as long as any
-/// has no more than `limit`. A variation leaves some out and changes the order of those that waste
-/// nearly as much. Gives the steps taken: instants and unions looked at.
+/// Combines pieces that meet at the given instants, those with the least waste first, as long as
+/// any union wastes at most `limit`. A variation leaves some out and changes the order of those
+/// that waste nearly the same. Returns the steps taken: instants and unions examined.
 fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, doubt: Doubt, variation: Option<&Variation>) -> u64 {
     let mut steps = 0;
     while !instants.is_empty() {
@@ -220,7 +223,7 @@ fn unite(pieces: &mut Pieces, limit: u64, mut instants: Vec<u32>, doubt: Doubt, 
             }
             pieces.add(lower, upper, size, made);
         }
-        // A wheel is looked for where its middle begins, and changes elsewhere may complete it.
+        // A wheel is detected where its middle begins, and changes elsewhere may complete it.
         for at in 0..instants.len() {
             let instant = instants[at] as usize;
             for &piece in pieces.begins[instant].iter().chain(&pieces.ends[instant]).take(MOST_TOUCHED) {
@@ -253,7 +256,7 @@ mod tests {
         band_steps: 10_000_000,
     };
 
-    /// Arena of the plan in parts of a thousand of `height`, after it was checked.
+    /// Verifies the plan and returns its arena in thousandths of `height`.
     fn share(blocks: &[Block], height: u64) -> u64 {
         let problem = Problem::new(blocks, true).expect("a problem");
         let (arena, units) = tiled(&problem, problem.bound, EFFORT, &Watch::none()).expect("a plan");
@@ -279,8 +282,9 @@ mod tests {
 
     #[test]
     fn five_pieces_around_one_are_one_and_what_is_idle_beside_and_behind_a_buffer_costs_nothing() {
-        // Around (3, 5): early above low, then high above low, then high above late; late is 2
-        // smaller than its place, and high ends before another takes its place over at 9.
+        // Around (3, 5): early above low, then high above low, then high above late. The buffer
+        // late is 2 units smaller than its place, and high ends before another buffer takes over
+        // its place at 9.
         let lives = [(0, 3, 70), (0, 5, 30), (3, 5, 20), (3, 7, 50), (5, 8, 48), (8, 9, 100)];
         let block = |(id, &(lower, upper, size)): (usize, &(u64, u64, u64))| {
             Block::from(&Buffer { id: id as u64, lower, upper, size, align: 1 })

@@ -1,20 +1,20 @@
-//! A piece of a packing: a block, or pieces put together whose places relative to each other are known.
+//! A piece of a packing: a block, or several pieces whose places relative to each other are known.
 
-/// How a piece is made of others.
+/// How a piece is made from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Made {
-    /// A block.
+    /// A single block.
     Block(u32),
-    /// The second lies on the first.
+    /// The second piece lies on the first.
     Stack([u32; 2]),
     /// The second follows the first in time.
     Row([u32; 2]),
-    /// Five pieces around one of them, as a straight cut cannot part them.
+    /// Four pieces around a fifth, which no straight cut can separate.
     Wheel(Wheel),
 }
 
-/// The first part of the time has `early` above and `low` below; then `middle` lies between `low`
-/// and `high`; then `late` lies below `high`.
+/// The arrangement in time: first `early` above `low`; then `middle` between `low` and `high`; then
+/// `high` above `late`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wheel {
     pub(super) early: u32,
@@ -29,28 +29,28 @@ pub(super) struct Wheel {
 pub(super) struct Piece {
     pub(super) lower: u32,
     pub(super) upper: u32,
-    /// The end before the place was taken to be kept for longer.
+    /// Its end before the place was assumed to be kept longer.
     pub(super) ended: u32,
-    /// Units.
+    /// Size in units.
     pub(super) size: u64,
     pub(super) made: Made,
-    /// Units before the place was taken to be larger.
+    /// Size in units before the place was assumed to be larger.
     pub(super) least: u64,
-    /// Units that its place may have at most.
+    /// Greatest size in units that its place may have.
     pub(super) most: u64,
-    /// When its place may end at the latest, in the caller's time.
+    /// Latest end of its place, in the caller's time.
     pub(super) latest: u64,
-    /// Units times the caller's time of the blocks in it.
+    /// Content of its blocks, in units times the caller's time.
     pub(super) content: u128,
-    /// Whether it is part of another, or was taken apart.
+    /// Whether it is part of another piece, or was taken apart.
     pub(super) taken: bool,
     /// The piece that it is part of.
     pub(super) parent: u32,
-    /// A number that pieces made of the same blocks in the same way share.
+    /// A number that is equal for pieces made from the same blocks in the same way.
     pub(super) fingerprint: u64,
 }
 
-/// Up to five pieces.
+/// A list of up to five pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
     list: [u32; 5],
@@ -66,7 +66,7 @@ impl std::ops::Deref for Parts {
 }
 
 impl Made {
-    /// The pieces it is made of.
+    /// The pieces that it is made from.
     pub(super) fn parts(&self) -> Parts {
         match *self {
             Self::Block(_) => Parts { list: [0; 5], count: 0 },

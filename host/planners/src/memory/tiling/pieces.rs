@@ -1,5 +1,5 @@
-//! All pieces of a packing, in lists by the instants at which they begin and end. Changes can be taken
-//! back.
+//! All pieces of a packing, in lists by the instants at which they begin and end. Changes can be
+//! undone.
 
 use super::super::problem::{Problem, narrow};
 use super::super::separate::signed;
@@ -7,25 +7,26 @@ use super::idle::Places;
 use super::latest::Latest;
 use super::piece::{Made, Piece, Wheel};
 
-/// What a block may leave idle of its place, in parts of 100 of its size, and of its life behind it.
+/// How much of its place a block may leave idle, in percent: of its size beside it, and of its
+/// lifetime after it.
 const MOST_IDLE: u64 = 54;
 
-/// A change of the pieces, with what takes it back.
+/// A change of the pieces, with the data needed to undo it.
 #[derive(Debug, Clone)]
 enum Change {
-    /// A whole piece joined the lists.
+    /// A whole piece was added to the lists.
     Listed(u32),
-    /// A piece left the lists.
+    /// A piece was removed from the lists.
     Unlisted(u32),
-    /// A piece was another before.
+    /// A piece had this value before.
     Was(u32, Piece),
-    /// A number was taken that no piece had.
+    /// A new piece number was taken.
     Numbered,
-    /// A number was taken that a piece had that was taken apart.
+    /// The number of a piece that was taken apart was reused.
     NumberedAgain(u32),
 }
 
-/// All pieces, and who begins and ends at each instant.
+/// All pieces, and those that begin and end at each instant.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces {
     all: Vec<Piece>,
@@ -35,27 +36,28 @@ pub(super) struct Pieces {
     pub(super) ends: Vec<Vec<u32>>,
     /// The caller's time of each instant.
     pub(super) times: Vec<u64>,
-    /// For each instant at which one piece ends and nothing else happens, when its place may end at
-    /// the latest.
+    /// For each instant at which exactly one piece ends and nothing else happens: the latest time
+    /// at which its place may end.
     alone: Latest,
-    /// Pieces that are no part of another, and the place of each in this list.
+    /// Pieces that are not part of another, and the index of each in this list.
     whole: Vec<u32>,
     place: Vec<u32>,
-    /// Units times the caller's time in which nothing lives in the places of whole pieces.
+    /// Memory in the places of whole pieces in which nothing lives, in units times the caller's
+    /// time.
     idle: u128,
-    /// What happened since a state that may be wanted again.
+    /// Changes since the remembered state, if there is one.
     changes: Option<Vec<Change>>,
-    /// Units by which whole pieces take more from an instant on, since the state that may be wanted
-    /// again.
+    /// Changes of the load of all whole pieces since the remembered state, each as (instant, units
+    /// added from then on).
     load_changes: Vec<(u32, i64)>,
-    /// Numbers of pieces that were taken apart.
+    /// Numbers of pieces that were taken apart and may be reused.
     unused: Vec<u32>,
-    /// The same since the state that may be wanted again.
+    /// Numbers of pieces that were taken apart since the remembered state.
     apart: Vec<u32>,
 }
 
 impl Pieces {
-    /// One piece a block.
+    /// Makes one piece for each block.
     pub(super) fn new(problem: &Problem) -> Self {
         let times = problem.times();
         let (begins, ends) = (vec![Vec::new(); times.len()], vec![Vec::new(); times.len()]);
@@ -95,7 +97,7 @@ impl Pieces {
         places
     }
 
-    /// Gives pieces larger rectangles with the same beginnings.
+    /// Enlarges the rectangles of pieces; their beginnings stay.
     pub(super) fn grow(&mut self, which: &[u32], places: &Places) {
         for (&piece, (&upper, &size)) in which.iter().zip(places.upper.iter().zip(&places.size)) {
             let before = *self.of(piece);
@@ -116,14 +118,14 @@ impl Pieces {
         [self.of(piece).lower, self.of(piece).upper]
     }
 
-    /// For how long the place of a piece may be kept beyond its end, in the caller's time.
+    /// How long the place of a piece may be kept beyond its end, in the caller's time.
     pub(super) fn kept(&self, piece: u32) -> u64 {
         let Piece { upper, latest, .. } = *self.of(piece);
         latest.saturating_sub(self.times[upper as usize])
     }
 
-    /// How many units the place of what is made may have at most. Heights that agree are right: it is
-    /// unlikely that two pieces leave the same idle.
+    /// The greatest size in units that the place of a new piece may have. Equal heights are taken
+    /// as correct, because two pieces are unlikely to leave the same amount idle.
     pub(super) fn most(&self, made: Made) -> u64 {
         let most = |piece: u32| self.of(piece).most;
         let agree = |one: &[u32], two: &[u32]| {
@@ -142,7 +144,7 @@ impl Pieces {
         }
     }
 
-    /// When the place of what is made may end at the latest. Ends that agree are right.
+    /// The latest time at which the place of a new piece may end. Equal ends are taken as correct.
     fn latest(&self, made: Made) -> u64 {
         let both = |one: u32, two: u32| {
             let (one, two) = (self.of(one), self.of(two));
@@ -156,25 +158,25 @@ impl Pieces {
         }
     }
 
-    /// Units times the caller's time up to an instant.
+    /// The area of a piece up to an instant, in units times the caller's time.
     pub(super) fn area_until(&self, piece: u32, instant: u32) -> u128 {
         let Piece { lower, upper, size, .. } = *self.of(piece);
         let life = self.times[upper.min(instant) as usize] - self.times[lower as usize];
         u128::from(size) * u128::from(life)
     }
 
-    /// Units times the caller's time in which nothing lives in the place of a piece.
+    /// The part of a piece's place in which nothing lives, in units times the caller's time.
     pub(super) fn idle(&self, piece: u32) -> u128 {
         self.area_until(piece, u32::MAX).saturating_sub(self.of(piece).content)
     }
 
-    /// Whether a piece ends where nothing else happens.
+    /// Whether a piece ends at an instant at which nothing else happens.
     pub(super) fn is_alone(&self, piece: u32) -> bool {
         let end = self.of(piece).upper as usize;
         end + 1 < self.times.len() && self.begins[end].is_empty() && self.ends[end].len() == 1
     }
 
-    /// Whether the place of a piece may end at an instant: it does, or it is not known when.
+    /// Whether the place of a piece may end at an instant: it does, or its end is not known.
     pub(super) fn may_end(&self, piece: u32, instant: u32) -> bool {
         let Piece { upper, ended, latest, .. } = *self.of(piece);
         if upper == instant {
@@ -183,8 +185,8 @@ impl Pieces {
         (ended != upper || self.is_alone(piece)) && instant > ended && self.times[instant as usize] <= latest
     }
 
-    /// Pieces that end where nothing else happens and whose place may have been kept until an instant
-    /// behind that; the last that ended comes first.
+    /// Pieces that end where nothing else happens and whose place may have been kept until a later
+    /// instant; the one that ended last comes first.
     pub(super) fn ended_before(&self, instant: u32) -> impl Iterator<Item = u32> {
         let now = self.times[instant as usize];
         let mut end = instant as usize;
@@ -194,7 +196,7 @@ impl Pieces {
         })
     }
 
-    /// Adds a piece; those it is made of leave the list.
+    /// Adds a piece; the pieces that it is made from leave the lists.
     pub(super) fn add(&mut self, lower: u32, upper: u32, size: u64, made: Made) {
         let number = match self.unused.last() {
             Some(&number) => number,
@@ -240,7 +242,7 @@ impl Pieces {
         self.list(number);
     }
 
-    /// A number that pieces made of the same blocks in the same way share.
+    /// A number that is equal for pieces made from the same blocks in the same way.
     pub(super) fn fingerprint(&self, made: Made) -> u64 {
         let mix = |value: u64| {
             let value = (value ^ value >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -255,7 +257,7 @@ impl Pieces {
         mix(made.parts().iter().fold(kind, |sum: u64, &part| sum.wrapping_add(self.of(part).fingerprint)))
     }
 
-    /// Takes a whole piece apart; its place is what it was made as from now on.
+    /// Takes a whole piece apart into the pieces that it was made from.
     pub(super) fn dissolve(&mut self, piece: u32) {
         self.unlist(piece);
         let before = *self.of(piece);
@@ -268,7 +270,7 @@ impl Pieces {
         }
     }
 
-    /// Gives a whole piece the place back that its parts take.
+    /// Shrinks the place of a whole piece to what its parts need.
     pub(super) fn shrink(&mut self, piece: u32) {
         self.unlist(piece);
         let before = *self.of(piece);
@@ -276,14 +278,14 @@ impl Pieces {
         self.list(piece);
     }
 
-    /// Remembers the state as it is for [`Self::take_back`].
+    /// Remembers the current state for [`Self::take_back`].
     pub(super) fn remember(&mut self) {
         self.changes = Some(Vec::new());
         self.load_changes.clear();
         self.unused.append(&mut self.apart);
     }
 
-    /// Goes back to the state remembered last.
+    /// Returns to the state remembered last.
     pub(super) fn take_back(&mut self) {
         for change in self.changes.take().into_iter().flatten().rev() {
             match change {
@@ -300,7 +302,8 @@ impl Pieces {
         self.apart.clear();
     }
 
-    /// Units by which whole pieces take more from an instant on than in the state remembered last.
+    /// Changes of the load of all whole pieces since the state remembered last, each as (instant,
+    /// units added from then on).
     pub(super) fn load_changes(&mut self) -> &mut Vec<(u32, i64)> {
         &mut self.load_changes
     }
@@ -359,29 +362,30 @@ impl Pieces {
         }
     }
 
-    /// Pieces that are no part of another, ascending.
+    /// Pieces that are not part of another, ascending.
     pub(super) fn whole(&self) -> Vec<u32> {
         let mut whole = self.whole.clone();
         whole.sort_unstable();
         whole
     }
 
-    /// How many pieces are no part of another.
+    /// Number of pieces that are not part of another.
     pub(super) fn whole_count(&self) -> usize {
         self.whole.len()
     }
 
-    /// One of the pieces that are no part of another.
+    /// The piece at an index among those that are not part of another.
     pub(super) fn whole_at(&self, place: usize) -> u32 {
         self.whole[place]
     }
 
-    /// Units times the caller's time in which nothing lives in the places of whole pieces.
+    /// Memory in the places of whole pieces in which nothing lives, in units times the caller's
+    /// time.
     pub(super) fn whole_idle(&self) -> u128 {
         self.idle
     }
 
-    /// Writes the offset of each block, given those of the whole pieces.
+    /// Computes the offset of each block from those of the whole pieces.
     pub(super) fn unfold(&self, whole: &[u32], bottoms: &[u64], blocks: usize) -> Vec<u64> {
         let mut offsets = vec![0; blocks];
         let mut stack: Vec<(u32, u64)> = whole.iter().copied().zip(bottoms.iter().copied()).collect();
@@ -413,7 +417,8 @@ mod tests {
     use super::{Made, Pieces};
     use crate::memory::problem::Problem;
 
-    /// Whole pieces with their rectangles, who begins and ends at each instant, and what is idle.
+    /// The whole pieces with their rectangles, the pieces that begin and end at each instant, and
+    /// the idle memory.
     fn state(pieces: &Pieces) -> (Vec<(u32, [u32; 2], u64)>, Vec<Vec<u32>>, u128) {
         let rectangle = |piece| (piece, pieces.ends_of(piece), pieces.of(piece).size);
         let sorted = |list: &Vec<u32>| {

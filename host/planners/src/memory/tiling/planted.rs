@@ -1,10 +1,10 @@
-//! Packings to test with whose height is known: memory and time cut into rectangles again and
-//! again, straight through or around a fifth piece, and some of the rectangles left partly idle.
+//! Test packings of known height: memory and time are cut into rectangles again and again, straight
+//! through or around a fifth piece, and some of the rectangles are left partly idle.
 
 use super::super::separate::Dice;
 use super::super::{Block, Buffer};
 
-/// Units of memory that all buffers together fit in.
+/// Units of memory into which all buffers fit together.
 pub(in crate::memory) const HEIGHT: u64 = 1 << 14;
 const TIME: u64 = 1_000_000;
 
@@ -22,7 +22,7 @@ impl Cut {
     }
 }
 
-/// A number strictly between two, where there is one.
+/// A random number strictly between two others, if there is one.
 fn between(dice: &mut Dice, low: u64, high: u64) -> Option<u64> {
     (high > low + 1).then(|| low + 1 + dice.roll() % (high - low - 1))
 }
@@ -61,8 +61,8 @@ fn around(dice: &mut Dice, cut: Cut) -> Option<Vec<Cut>> {
     })
 }
 
-/// About `count` buffers that fit in [`HEIGHT`]. Of a thousand, `idle` are smaller than their place
-/// and as many end before it does.
+/// About `count` buffers that fit into [`HEIGHT`]. Of every thousand, `idle` are smaller than their
+/// place, and as many end before their place does.
 pub(in crate::memory) fn planted(count: usize, idle: usize, seed: u64) -> Vec<Block> {
     let mut dice = Dice::new(seed);
     let mut cuts = vec![Cut { lower: 0, upper: TIME, bottom: 0, top: HEIGHT }];

@@ -1,7 +1,7 @@
-//! Takes some pieces apart and puts them together in another way, by chance, again and again. One
-//! wrong union keeps all pieces around it from the right ones: where pieces are left over, one of
-//! those beside them is wrong. A try that leaves fewer pieces, or pieces that agree better with the
-//! limit of memory, stands; all others are taken back.
+//! Takes some pieces apart and combines them differently, at random, again and again. One wrong
+//! union prevents all pieces around it from being combined correctly; if pieces are left over, one
+//! beside them is wrong. An attempt that leaves fewer pieces, or pieces that agree better with the
+//! memory limit, is kept; all others are undone.
 
 use super::super::block::Watch;
 use super::super::problem::{Problem, narrow};
@@ -11,31 +11,30 @@ use super::piece::Made;
 use super::pieces::Pieces;
 use super::{Doubt, Variation, unite};
 
-/// Limits of the unions of one try, as those of all pieces.
+/// Waste limits for the unions of one attempt, on the scale of the limits for all pieces.
 const LIMITS: [u64; 2] = [30_000, 400_000];
-/// Pieces that begin or end at one instant which one try looks at.
+/// Number of pieces beginning or ending at one instant that an attempt examines.
 const MOST_AT_ONCE: usize = 20;
-/// Steps of a try beyond its unions.
+/// Steps counted for an attempt in addition to its unions.
 const TRY: u64 = 100;
-/// A try takes up to two to the power of less than this pieces apart.
+/// An attempt takes up to 2^k pieces apart, with a random k less than this.
 const MOST_APART: usize = 5;
 
-/// What makes a list of pieces a bad one, and how bad. All shares are parts of a million of all memory
-/// and time.
+/// The costs of a list of pieces. All shares are in millionths of all memory and time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prices {
-    /// Of each piece that is left over.
+    /// Cost of each remaining piece.
     pub(super) piece: u64,
-    /// Of the share that is idle, in parts of 100 of it.
+    /// Cost of the idle share, in percent of it.
     pub(super) idle: u64,
-    /// Of the share that pieces need above the limit of memory, as many times.
+    /// Factor for the share that pieces need above the memory limit.
     pub(super) above: u64,
-    /// How much worse a try may be that stands all the same, at first; every doubling of it is half as
-    /// likely.
+    /// By how much a kept attempt may be worse at first; each further multiple of it is allowed
+    /// half as often. It falls to 0 as the steps are used up.
     pub(super) heat: u64,
 }
 
-/// Tries to put pieces together in other ways.
+/// Attempts to combine pieces differently.
 pub(super) struct Retry {
     pieces: Pieces,
     prices: Prices,
@@ -51,7 +50,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// From these pieces, for `most_steps` in all.
+    /// Starts from `pieces`, with `most_steps` steps in total.
     pub(super) fn new(pieces: Pieces, problem: &Problem, prices: Prices, most_steps: u64, seed: u64) -> Self {
         let mut touching = vec![Vec::new(); pieces.times.len()];
         for block in 0..problem.len() {
@@ -71,7 +70,7 @@ impl Retry {
         &self.pieces
     }
 
-    /// How bad the pieces are, where so much is above the limit.
+    /// The cost of the pieces, if the load above the limit is `above`.
     fn cost_with(&self, above: i128) -> u64 {
         let idle = u64::try_from(self.pieces.whole_idle() / self.millionth).unwrap_or(u64::MAX / 1024);
         let above = self.load.share(above);
@@ -81,8 +80,8 @@ impl Retry {
             .saturating_add(left * self.prices.piece)
     }
 
-    /// Tries until all steps are taken but for the part `left` of `of`, one piece is left, or the caller
-    /// wants out.
+    /// Makes attempts until all steps are used except the fraction `left` / `of`, one piece is
+    /// left, or the caller cancels.
     pub(super) fn run(&mut self, left: u64, of: u64, watch: &Watch<'_>) {
         let end = self.most_steps - self.most_steps / of * left;
         while self.steps < end && self.pieces.whole_count() > 1 && !(watch.cancel)() {
@@ -108,8 +107,8 @@ impl Retry {
         }
     }
 
-    /// Takes apart some of the pieces around one of them, or holds that they are part of, and gives
-    /// the instants at which that changes something.
+    /// Takes apart some pieces around a random piece, or pieces that contain its blocks. Returns
+    /// the instants that this affects.
     fn loosen(&mut self, variation: &mut Variation) -> Vec<u32> {
         let Self { pieces, dice, touching, .. } = self;
         let first = pieces.whole_at(dice.below(pieces.whole_count()));
@@ -160,15 +159,15 @@ impl Retry {
     }
 }
 
-/// Takes a whole piece apart and adds the instants that this changes.
+/// Takes a whole piece apart and adds the instants that this affects.
 fn apart(pieces: &mut Pieces, piece: u32, instants: &mut Vec<u32>) {
     pieces.dissolve(piece);
     instants.extend(pieces.ends_of(piece));
     instants.extend(pieces.of(piece).made.parts().iter().flat_map(|&part| pieces.ends_of(part)));
 }
 
-/// Takes the pieces around a block apart, from the outermost one on, until the one that is left around
-/// it begins or ends at an instant. Gives the fingerprint of the last piece taken apart.
+/// Takes apart the pieces around a block, outermost first, until the remaining one around it begins
+/// or ends at `instant`. Returns the fingerprint of the last piece taken apart.
 fn open(pieces: &mut Pieces, block: u32, instant: u32, instants: &mut Vec<u32>) -> Option<u64> {
     let mut around = vec![block];
     let mut outermost = block;

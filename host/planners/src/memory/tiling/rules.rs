@@ -1,33 +1,33 @@
-//! Which pieces may be put together at an instant, and how much of what they make is idle.
+//! Which pieces may be combined at an instant, and how much of the new piece is idle.
 
 use super::piece::{Made, Wheel};
 use super::pieces::Pieces;
 
-/// Pieces that begin or end at one instant up to which those of two cuts are told apart.
+/// Pieces of two cuts are distinguished only if at most this many begin or end at one instant.
 const MOST_AT_ONCE: usize = 4;
-/// Ends and heights of a wheel that may disagree.
+/// Number of ends and heights of a wheel that may disagree.
 const MOST_FAULTS: usize = 2;
-/// Pieces that ended alone which are looked at from one instant.
+/// Number of pieces that ended alone that are examined from one instant.
 const MOST_BEFORE: usize = 256;
-/// Instants behind the end of a piece at which one that follows it may begin.
+/// Number of instants after the end of a piece at which its successor may begin.
 const MOST_BEHIND: usize = 64;
-/// Pieces that end with a wheel of which one may be part of it.
+/// Number of pieces ending together with a wheel that are examined as possible parts of it.
 const MOST_ENDING: usize = 16;
-/// What it costs to take a place for another than was found, in parts of a million.
+/// Penalty in millionths for assuming that a place differs from what was found.
 const DISBELIEF: u64 = 90_000;
-/// Pieces that begin at one instant up to which those of unlike ends are stacked.
+/// Pieces with different ends are stacked only if at most this many begin at one instant.
 const MOST_STACKED: usize = 24;
 
-/// Pieces that could be put together.
+/// A possible combination of pieces.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Union {
-    /// Parts of a million of the new piece that are idle.
+    /// Idle part of the new piece in millionths, penalties included.
     pub(super) idle: u64,
     pub(super) made: Made,
     pub(super) lower: u32,
     pub(super) upper: u32,
     pub(super) size: u64,
-    /// Whether the new piece is taller than its parts allow: one of them is wrong.
+    /// Whether the new piece is taller than its parts allow, so that one of them must be wrong.
     pub(super) is_too_tall: bool,
 }
 
@@ -37,7 +37,7 @@ fn union(pieces: &Pieces, made: Made, lower: u32, upper: u32, size: u64) -> Unio
     let used: u128 = made.parts().iter().map(|&part| pieces.area_until(part, upper)).sum();
     let idle = whole.saturating_sub(used).saturating_mul(1_000_000) / whole.max(1);
     let idle = u64::try_from(idle).unwrap_or(u64::MAX / 2);
-    // Where the parts that end last do not end together, one of their ends was believed wrongly.
+    // If the parts that end last do not end together, one of their ends was assumed wrongly.
     let ends: &[u32] = match &made {
         Made::Stack(two) => two,
         Made::Wheel(wheel) => &[wheel.high, wheel.late],
@@ -53,14 +53,15 @@ fn union(pieces: &Pieces, made: Made, lower: u32, upper: u32, size: u64) -> Unio
     Union { idle: idle.saturating_add(wrong * DISBELIEF), made, lower, upper, size, is_too_tall }
 }
 
-/// All unions whose parts meet at an instant.
+/// Collects all unions whose parts meet at an instant.
 pub(super) fn unions(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     stacks(pieces, instant, into);
     rows(pieces, instant, into);
     wheels(pieces, instant, into);
 }
 
-/// Pieces of one life, or nearly: it is not known when the place of one of them ends.
+/// Stacks of pieces with the same lifetime, or nearly so if it is not known when the place of one
+/// of them ends.
 fn stacks(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     if pieces.begins[instant as usize].len() < 2 {
         return;
@@ -88,7 +89,7 @@ fn stacks(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     }
 }
 
-/// One piece that takes over the place of another.
+/// Rows in which one piece takes over the place of another.
 fn rows(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     let (begun, ended) = (&pieces.begins[instant as usize], &pieces.ends[instant as usize]);
     let mut row = |first: u32, second: u32| {
@@ -114,7 +115,7 @@ fn rows(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     }
 }
 
-/// Five pieces around one that begins at the instant.
+/// Wheels of four pieces around one that begins at the instant.
 fn wheels(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     let (begun, ended) = (&pieces.begins[instant as usize], &pieces.ends[instant as usize]);
     if begun.len() < 2 || begun.len().max(ended.len()) > MOST_AT_ONCE {
@@ -147,7 +148,7 @@ fn wheels(pieces: &Pieces, instant: u32, into: &mut Vec<Union>) {
     }
 }
 
-/// Those that may begin where the middle of a wheel ends, and end with `high`.
+/// The pieces that may begin where the middle of a wheel ends and may end together with `high`.
 fn late_ones(pieces: &Pieces, instant: u32, middle: u32, high: u32) -> Vec<u32> {
     let (turn, end) = (pieces.of(middle).upper, pieces.of(high).upper);
     let ends_with = |late: u32| pieces.may_end(late, end) || pieces.may_end(high, pieces.of(late).upper);
@@ -175,7 +176,7 @@ fn late_ones(pieces: &Pieces, instant: u32, middle: u32, high: u32) -> Vec<u32> 
     late
 }
 
-/// Whether nothing else happens where the pieces of a wheel meet.
+/// Whether nothing else happens at the instants at which the pieces of a wheel meet.
 fn is_plain(pieces: &Pieces, instant: u32, wheel: &Wheel) -> bool {
     let turn = pieces.of(wheel.late).lower as usize;
     let others = pieces.ends[turn].iter().filter(|&&piece| piece != wheel.middle).count();
@@ -185,7 +186,8 @@ fn is_plain(pieces: &Pieces, instant: u32, wheel: &Wheel) -> bool {
         && others <= 1
 }
 
-/// How many of the six ends and heights that agree in a wheel without waste do not.
+/// Number of mismatches among the six equalities of ends and heights that hold in a wheel without
+/// waste.
 fn faults(pieces: &Pieces, &Wheel { early, low, middle, high, late }: &Wheel) -> usize {
     let size = |piece: u32| pieces.of(piece).size;
     let agree = [

@@ -1,27 +1,27 @@
-//! Clusters of nodes of one engine and label that no path through other clusters leaves and enters
-//! again (facts 3.4).
+//! Clusters of nodes with the same engine and label, such that no path through other clusters
+//! leaves and re-enters one (facts 3.4).
 
 use crate::cluster::{self as clusters, Clusters, Fit};
 use crate::streams::dag::{Dag, NONE};
 use std::collections::BTreeSet;
 
-/// Nodes of one engine and one label.
+/// A cluster of nodes with the same engine and label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// Engine index of all its nodes.
     pub engine: u32,
-    /// Label of all its nodes.
+    /// Label of all its nodes; `None` if they have no label.
     pub label: Option<u32>,
-    /// Its nodes, by place in the topological order.
+    /// Its nodes, in topological order.
     pub nodes: Vec<u32>,
-    /// Clusters it takes from, by place in the list.
+    /// Clusters that it reads from, as indices in the list.
     pub preds: Vec<u32>,
-    /// Clusters that take from it, by place in the list.
+    /// Clusters that read from it, as indices in the list.
     pub succs: Vec<u32>,
 }
 
-/// Partitions a graph by [`clusters::partition`]; the list is in topological order, the one with
-/// the smallest first node first among the free ones.
+/// Partitions a graph by [`clusters::partition`]. The list is in topological order; among unordered
+/// clusters, the one with the smallest first node comes first.
 pub fn partition(dag: &Dag) -> Vec<Cluster> {
     let mut rank = vec![0u32; dag.len()];
     for (k, &v) in dag.topo.iter().enumerate() {

@@ -1,29 +1,30 @@
-//! What the stream rules ask of an engine, and the flags of the engines known by name (facts 1.3).
+//! The flags of an engine that the stream rules need, and their values for engines known by name
+//! (facts 1.3).
 
-/// The answers that stream rules need; engines give them for themselves, files name only known
+/// Flags that the stream rules need. Engines provide them themselves; files can name only known
 /// engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineFlags {
-    /// Streams of the engine hold nothing else.
+    /// Whether streams of the engine hold no nodes of other engines.
     pub independent: bool,
-    /// Nodes of the engine have no task and need no stream of their own.
+    /// Whether nodes of the engine have no task and need no stream of their own.
     pub skip_assign_stream: bool,
-    /// Nodes of the engine may go to a predecessor's stream, whatever engine that is.
+    /// Whether nodes of the engine may go to a predecessor's stream, whatever its engine.
     pub attach: bool,
-    /// Lower is better; decides between candidate streams.
+    /// Decides between candidate streams; lower is better.
     pub compute_cost: u32,
 }
 
 impl EngineFlags {
-    /// The flags of an engine by its name; an unknown one has none of them, and the cost of the
-    /// core engine.
+    /// The flags of an engine by name. An unknown engine has no flags and the cost of the core
+    /// engine.
     pub fn of(name: &str) -> EngineFlags {
         let row = TABLE.iter().find(|r| r.0 == name).map_or((false, false, false, 1), |r| (r.1, r.2, r.3, r.4));
         EngineFlags { independent: row.0, skip_assign_stream: row.1, attach: row.2, compute_cost: row.3 }
     }
 }
 
-/// Name, independent, skip_assign_stream, attach, compute cost.
+/// Name, independent, skip_assign_stream, attach, compute_cost.
 const TABLE: &[(&str, bool, bool, bool, u32)] = &[
     ("AIcoreEngine", false, false, false, 1),
     ("VectorEngine", false, false, false, 2),

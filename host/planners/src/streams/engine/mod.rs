@@ -1,12 +1,13 @@
-//! One stream per engine, over plain data: the rules of document 004 with facts 1.4, 1.5 and 3.4.
+//! One stream for each engine, over plain data: the rules of document 004 with facts 1.4, 1.5 and
+//! 3.4.
 //!
-//! The graph is cut into clusters of one engine and label; labels get a stream each, then
-//! independent engines, then every other cluster by dependency: it follows a predecessor where the
-//! reuse rule allows, else its engine's own stream.
+//! The graph is cut into clusters of one engine and label. Each label gets a stream, then each
+//! independent engine. Every other cluster is assigned by dependency: it shares the stream of a
+//! predecessor if the reuse rule allows it, otherwise it goes to the stream of its engine.
 
-/// Clusters of nodes of one engine.
+/// Clusters of nodes with the same engine.
 pub mod cluster;
-/// Flags of engines.
+/// Flags of the engines.
 pub mod flags;
 
 use super::dag::{Dag, DagError, Kind, NONE, Rules, StreamAssignment};
@@ -15,13 +16,14 @@ use cluster::Cluster;
 use flags::EngineFlags;
 use std::collections::BTreeMap;
 
-/// Streams by engine, in the graph's own order, with the least events.
+/// Assigns streams by engine, in the graph's own order, with the smallest set of events.
 ///
-/// `engines` are the engines' names by index; `independent` of `rules` overrides the flag of the
-/// name.
+/// `engines` are the engine names by index. `independent` of `rules` overrides the flag that
+/// belongs to the name.
 ///
 /// # Errors
-/// Engines or labels outside the tables of `rules`, or more streams needed than allowed.
+/// Fails if a node's engine or label is not in the tables of `rules`, or if more streams are needed
+/// than allowed.
 pub fn plan_engines(dag: &Dag, rules: &Rules, engines: &[String], event_cost: u64) -> Result<ParallelPlan, DagError> {
     rules.check(dag)?;
     let flags: Vec<EngineFlags> = (0..engines.len().max(rules.independent.len()))
@@ -44,8 +46,8 @@ pub fn plan_engines(dag: &Dag, rules: &Rules, engines: &[String], event_cost: u6
     measured(dag, rules, StreamAssignment { stream, order: dag.topo.clone(), streams }, EventCost::each(event_cost))
 }
 
-/// A stream for each cluster: labels, then independent engines, then by dependency. Ids may have
-/// gaps.
+/// Returns a stream for each cluster: labels first, then independent engines, then by dependency.
+/// The ids may have gaps.
 pub fn assign(clusters: &[Cluster], flags: &[EngineFlags], engines: &[String]) -> Vec<u32> {
     let mut stream = vec![NONE; clusters.len()];
     let mut next = 0;
@@ -69,8 +71,8 @@ fn take(next: &mut u32) -> u32 {
     *next - 1
 }
 
-/// AssignByDependencyPass. A cluster's claim is kept as the root of its chain of reuse; engines get
-/// their ids at the end, in the order of their names.
+/// AssignByDependencyPass. A cluster's claim to a stream is stored as the root of its chain of
+/// reuse; engines get their ids at the end, in the order of their names.
 fn by_dependency(clusters: &[Cluster], flags: &[EngineFlags], engines: &[String], first: u32, stream: &mut [u32]) {
     let mut root: Vec<u32> = (0..clusters.len() as u32).collect();
     let mut own = vec![false; clusters.len()];
@@ -116,8 +118,8 @@ fn could_reuse(clusters: &[Cluster], flags: &[EngineFlags], root: &[u32], k: usi
     reused != p && clusters[reused as usize].engine == sub.engine
 }
 
-/// Keeps `max_streams`: streams of plain nodes above it are joined with the first, labels and
-/// independent engines stay.
+/// Enforces `max_streams`: surplus streams of plain nodes are merged into the first one; those of
+/// labels and independent engines stay.
 fn narrow(dag: &Dag, rules: &Rules, stream: &mut [u32]) -> Result<(), DagError> {
     let Some(allowed) = rules.max_streams else { return Ok(()) };
     let (mut plain, mut other) = (Vec::new(), Vec::new());
@@ -144,8 +146,8 @@ fn narrow(dag: &Dag, rules: &Rules, stream: &mut [u32]) -> Result<(), DagError> 
     Ok(())
 }
 
-/// Renumbers in ascending order without gaps (RefreshContinuousStreams); returns the number of
-/// streams.
+/// Renumbers the streams in ascending order without gaps (RefreshContinuousStreams) and returns
+/// their number.
 fn continuous(stream: &mut [u32]) -> usize {
     let mut used = stream.to_vec();
     used.sort_unstable();
@@ -192,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_sibling_of_the_predecessors_engine_has_the_better_claim() {
-        // the second core node has a second path, so it is a cluster of its own and a sibling of
-        // the CPU node
+        // The second core node has a second path, so it is a separate cluster and a sibling of the
+        // CPU node.
         assert_eq!(streams(&[CORE, CPU, CORE], &[], &[(0, 1), (1, 2), (0, 2)], None), [0, 1, 0]);
     }
 

@@ -1,5 +1,5 @@
-//! Models in a few lines: kernels are closures over u64 words of one feature map, an input and an
-//! output.
+//! Builds models in a few lines: kernels are closures over u64 words of a feature map, an input and
+//! an output.
 use ge_plugin_api::abi::ROption;
 use ge_plugin_api::device::*;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, block_kernel};
@@ -9,7 +9,7 @@ use ge_sim::context::Context;
 use ge_sim::options::Options;
 use ge_sim::soc;
 
-/// Words of each allocation.
+/// Number of words in each allocation.
 pub const WORDS: u64 = 4096;
 pub const FEATURES: u32 = 0;
 pub const INPUT: u32 = 1;
@@ -19,7 +19,7 @@ pub const WRITE: Access = Access::WRITE;
 pub const READ_WRITE: Access = Access::READ_WRITE;
 
 pub type Body = Box<dyn Fn(&BlockArgs<'_>) -> Result<()> + Send + Sync>;
-/// What a kernel does, and how it touches its arguments.
+/// The function of a kernel, and how it accesses its arguments.
 pub type Code = (Body, Vec<Access>);
 struct Closure(Body);
 impl BlockKernel for Closure {
@@ -33,7 +33,7 @@ pub fn device(options: &[(&str, &str)]) -> Context {
     Context::open(soc::by_name("sim").unwrap(), Options::parse(&o).unwrap())
 }
 
-/// A range of words.
+/// A range of words in an allocation.
 pub fn words(allocation: u32, first: u64, count: u64) -> Place {
     Place { allocation, offset: first * 8, bytes: count * 8, rank: u32::MAX }
 }
@@ -64,7 +64,7 @@ pub fn net(context: &Context, streams: usize, events: u32) -> Net<'_> {
 }
 
 impl Net<'_> {
-    /// A task without a kernel; its id.
+    /// Adds a task without a kernel and returns its id.
     pub fn task(&mut self, kind: TaskType, stream: u32, numbers: &[i64], args: &[Place]) -> u32 {
         let id = self.tasks.len() as u32;
         let node = format!("{}_{id}", kind.name().to_lowercase());
@@ -81,7 +81,7 @@ impl Net<'_> {
         self.tasks.push((task, None));
         id
     }
-    /// A kernel; its id.
+    /// Adds a kernel task and returns its id.
     pub fn kernel(
         &mut self,
         node: &str,
@@ -98,7 +98,8 @@ impl Net<'_> {
         last.1 = Some((Box::new(body), args.iter().map(|a| a.1).collect()));
         id
     }
-    /// A kernel that writes one word: `mix` of its inputs and its own number.
+    /// Adds a kernel task that writes one value to all of `out`: `mix` of its inputs, starting from
+    /// `salt`.
     pub fn mix(&mut self, node: &str, stream: u32, inputs: &[Place], out: Place, salt: u64) -> u32 {
         let mut args: Vec<(Place, Access)> = inputs.iter().map(|p| (*p, Access::READ)).collect();
         args.push((out, Access::WRITE));
@@ -132,7 +133,7 @@ pub fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31) ^ b
 }
 
-/// The memory of a run.
+/// Memory for a run.
 pub struct Memory {
     pub features: Vec<u64>,
     pub input: Vec<u64>,
@@ -149,7 +150,7 @@ impl Memory {
     }
 }
 
-/// Everything that an error says.
+/// The complete text of an error.
 pub fn text(e: &Error) -> String {
     let d = &e.diagnostics[0];
     let notes: Vec<&str> = d.notes.iter().map(|n| n.as_str()).collect();
