@@ -1,21 +1,21 @@
-//! The AI CPU and host CPU engines: every operator, plainly and rightly.
+//! The AI CPU and host CPU engines, with a plain, correct implementation of every operator.
 //!
-//! One kernel an operator serves constant folding,
-//! `DNN_VM_HOST_CPU`, and tasks of `DNN_VM_AICPU_ASCEND` and
-//! `DNN_VM_AICPU` on the device. Kernels take views, element dispatch, the loop nest and loops over
-//! neighbouring elements from `ge-kernels` and nothing else: what is judged by them shares no
-//! arithmetic with them. Floating-point kernels compute in double precision and round once.
+//! A single kernel per operator serves constant folding, `DNN_VM_HOST_CPU`, and tasks of
+//! `DNN_VM_AICPU_ASCEND` and `DNN_VM_AICPU` on the device. From `ge-kernels`, kernels use only
+//! views, element dispatch, the loop nest, loops over neighbouring elements and `multiversion!`. So
+//! the kernels that are tested against them share no arithmetic with them. Floating-point kernels
+//! compute in double precision and round once.
 #![forbid(unsafe_code)]
 
-/// Inputs, outputs and attributes of a call, checked.
+/// Checked inputs, outputs and attributes of a call.
 pub mod args;
-/// The kernels, one folder a family.
+/// The kernels, in one folder per family.
 pub mod kernels;
 /// Parallel loops over outputs.
 pub mod par;
-/// What a kernel says of its operator.
+/// The description of an operator and its kernel.
 pub mod op;
-/// The table of operators and the three engines over it.
+/// The table of operators and the three engines that share it.
 pub mod store;
 #[cfg(test)]
 mod testing;

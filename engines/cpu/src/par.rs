@@ -1,21 +1,21 @@
-//! Parallel loops over disjoint parts of an output. Parts have a fixed size, so that the result
-//! does not depend on the number of threads.
+//! Parallel loops over disjoint parts of an output. Parts have a fixed size, so the result does not
+//! depend on the number of threads.
 use ge_plugin_api::{Error, Result, services};
 use std::sync::Mutex;
 
-/// Elements of one part of a plain element-wise loop; smaller outputs are not split.
+/// Elements per part of a plain element-wise loop; smaller outputs are not split.
 pub const GRAIN: usize = 1 << 15;
 
-/// Calls `f(start, part)` for parts of `grain` elements of `out` (the last may be shorter), several
-/// at a time.
+/// Calls `f(start, part)` for parts of `grain` elements of `out` (the last may be shorter), in
+/// parallel. Fails if a call fails or the work is cancelled.
 pub fn chunks<T: Send>(out: &mut [T], grain: usize, f: impl Fn(usize, &mut [T]) -> Result<()> + Sync) -> Result<()> {
     chunks_by(out, grain, &f)
 }
 
-/// What a loop does with its parts.
+/// The function that a loop calls for its parts.
 type Part<'f, T> = &'f (dyn Fn(usize, &mut [T]) -> Result<()> + Sync);
 
-/// As [`chunks`], compiled once for each element type.
+/// Like [`chunks`], compiled only once per element type.
 fn chunks_by<T: Send>(out: &mut [T], grain: usize, f: Part<'_, T>) -> Result<()> {
     let grain = grain.max(1);
     if out.len() <= grain {
@@ -34,9 +34,8 @@ fn chunks_by<T: Send>(out: &mut [T], grain: usize, f: Part<'_, T>) -> Result<()>
     })
 }
 
-/// Calls `f(row, elements)` for each row of
-/// `width` elements, some rows at a time: as many as make `work` units of work, where a row is
-/// `cost` of them.
+/// Calls `f(row, elements)` for each row of `width` elements, in parallel. A part consists of as
+/// many rows as cost about [`GRAIN`] units of work, where one row costs `cost` units.
 pub fn rows<T: Send>(
     out: &mut [T],
     width: usize,

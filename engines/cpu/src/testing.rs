@@ -1,4 +1,4 @@
-//! Calls of kernels by operator type, for tests.
+//! Helpers for tests that call kernels by operator type.
 use crate::store::TABLE;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx, Plain};
@@ -7,7 +7,7 @@ use ge_plugin_api::types::{AttrMap, AttrValue, DType, Scalar};
 #[path = "../../nn/tests/kernels/defaults.rs"]
 mod defaults;
 
-/// A tensor of plain numbers.
+/// A tensor of numbers.
 pub fn t<T: Scalar + Plain>(dims: &[u64], v: &[T]) -> HostTensor {
     let mut bytes = Vec::new();
     v.iter().for_each(|x| x.push_le(&mut bytes));
@@ -15,14 +15,14 @@ pub fn t<T: Scalar + Plain>(dims: &[u64], v: &[T]) -> HostTensor {
     assert_eq!(t.bytes().len(), HostTensor::zeroed(T::DTYPE, dims).unwrap().bytes().len());
     t
 }
-/// Attributes.
+/// An attribute map.
 pub fn attrs(list: &[(&str, AttrValue)]) -> AttrMap {
     let mut m = AttrMap::default();
     list.iter().for_each(|(k, v)| m.set(*k, v.clone()));
     m
 }
-/// Runs an operator; None stands for an absent input. With every attribute that is left out as the
-/// prototype has it the same comes out.
+/// Runs an operator; `None` stands for an absent input. It also runs it with every omitted
+/// attribute set to the prototype's default, and checks that the result is the same.
 pub fn call(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: &[DType]) -> Result<Vec<HostTensor>> {
     let made = once(op, inputs, attrs, outputs);
     if let Some(full) = defaults::filled(op, attrs) {
@@ -44,10 +44,10 @@ fn once(op: &str, inputs: &[Option<&HostTensor>], attrs: &AttrMap, outputs: &[DT
     TABLE.get(op).unwrap_or_else(|| panic!("no operator {op}")).run(&mut c)?;
     Ok(c.into_made().into_iter().flatten().collect())
 }
-/// Calls every operator that has defaults with all choices of a few small tensors for the inputs
-/// that it must have, and plain values for the attributes that it must have, to see that left-out
-/// attributes mean what the prototype says ([`call`]). Gives the operators that computed something,
-/// and the others.
+/// Checks that omitted attributes mean what the prototype says ([`call`]). It calls every operator
+/// that has defaults with combinations of a few small tensors for its required inputs, and with
+/// plain values for its required attributes. Returns the operators that computed something, and the
+/// others.
 pub fn every_default() -> (Vec<&'static str>, Vec<&'static str>) {
     let run: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 16.0 - 1.5).collect();
     let cubes: Vec<f32> = (0..54).map(|i| (i * 29 % 54) as f32 / 16.0 - 1.5).collect();
@@ -98,7 +98,7 @@ pub fn every_default() -> (Vec<&'static str>, Vec<&'static str>) {
         let Some(row) = TABLE.get(op) else { continue };
         let mut computed = false;
         let choices = tensors.len().pow(inputs as u32);
-        // Operators of more inputs meet a part of the choices, spread over all of them.
+        // Operators with many inputs get only a part of the combinations, spread evenly.
         for pick in (0..choices).step_by((choices / 4000).max(1) | 1) {
             let chosen: Vec<_> =
                 (0..inputs).map(|i| Some(&tensors[pick / tensors.len().pow(i as u32) % tensors.len()])).collect();
@@ -129,12 +129,12 @@ pub fn ints(op: &str, inputs: &[&HostTensor], list: &[(&str, AttrValue)]) -> (Ve
     let o = call(op, &i, &attrs(list), &[DType::I64]).unwrap();
     (o[0].view().dims.to_vec(), o[0].view().values::<i64>().unwrap().to_vec())
 }
-/// The message of a refused call.
+/// The error message of a refused call.
 pub fn refusal(op: &str, inputs: &[&HostTensor], list: &[(&str, AttrValue)]) -> String {
     let i: Vec<_> = inputs.iter().map(|t| Some(*t)).collect();
     call(op, &i, &attrs(list), &[inputs[0].dtype]).err().map(|e| e.to_string()).unwrap_or_else(|| panic!("{op} ran"))
 }
-/// Whether numbers agree to a relative and absolute 1e-5.
+/// Checks that numbers agree to a relative and absolute 1e-5.
 pub fn near(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len(), "{a:?} {b:?}");
     for (i, (x, y)) in a.iter().zip(b).enumerate() {

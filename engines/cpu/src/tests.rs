@@ -1,4 +1,4 @@
-//! Cases with values that onnxruntime 1.31 and numpy gave, and refusals with their whole words.
+//! Cases with values from onnxruntime 1.31 and numpy, and refusals with their complete messages.
 use crate::testing::*;
 use ge_plugin_api::types::{AttrValue, DType};
 
@@ -63,7 +63,7 @@ fn matrix_products_with_transposes_bias_and_batches() {
 
 #[test]
 fn convolutions_agree_with_a_naive_sum() {
-    // x[1,2,4,5], w[3,1,3,2], groups 1.. by hand against the definition.
+    // x[1,2,4,5], w[4,1,3,2], two groups, computed by hand from the definition.
     let x: Vec<f32> = (0..40).map(|i| ((i * 7) % 11) as f32 - 5.0).collect();
     let w: Vec<f32> = (0..4 * 2 * 3).map(|i| ((i * 5) % 7) as f32 - 3.0).collect();
     let (tx, tw) = (t(&[1, 2, 4, 5], &x), t(&[4, 1, 3, 2], &w));
@@ -137,19 +137,19 @@ fn pools() {
     let o = call("MaxPoolWithArgmaxV2", &[Some(&x)], &attrs(&k), &[DType::F32, DType::I64]).unwrap();
     assert_eq!(o[1].view().values::<i64>().unwrap(), [0, 2, 6, 8]);
     assert_eq!(floats("GlobalAveragePool", &[&x], &[]), (vec![1, 1, 1, 1], vec![5.0]));
-    // Windows further apart than they reach: three of eight places are left out, one of them in
-    // front.
+    // Strides larger than the windows: three of eight positions are left out, one of them at the
+    // beginning.
     let row = t(&[1, 1, 1, 8], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
     let same = |mode: &str| [("ksize", l(&[1, 1, 1, 1])), ("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_UPPER")).1, [1.0, 5.0]);
     assert_eq!(floats("MaxPoolV3", &[&row], &same("SAME_LOWER")).1, [1.0, 5.0]);
-    // Those of a convolution begin at the first place.
+    // The windows of a convolution begin at the first position.
     let one = t(&[1, 1, 1, 1], &[1.0f32]);
     for mode in ["SAME_UPPER", "SAME_LOWER"] {
         let attrs = [("strides", l(&[1, 1, 1, 4])), ("auto_pad", mode.into())];
         assert_eq!(floats("Conv2D", &[&row, &one], &attrs).1, [0.0, 4.0]);
     }
-    // Rounded up, one place is a window of two.
+    // Rounded up, a single position is a window of two.
     let one = [("ksize", l(&[1, 1, 2, 2])), ("strides", l(&[1, 1, 2, 2])), ("ceil_mode", true.into())];
     let thin = t(&[1, 1, 1, 3], &[1f32, 2.0, 4.0]);
     assert_eq!(floats("MaxPoolV3", &[&thin], &one), (vec![1, 1, 1, 2], vec![2.0, 4.0]));
@@ -243,8 +243,7 @@ fn hostile_sizes_are_refused() {
     assert!(refusal("MaxPoolV3", &[&t(&[1, 1, 1], &[1f32])], &k).starts_with("window does not fit"));
 }
 
-/// Values `(k * step) % modulus`, shifted and scaled, as the script that asked onnxruntime made
-/// them.
+/// Values `(k % modulus - shift) / scale`, as the script that called onnxruntime made them.
 fn ramp(n: usize, modulus: usize, shift: f32, scale: f32) -> Vec<f32> {
     (0..n).map(|k| ((k % modulus) as f32 - shift) / scale).collect()
 }
@@ -309,7 +308,7 @@ fn choices_by_value() {
     let (d, v) =
         ints("NonMaxSuppression", &[&boxes, &scores, &t(&[1], &[3i64]), &t(&[1], &[0.5f32]), &t(&[1], &[0f32])], &[]);
     assert_eq!((d, v), (vec![3, 3], vec![0, 0, 3, 0, 0, 0, 0, 0, 5]));
-    // Seven tenths exactly are no more than a limit of 0.7: both boxes stay.
+    // An overlap of exactly 0.7 does not exceed the limit of 0.7: both boxes stay.
     let boxes = t(&[1, 2, 4], &[0f32, 0.0, 10.0, 10.0, 0.0, 0.0, 10.0, 7.0]);
     let limits = [t(&[1], &[9i64]), t(&[1], &[0.7f32])];
     let v = ints("NonMaxSuppression", &[&boxes, &t(&[1, 1, 2], &[0.5f32; 2]), &limits[0], &limits[1]], &[]).1;
@@ -347,12 +346,12 @@ fn quantisation() {
 fn attention_of_one_head_is_softmax_of_the_products() {
     let q = t(&[1, 1, 2, 2], &[1f32, 0.0, 0.0, 1.0]);
     let v = t(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);
-    // Second query sees both keys, the first one only itself.
+    // The second query sees both keys, the first one only its own.
     let o = call("Attention", &[Some(&q), Some(&q), Some(&v)], &attrs(&[("is_causal", 1i64.into())]), &[DType::F32; 3])
         .unwrap();
     let p = (1f32 / 2f32.sqrt()).exp() / (1.0 + (1f32 / 2f32.sqrt()).exp());
     near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
-    // A mask of whole numbers is added.
+    // A mask of integers is added.
     let shift = t(&[2, 2], &[0i32, 1, 2, 0]);
     let given = [Some(&q), Some(&q), Some(&v), Some(&shift)];
     let o = call("Attention", &given, &attrs(&[]), &[DType::F32; 3]).unwrap();
@@ -368,7 +367,8 @@ fn attention_of_one_head_is_softmax_of_the_products() {
     let o =
         call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v), None, Some(&m)], &list, &[DType::F32]).unwrap();
     near(o[0].view().values::<f32>().unwrap(), &[1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]);
-    // The same by the queries' places; then each sees the key before it alone, which the first has not.
+    // The same by the positions of the queries; then each query sees only the key before it, which
+    // the first one does not have.
     for (more, want) in [
         (&[("sparse_mode", 2i64)][..], [1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]),
         (&[("sparse_mode", 3)], [1.0, 2.0, 1.0 + 2.0 * p, 2.0 + 2.0 * p]),
@@ -379,7 +379,7 @@ fn attention_of_one_head_is_softmax_of_the_products() {
         let o = call("PromptFlashAttention", &[Some(&q), Some(&q), Some(&v)], &all, &[DType::F32]).unwrap();
         near(o[0].view().values::<f32>().unwrap(), &want);
     }
-    // Scores that are all minus infinity are no numbers, or nothing.
+    // Scores that are all minus infinity give NaN or zero.
     let shift = t(&[2, 2], &[f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY]);
     for (precise, first) in [(0i64, f32::NAN), (2, 0.0)] {
         let mut all = list.clone();
@@ -422,8 +422,8 @@ fn scatters_write_in_order() {
     );
 }
 
-/// Values of the standard's evaluator (onnx 1.23): a cubic filter overshoots, and the type ends
-/// there; NaN is above no threshold.
+/// Values of the standard's evaluator (onnx 1.23): a cubic filter overshoots and is clipped to the
+/// range of the type; NaN is above no threshold.
 #[test]
 fn whole_numbers_saturate_and_nan_passes_no_threshold() {
     let s = t(&[4], &[1f32, 1.0, 1.0, 2.0]);
@@ -561,9 +561,9 @@ fn products_of_bytes_are_scaled_and_rounded_to_bytes() {
     let inputs = [Some(&a), Some(&sa), Some(&za), Some(&b), Some(&sb), None, Some(&sy), Some(&zy), Some(&bias)];
     let relu = attrs(&[("activation", "leaky_relu".into()), ("activation_params", vec![0.5f64].into())]);
     let y = call("FusedQuantMatMul", &inputs, &relu, &[DType::I8]).unwrap();
-    // Halved and doubled, less 3; -1.75 is half to even.
+    // Halved and doubled, minus 3; -1.75 is half to even.
     assert_eq!(y[0].view().values::<i8>().unwrap(), [-5, -13, -34, -128]);
-    // Real numbers are quantised first: 0, 125, 255 and 64 of 0.2.
+    // Real numbers are quantised first, with a scale of 0.2: 0, 125, 255 and 64.
     let x = t(&[2, 2], &[0f32, 25.0, 51.0, 12.75]);
     let y = call("FusedQuantMatMul", &[Some(&x), None, None, Some(&b), Some(&sb)], &attrs(&[]), &[DType::F32]).unwrap();
     near(y[0].view().values::<f32>().unwrap(), &[18.75, 50.0, 22.35, -25.4]);
@@ -572,7 +572,7 @@ fn products_of_bytes_are_scaled_and_rounded_to_bytes() {
 #[test]
 fn weights_of_bytes_are_scaled_by_column() {
     let x = t(&[1, 2, 2], &[1f32, 2.0, -1.0, 0.5]);
-    // Column j of the matrix stands in place j of each of the two rows of the panel.
+    // Column j of the matrix is at position j of each of the two rows of the panel.
     let mut panel = [0i8; 32];
     (panel[0], panel[1], panel[16], panel[17]) = (3, -4, 10, 2);
     let w = t(&[1, 2, 16], &panel);

@@ -1,6 +1,6 @@
-//! Image files (JPEG, PNG, bitmaps, Netpbm's maps, told by their first bytes) to interleaved 8-bit
-//! pixels. Bytes come from anywhere: every fault in them is an error, and what a header claims is
-//! bounded before memory is taken.
+//! Decoding of image files (JPEG, PNG, bitmaps, Netpbm maps, recognised by their first bytes) to
+//! interleaved 8-bit pixels. The bytes are not trusted: every defect is an error, and the sizes in
+//! a header are checked before memory is allocated.
 use crate::picture::{Decoded, Fault, MOST_BYTES, MOST_SIDE, bounded};
 use crate::plain::{self, BMP};
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
@@ -27,10 +27,10 @@ pub enum PixelFormat {
 }
 
 impl PixelFormat {
-    /// From the attribute `pixel_format`.
+    /// Parses the attribute `pixel_format`.
     ///
     /// # Errors
-    /// In words, where it is none of the three.
+    /// Returns a message if the name is none of `RGB`, `BGR` and `Grayscale`.
     pub fn parse(name: &str) -> std::result::Result<PixelFormat, String> {
         match name {
             "RGB" => Ok(PixelFormat::Rgb),
@@ -39,7 +39,7 @@ impl PixelFormat {
             other => Err(format!("pixel_format is `{other}`, it takes RGB, BGR, Grayscale")),
         }
     }
-    /// Numbers of a pixel.
+    /// Number of channels of a pixel.
     pub fn channels(self) -> u64 {
         if self == PixelFormat::Gray { 1 } else { 3 }
     }
@@ -48,15 +48,15 @@ impl PixelFormat {
 /// An image: rows from the top, pixels interleaved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pixels {
-    /// Rows.
+    /// Number of rows.
     pub height: u64,
-    /// Pixels of a row.
+    /// Pixels per row.
     pub width: u64,
-    /// `height · width · channels` numbers.
+    /// The `height · width · channels` values.
     pub bytes: Vec<u8>,
 }
 
-/// Forms that others read: first bytes, where they stand, and the name.
+/// Formats that are recognised but not decoded: first bytes, their offset, and the name.
 const OTHERS: &[(&[u8], usize, &str)] = &[
     (b"GIF8", 0, "GIF"),
     (b"II*\0", 0, "TIFF"),
@@ -71,8 +71,8 @@ const OTHERS: &[(&[u8], usize, &str)] = &[
 /// Decodes an image file.
 ///
 /// # Errors
-/// `failed` where the bytes are no image, are damaged, or claim more than the bounds; `unsupported`
-/// where they are an image of another form.
+/// Returns an error of kind `FAILED` if the bytes are not an image, are damaged, or exceed the size
+/// limits; of kind `UNSUPPORTED` if they are an image in another format.
 pub fn decode(contents: &[u8], format: PixelFormat) -> Result<Pixels> {
     let decoded = if contents.starts_with(JPEG) {
         jpeg(contents).map_err(Fault::from)
@@ -114,7 +114,7 @@ fn jpeg(contents: &[u8]) -> std::result::Result<Decoded, String> {
     decoder.decode_headers().map_err(said)?;
     let (width, height) = decoder.dimensions().ok_or("it has no size")?;
     let (width, height) = (width as u64, height as u64);
-    // Other colour spaces (CMYK, YCCK, YCbCr) are converted by the decoder.
+    // The decoder converts other colour spaces (CMYK, YCCK, YCbCr).
     let grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
     let wanted = if grey { ColorSpace::Luma } else { ColorSpace::RGB };
     bounded(width, height, if grey { 1 } else { 3 })?;
@@ -127,7 +127,7 @@ fn png(contents: &[u8]) -> std::result::Result<Decoded, String> {
     let limits = png::Limits { bytes: MOST_BYTES as usize };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(contents), limits);
     decoder.set_ignore_text_chunk(true);
-    // Palettes and pixels under a byte become whole bytes.
+    // Palettes and pixels of less than a byte are expanded to whole bytes.
     decoder.set_transformations(png::Transformations::EXPAND);
     let header = decoder.read_header_info().map_err(said)?;
     let (width, height) = (u64::from(header.width), u64::from(header.height));
@@ -150,7 +150,7 @@ fn png(contents: &[u8]) -> std::result::Result<Decoded, String> {
     Ok(Decoded { height, width, grey, bytes })
 }
 
-/// The nearest value of 0 to 255 to one of 0 to 65535.
+/// Scales a value of 0 to 65535 to the nearest of 0 to 255.
 fn high_byte(v: u16) -> u8 {
     ((u32::from(v) + 128) / 257) as u8
 }
@@ -171,9 +171,9 @@ mod tests {
         std::fs::read(path).expect("a file of tests/pictures")
     }
 
-    /// The files and their pixels were written by others (Pillow; the `image` crate): JPEG with
-    /// each sampling of colour, progressive, grey and CMYK; PNG of 1 to 16 bits with palettes,
-    /// alpha and interlacing.
+    /// The files and the expected pixels were written by other software (Pillow; the `image`
+    /// crate): JPEG with each chroma subsampling, progressive, grey and CMYK; PNG of 1 to 16 bits
+    /// with palettes, alpha and interlacing.
     #[test]
     fn every_kind_of_file_gives_the_bytes_that_others_decoded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures");
@@ -211,7 +211,8 @@ mod tests {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let at = (state >> 33) as usize % b.len();
                 b[at] ^= (state >> 20) as u8 | 1;
-                // Either answer is right; it must not panic or take memory without bound.
+                // Success and failure are both acceptable; it must not panic or allocate unbounded
+                // memory.
                 if let Ok(p) = decode(&b, PixelFormat::Rgb) {
                     assert_eq!(p.bytes.len() as u64, p.height * p.width * 3);
                 }

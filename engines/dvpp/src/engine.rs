@@ -1,4 +1,4 @@
-//! The engine. Source of cost and flags: facts 1.3.
+//! The DVPP engine. Source of cost and flags: facts 1.3.
 use crate::decode::{PixelFormat, decode};
 use crate::ops::{self, CONVERT, CROP, RESIZE};
 use crate::pixels::{self, Sides};
@@ -14,21 +14,21 @@ use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::sync::Arc;
 
-/// The operator that decodes.
+/// The operator that decodes image files.
 const DECODE: &str = "DecodeImage";
-/// A function over a node's tensors.
+/// The function that computes a node from its tensors.
 type Run = fn(&mut KernelCtx<'_>) -> Result<()>;
-/// Operators and what runs them.
+/// Operators and the functions that compute them.
 const OPS: [(&str, Run); 4] =
     [(DECODE, run_decode), (RESIZE, run_picture), (CROP, run_picture), (CONVERT, run_picture)];
 
 fn run_of(op: &str) -> Option<&'static Run> {
     OPS.iter().find(|o| o.0 == op).map(|o| &o.1)
 }
-/// Pixels that a core decodes in a microsecond, for planning.
+/// Pixels that a core decodes per microsecond, for planning.
 const PIXELS_PER_US: u64 = 100;
 
-/// The engine.
+/// The engine `DNN_VM_DVPP`.
 pub struct Dvpp;
 
 fn refusal(node: &Node<'_>) -> Option<String> {
@@ -143,7 +143,7 @@ impl Engine for Dvpp {
         }
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
-        // The binary is the operator's type: attributes travel with the node.
+        // The binary is the operator type; attributes travel with the node.
         let name = format!("dvpp_{}", node.op());
         Ok(Some(KernelBinary { name: name.into(), binary: node.op().as_bytes().into() }))
     }

@@ -1,20 +1,20 @@
-//! DNN_VM_DVPP: images from their file forms, and what is done to them before a model.
+//! DNN_VM_DVPP: decoding of image files, and preprocessing of images for a model.
 //!
-//! [`decode`] turns the bytes of a file into pixels within bounds, [`pixels`] resizes, crops and
-//! changes colours; [`engine`] offers both as kernels, on the device and on the host, [`ops`] says
-//! what the operators are.
+//! [`decode`] turns the bytes of a file into pixels within size limits, and [`pixels`] resizes,
+//! crops and converts colours. [`engine`] offers both as kernels, on the device and on the host.
+//! [`ops`] defines the operators.
 #![deny(unsafe_code)]
 
-/// Image files to pixels.
+/// Decoding of image files to pixels.
 pub mod decode;
 mod picture;
-/// Image files without compression.
+/// Uncompressed image files.
 pub mod plain;
 /// The engine.
 pub mod engine;
-/// Prototypes and mappings.
+/// Operator prototypes and their ONNX mappings.
 pub mod ops;
-/// Pictures in memory.
+/// Operations on images in memory.
 pub mod pixels;
 
 mod plugin;

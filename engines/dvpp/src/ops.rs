@@ -1,9 +1,9 @@
-//! Prototypes of what this engine brings beyond decoding, and their ONNX form (domain `ge.image`,
-//! the same names, inputs and attributes).
+//! Prototypes of the operators that this engine adds besides decoding, and their ONNX form (domain
+//! `ge.image`, with the same names, inputs and attributes).
 //!
 //! * `ResizeImage(x u8[H,W,C]) {height, width, interpolation = bilinear|nearest}`: half-pixel
 //!   centres, rounded to nearest.
-//! * `CropImage(x u8[H,W,C]) {top, left, height, width}`: the rectangle lies within the picture.
+//! * `CropImage(x u8[H,W,C]) {top, left, height, width}`: the rectangle must be within the picture.
 //! * `ConvertImage(x u8[H,W,C]) {from = RGB, to = RGB}`: RGB, BGR, Grayscale, YUV, NV12
 //!   (`[3H/2,W,1]`), by BT.601 in full range.
 use crate::pixels::Colour;
@@ -12,34 +12,34 @@ use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::types::{DType, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
 
-/// Resizes a picture.
+/// Operator that resizes a picture.
 pub const RESIZE: &str = "ResizeImage";
-/// Cuts a rectangle out of a picture.
+/// Operator that cuts a rectangle out of a picture.
 pub const CROP: &str = "CropImage";
-/// Changes a picture's colour form.
+/// Operator that converts a picture's colours.
 pub const CONVERT: &str = "ConvertImage";
 
-/// An attribute that counts rows or pixels.
+/// A required attribute that counts rows or pixels. Fails if it is missing or negative.
 pub fn count(attr: Option<i64>, key: &str) -> std::result::Result<u64, String> {
     let n = attr.ok_or_else(|| format!("attribute `{key}` is missing"))?;
     u64::try_from(n).map_err(|_| format!("attribute `{key}` is {n}, expected 0 or more"))
 }
 
-/// A colour by attribute.
+/// A colour attribute; RGB if it is not given. Fails if the name is unknown.
 pub fn colour(attr: Option<&str>, key: &str) -> std::result::Result<Colour, String> {
     let name = attr.unwrap_or("RGB");
     Colour::parse(name).ok_or_else(|| format!("attribute `{key}` is `{name}`, it takes {}", Colour::ALL.join(", ")))
 }
 
-/// The three sizes of a picture's shape.
+/// The three sizes of a picture's shape. Fails if the rank is not 3.
 pub fn sizes(shape: &[u64]) -> std::result::Result<[u64; 3], String> {
     shape.try_into().map_err(|_| format!("input 0 has shape {shape:?}, expected [H,W,C]"))
 }
 
-/// The shape that an operator makes of a picture's.
+/// The output shape of an operator for a picture of shape `x`.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// Returns a message if an attribute is missing or wrong, or the picture does not fit.
 pub fn made<'a>(
     op: &str,
     x: [u64; 3],

@@ -1,28 +1,29 @@
-//! What decoders give: pixels as a file has them, or why there are none.
+//! The result of a decoder: pixels as stored in a file, or the reason why there are none.
 
-/// Largest width and height.
+/// Largest allowed width and height in pixels.
 pub const MOST_SIDE: u32 = 1 << 15;
-/// Most bytes that a decoder may take.
+/// Largest number of bytes that a decoder may allocate.
 pub const MOST_BYTES: u64 = 1 << 30;
 
-/// Pixels as a file has them: one number a pixel (grey) or three (red, green, blue), without alpha.
+/// Pixels as stored in a file: one value per pixel (grey) or three (red, green, blue), without
+/// alpha.
 pub struct Decoded {
-    /// Rows.
+    /// Number of rows.
     pub height: u64,
-    /// Pixels of a row.
+    /// Pixels per row.
     pub width: u64,
-    /// Whether a pixel is one number.
+    /// Whether a pixel has a single value.
     pub grey: bool,
-    /// The numbers.
+    /// The values of all pixels.
     pub bytes: Vec<u8>,
 }
 
-/// Why a file gives no pixels.
+/// Why a file cannot be decoded.
 #[derive(Debug)]
 pub enum Fault {
-    /// It is not what it claims.
+    /// The file is damaged or not of the format that it claims to be.
     Damaged(String),
-    /// It may be sound, in a form that is not read.
+    /// The file may be valid, but its format is not supported.
     Unsupported(String),
 }
 
@@ -32,7 +33,8 @@ impl From<String> for Fault {
     }
 }
 
-/// Refuses sizes beyond the bounds, before memory is taken for pixels of `channels` bytes.
+/// Fails if sizes exceed the limits. It is called before memory is allocated for pixels of
+/// `channels` bytes.
 pub fn bounded(width: u64, height: u64, channels: u64) -> std::result::Result<(), String> {
     let side = u64::from(MOST_SIDE);
     if width > side || height > side {

@@ -1,8 +1,8 @@
-//! Pictures in memory: resizing, cropping, colour. Rows from the top, pixels interleaved, 8 bits a
-//! number.
+//! Operations on pictures in memory: resizing, cropping, colour conversion. Rows are stored from
+//! the top, pixels are interleaved, and each value has 8 bits.
 use std::fmt;
 
-/// Order and meaning of a pixel's numbers.
+/// Order and meaning of the values of a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// Red, green, blue.
@@ -11,10 +11,10 @@ pub enum Colour {
     Bgr,
     /// Luma by ITU-R BT.601.
     Gray,
-    /// Luma and two colour differences by BT.601, full range (as JPEG has them).
+    /// Luma and two colour differences by BT.601, full range (as in JPEG).
     Yuv,
-    /// As a camera gives it: `H` rows of luma, then `H/2` rows of colour differences in pairs, each
-    /// for four pixels.
+    /// The form that cameras use: `H` rows of luma, then `H/2` rows of pairs of colour differences,
+    /// one pair for each four pixels.
     Nv12,
 }
 
@@ -27,15 +27,15 @@ const NAMES: [(&str, Colour); 5] = [
 ];
 
 impl Colour {
-    /// Names, in order.
+    /// The names of all colours, in order of declaration.
     pub const ALL: [&'static str; 5] = ["RGB", "BGR", "Grayscale", "YUV", "NV12"];
 
-    /// By name.
+    /// The colour with this name.
     pub fn parse(name: &str) -> Option<Colour> {
         NAMES.iter().find(|n| n.0 == name).map(|n| n.1)
     }
-    /// Shape of a picture of so many rows and pixels; None where it has no such form (NV12 has even
-    /// sides).
+    /// Shape of a picture with this many rows and pixels per row; `None` if it cannot have this
+    /// form (NV12 needs even sides).
     pub fn shape(self, height: u64, width: u64) -> Option<[u64; 3]> {
         Some(match self {
             Colour::Nv12 if !height.is_multiple_of(2) || !width.is_multiple_of(2) => return None,
@@ -44,7 +44,7 @@ impl Colour {
             _ => [height, width, 3],
         })
     }
-    /// Rows and pixels of a picture of such a shape.
+    /// Rows and pixels per row of a picture of this shape; `None` if no picture has it.
     pub fn sides(self, shape: [u64; 3]) -> Option<(u64, u64)> {
         let height = if self == Colour::Nv12 { shape[0] / 3 * 2 } else { shape[0] };
         (self.shape(height, shape[1]) == Some(shape)).then_some((height, shape[1]))
@@ -57,14 +57,14 @@ impl fmt::Display for Colour {
     }
 }
 
-/// A picture's sides: rows, pixels of a row, numbers of a pixel.
+/// Sizes of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides {
-    /// Rows.
+    /// Number of rows.
     pub h: usize,
-    /// Pixels of a row.
+    /// Pixels per row.
     pub w: usize,
-    /// Numbers of a pixel.
+    /// Values per pixel.
     pub c: usize,
 }
 
@@ -74,8 +74,8 @@ impl Sides {
     }
 }
 
-/// For each place of a side: the two places that it lies between, and its share of the second
-/// (half-pixel centres).
+/// For each output position along a side: the two input positions around it, and the weight of the
+/// second one (half-pixel centres).
 fn between(from: usize, to: usize) -> Vec<(usize, usize, f64)> {
     let scale = from as f64 / to as f64;
     let one = |i: usize| {
@@ -86,7 +86,8 @@ fn between(from: usize, to: usize) -> Vec<(usize, usize, f64)> {
     (0..to).map(one).collect()
 }
 
-/// Resizes `x` into `y`, by the two nearest places of each side or by the nearest pixel.
+/// Resizes `x` into `y`, by bilinear interpolation or by the nearest pixel. Does nothing if a
+/// picture is empty.
 pub fn resize(x: &[u8], from: Sides, y: &mut [u8], to: Sides, nearest: bool) {
     if from.h == 0 || from.w == 0 || to.h == 0 || to.w == 0 {
         return;
@@ -111,7 +112,7 @@ pub fn resize(x: &[u8], from: Sides, y: &mut [u8], to: Sides, nearest: bool) {
     }
 }
 
-/// Copies the part of `x` that begins at a row and a pixel into `y`.
+/// Copies the part of `x` that begins at row `top` and pixel `left` into `y`.
 pub fn crop(x: &[u8], from: Sides, (top, left): (usize, usize), y: &mut [u8], to: Sides) {
     for (i, line) in y.chunks_exact_mut(to.row().max(1)).enumerate() {
         let at = (top + i) * from.row() + left * from.c;
@@ -152,8 +153,8 @@ fn rgb(x: &[u8], colour: Colour, h: usize, w: usize, i: usize, j: usize) -> [u8;
     }
 }
 
-/// Turns a picture of `h` rows and `w` pixels from one colour into another; `x` and `y` have the
-/// shapes of the two.
+/// Converts a picture of `h` rows and `w` pixels per row from one colour to another. `x` and `y`
+/// must have the sizes of the two forms.
 pub fn convert(x: &[u8], from: Colour, y: &mut [u8], to: Colour, h: usize, w: usize) {
     for i in 0..h {
         for j in 0..w {
@@ -164,7 +165,7 @@ pub fn convert(x: &[u8], from: Colour, y: &mut [u8], to: Colour, h: usize, w: us
                 Colour::Yuv => y[at * 3..at * 3 + 3].copy_from_slice(&to_yuv(p)),
                 Colour::Gray | Colour::Nv12 => y[at] = to_yuv(p)[0],
             }
-            // Four pixels share their mean colour differences.
+            // Four pixels share the mean of their colour differences.
             if to == Colour::Nv12 && i % 2 == 0 && j % 2 == 0 {
                 let four = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(a, b)| to_yuv(rgb(x, from, h, w, i + a, j + b)));
                 let mean = |k: usize| round(four.iter().map(|q| f64::from(q[k])).sum::<f64>() / 4.0);
@@ -194,7 +195,7 @@ mod tests {
         let s = |h, w| Sides { h, w, c: 1 };
         let mut y = [0; 8];
         resize(&[0, 100], s(1, 2), &mut y, s(1, 8), false);
-        // Centres at -0.375, -0.125, 0.125 … of the two pixels' distance.
+        // Centres at -0.375, -0.125, 0.125 … of the distance between the two pixels.
         assert_eq!(y, [0, 0, 13, 38, 63, 88, 100, 100]);
         resize(&[0, 100], s(1, 2), &mut y, s(1, 8), true);
         assert_eq!(y, [0, 0, 0, 0, 100, 100, 100, 100]);
@@ -235,7 +236,7 @@ mod tests {
             convert(&there, colour, &mut back, Colour::Rgb, 4, 6);
             assert!(x.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 3), "{colour}");
         }
-        // A flat picture loses nothing by sharing colour among four pixels.
+        // A uniform picture loses nothing when four pixels share their colour.
         let flat: Vec<u8> = [200, 60, 90].repeat(4 * 6);
         let (mut nv12, mut back) = (vec![0; 36], vec![0; 72]);
         convert(&flat, Colour::Rgb, &mut nv12, Colour::Nv12, 4, 6);

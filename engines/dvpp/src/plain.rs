@@ -1,6 +1,6 @@
-//! Image files without compression: Windows bitmaps (8, 24 and 32 bits a pixel) and Netpbm's grey
-//! and colour maps, as text and as bytes. What other forms of the two there are is told as not
-//! supported.
+//! Uncompressed image files: Windows bitmaps (8, 24 and 32 bits per pixel) and Netpbm grey and
+//! colour maps, as text and as bytes. Other variants of the two formats are reported as
+//! unsupported.
 use crate::picture::{Decoded, Fault, bounded};
 
 /// First bytes of a bitmap.
@@ -21,8 +21,8 @@ fn u32_at(b: &[u8], at: usize) -> Result<u32> {
     Ok(u32::from(u16_at(b, at)?) | u32::from(u16_at(b, at + 2)?) << 16)
 }
 
-/// Decodes a bitmap: rows from the bottom, or from the top where the height is negative, each of
-/// whole words.
+/// Decodes a bitmap. Rows are stored from the bottom, or from the top if the height is negative,
+/// and each is padded to a multiple of 4 bytes.
 pub fn bmp(b: &[u8]) -> Result<Decoded> {
     let (pixels, header) = (u32_at(b, 10)? as usize, u32_at(b, 14)? as usize);
     if header < 40 {
@@ -30,7 +30,8 @@ pub fn bmp(b: &[u8]) -> Result<Decoded> {
     }
     let (width, height) = (u32_at(b, 18)? as i32, u32_at(b, 22)? as i32);
     let (depth, compression) = (u16_at(b, 28)?, u32_at(b, 30)?);
-    // 3: masks say where the colours lie; those that everybody writes are the order without masks.
+    // Compression 3: masks tell where the colours are. Only the usual masks are accepted, which
+    // mean the same order as without masks.
     let usual =
         || -> Result<bool> { Ok([u32_at(b, 54)?, u32_at(b, 58)?, u32_at(b, 62)?] == [0xff_0000, 0xff00, 0xff]) };
     if !matches!(depth, 8 | 24 | 32) || !(compression == 0 || (compression == 3 && depth == 32 && usual()?)) {
@@ -69,12 +70,12 @@ pub fn bmp(b: &[u8]) -> Result<Decoded> {
     Ok(Decoded { height: rows as u64, width: width as u64, grey: false, bytes })
 }
 
-/// Whether a file is one of Netpbm's.
+/// Whether a file is in a Netpbm format.
 pub fn is_netpbm(b: &[u8]) -> bool {
     matches!(b, [b'P', b'1'..=b'7', c, ..] if c.is_ascii_whitespace())
 }
 
-/// The next number behind blanks and comments, and where it ends.
+/// The next number after white space and comments, and the position where it ends.
 fn number(b: &[u8], mut at: usize) -> Result<(u32, usize)> {
     loop {
         match b.get(at) {
@@ -94,7 +95,7 @@ fn number(b: &[u8], mut at: usize) -> Result<(u32, usize)> {
     Ok((n, at))
 }
 
-/// Decodes a map of Netpbm: P2 and P3 as text, P5 and P6 as bytes, samples of up to 16 bits.
+/// Decodes a Netpbm map: P2 and P3 as text, P5 and P6 as bytes, with samples of up to 16 bits.
 pub fn netpbm(b: &[u8]) -> Result<Decoded> {
     let (grey, text) = match b.get(1) {
         Some(b'2') => (true, true),

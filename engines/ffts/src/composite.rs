@@ -1,10 +1,10 @@
-//! ffts_plus: the composite engine. It takes whole subgraphs that were cut for it, never a node by
-//! itself.
+//! ffts_plus: the composite engine. It takes only whole subgraphs that were cut for it, never a
+//! single node.
 //!
-//! After stage 1 it marks nodes whose slices are independent of each other; the composite partition
-//! makes a subgraph of each such scope, and where running it slice by slice saves memory it becomes
-//! one node, whose FFTS+ task the host makes of the atomic engines' kernels. Source: facts 1.3
-//! (flags), 3.2 (composite partition), DESIGN 1.
+//! After stage 1 it marks nodes whose slices are independent of each other. The composite partition
+//! makes a subgraph of each such scope. If running a subgraph slice by slice saves memory, it
+//! becomes one node, whose FFTS+ task the host builds from the kernels of the atomic engines.
+//! Source: facts 1.3 (flags), 3.2 (composite partition), DESIGN 1.
 use crate::slices;
 use ge_plugin_api::Result;
 use ge_plugin_api::author::slices::OP;
@@ -12,10 +12,10 @@ use ge_plugin_api::engine::{COMPOSITE_SCOPE, Engine, EngineInfo, Hook, Support, 
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::view::{Graph, Node};
 
-/// The engine.
+/// The engine `ffts_plus`.
 pub struct FftsPlus;
 
-/// Atomic engines whose kernels run as contexts.
+/// Atomic engines whose kernels can run as contexts.
 const CORES: [&str; 2] = ["AIcoreEngine", "VectorEngine"];
 
 impl Engine for FftsPlus {
@@ -25,15 +25,15 @@ impl Engine for FftsPlus {
             kernel_lib: "ffts_plus".into(),
             user_name: "FftsPlus".into(),
             cost: 1,
-            // Its one node a subgraph has a task, which needs a stream: facts 1.3's
-            // `skip_assign_stream` is for nodes without one.
+            // The single node of a subgraph has a task, which needs a stream; `skip_assign_stream`
+            // of facts 1.3 is for nodes without a task.
             flags: flags::COMPOSITE | flags::ATTACH | flags::ON_DEMAND,
             scheduler_id: "TS_1".into(),
             optimizer_priority: 50,
         }
     }
     fn op_types(&self) -> Vec<String> {
-        // Whatever its prototype calls element-wise is cut, vendors' operators too.
+        // Every operator whose prototype is element-wise can be cut, including vendors' operators.
         vec!["*".to_owned()]
     }
     fn supports(&self, node: &Node<'_>) -> Support {

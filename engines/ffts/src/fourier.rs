@@ -1,4 +1,5 @@
-//! FFTEngine: Fourier transforms of any length, planned once at load, lines shared among blocks.
+//! FFTEngine: Fourier transforms of any length. They are planned once at load, and their lines are
+//! divided among blocks.
 use crate::kernel::{self, Lines};
 use crate::plan::{OPS, Plan};
 use ge_plugin_api::author::simple::plain_args_format;
@@ -11,12 +12,12 @@ use ge_plugin_api::task::{KernelTask, KernelType, Task};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 
-/// Elementary operations that a block should have to be worth starting.
+/// Minimum number of elementary operations that justifies a block.
 const GRAIN: u64 = 32 * 1024;
-/// Elementary operations of one core in a nanosecond, for planning.
+/// Elementary operations per core per nanosecond, for planning.
 const OPS_PER_NS: u64 = 4;
 
-/// The engine.
+/// The engine `FFTEngine`.
 pub struct FftEngine;
 
 fn plan(node: &Node<'_>) -> Result<Plan> {

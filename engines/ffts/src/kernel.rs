@@ -1,7 +1,7 @@
-//! The kernel: lines shared among blocks, each gathered, transformed and put down. A line's bits
-//! depend on nothing but its input. Forward transforms are computed in f64, as NumPy does with real
-//! lines: bins that are zero come out as zero beside large ones. Inverse ones are computed in the
-//! type of their spectrum.
+//! The kernel: lines are divided among blocks, and each line is gathered, transformed and written.
+//! The bits of a line depend only on its input. Forward transforms are computed in f64, as NumPy
+//! does for real lines, so that bins that are zero come out as zero next to large ones. Inverse
+//! transforms are computed in the type of their spectrum.
 use crate::plan::Plan;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, Plain, Writer, block_kernel};
@@ -16,7 +16,7 @@ enum Transform {
     Double(Arc<dyn Fft<f64>>),
 }
 
-/// What a transform is computed in.
+/// The type in which a transform is computed.
 trait Computed: FftNum + Into<f64> {
     fn of(v: f64) -> Self;
 }
@@ -31,7 +31,7 @@ impl Computed for f64 {
     }
 }
 
-/// An element of a line.
+/// The element type of a line.
 trait Real: Plain {
     fn wide(self) -> f64;
     fn narrow(v: f64) -> Self;
@@ -53,7 +53,7 @@ impl Real for f64 {
     }
 }
 
-/// A plan with its transform, checked against the arguments.
+/// A plan with its transform, checked against the task's arguments.
 pub struct Lines {
     plan: Plan,
     transform: Transform,
@@ -69,11 +69,11 @@ fn planned<C: FftNum>(plan: &Plan) -> Arc<dyn Fft<C>> {
 }
 
 impl Lines {
-    /// Plans the transform and checks every position that a line touches against the arguments'
-    /// bytes.
+    /// Plans the transform and checks every position that a line accesses against the sizes of the
+    /// arguments.
     ///
     /// # Errors
-    /// `damaged` where plan and arguments do not fit.
+    /// Returns a `damaged` error if the plan and the arguments do not fit together.
     pub fn new(plan: Plan, request: &LoadRequest) -> Result<Lines> {
         let width = if plan.dtype == DType::F64 { 8 } else { 4 };
         let find = |kind: &str, index: u64| {
@@ -141,7 +141,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Puts a line's bins down: in one run where they stand side by side, else one by one.
+    /// Writes the bins of a line: at once if they are contiguous, otherwise one by one.
     fn put<T: Real, C: Computed>(&self, to: &mut Writer<'_, T>, at: usize, line: &[Complex<C>]) -> Result<()> {
         let (bins, step) = (self.plan.write as usize, self.plan.out_step as usize);
         let width = if self.plan.out_complex { 2 } else { 1 };
@@ -164,7 +164,8 @@ impl Lines {
     }
 }
 
-/// The second half of a spectrum of a real line from the first: conjugates, mirrored.
+/// Fills the second half of the spectrum of a real line with the mirrored conjugates of the first
+/// half.
 fn mirror<C: Computed>(line: &mut [Complex<C>]) {
     let n = line.len();
     line[0].im = C::zero();
@@ -193,7 +194,7 @@ impl BlockKernel for Lines {
     }
 }
 
-/// The device's form of the kernel.
+/// The form of the kernel that is loaded onto the device.
 pub fn on_device(lines: Lines, request: &LoadRequest) -> LoadedKernel {
     let access =
         request.args.iter().map(|a| if a.kind.as_str() == "o" { Access::WRITE } else { Access::READ }).collect();

@@ -1,59 +1,59 @@
-//! A plan: which numbers of the input make one line, how long its transform is, which numbers it
-//! fills.
+//! A plan: which numbers of the input form a line, the length of its transform, and which numbers
+//! of the output it fills.
 //!
-//! All operators are lines over two counters `a` and `b`: line (a, b) reads
-//! `read` items from `a·in_a + b·in_b` in steps of `in_step`, pads with zeros or cuts to
-//! `n`, transforms, and writes `write` bins from `a·out_a + b·out_b` in steps of
-//! `out_step`. Positions count numbers, not complex pairs. Semantics: ONNX DFT-20 and STFT-17; RFFT and IRFFT as the prototypes in `plugins/ops`
-//! say.
+//! All operators are lines over two counters `a` and `b`. Line (a, b) reads `read` items from
+//! `a·in_a + b·in_b` in steps of `in_step`, pads them with zeros or cuts them to `n`, transforms
+//! them, and writes `write` bins from `a·out_a + b·out_b` in steps of `out_step`. Positions count
+//! numbers, not complex pairs. Semantics: ONNX DFT-20 and STFT-17; RFFT and IRFFT as the prototypes
+//! in `plugins/ops` define them.
 use ge_plugin_api::types::{DType, TensorDesc};
 use ge_plugin_api::view::Node;
 
-/// Operators.
+/// The operators of the engine.
 pub const OPS: [&str; 4] = ["DFT", "RFFT", "IRFFT", "STFT"];
-/// Longest transform.
+/// Maximum length of a transform.
 pub const MOST: u64 = 1 << 26;
-/// First word of a kernel binary: name and version.
+/// First word of a kernel binary: name and format version.
 const MAGIC: u64 = u64::from_le_bytes(*b"GEFFT\0\0\x01");
-/// Words of a plan.
+/// Number of words of an encoded plan.
 const WORDS: usize = 18;
 
-/// See the module's text.
+/// A plan of transforms; see the module documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Lines by the slow counter.
+    /// Number of values of the slow counter `a`.
     pub count_a: u64,
-    /// Lines by the fast counter.
+    /// Number of values of the fast counter `b`.
     pub count_b: u64,
-    /// Step of a line's begin with `a` in the input.
+    /// Distance in the input between the beginnings of lines with consecutive `a`.
     pub in_a: u64,
-    /// Step of a line's begin with `b` in the input.
+    /// Distance in the input between the beginnings of lines with consecutive `b`.
     pub in_b: u64,
-    /// Step of items in the input.
+    /// Distance between items in the input.
     pub in_step: u64,
-    /// Items read.
+    /// Number of items that a line reads.
     pub read: u64,
     /// Length of the transform.
     pub n: u64,
-    /// Bins written.
+    /// Number of bins that a line writes.
     pub write: u64,
-    /// Step of a line's begin with `a` in the output.
+    /// Distance in the output between the beginnings of lines with consecutive `a`.
     pub out_a: u64,
-    /// Step of a line's begin with `b` in the output.
+    /// Distance in the output between the beginnings of lines with consecutive `b`.
     pub out_b: u64,
-    /// Step of bins in the output.
+    /// Distance between bins in the output.
     pub out_step: u64,
     /// Whether an item is a complex pair.
     pub in_complex: bool,
     /// Whether a bin is a complex pair.
     pub out_complex: bool,
-    /// Inverse, divided by the length.
+    /// Whether the transform is inverse, divided by its length.
     pub inverse: bool,
-    /// The input is the first half of a conjugate-symmetric spectrum.
+    /// Whether the input is the first half of a conjugate-symmetric spectrum.
     pub half: bool,
-    /// Input that holds the window; 0: none.
+    /// Index of the input that holds the window; 0 if there is none.
     pub window: u64,
-    /// Element type.
+    /// Element type of input and output.
     pub dtype: DType,
 }
 
@@ -91,10 +91,10 @@ fn length(n: i64, what: &str) -> Answer<u64> {
 }
 
 impl Plan {
-    /// Of a node, or why not.
+    /// Makes the plan of a node.
     ///
     /// # Errors
-    /// The reason, in words.
+    /// Returns a message if the engine does not support the node.
     pub fn of_node(node: &Node<'_>) -> Answer<Plan> {
         let x = node.input_desc(0).ok_or("input 0 is missing")?;
         let dtype = x.dtype;
@@ -123,17 +123,17 @@ impl Plan {
     pub fn lines(&self) -> u64 {
         self.count_a.saturating_mul(self.count_b)
     }
-    /// Elementary operations of all lines.
+    /// Approximate number of elementary operations of all lines.
     pub fn work(&self) -> u64 {
         let log = u64::from(64 - self.n.leading_zeros());
         self.lines().saturating_mul(self.n).saturating_mul(5 * log)
     }
-    /// Numbers that all lines write together.
+    /// Count of numbers that all lines write; `None` if it overflows.
     fn out_numbers(&self) -> Option<u64> {
         self.count_a.checked_mul(self.count_b)?.checked_mul(self.write)?.checked_mul(1 + u64::from(self.out_complex))
     }
-    /// One past the last number that a line of the input, or of the output, touches; None where
-    /// that overflows.
+    /// One past the last number of the input, or of the output, that a line accesses; `None` if it
+    /// overflows.
     pub fn reach(&self, output: bool) -> Option<u64> {
         if self.lines() == 0 {
             return Some(0);
@@ -149,7 +149,7 @@ impl Plan {
         let begin = (self.count_a - 1).checked_mul(a)?.checked_add((self.count_b - 1).checked_mul(b)?)?;
         begin.checked_add((n - 1).checked_mul(step)?)?.checked_add(1 + u64::from(complex))
     }
-    /// The kernel binary.
+    /// Encodes the plan as a kernel binary.
     pub fn encode(&self) -> Vec<u8> {
         let words: [u64; WORDS] = [
             MAGIC,
@@ -173,7 +173,7 @@ impl Plan {
         ];
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
-    /// From a kernel binary; None where it is none of ours or breaks a bound.
+    /// Decodes a kernel binary; `None` if it is not an encoded plan or exceeds a limit.
     pub fn decode(bytes: &[u8]) -> Option<Plan> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let w: Vec<u64> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();

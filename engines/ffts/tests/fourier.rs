@@ -1,4 +1,4 @@
-//! Transforms through the engine as the host would call it, against sums of the definition in
+//! Transforms run through the engine as the host would call it, compared with sums by definition in
 //! double precision.
 #![allow(clippy::unwrap_used)]
 use ge_ffts::fourier::FftEngine;
@@ -10,8 +10,8 @@ use ge_plugin_api::engine::{ArgInfo, Engine, LoadRequest, Support, Target, TaskC
 use ge_plugin_api::kernel::KernelCall;
 use std::f64::consts::PI;
 
-/// One line of the text form: `%y = DFT(%x, %n) {...} : f64[...]`, with the graph's inputs and
-/// constants before it.
+/// Parses a graph with one node, such as `%y = DFT(%x, %n) {...} : f64[...]`, given the graph's
+/// inputs and the constants before the node, and calls `f` with the node `y`.
 fn with_node<R>(inputs: &str, body: &str, f: impl FnOnce(&ge_plugin_api::view::Node<'_>) -> R) -> R {
     let text = format!("graph @main({inputs}) {{\n  {body}\n  return %y\n}}\n");
     let model = parse(&text, "t.ge", &NoFiles).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
@@ -28,8 +28,8 @@ fn refusal(inputs: &str, body: &str) -> String {
     })
 }
 
-/// Runs the node with these values of its inputs (in f64, absent: None), in so many blocks, the
-/// last one first.
+/// Runs the node with these input values (in f64; `None` if absent), in `blocks` blocks, the last
+/// one first.
 fn run(inputs: &str, body: &str, values: &[Option<&[f64]>], blocks: u32) -> Vec<f64> {
     with_node(inputs, body, |node| {
         assert_eq!(FftEngine.supports(node), Support::Yes, "{body}");
@@ -76,7 +76,7 @@ fn run(inputs: &str, body: &str, values: &[Option<&[f64]>], blocks: u32) -> Vec<
                 scratch: std::ptr::null_mut(),
                 host: ROption::RNone,
             };
-            // SAFETY: the arguments live for the call and have the bytes that the request says.
+            // SAFETY: the arguments live during the call and have the sizes given in the request.
             assert_eq!(unsafe { (loaded.run)(loaded.ctx, &call) }, 0);
         }
         if let ROption::RSome(d) = loaded.drop {
@@ -91,7 +91,7 @@ fn noise(n: usize, seed: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f64 / 504.5 - 1.0).collect()
 }
 
-/// The definition: bins of complex items, inverse divided by the length.
+/// The transform by definition: bins of complex items; the inverse is divided by the length.
 fn slow(x: &[(f64, f64)], n: usize, inverse: bool) -> Vec<(f64, f64)> {
     let sign = if inverse { 2.0 } else { -2.0 };
     (0..n)

@@ -1,8 +1,8 @@
-//! What a node asks for, and its form in an HCCL task's private bytes.
+//! The collective that a node requests, and its encoding in an HCCL task's private bytes.
 use ge_plugin_api::types::{AttrMap, DType};
 use ge_plugin_api::view::Node;
 
-/// What is done.
+/// Kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Every rank gets the reduction of all ranks' inputs.
@@ -15,42 +15,43 @@ pub enum Kind {
     Broadcast,
     /// Rank k gets part k of every rank's input, in rank order.
     AllToAll,
-    /// One rank gets the input of another, the rest get zeros: an HcomSend and its HcomReceive.
+    /// The destination rank gets the source rank's input, all others get zeros: an HcomSend and its
+    /// HcomReceive.
     Transfer,
 }
 
 const KINDS: [Kind; 6] =
     [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::Broadcast, Kind::AllToAll, Kind::Transfer];
-/// Reductions, by their number in REDUCE_ASYNC.
+/// Names of the reductions; the position is the number in REDUCE_ASYNC.
 const REDUCTIONS: [&str; 4] = ["sum", "max", "min", "prod"];
-/// Most ranks of a group whose size no node states: notifies for its barriers are planned before
-/// the size is known.
+/// Largest group whose size no node states: the notifies for its barriers are planned before the
+/// size is known.
 pub const ANY_RANKS: u32 = 256;
-/// First bytes of the private bytes, and their version.
+/// First bytes of the private bytes, including their version.
 const MAGIC: &[u8; 6] = b"GEHC\x02\x00";
 
-/// What a node asks for.
+/// The collective that a node requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// What is done.
+    /// Kind of the collective.
     pub kind: Kind,
     /// Reduction: 0 sum, 1 max, 2 min, 3 prod.
     pub reduction: u8,
     /// Element type of input 0.
     pub dtype: DType,
-    /// Elements of input 0.
+    /// Number of elements of input 0.
     pub count: u64,
-    /// Ranks of the group; 0: as many as run it, up to [`ANY_RANKS`].
+    /// Number of ranks of the group; 0 if it is decided at run time, up to [`ANY_RANKS`].
     pub ranks: u32,
     /// Rank whose inputs a broadcast or a transfer sends.
     pub root: u32,
-    /// Rank that gets them from a transfer.
+    /// Rank that receives the inputs of a transfer.
     pub dest: u32,
-    /// Group.
+    /// Name of the group.
     pub group: String,
 }
 
-/// Whether the device can reduce elements of a type.
+/// Whether the device can reduce elements of this type.
 pub fn reduces(dtype: DType) -> bool {
     matches!(
         dtype,
@@ -70,10 +71,10 @@ pub fn reduces(dtype: DType) -> bool {
 }
 
 impl Collective {
-    /// Of a node, in a model for so many ranks.
+    /// The collective of a node, in a model for `ranks` ranks.
     ///
     /// # Errors
-    /// The reason, in words.
+    /// Returns a message if an attribute is wrong, or input 0 is missing or of unknown shape.
     pub fn of_node(node: &Node<'_>, kind: Kind, ranks: u32) -> Result<Collective, String> {
         let attrs: AttrMap = node.attrs().into();
         let name = attrs.str("reduction").unwrap_or("sum");
@@ -94,7 +95,7 @@ impl Collective {
         Ok(Collective { kind, reduction: reduction as u8, dtype: x.dtype, count, ranks, root, dest, group })
     }
 
-    /// Why it cannot run in a group of so many ranks, if it cannot.
+    /// Why the collective cannot run in a group of `ranks` ranks; `None` if it can.
     pub fn misfit(&self, ranks: u32) -> Option<String> {
         let beyond = |key: &str, rank: u32| (rank >= ranks).then(|| format!("{key} is {rank}, the group has {ranks}"));
         match self.kind {
@@ -107,15 +108,15 @@ impl Collective {
         }
     }
 
-    /// Rounds of a barrier: after round `j` a rank has heard, directly or not, of the `2^(j+1) - 1`
-    /// ranks before it.
+    /// Number of rounds of a barrier. After round `j` a rank has been signalled, directly or
+    /// indirectly, by the `2^(j+1) - 1` ranks before it.
     pub fn rounds(&self) -> u32 {
         let ranks = if self.ranks == 0 { ANY_RANKS } else { self.ranks };
         ranks.next_power_of_two().trailing_zeros()
     }
 
-    /// Barriers between the ranks: before anyone reads another's memory, where a second half reads
-    /// what the first made, and after the last read.
+    /// Number of barriers between the ranks: one before any rank reads another's memory, one
+    /// between the two halves if there are any, and one after the last read.
     pub fn barriers(&self) -> u32 {
         if self.ranks == 1 || self.kind == Kind::Transfer {
             return 0;
@@ -123,24 +124,25 @@ impl Collective {
         if self.in_two_halves() { 3 } else { 2 }
     }
 
-    /// Whether an all-reduce first reduces one part in each rank, then gathers the parts: less
-    /// traffic for large tensors.
+    /// Whether an all-reduce first reduces one part in each rank and then gathers the parts, which
+    /// means less traffic for large tensors.
     pub fn in_two_halves(&self) -> bool {
-        /// Elements from which the third barrier is worth its wait.
+        /// Number of elements from which the third barrier is worthwhile.
         const LARGE: u64 = 16 * 1024;
         self.kind == Kind::AllReduce && self.ranks != 1 && self.count >= LARGE
     }
 
-    /// Notifies that the node needs: one for each round of each barrier; a transfer has one each
-    /// way.
+    /// Number of notifies that the node needs: one for each round of each barrier; a transfer needs
+    /// one in each direction.
     pub fn notifies(&self) -> u32 {
         if self.kind == Kind::Transfer { 2 } else { self.barriers() * self.rounds() }
     }
 
-    /// Nodes of one stream and one key share their notifies. A rank records one of the next node
-    /// only when the last barrier of this one is behind it: every rank then stands in that barrier,
-    /// and has taken all of the barrier before. A transfer's ranks wait for each other alone, so
-    /// that only transfers of the same two share.
+    /// Key of a notify. Nodes of one stream and one key share their notifies. A rank records a
+    /// notify for the next node only after it has passed the last barrier of this node; by then
+    /// every rank has reached that barrier and consumed all notifies of the earlier ones. The ranks
+    /// of a transfer wait only for each other, so only transfers between the same two ranks share
+    /// notifies.
     pub fn reuse_key(&self, notify: u32) -> String {
         match self.kind {
             Kind::Transfer => format!("hccl:{}:{}>{}:{notify}", self.group, self.root, self.dest),
@@ -148,7 +150,7 @@ impl Collective {
         }
     }
 
-    /// The task's private bytes.
+    /// Encodes the collective as a task's private bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut b = MAGIC.to_vec();
         b.push(KINDS.iter().position(|k| *k == self.kind).unwrap_or(0) as u8);
@@ -162,7 +164,7 @@ impl Collective {
         b
     }
 
-    /// From a task's private bytes; None where they are none of ours.
+    /// Decodes a task's private bytes; `None` if they are not an encoded collective.
     pub fn decode(bytes: &[u8]) -> Option<Collective> {
         let rest = bytes.strip_prefix(MAGIC.as_slice())?;
         let (&[kind, reduction, dtype], rest) = rest.split_first_chunk::<3>()?;

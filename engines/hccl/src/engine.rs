@@ -13,16 +13,17 @@ use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::{Graph, Node};
 use ge_plugin_api::{Error, Result};
 
-/// Bytes that a transfer between ranks moves in a nanosecond, for planning.
+/// Bytes per nanosecond of a transfer between ranks, for planning.
 const BYTES_PER_NS: u64 = 25;
 
-/// The engine.
+/// The engine `DNN_HCCL`.
 pub struct Hccl;
 
-/// Ranks that the SQEs of a node are counted for where its group is not known.
+/// Number of ranks assumed when the SQEs of a node are counted and the size of its group is
+/// unknown.
 const COUNTED_RANKS: u32 = 8;
 
-/// Fills its argument with zeros.
+/// Kernel that fills its argument with zeros.
 struct Zeros;
 
 impl BlockKernel for Zeros {
@@ -160,7 +161,7 @@ impl Engine for Hccl {
     }
 }
 
-/// Sizes of operands against what the collective moves.
+/// Checks the sizes of the operands against what the collective moves.
 fn check(
     c: &Collective,
     ranks: u32,

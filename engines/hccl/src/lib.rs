@@ -1,20 +1,20 @@
 //! DNN_HCCL: collectives and point-to-point transfers between ranks.
 //!
-//! [`store`] says which operators it takes, [`collective`] what a node asks for, [`schedule`] which
-//! tasks each rank runs for it. The builder emits one HCCL task a node; the executor lowers it for
-//! its rank at load into notifies, copies and reductions between ranks: the device knows no
-//! collective (DESIGN 3.2).
+//! [`store`] decides which operators the engine takes, [`collective`] describes what a node
+//! requests, and [`schedule`] the tasks that each rank runs for it. The builder emits one HCCL task
+//! per node. At load, the executor lowers it for its rank into notifies, copies and reductions
+//! between ranks, because the device itself has no collectives (DESIGN 3.2).
 #![deny(unsafe_code)]
 
-/// What a node asks for, and its form in a task.
+/// The collective that a node requests, and its encoding in a task.
 pub mod collective;
 /// The engine.
 pub mod engine;
-/// Tasks of a rank.
+/// The tasks that a rank runs for a collective.
 pub mod schedule;
-/// What the engine takes.
+/// Operators that the engine takes.
 pub mod store;
-/// Sends and receives as transfers.
+/// Sends and receives combined into transfers.
 pub mod transfer;
 
 mod plugin;

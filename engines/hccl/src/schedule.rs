@@ -1,49 +1,49 @@
-//! The tasks of one rank for a collective. Every rank pulls: it reads the other ranks' memory and
-//! writes its own alone, so that two barriers make it right: all inputs are there before the first
-//! read, and the last read is over before anyone goes on. Reductions go in rank order, whatever the
-//! split: the bits are those of `((x0 + x1) + x2) + …`.
+//! The tasks of one rank for a collective. Every rank pulls: it reads the memory of other ranks and
+//! writes only its own. Two barriers make that correct: all inputs are ready before the first read,
+//! and the last read is over before any rank goes on. Reductions go in rank order, however the work
+//! is split: the bits are those of `((x0 + x1) + x2) + …`.
 use crate::collective::{Collective, Kind};
 use ge_plugin_api::device::Place;
 use ge_plugin_api::task::TaskType;
 
-/// A step of a rank.
+/// One step of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Records a notify (position in the node's list) of another rank.
+    /// Records a notify of another rank.
     Record {
-        /// Notify.
+        /// Position of the notify in the node's list.
         slot: u32,
-        /// Rank.
+        /// Rank that owns the notify.
         rank: u32,
     },
-    /// Waits for a notify of its own.
+    /// Waits for one of the rank's own notifies.
     Wait {
-        /// Notify.
+        /// Position of the notify in the node's list.
         slot: u32,
     },
-    /// Copies.
+    /// Copies memory.
     Copy {
-        /// From.
+        /// Source, possibly of another rank.
         from: Place,
-        /// To.
+        /// Destination.
         to: Place,
     },
-    /// Reduces into `to`.
+    /// Reduces `from` into `to`.
     Reduce {
-        /// From.
+        /// Source, possibly of another rank.
         from: Place,
-        /// To.
+        /// Destination.
         to: Place,
     },
-    /// Fills with zeros.
+    /// Fills memory with zeros.
     Clear {
-        /// What.
+        /// Memory to clear.
         to: Place,
     },
 }
 
 impl Step {
-    /// Type of the task.
+    /// Type of the task that executes the step.
     pub fn kind(&self) -> TaskType {
         match self {
             Step::Record { .. } => TaskType::NOTIFY_RECORD,
@@ -55,9 +55,9 @@ impl Step {
     }
 }
 
-/// Barrier `k`, in rounds (dissemination): in round `j` a rank tells the one
-/// `2^j` further on and hears of the one `2^j` before it. Rounds beyond the group's size are of no
-/// use, yet run: their notifies are planned, and ids have no gap.
+/// Barrier `k`, a dissemination barrier in rounds: in round `j` a rank signals the rank `2^j` after
+/// it and waits for the rank `2^j` before it. Rounds beyond the group's size have no effect, but
+/// they still run: their notifies are planned, and ids must have no gap.
 fn barrier(rounds: u32, ranks: u32, rank: u32, k: u32, out: &mut Vec<Step>) {
     for j in 0..rounds {
         let slot = k * rounds + j;
@@ -67,8 +67,8 @@ fn barrier(rounds: u32, ranks: u32, rank: u32, k: u32, out: &mut Vec<Step>) {
     }
 }
 
-/// A transfer: the sender says that its input is there and waits until it was read. Ranks that take
-/// no part signal themselves, so that every notify is used in every rank.
+/// A transfer: the sender signals that its input is ready and waits until it has been read. Other
+/// ranks signal themselves, so that every notify is used in every rank.
 fn transfer(c: &Collective, rank: u32, x: Place, y: Place, out: &mut Vec<Step>) {
     let (ready, done) = (0, 1);
     let sends = rank == c.root;
@@ -94,21 +94,21 @@ fn transfer(c: &Collective, rank: u32, x: Place, y: Place, out: &mut Vec<Step>) 
     }
 }
 
-/// A part of a place.
+/// A part of a place. `rank` becomes `u32::MAX` if it is the rank itself.
 fn part(p: Place, offset: u64, bytes: u64, rank: u32, own: u32) -> Place {
     let rank = if rank == own { u32::MAX } else { rank };
     Place { offset: p.offset + offset, bytes, rank, ..p }
 }
 
-/// Elements of part `k` of an all-reduce in two halves: begin and length.
+/// Part `k` of an all-reduce in two halves: first element and length.
 fn share(c: &Collective, k: u32) -> (u64, u64) {
     let (each, more) = (c.count / u64::from(c.ranks), c.count % u64::from(c.ranks));
     let k = u64::from(k);
     (k * each + k.min(more), each + u64::from(k < more))
 }
 
-/// The steps of `rank` in a group of so many ranks. `inputs` and `outputs`: places of the node's
-/// data, alike in every rank; their bytes are the data's.
+/// The steps of `rank` in a group of `ranks` ranks. `inputs` and `outputs` are the places of the
+/// node's data, the same in every rank; their sizes are those of the data.
 pub fn steps(
     planned: &Collective,
     ranks: u32,
@@ -195,8 +195,8 @@ mod tests {
         }
     }
 
-    /// Runs all ranks' steps one at a time in an order that a seed picks; each rank's output. A
-    /// step that waits is passed over.
+    /// Runs the steps of all ranks one at a time in an order chosen by a seed, and returns each
+    /// rank's output. A rank that has to wait is skipped.
     fn play(c: &Collective, planned: u32, seed: u64) -> Vec<Vec<u8>> {
         let (nx, ny) = sizes(c);
         let planned = Collective { ranks: planned, ..c.clone() };
@@ -242,7 +242,7 @@ mod tests {
             }
             at[r] += 1;
             if at[r] == steps[r].len() {
-                // What comes after the node may overwrite its input at once.
+                // A later node may overwrite this node's input immediately.
                 x[r].fill(0xEE);
             }
         }
@@ -281,7 +281,7 @@ mod tests {
                 for count in [120, 18_000] {
                     let c = one(kind, ranks, count);
                     for seed in 0..6 {
-                        // Planned for this group, and for any.
+                        // Planned for exactly this group, and for any group.
                         assert_eq!(play(&c, ranks, seed), expected(&c), "{c:?} seed {seed}");
                         assert_eq!(play(&c, 0, seed), expected(&c), "any group: {c:?} seed {seed}");
                     }

@@ -1,9 +1,9 @@
-//! The op store: operators and the reason of each refusal.
+//! The op store: operators, and the reasons for refusing nodes.
 use crate::collective::{Collective, Kind, reduces};
 use crate::transfer;
 use ge_plugin_api::view::Node;
 
-/// Operators of the engine.
+/// The operators of the engine.
 pub const OPS: [(&str, Kind); 6] = [
     ("HcomAllReduce", Kind::AllReduce),
     ("HcomAllGather", Kind::AllGather),
@@ -13,12 +13,12 @@ pub const OPS: [(&str, Kind); 6] = [
     (transfer::TRANSFER, Kind::Transfer),
 ];
 
-/// What an operator type does, if it is one of this engine.
+/// The kind of collective of an operator type; `None` if this engine does not have it.
 pub fn kind(op: &str) -> Option<Kind> {
     OPS.iter().find(|o| o.0 == op).map(|o| o.1)
 }
 
-/// Why the engine does not take a node; None: it does.
+/// Why the engine refuses a node; `None` if it takes it.
 pub fn refusal(node: &Node<'_>) -> Option<String> {
     if matches!(node.op(), transfer::SEND | transfer::RECEIVE) {
         return Some(transfer::refusal(node));

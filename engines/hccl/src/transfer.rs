@@ -1,21 +1,22 @@
-//! HcomSend and HcomReceive. All ranks run one model, so that a send and its receive are one
-//! transfer of it: from rank `src_rank` of the receive to rank `dest_rank` of the send. The pair
-//! becomes one node, whose edges order what both wait for: no order of nodes makes two ranks wait
-//! for each other.
+//! HcomSend and HcomReceive. All ranks run the same model, so a send and its receive form one
+//! transfer: from rank `src_rank` of the receive to rank `dest_rank` of the send. The pair becomes
+//! one node, whose edges order what both wait for. So no order of nodes can make two ranks wait for
+//! each other.
 //!
 //! Before: `%s = HcomSend(%x) {sr_tag = 7, dest_rank = 1}`, `%r = HcomReceive() {sr_tag = 7, src_rank = 0, …}`.
 //! After: `%r = HcomTransfer(%x) {sr_tag = 7, src_rank = 0, dest_rank = 1}`, named after the receive.
-//! Refuses: a node without its other half, another type or shape, a send that needs what its own receive gave.
+//! Refuses: a node without its counterpart, a different type or shape, a send that depends on its
+//! own receive.
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, NodeId};
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sends one tensor to a rank.
+/// Operator that sends one tensor to a rank.
 pub const SEND: &str = "HcomSend";
-/// Receives one tensor from a rank.
+/// Operator that receives one tensor from a rank.
 pub const RECEIVE: &str = "HcomReceive";
-/// Both.
+/// Operator that combines a send and a receive.
 pub const TRANSFER: &str = "HcomTransfer";
 
 type Tag<'a> = (&'a str, i64);
@@ -24,7 +25,7 @@ fn tag<'a>(n: &Node<'a>) -> Tag<'a> {
     (n.str("group").unwrap_or("hccl_world_group"), n.int("sr_tag").unwrap_or(0))
 }
 
-/// Sends and receives of each tag, in the graph's order.
+/// Sends and receives of each tag, in the order of the graph.
 fn by_tag<'a>(graph: &Graph<'a>) -> BTreeMap<Tag<'a>, (Vec<Node<'a>>, Vec<Node<'a>>)> {
     let mut all: BTreeMap<Tag<'a>, (Vec<Node<'a>>, Vec<Node<'a>>)> = BTreeMap::new();
     for n in graph.nodes() {
@@ -37,7 +38,7 @@ fn by_tag<'a>(graph: &Graph<'a>) -> BTreeMap<Tag<'a>, (Vec<Node<'a>>, Vec<Node<'
     all
 }
 
-/// Whether `node` needs what `other` gives, by data or order.
+/// Whether `node` depends on `other`, by data or control edges.
 fn follows(graph: &Graph<'_>, node: NodeId, other: NodeId) -> bool {
     let (mut seen, mut open) = (BTreeSet::new(), vec![node]);
     while let Some(id) = open.pop() {
@@ -53,7 +54,7 @@ fn follows(graph: &Graph<'_>, node: NodeId, other: NodeId) -> bool {
     false
 }
 
-/// Why a send and a receive are no pair, if they are none.
+/// Why a send and a receive do not form a pair; `None` if they do.
 fn misfit(graph: &Graph<'_>, send: &Node<'_>, receive: &Node<'_>) -> Option<String> {
     let (Some(x), Some(y)) = (send.input_desc(0), receive.outputs().first()) else {
         return Some("the send has no input or the receive no output".into());
@@ -66,7 +67,7 @@ fn misfit(graph: &Graph<'_>, send: &Node<'_>, receive: &Node<'_>) -> Option<Stri
         .then(|| format!("`{}` sends what depends on `{}`, which receives it", send.name(), receive.name()))
 }
 
-/// Why a send or receive that is still there has no other half.
+/// Why a send or receive that is still in the graph was not paired.
 pub fn refusal(node: &Node<'_>) -> String {
     let graph = node.graph();
     let key = tag(node);
@@ -82,7 +83,7 @@ pub fn refusal(node: &Node<'_>) -> String {
     misfit(&graph, send, receive).unwrap_or_else(|| format!("it stands apart from {what} `{}`", other.name()))
 }
 
-/// Records the pairs of a graph: the k-th send of a tag belongs to its k-th receive.
+/// Replaces the pairs of a graph by transfers: the k-th send of a tag belongs to its k-th receive.
 pub fn pair(graph: &Graph<'_>, patch: &mut Patch) {
     for (key, (sends, receives)) in by_tag(graph) {
         for (send, receive) in sends.iter().zip(&receives) {

@@ -1,6 +1,7 @@
-//! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`; names
-//! behind it (`lstm`, `gemm`, `conv`, `peak`) are those that are timed. `peak` holds products of
-//! all types and instruction sets against what this machine reaches at best in the same run.
+//! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`. Names
+//! given as arguments (`lstm`, `gemm`, `conv`, `peak`) select what is timed. `peak` compares
+//! products of all types and instruction sets with the peak of this machine, measured in the same
+//! run.
 use ge_kernels::bf16;
 use ge_kernels::conv::{Conv, ConvSpec, RowConv, pack_row_filter};
 use ge_kernels::gemm::{
@@ -25,7 +26,7 @@ fn best(mut f: impl FnMut()) -> f64 {
     best
 }
 
-/// An LSTM of one direction.
+/// An LSTM with one direction.
 fn recurrence([steps, batch, input, hidden]: [usize; 4]) {
     let acts = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh];
     let plan = Recurrent {
@@ -73,10 +74,11 @@ fn main() {
     }
 }
 
-/// A product of packed operands, and the rate of what it is held against.
+/// Name and level of a product of packed operands, the function that times it, and the rate that it
+/// is compared with.
 type Product = (&'static str, Level, fn([usize; 3]) -> f64, fn(&Peak) -> f64);
 
-/// Products beside the peak of the same numbers and instructions.
+/// Products compared with the peak rate of the same types and instructions.
 fn against_the_peak() {
     let products: [Product; 6] = [
         ("f32", Level::Avx512, in_panels::<f32>, |p| p.singles),
@@ -165,7 +167,7 @@ fn products() {
     }
 }
 
-/// Convolutions of few places: as they come, and with places as rows of a product.
+/// Convolutions with few output positions: as they are, and with positions as rows of a product.
 fn few_places() {
     let long = |batch| ConvSpec {
         input: [1, 1, 640],

@@ -1,12 +1,13 @@
 //! Numeric library shared by the engines: views, matrix products, element-wise loops, reductions.
 //!
-//! - `view` is plain indexing and conversion; the `cpu` engine uses this and nothing else.
-//! - Everything else is for the fast engine
-//!   `nn`. A kernel there is a plan, made once from shapes and attributes, and a `run` over a range
-//!   of units of work; which units a caller asks for never changes the bits of any of them, so that
-//!   the number of blocks, and of threads, is free.
-//! - Single-precision kernels give the same bits on every instruction set: all arithmetic goes
-//!   through fused multiply-adds and reductions of sixteen lanes in one order (`simd`).
+//! - `view` holds plain indexing and conversion. Besides `multiversion!`, the `cpu` engine uses
+//!   nothing else.
+//! - Everything else serves the fast engine `nn`. Each kernel there is a plan, made once from
+//!   shapes and attributes, and a `run` over a range of units of work. The bits of a unit do not
+//!   depend on which units a caller asks for, so the numbers of blocks and threads can be chosen
+//!   freely.
+//! - Single-precision kernels give the same bits on every instruction set: multiply-adds are fused,
+//!   and reductions use a fixed number of lanes in one fixed order (`simd`).
 
 /// Element-wise operators.
 pub mod elementwise;
@@ -28,15 +29,15 @@ pub mod gemm;
 pub mod rnn;
 /// Quantisation.
 pub mod quant;
-/// Sums of bytes to bytes.
+/// Requantisation of integer sums to bytes.
 pub mod requantise;
-/// What the machine reaches at best.
+/// Measured peak performance of the machine.
 pub mod peak;
-/// Working memory of kernels.
+/// Reusable working memory for kernels.
 pub mod scratch;
 mod cores;
 mod shrink;
-/// Tiles of the machine.
+/// Matrix tiles of the processor (Intel AMX), in hardware or emulated.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod amx;
 /// Instruction sets, vector mathematics, activations.

@@ -1,41 +1,42 @@
-//! What this machine reaches at best, measured: multiply-adds in registers and tiles, and memory
-//! that is read and written. Kernels are held against it.
+//! Measures the peak performance of this machine: multiply-adds in registers and tiles, and memory
+//! throughput. Kernels are compared with it.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::amx;
 use crate::simd::isa::{Isa, Work, dispatch};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Rates of one or several threads together.
+/// Combined rates of one or several threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peak {
-    /// Operations in single precision in a second; a multiply-add is two.
+    /// Single-precision operations per second; a multiply-add counts as two.
     pub singles: f64,
-    /// Operations on bytes in a second; a multiply-add is two. As `singles` where the machine has no
-    /// dot product of bytes.
+    /// Operations on bytes per second; a multiply-add counts as two. Equal to `singles` on machines
+    /// without instructions for products of bytes.
     pub bytes: f64,
-    /// Operations on halves with the exponent of singles in a second; a multiply-add is two. As
-    /// `singles` where the machine does not multiply them itself.
+    /// Operations on bf16 halves per second; a multiply-add counts as two. Equal to `singles` on
+    /// machines that cannot multiply them directly.
     pub bf16: f64,
-    /// Bytes in a second that a copy reads and writes together.
+    /// Bytes per second that a copy reads and writes, added together.
     pub copied: f64,
 }
 
-/// How long each rate is measured.
+/// Duration of each measurement.
 const LONG: Duration = Duration::from_millis(12);
-/// Multiply-adds of a lane between two looks at the clock, a register.
+/// Multiply-adds per register and lane between two readings of the clock.
 const TURNS: usize = 2000;
-/// Numbers that a thread copies: more than the caches hold.
+/// Count of numbers that a thread copies: more than fit in the caches.
 const COPIED: usize = 8 << 20;
 
-/// The rates of this many threads at once, with the instruction set in use on this one.
+/// Measures the rates of `threads` threads running at once, limited to the instruction set in use
+/// on the calling thread.
 pub fn measure(threads: usize) -> Peak {
     let level = crate::simd::level();
     let gate = std::sync::Barrier::new(threads.max(1));
     let one = || {
         crate::simd::with_level(level, || {
             let (from, mut to) = (vec![1.0f32; COPIED], vec![0.0f32; COPIED]);
-            // The first copy touches the pages.
+            // The first copy makes the system map the pages.
             copy(&from, &mut to);
             gate.wait();
             let singles = rate(|| dispatch(Registers));
@@ -64,7 +65,7 @@ pub fn measure(threads: usize) -> Peak {
     })
 }
 
-/// What `f` says it has done, in a second: its best turn of those in [`LONG`].
+/// The amount that `f` reports, per second: the best of the calls within [`LONG`].
 fn rate(mut f: impl FnMut() -> f64) -> f64 {
     let begin = Instant::now();
     let mut best = 0.0f64;
@@ -81,7 +82,7 @@ fn copy(from: &[f32], to: &mut [f32]) {
     black_box(to);
 }
 
-/// Multiply-adds that hang on nothing but their own register.
+/// Multiply-adds that depend only on their own register.
 struct Registers;
 
 impl Work for Registers {
@@ -104,15 +105,15 @@ impl Work for Registers {
     }
 }
 
-/// What registers or tiles multiply.
+/// Element type that registers or tiles multiply.
 #[derive(Clone, Copy)]
 enum Numbers {
     Bytes,
     Bf16,
 }
 
-/// The fastest of the instructions for such numbers that the level in use has; each call of it says
-/// how many operations it did. None where there is none.
+/// The fastest instructions for this type that the level in use has, as a function that returns the
+/// number of operations it did. `None` if there are none.
 #[cfg(target_arch = "x86_64")]
 fn registers(of: Numbers) -> Option<fn() -> f64> {
     use crate::simd::level;
@@ -124,7 +125,7 @@ fn registers(of: Numbers) -> Option<fn() -> f64> {
         });
     }
     match of {
-        // SAFETY: the levels are only reported where the machine has the instructions.
+        // SAFETY: the levels are only reported if the machine has the instructions.
         Numbers::Bytes if level::vnni() => Some(|| unsafe { on_vnni() }),
         // SAFETY: as above.
         Numbers::Bytes => (crate::simd::level() >= crate::simd::Level::Avx2).then_some(|| unsafe { on_avx2() }),
@@ -138,7 +139,7 @@ fn registers(_: Numbers) -> Option<fn() -> f64> {
     None
 }
 
-/// Registers whose sums do not wait for each other.
+/// Number of registers whose sums do not wait for each other.
 #[cfg(target_arch = "x86_64")]
 const CHAINS: usize = 12;
 
@@ -157,7 +158,7 @@ fn on_vnni() -> f64 {
     (TURNS * CHAINS * 64 * 2) as f64
 }
 
-/// Bytes widened to 16 bits: what kernels multiply where there is no dot product of bytes.
+/// Bytes widened to 16 bits, as kernels multiply them without a dot product of bytes.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn on_avx2() -> f64 {
@@ -189,7 +190,7 @@ fn on_bf16() -> f64 {
     (TURNS * CHAINS * 32 * 2) as f64
 }
 
-/// Products of tiles into four tiles of sums, as kernels have them.
+/// Products of tiles into four tiles of sums, as kernels compute them.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn in_tiles<T: amx::Tiles, D: amx::Dot>() -> f64 {
     let mut t = T::configure(&amx::block::shapes(amx::block::TOGETHER));

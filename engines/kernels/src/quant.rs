@@ -1,5 +1,6 @@
-//! Real numbers to whole numbers of eight bits and back: one scale and zero point, or one a column.
-/// Sums of tensors of bytes.
+//! Quantisation of real numbers to eight-bit integers and back, with one scale and zero point, or
+//! with one per column.
+/// Sum of two quantised tensors.
 mod add;
 
 use crate::requantise::byte_of;
@@ -10,41 +11,42 @@ use crate::view::{Elem, Kind, as_bytes_mut};
 
 pub use add::{AddBytes, add_bytes};
 
-/// The least and the greatest number of a type of eight bits.
+/// The smallest and the greatest value of an eight-bit type.
 pub fn range<T: Elem>() -> [f32; 2] {
     if T::KIND == Kind::U8 { [0.0, 255.0] } else { [-128.0, 127.0] }
 }
 
-/// Whether one over a scale, and what is multiplied by it, is far from the ends of single precision.
+/// Whether the scale is so far from the limits of single precision that its reciprocal, and
+/// products with that, are too.
 fn far(scale: f32) -> bool {
     (1e-18..1e18).contains(&scale.abs())
 }
 
-/// A whole number that is no greater than a byte.
+/// The integer equal to `v`, if `v` is an integer of magnitude at most 255.
 fn whole(v: f32) -> Option<i32> {
     (v.fract() == 0.0 && v.abs() <= 255.0).then_some(v as i32)
 }
 
-/// Whether elements are bytes of either kind.
+/// Whether elements are bytes, signed or unsigned.
 fn is_byte<T: Elem>() -> bool {
     matches!(T::KIND, Kind::U8 | Kind::I8)
 }
 
-/// The bounds of bytes of a type; None where `zero` is not of them.
+/// The bounds of bytes of a type; `None` if `zero` is not such a byte.
 fn ends<T: Elem>(zero: f32) -> Option<Ends> {
     let [low, high] = range::<T>().map(|v| v as i32);
     Ends::new(whole(zero)?, [low, high])
 }
 
-/// `y = saturate(round_half_even(x / scale) + zero)`, up to the shorter of the two; what is no number
-/// becomes the zero point. Bytes of either kind.
+/// `y = saturate(round_half_even(x / scale) + zero)`, up to the shorter length of the two. NaN
+/// becomes the zero point. `T` is a signed or unsigned byte.
 pub fn quantise<T: Elem>(x: &[f32], scale: f32, zero: f32, y: &mut [T]) {
     let n = y.len().min(x.len());
     let from = Real { x, scale, zero, range: range::<T>() };
     bytes(from, ends::<T>(zero).filter(|_| far(scale)), as_bytes_mut(&mut y[..n]));
 }
 
-/// Numbers that are divided by one.
+/// Numbers that are divided by one scale.
 #[derive(Clone, Copy)]
 struct Real<'a> {
     x: &'a [f32],
@@ -56,7 +58,7 @@ struct Real<'a> {
 impl Source for Real<'_> {
     const NAN: bool = true;
 
-    /// Multiplied by one over the scale, not divided by it.
+    /// Multiplies by the reciprocal of the scale instead of dividing.
     #[inline(always)]
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
         isa.mul(isa.load(sixteen(self.x, at)), isa.splat(ONE / self.scale))
@@ -69,15 +71,15 @@ impl Source for Real<'_> {
     }
 }
 
-/// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, the product in double
-/// precision. Bytes of either kind.
+/// `y[j] = saturate(round_half_even(sums[j] * scale[j]) + zero)`, with the product in double
+/// precision. `T` is a signed or unsigned byte.
 pub fn requantise<T: Elem>(sums: &[i32], scale: &[f32], zero: f32, y: &mut [T]) {
     let n = y.len().min(sums.len()).min(scale.len());
     let from = Columns { sums, scale, zero, range: range::<T>() };
     bytes(from, ends::<T>(zero), as_bytes_mut(&mut y[..n]));
 }
 
-/// Sums, each with its scale.
+/// Sums, each with its own scale.
 #[derive(Clone, Copy)]
 struct Columns<'a> {
     sums: &'a [i32],
@@ -87,7 +89,7 @@ struct Columns<'a> {
 }
 
 impl Source for Columns<'_> {
-    /// A scale may be none, or so large that it is infinite times 2^14, and a sum zero.
+    /// A scale may be NaN, or so large that it becomes infinite times 2^14 while the sum is zero.
     const NAN: bool = true;
 
     #[inline(always)]
@@ -102,7 +104,7 @@ impl Source for Columns<'_> {
 }
 
 crate::multiversion! {
-    /// `y = (x - zero) * scale`, the difference exact and rounded once to single precision.
+    /// `y = (x - zero) * scale`, where the exact difference is rounded once to single precision.
     pub fn dequantise<T: Elem>(x: &[T], scale: f32, zero: i32, y: &mut [f32]) {
         if T::KIND == Kind::I32 {
             for (y, x) in y.iter_mut().zip(x) {
@@ -118,7 +120,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// As [`dequantise`] with a scale and a zero point for each element.
+    /// Like [`dequantise`], with a scale and a zero point for each element.
     pub fn dequantise_each<T: Elem>(x: &[T], scale: &[f32], zero: &[i32], y: &mut [f32]) {
         let of = y.iter_mut().zip(x).zip(scale).zip(zero);
         if T::KIND == Kind::I32 {
@@ -134,7 +136,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// As [`quantise`] with a scale and a zero point for each element.
+    /// Like [`quantise`], with a scale and a zero point for each element.
     pub fn quantise_each<T: Elem>(x: &[f32], scale: &[f32], zero: &[i32], y: &mut [T]) {
         let [low, high] = range::<T>();
         for (((y, x), scale), zero) in y.iter_mut().zip(x).zip(scale).zip(zero) {
@@ -145,7 +147,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// `y[j] = sums[j] * scale[j] + bias[j]`; no bias where that is empty.
+    /// `y[j] = sums[j] * scale[j] + bias[j]`; an empty `bias` adds nothing.
     pub fn scale_columns(sums: &[i32], scale: &[f32], bias: &[f32], y: &mut [f32]) {
         for ((y, s), k) in y.iter_mut().zip(sums).zip(scale) {
             *y = *s as f32 * k;
@@ -156,7 +158,7 @@ crate::multiversion! {
     }
 }
 
-/// The least and the greatest of the numbers and zero; what is no number is left out.
+/// The smallest and the greatest of the numbers and zero; NaN is ignored.
 pub fn extremes(x: &[f32]) -> [f32; 2] {
     dispatch(Extremes(x))
 }
@@ -169,12 +171,12 @@ impl Work for Extremes<'_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> [f32; 2] {
         let zero = isa.splat(0.0);
-        // Several of each: one would wait for itself.
+        // Several accumulators of each, because a single one would wait for itself.
         let (mut low, mut high) = ([zero; 4], [zero; 4]);
         let (fours, rest) = self.0.as_chunks::<64>();
         let mut see = |k: usize, block: &[f32; 16]| {
             let v = isa.load(block);
-            // What was there stays where the new number is none.
+            // The old value stays if the new number is NaN.
             low[k] = isa.at_most(low[k], v);
             high[k] = isa.at_least(high[k], v);
         };
@@ -281,7 +283,7 @@ mod tests {
         for level in Level::available() {
             with_level(level, || {
                 assert_eq!(extremes(&x), [-30.0, 6.0], "{level:?}");
-                // Each place of whole and begun vectors, alone among numbers that are none.
+                // Each position in whole and partial vectors, where all other numbers are NaN.
                 for (n, at) in [1, 15, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
                     let mut x = vec![f32::NAN; n];
                     (x[at], x[n - 1 - at]) = (3.0, if at == n - 1 - at { 3.0 } else { -f32::INFINITY });

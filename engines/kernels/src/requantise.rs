@@ -1,34 +1,34 @@
-//! Sums of products of bytes to bytes, one scale for a run of them: what follows a convolution.
+//! Requantisation of sums of products of bytes, with one scale for a run of sums: the step after a
+//! convolution.
 use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen, woven};
 
-/// How sums become bytes: `y = saturate(round_half_even(sum * scale) + zero)`, the product in
-/// double precision.
+/// Parameters that turn sums into bytes: `y = saturate(round_half_even(sum * scale) + zero)`, with
+/// the product in double precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Requantise<'a> {
-    /// One, or one a channel.
+    /// One scale, or one per channel.
     pub scale: &'a [f32],
     /// Zero point of the bytes.
     pub zero: i32,
-    /// The least and the greatest byte.
+    /// The smallest and the greatest byte.
     pub range: [i32; 2],
 }
 
-/// Turns the sums of one channel, to each of which `add` is added first, into bytes; unsigned ones
-/// and signed ones alike.
+/// Adds `add` to each sum of one channel and turns the sums into bytes, signed or unsigned.
 pub fn requantise_row(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usize, y: &mut [u8]) {
     let (from, ends) = Sums::of(sums, add, to, channel);
     let n = y.len().min(sums.len());
     bytes(from, ends, &mut y[..n]);
 }
 
-/// The same of sums by groups of 64, the columns of a tile side by side in `y`: `rows` of as many
-/// bytes ([`woven`]).
+/// Like [`requantise_row`], for sums in groups of 64. The columns of a tile become contiguous in
+/// `y`, which has `rows` rows of equal length ([`woven`]).
 pub(crate) fn requantise_tiles(sums: &[i32], add: i32, to: &Requantise<'_>, channel: usize, rows: usize, y: &mut [u8]) {
     let (from, ends) = Sums::of(sums, add, to, channel);
     woven(from, ends, [rows, sums.len() / rows], y);
 }
 
-/// Sums that are all multiplied by one number.
+/// Sums that are all multiplied by one scale.
 #[derive(Clone, Copy)]
 struct Sums<'a> {
     sums: &'a [i32],
@@ -39,10 +39,10 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    /// Those of a channel, and the ends of their bytes where these can be told from single precision.
+    /// The sums of a channel, and the bounds of their bytes if single precision can find the bytes.
     fn of(sums: &'a [i32], add: i32, to: &Requantise<'_>, channel: usize) -> (Sums<'a>, Option<Ends>) {
         let scale = to.scale.get(if to.scale.len() == 1 { 0 } else { channel }).copied().unwrap_or(1.0);
-        // A scale that is far from the ends of single precision stays so, times 2^14.
+        // Such a scale times 2^14 is still far from the limits of single precision.
         let ends = Ends::new(to.zero, to.range).filter(|_| scale.abs() < 1e30);
         (Sums { sums, add, scale, zero: to.zero, range: to.range }, ends)
     }
@@ -62,7 +62,7 @@ impl Source for Sums<'_> {
     }
 }
 
-/// The byte of a sum, the product in double precision; what is no number becomes zero.
+/// The byte of a sum, with the product in double precision; NaN becomes zero.
 pub(crate) fn byte_of(sum: i32, scale: f32, zero: f64, [low, high]: [f64; 2]) -> u8 {
     let v = (f64::from(sum) * f64::from(scale)).round_ties_even() + zero;
     v.clamp(low, high) as i32 as u8
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn sums_near_the_middle_of_two_bytes_are_rounded_as_in_double_precision() {
-        // About every half there are sums whose product is just below, on, and just above it.
+        // Around every half there are sums whose product is just below, on, and just above it.
         for scale in [1.0f32 / 3.0, 0.000_976_562_5, 0.000_976_562_6, 0.003_921_568_6, 0.000_061_035_2, 7.3e-6] {
             let middle = (-300..300).map(|k| (f64::from(k) + 0.5) / f64::from(scale));
             let sums: Vec<i32> = middle.flat_map(|m| (-3..4).map(move |d| m as i32 + d)).collect();

@@ -1,14 +1,14 @@
-//! Working memory of kernels: a thread keeps its buffers between calls, one for each call that was
-//! within another.
+//! Working memory of kernels. A thread keeps its buffers between calls: one for each level of
+//! nesting.
 use std::cell::Cell;
 
 thread_local! {
-    /// Those that nobody uses now; the last one belongs to the outermost call.
+    /// The buffers not in use; the last one belongs to the outermost call.
     static BUFFERS: Cell<Vec<Vec<f32>>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `f` with `len` floats of working memory, whose contents are whatever the last user left.
-/// The memory starts at a multiple of 64 bytes. A nested call gets memory of its own.
+/// Calls `f` with `len` floats of working memory, which still hold what the last user left there.
+/// The memory is aligned to 64 bytes. A nested call gets its own memory.
 pub fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [f32]) -> R) -> R {
     let mut buffer = change(Vec::pop).unwrap_or_default();
     if buffer.len() < len + 16 {
@@ -20,7 +20,7 @@ pub fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [f32]) -> R) -> R {
     r
 }
 
-/// Takes from the unused buffers, or gives one back.
+/// Changes the list of unused buffers.
 fn change<R>(f: impl FnOnce(&mut Vec<Vec<f32>>) -> R) -> R {
     let mut unused = BUFFERS.take();
     let r = f(&mut unused);
@@ -40,7 +40,7 @@ mod tests {
             with_scratch(10, |b| b.fill(2.0));
             assert_eq!(a, [1.0; 10]);
         });
-        // Both are there for the next calls, each for the one that had it.
+        // Both buffers are reused by the next calls, each at its level of nesting.
         with_scratch(10, |a| {
             assert_eq!(a, [1.0; 10]);
             with_scratch(10, |b| assert_eq!(b, [2.0; 10]));

@@ -1,15 +1,15 @@
-//! The search of every plan that makes its units smaller until there are enough of them for the
-//! cores of a device.
+//! The search by which plans make their units smaller until there are enough for the cores of a
+//! device.
 
-/// Steps at most: every step halves something, and nothing has more bits than these two sizes
-/// together.
+/// Maximum number of steps: every step halves something, and the bits of the two sizes together
+/// bound the number of halvings.
 const STEPS: u32 = 2 * usize::BITS;
 
-/// The first of `start`, `next(start)`, ... that is `enough`; the last one where `next` has no
+/// The first of `start`, `next(start)`, ... that is `enough`, or the last one if `next` has no
 /// smaller units to offer.
 ///
-/// It ends for every `next`: an answer that changes nothing is the last one, and the number of
-/// steps has a bound.
+/// It ends for every `next`: it stops when `next` changes nothing, and the number of steps is
+/// bounded.
 pub(crate) fn shrink<S: Copy + PartialEq>(start: S, enough: impl Fn(S) -> bool, next: impl Fn(S) -> Option<S>) -> S {
     let mut size = start;
     for _ in 0..STEPS {

@@ -1,19 +1,20 @@
 //! DNN_VM_GE_LOCAL: operators without a task.
 //!
-//! Rooms: [`store`] says which operators it takes and why not the others, [`build`] what it wants
-//! of the memory plan. There is no `execute`: nothing of this engine reaches a device.
+//! [`store`] decides which operators the engine takes and why it refuses others, and [`build`]
+//! states what it needs from the memory plan. There is no `execute`: nothing of this engine reaches
+//! a device.
 #![deny(unsafe_code)]
 
-/// What it takes.
+/// Operators that the engine takes.
 pub mod store;
-/// What it says of memory.
+/// What the engine needs from the memory plan.
 pub mod build;
 
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{Engine, EngineInfo, RunningParams, Support, Target, flags};
 use ge_plugin_api::view::Node;
 
-/// The engine.
+/// The engine `DNN_VM_GE_LOCAL`.
 pub struct Local;
 
 impl Engine for Local {

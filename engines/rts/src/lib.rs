@@ -1,14 +1,14 @@
-//! DNN_VM_RTS: run-time services: streams, labels, events, copies.
+//! DNN_VM_RTS: runtime services, namely streams, labels, events and copies.
 //!
-//! Rooms: [`store`] says which operators it takes, [`build`] makes their task lists, [`execute`]
-//! loads what needs a kernel.
+//! [`store`] decides which operators the engine takes, [`build`] makes their task lists, and
+//! [`execute`] loads those that need a kernel.
 #![deny(unsafe_code)]
 
-/// What it takes.
+/// Operators that the engine takes.
 pub mod store;
-/// Task lists.
+/// Task lists of nodes.
 pub mod build;
-/// Kernels.
+/// Kernels that run on the device.
 pub mod execute;
 
 use ge_plugin_api::Result;
@@ -21,7 +21,7 @@ use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::task::Task;
 use ge_plugin_api::view::Node;
 
-/// The engine.
+/// The engine `DNN_VM_RTS`.
 pub struct Rts;
 
 impl Engine for Rts {

@@ -1,6 +1,6 @@
-//! `FusedCluster` (`plugins/ops/src/fused.rs`): its steps one after the other, each value with a
-//! shape and a type of its own, each step rounded to single precision or of whole numbers; what it
-//! gives is rounded to its type.
+//! `FusedCluster` (`plugins/ops/src/fused.rs`): computes its steps one after the other. Each value
+//! has its own shape and type. Each step is rounded to single precision, or computed in integers,
+//! and each output is rounded to its type.
 use crate::args::{Arg, bad, filled, kind_of, put_f64, room, view_error};
 use crate::kernels::fused::{compute, single};
 use crate::kernels::math::special::{max, min};
@@ -13,7 +13,7 @@ use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::{Error, Result};
 
-/// A value of a cluster: its sizes and numbers, and what they are of.
+/// A value of a cluster: shape, numbers and kind.
 type Value = (Vec<usize>, Vec<f64>, Kind);
 
 /// A reduction over the last axes.
@@ -47,7 +47,7 @@ fn reduce(s: &Step, values: &[Value]) -> Result<Value> {
     Ok((shape, y, *kind))
 }
 
-/// An element-wise step over the broadcast shape of what it reads.
+/// An element-wise step over the broadcast shape of its operands.
 fn map(s: &Step, values: &[Value]) -> Result<Value> {
     let mut shape = Vec::new();
     for a in &s.args {
@@ -98,18 +98,18 @@ fn map(s: &Step, values: &[Value]) -> Result<Value> {
     Ok((shape, y, kind))
 }
 
-/// A type by its name in a step.
+/// The type with the name used in a step.
 fn kind_named(name: &str) -> Result<Kind> {
     let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
     kind.ok_or_else(|| bad("attribute `steps`", name, "an element type"))
 }
 
-/// Numbers as they are in another type.
+/// Numbers after a cast to another type.
 fn recast(x: &[f64], to: Kind) -> Vec<f64> {
     with_kind!(to, T => x.iter().map(|x| cast::<f64, T>(*x).to_f64()).collect())
 }
 
-/// A comparison, or a logical operator of ones and zeros.
+/// A comparison, or a logical operator on ones and zeros.
 fn test_named(op: &str) -> Option<fn(f64, f64) -> bool> {
     Some(match op {
         "Equal" => |a, b| a == b,
@@ -127,7 +127,7 @@ fn test_named(op: &str) -> Option<fn(f64, f64) -> bool> {
     })
 }
 
-/// A map of two whole numbers of 32 bits; of the result the low bits count.
+/// A function of two 32-bit integers; only the low bits of the result are used.
 fn whole_named(op: &str) -> Option<fn(i64, i64) -> i64> {
     Some(match op {
         "Add" => |a, b| a + b,
@@ -136,14 +136,14 @@ fn whole_named(op: &str) -> Option<fn(i64, i64) -> i64> {
         "Div" => |a, b| if b == 0 { 0 } else { a / b },
         "Maximum" => |a, b| a.max(b),
         "Minimum" => |a, b| a.min(b),
-        // The difference has 32 bits too.
+        // The difference is cut to 32 bits too.
         "SquaredDifference" => |a, b| i64::from((a - b) as i32) * i64::from((a - b) as i32),
         _ => return None,
     })
 }
 
-/// An input as a value. What a cast to 32 bits alone reads has those bits: doubles would not hold
-/// all others.
+/// An input as a value. If it is only read by casts to 32 bits, its low 32 bits are used: doubles
+/// cannot hold every 64-bit integer.
 fn given(a: &Arg<'_>, i: usize, steps: &[Step]) -> Result<Value> {
     let kind = kind_of(a.dtype).ok_or_else(|| bad(format!("type of input {i}"), a.dtype, "one to compute with"))?;
     let mut casts = steps.iter().filter(|s| s.args.contains(&Operand::Value(i)));
@@ -177,7 +177,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("FusedCluster", run, &[NUMB]).gives(&[NUMB])];
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedWeightMatMul`, `FusedElementwise`,
-//! `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the parts one after the other, in double
-//! precision, rounded once; but each of the `steps` to single precision, as the operator that it
-//! was would be: sizes are computed by such chains, and a last bit decides what a floor gives.
+//! `FusedConv`, `FusedConvPair`, `FusedMatMul`, `FusedQuantMatMul`, `FusedWeightMatMul`,
+//! `FusedElementwise`, `ScaledMaskedSoftmax` (`plugins/ops/src/fused.rs`): the fused parts are
+//! computed one after the other in double precision and rounded once. Only the `steps` are each
+//! rounded to single precision, like the operators that they replace: such chains compute sizes,
+//! where the last bit can decide the result of a floor.
 use crate::args::{Arg, bad, count, filled, flag, float_attr, put_f64, text, view_error};
 use crate::kernels::conv::direct::{Sizes, bias_of, check, conv, convolve};
 use crate::kernels::conv::window::{Apart, axes, cann_pads, spatial_list, three};
@@ -19,12 +20,12 @@ use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::{Error, Result};
 
-/// The activation that a node asks for.
+/// Applies the activation given by a node's attributes `activation` and `activation_params`.
 fn activate(ctx: &KernelCtx<'_>, y: &mut [f64]) -> Result<()> {
     activate_by(ctx, ["activation", "activation_params"], y)
 }
 
-/// The activation that these attributes of a node ask for.
+/// Applies the activation given by these attributes of a node.
 fn activate_by(ctx: &KernelCtx<'_>, [key, numbers]: [&str; 2], y: &mut [f64]) -> Result<()> {
     let params = ctx.attrs.floats(numbers).unwrap_or(&[]);
     let name = text(ctx, key, "none");
@@ -53,7 +54,7 @@ fn activate_by(ctx: &KernelCtx<'_>, [key, numbers]: [&str; 2], y: &mut [f64]) ->
     Ok(())
 }
 
-/// The steps over what came of it, `%0`.
+/// Applies the steps to the result `y`, which they refer to as `%0`.
 fn follow(ctx: &KernelCtx<'_>, y: Vec<f64>) -> Result<Vec<f64>> {
     let texts = ctx.attrs.get("steps").and_then(AttrValue::as_strs).unwrap_or_default();
     if texts.is_empty() {
@@ -67,7 +68,7 @@ fn follow(ctx: &KernelCtx<'_>, y: Vec<f64>) -> Result<Vec<f64>> {
     Ok(values.pop().unwrap_or_default())
 }
 
-/// Adds input `i`, which has the output's shape.
+/// Adds input `i`, if given; it must have the output's shape.
 fn add_residual(ctx: &KernelCtx<'_>, i: usize, shape: &[usize], y: &mut [f64]) -> Result<()> {
     let Some(r) = Arg::opt(ctx, i)? else { return Ok(()) };
     r.need_shape(shape)?;
@@ -128,7 +129,7 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &follow(ctx, y)?)
 }
-/// Bytes in panels of sixteen columns are laid out by rows and scaled first.
+/// The weights, bytes in panels of sixteen columns, are first rearranged to rows and scaled.
 fn run_weight_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (a, panels, scale) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
     let (k, n) = (a.shape.last().copied().unwrap_or(0), scale.len);
@@ -149,13 +150,13 @@ fn run_weight_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &y)
 }
-/// The product in 64-bit integers, all that follows in double precision but the quotient of the
-/// scale, as in QuantizeLinear.
+/// The product is computed in 64-bit integers and everything after it in double precision, except
+/// the division by the output scale, which is in single precision as in QuantizeLinear.
 fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (a, sa, b, sb) = (Arg::of(ctx, 0)?, Arg::opt(ctx, 1)?, Arg::of(ctx, 3)?, Arg::of(ctx, 4)?);
     let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 5)?);
     let turned = flag(ctx, "transpose_x2", false);
-    // What stands by column stands by row of a matrix that is turned.
+    // What belongs to columns belongs to rows if the matrix is transposed.
     let (va, own_scale) = if a.dtype == DType::F32 {
         let (bytes, scale, zero) = by_extremes(a.values()?);
         (bytes.into_iter().map(|v| v as i64 - zero as i64).collect(), Some(f64::from(scale)))
@@ -192,19 +193,20 @@ fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &shape, &y)
 }
 
-/// One step over all elements, rounded to single precision.
+/// Computes one step over all elements, rounded to single precision.
 pub fn compute(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
     let mut y = exactly(s, values, n, out)?;
     y.iter_mut().for_each(|v| *v = single(*v));
     Ok(y)
 }
 
-/// The nearest number of single precision.
+/// Rounds to single precision.
 pub fn single(v: f64) -> f64 {
     f64::from(v as f32)
 }
 
-/// One step over all elements, in double precision; its numbers are of single precision.
+/// Computes one step over all elements in double precision. Literal numbers are rounded to single
+/// precision.
 fn exactly(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f64>> {
     let of = |i: usize| match s.args.get(i) {
         Some(Operand::Value(k)) => Ok(values[*k].clone()),
@@ -250,7 +252,7 @@ fn exactly(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f6
         "Muls" => Box::new(move |x| x * a),
         "Adds" => Box::new(move |x| x + a),
         "Dequantize" => Box::new(move |x| (x - b) * a),
-        // The quotient is one of single precision, as in QuantizeLinear.
+        // The quotient is in single precision, as in QuantizeLinear.
         "Quantize" => Box::new(move |x| saturate(f64::from(x as f32 / a as f32), b as i64, out) as f64),
         other => return Err(bad("attribute `steps`", other, "an element-wise operator")),
     };
@@ -307,7 +309,7 @@ fn run_masked(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const SINGLE: &[DType] = &[DType::F32];
 const BYTE_OR_SINGLE: &[DType] = &[DType::I8, DType::U8, DType::F32];
 const CHAINED: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::U8];
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("FusedConv", run_conv, &[FLOAT]).gives(&[FLOAT]),
     Op::new("FusedConvPair", run_pair, &[FLOAT]).gives(&[FLOAT]),

@@ -1,4 +1,4 @@
-//! The kernels, one folder a family. Each file ends in its rows of the table.
+//! The kernels, in one folder per family. Each file ends with its rows of the operator table.
 pub mod attention;
 pub mod conv;
 pub mod cluster;
@@ -20,7 +20,7 @@ pub mod text;
 
 use crate::op::Op;
 
-/// The rows of all files.
+/// The operator rows of all files.
 pub const FAMILIES: &[&[Op]] = &[
     math::unary::PLAIN_OPS,
     math::unary::NUMBER_OPS,

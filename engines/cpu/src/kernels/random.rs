@@ -1,8 +1,8 @@
 //! Random numbers: `RandomUniform`, `RandomNormal`, their `Like` forms, `Bernoulli`, `Multinomial`.
 //!
-//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"), seeded by
-//! `seed`; without it by the node's name, so that a compiled model gives the same numbers in each
-//! run. Normal numbers by Box and Muller.
+//! They use SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"),
+//! seeded by `seed`, or by the node's name without one, so that a compiled model gives the same
+//! numbers in each run. Normal numbers use the method of Box and Muller.
 use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
 use crate::op::Op;
 use crate::store::types::{BITS, FLOAT, NUMB};
@@ -10,10 +10,10 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// A stream of numbers.
+/// A stream of random numbers.
 pub struct Source(u64);
 impl Source {
-    /// By the node's `seed`, or its name.
+    /// Seeded by the node's `seed`, or by its name.
     pub fn of(ctx: &KernelCtx<'_>) -> Source {
         Source(match ctx.attrs.float("seed") {
             Some(s) => s.to_bits(),
@@ -30,17 +30,17 @@ impl Source {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// In `0..1`.
+    /// A uniform number in `0..1`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// Normal, mean 0, deviation 1.
+    /// A normal number with mean 0 and standard deviation 1.
     pub fn normal(&mut self) -> f64 {
         let (u, v) = (1.0 - self.unit(), self.unit());
         (-2.0 * u.ln()).sqrt() * (core::f64::consts::TAU * v).cos()
     }
 }
-/// Which elements a dropout keeps.
+/// A mask of the elements that a dropout keeps: each is dropped with probability `ratio`.
 pub fn mask(ctx: &KernelCtx<'_>, n: usize, ratio: f64) -> Result<Vec<bool>> {
     let mut s = Source::of(ctx);
     let mut v = room(n)?;
@@ -66,8 +66,8 @@ fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &shape, &v)
 }
-/// `DropOutGenMask(shape, prob) {seed, seed2}`: bits of what is kept, one with probability `prob`,
-/// in whole 128s.
+/// `DropOutGenMask(shape, prob) {seed, seed2}`: a mask of bits, each one with probability `prob`
+/// (kept), padded with zeros to a multiple of 128 bits.
 fn run_gen_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let shape = Arg::of(ctx, 0)?.list()?;
     let shape = shape.iter().map(|&d| size("input 0", d)).collect::<Result<Vec<_>>>()?;
@@ -83,7 +83,7 @@ fn run_gen_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }));
     put_i64(ctx, 0, &[bytes], &mask)
 }
-/// `DropOutDoMask(x, mask, keep_prob)`: `x / keep_prob` where the mask has a bit, else 0.
+/// `DropOutDoMask(x, mask, keep_prob)`: `x / keep_prob` where the mask bit is one, otherwise 0.
 fn run_do_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, mask, keep) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?.i64s()?, Arg::of(ctx, 2)?.scalar()?);
     if mask.len() < x.len.div_ceil(8) {
@@ -100,7 +100,7 @@ fn run_bernoulli(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let v: Vec<i64> = x.f64s()?.into_iter().map(|p| i64::from(s.unit() < p)).collect();
     put_i64(ctx, 0, &x.shape, &v)
 }
-/// Samples by unnormalised log probabilities.
+/// Draws samples by unnormalised log probabilities.
 fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     x.need_rank(2, 2)?;
@@ -126,7 +126,7 @@ fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &v)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("DropOutGenMask", run_gen_mask, &[crate::store::types::INDEX, FLOAT]).gives(&[&[DType::U8]]),
     Op::new("DropOutDoMask", run_do_mask, &[FLOAT, &[DType::U8], FLOAT]).gives(&[FLOAT]),

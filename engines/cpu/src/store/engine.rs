@@ -1,5 +1,5 @@
-//! `CpuEngine`: one engine over the table. The three engines differ in name, cost and flags alone
-//! (facts 1.3).
+//! `CpuEngine`: one engine over the operator table. The three engines differ only in name, cost and
+//! flags (facts 1.3).
 use super::{TABLE, supports};
 use crate::op::Op;
 use ge_plugin_api::abi::RString;
@@ -56,9 +56,9 @@ impl CpuEngine {
     }
 }
 
-/// Whether a node gives its input's bytes under another shape, of known size: an engine without
-/// tasks has it for nothing, so that the lower cost of this one must not win. What is not known yet
-/// has a kernel.
+/// Whether a node only gives its input's bytes another shape, of known size. An engine without
+/// tasks does that for free, so this engine must not win by its lower cost. A node of unknown size
+/// needs a kernel.
 fn is_view(node: &Node<'_>) -> bool {
     const VIEWS: [&str; 10] = [
         "Reshape",
@@ -93,7 +93,8 @@ impl Engine for CpuEngine {
         supports(node)
     }
     fn compile(&self, node: &Node<'_>, _: &Target) -> Result<Option<KernelBinary>> {
-        // The simulator's binary of a kernel is its operator type; attributes travel with the node.
+        // In the simulator, the binary of a kernel is the operator type; attributes travel with the
+        // node.
         let name = format!("{}_{}", self.info.name, node.op());
         Ok(Some(KernelBinary { name: name.into(), binary: node.op().as_bytes().into() }))
     }

@@ -1,5 +1,5 @@
-//! The table of operators and the three engines over it. A row says which types an operator
-//! computes; the refusal of a node is made of the same row.
+//! The table of operators and the three engines over it. A row lists the types that an operator
+//! supports; the reasons for refusing a node come from the same row.
 pub mod engine;
 pub mod types;
 pub mod work;
@@ -11,7 +11,7 @@ use ge_plugin_api::view::Node;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// All rows by operator type.
+/// All rows, by operator type.
 pub static TABLE: LazyLock<BTreeMap<&'static str, Op>> =
     LazyLock::new(|| crate::kernels::FAMILIES.iter().flat_map(|f| f.iter()).map(|o| (o.name, *o)).collect());
 
@@ -24,7 +24,8 @@ fn misfit(what: &str, lists: &[&[DType]], i: usize, d: DType) -> Option<String> 
     Some(format!("{what} {i} is {d}, it takes {}", want.join(", ")))
 }
 
-/// Whether a node is taken, by its operator type and the types of inputs and outputs.
+/// Whether a node is supported, judged by its operator type and the types of its inputs and
+/// outputs.
 pub fn supports(node: &Node<'_>) -> Support {
     if node.op().starts_with("Phony") {
         return Support::no("it is for no task: its parts lie where they are; here it is folded alone");
@@ -45,7 +46,7 @@ pub fn supports(node: &Node<'_>) -> Support {
             | "Conv2D"
             | "FusedConv"
     ) {
-        // Their kernels read sizes, which a blocked layout has others of.
+        // These kernels read sizes, which are different in a blocked layout.
         let laid = |i: &usize| node.input_desc(*i).is_some_and(|d| d.origin.is_some());
         if let Some(i) = (0..node.inputs().len()).find(laid) {
             return Support::no(format!("input {i} is in a blocked format, it takes plain ones"));

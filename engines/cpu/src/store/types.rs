@@ -1,7 +1,7 @@
-//! Lists of element types, as the rows of the table name them.
+//! Lists of element types that the rows of the table refer to.
 use ge_plugin_api::types::DType as D;
 
-/// Lists one after the other.
+/// Concatenates lists.
 const fn join<const N: usize>(lists: &[&[D]]) -> [D; N] {
     let mut out = [D::UNKNOWN; N];
     let (mut n, mut l) = (0, 0);
@@ -19,7 +19,7 @@ const fn join<const N: usize>(lists: &[&[D]]) -> [D; N] {
 
 /// f32 f16 bf16 f64.
 pub const FLOAT: &[D] = &[D::F32, D::F16, D::BF16, D::F64];
-/// Whole numbers of 8 to 64 bits.
+/// Integers of 8 to 64 bits.
 pub const INT: &[D] = &[D::I8, D::I16, D::I32, D::I64, D::U8, D::U16, D::U32, D::U64];
 /// i32 i64.
 pub const INDEX: &[D] = &[D::I32, D::I64];
@@ -28,27 +28,27 @@ pub const BOOL: &[D] = &[D::BOOL];
 /// i8 u8.
 pub const BYTE: &[D] = &[D::I8, D::U8];
 const COMPLEX: &[D] = &[D::COMPLEX64, D::COMPLEX128];
-/// Floats of 8 and 4 bits.
+/// Floating-point types of 8 and 4 bits.
 const SMALL_FLOAT: &[D] = &[D::F8E4M3FN, D::F8E4M3FNUZ, D::F8E5M2, D::F8E5M2FNUZ, D::F8E8M0, D::F4E2M1];
-/// Whole numbers of 4 and 2 bits.
+/// Integers of 4 and 2 bits.
 const SMALL_INT: &[D] = &[D::I4, D::U4, D::I2, D::U2];
-/// Floats and whole numbers.
+/// Floating-point types and integers.
 pub const NUM: &[D] = &join::<12>(&[FLOAT, INT]);
-/// Floats, whole numbers and bool.
+/// Floating-point types, integers and bool.
 pub const NUMB: &[D] = &join::<13>(&[NUM, BOOL]);
-/// Floats, with those of 8 and 4 bits.
+/// Floating-point types, including those of 8 and 4 bits.
 pub const FLOAT8: &[D] = &join::<10>(&[FLOAT, SMALL_FLOAT]);
-/// Real numbers of any width, and bool.
+/// Real number types of any width, and bool.
 pub const REAL: &[D] = &join::<23>(&[NUMB, SMALL_FLOAT, SMALL_INT]);
-/// Strings.
+/// Strings only.
 pub const TEXT: &[D] = &[D::STRING];
-/// Words: as numbers, or as they are.
+/// Words, as numbers or as strings.
 pub const INDEX_TEXT: &[D] = &join::<3>(&[INDEX, TEXT]);
-/// Real numbers of any width, bool, and strings.
+/// Real number types of any width, bool, and strings.
 pub const REAL_TEXT: &[D] = &join::<24>(&[REAL, TEXT]);
-/// Numbers, truth values and strings: what has an order.
+/// Numbers, bool and strings: the types that have an order.
 pub const NUMB_TEXT: &[D] = &join::<14>(&[NUMB, TEXT]);
-/// Every type of fixed width: what has its bytes in its place.
+/// Every type of fixed width: its elements are stored directly in the tensor.
 pub const BITS: &[D] = &join::<25>(&[NUMB, COMPLEX, SMALL_FLOAT, SMALL_INT]);
 /// Every type.
 pub const ANY: &[D] = &join::<26>(&[BITS, TEXT]);

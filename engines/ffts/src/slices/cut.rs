@@ -1,19 +1,19 @@
-//! The cut of a subgraph: into how many slices, how many of them are under way at once. The
-//! subgraph becomes one node where its intermediates need less memory that way.
+//! Decides into how many slices a subgraph is cut, and how many of them are active at once. The
+//! subgraph becomes one node if its intermediates need less memory that way.
 use super::rules::sliced;
 use ge_plugin_api::author::slices::{self, Cut};
 use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{Attr, AttrValue, Key};
 use ge_plugin_api::view::Graph;
 
-/// Intermediates of one slice aim for so many bytes: what a core keeps near.
+/// Target size in bytes for the intermediates of one slice: what a core can keep close.
 const NEAR_BYTES: u64 = 128 * 1024;
-/// Most slices.
+/// Maximum number of slices.
 const MOST: u64 = 256;
-/// Most slices under way at once, as the hardware's window has it.
+/// Maximum number of slices that are active at once, given by the hardware's window.
 const WINDOW: u64 = 4;
 
-/// Says how the subgraph is cut; nothing where it is left as it is.
+/// Records in the graph how the subgraph is cut. Does nothing if it stays as it is.
 pub fn cut(graph: &Graph<'_>, patch: &mut Patch) {
     let Some((cut, nodes)) = of_graph(graph) else { return };
     for (id, inputs, outputs) in nodes {
@@ -49,8 +49,8 @@ fn of_graph(graph: &Graph<'_>) -> Option<(Cut, Members)> {
         members.push((node.id(), s.inputs, s.outputs));
     }
     let extent = extent.filter(|_| members.len() > 1 && between > 0)?;
-    // At least twice as many slices as are under way: the intermediates take half their room, or
-    // less.
+    // At least twice as many slices as are active at once, so that the intermediates take half
+    // their memory or less.
     let wanted = between.div_ceil(NEAR_BYTES).clamp(2 * WINDOW, MOST).min(extent);
     let rows = extent.div_ceil(wanted);
     let threads = extent.div_ceil(rows);

@@ -1,10 +1,10 @@
-//! FFTS+: which nodes are cut into slices together, and how.
+//! FFTS+: selection of the nodes that are cut into slices together, and how they are cut.
 
-/// Along which axis an operator's slices are independent.
+/// Axes along which an operator's slices are independent.
 pub mod rules;
-/// Which nodes go together.
+/// Scopes of nodes that are cut together.
 pub mod scopes;
-/// Slices and windows of a subgraph.
+/// Numbers of slices and windows of a subgraph.
 pub mod cut;
 
 pub use rules::{Sliced, sliced};

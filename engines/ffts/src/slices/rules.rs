@@ -1,39 +1,39 @@
-//! Slices of one node: the axis along which its result falls into parts that need nothing of each
-//! other, and what each part reads of every input.
+//! Slices of one node: the axis along which its result divides into independent parts, and what
+//! each part reads of every input.
 //!
-//! A value is cut along its leading axis, the first with more than one element: there its slices
-//! lie one behind the other in memory. Rules follow the operators' definitions (CANN's names):
-//! element-wise ones with broadcasting, rows of norms, softmax and reductions that leave the axis
-//! alone, batches or rows of matrix products.
+//! A value is cut along its leading axis, the first one with more than one element: there its
+//! slices are consecutive in memory. The rules follow the operators' definitions (CANN's names):
+//! element-wise operators with broadcasting; rows of norms, of softmax and of reductions that leave
+//! the axis alone; batches or rows of matrix products.
 use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
 /// How a node is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sliced {
-    /// Elements along the axis, the same for all that is cut.
+    /// Number of elements along the axis, the same for everything that is cut.
     pub extent: u64,
-    /// Axis of each input that is cut; None: each slice reads it whole, or it is absent.
+    /// Axis along which each input is cut; `None` if each slice reads it whole or it is absent.
     pub inputs: Vec<Option<usize>>,
-    /// Axis of each output.
+    /// Axis along which each output is cut.
     pub outputs: Vec<usize>,
 }
 
 type Answer<T> = Result<T, String>;
 
-/// Along axes that may not be cut.
+/// Softmax operators, which must not be cut along their axes.
 const SOFTMAX: &[&str] = &["SoftmaxV2", "LogSoftmaxV2"];
-/// Over all axes from one on.
+/// Normalisations over all axes from a given one on.
 const NORM: &[&str] = &["LayerNorm", "LayerNormV3", "RmsNorm"];
-/// Products of matrices.
+/// Matrix products.
 const PRODUCT: &[&str] = &["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "FusedMatMul"];
-/// Reductions with axes by attribute.
+/// Reductions over axes given by an attribute.
 const REDUCE: &[&str] = &["ReduceSumD", "ReduceMeanD", "ReduceMaxD", "ReduceMinD", "ReduceProdD"];
 
-/// How a node is cut.
+/// Determines how a node can be cut.
 ///
 /// # Errors
-/// Why it is not, in words.
+/// Returns the reason if it cannot be cut.
 pub fn sliced(node: &Node<'_>) -> Answer<Sliced> {
     let op = node.op();
     let family = |list: &[&str]| list.contains(&op);
@@ -71,14 +71,14 @@ fn axis(a: i64, rank: usize) -> Answer<usize> {
     let at = if a < 0 { a + rank as i64 } else { a };
     usize::try_from(at).ok().filter(|a| *a < rank).ok_or_else(|| format!("axis {a} is none of {rank}"))
 }
-/// The leading axis of a shape and its elements.
+/// The leading axis of a shape and its number of elements.
 fn leading(shape: &[u64], what: &str) -> Answer<(usize, u64)> {
     let found = shape.iter().enumerate().find(|(_, d)| **d != 1);
     let (at, n) = found.filter(|(_, d)| **d > 1).ok_or_else(|| format!("{what} has no axis to cut"))?;
     Ok((at, *n))
 }
-/// Where `axis` of a shape with `rank` axes stands in an input that is broadcast to it: its axis
-/// there, or None where it is read whole.
+/// The axis of an input that corresponds to axis `at` of the shape of `rank` axes that it is
+/// broadcast to; `None` if the input is read whole.
 fn broadcast(input: &[u64], rank: usize, at: usize, extent: u64) -> Answer<Option<usize>> {
     let Some(own) = (at + input.len()).checked_sub(rank) else { return Ok(None) };
     match input.get(own) {
@@ -96,7 +96,7 @@ fn all_inputs(node: &Node<'_>, rule: impl Fn(usize, &[u64]) -> Answer<Option<usi
     (0..node.inputs().len()).map(one).collect()
 }
 
-/// Every output has the shape of the first.
+/// The axes along which outputs are cut. Fails if an output has another extent there.
 fn like_first(node: &Node<'_>, extent: u64) -> Answer<Vec<usize>> {
     let each = |(k, d): (usize, &TensorDesc)| {
         let what = format!("output {k}");
@@ -156,7 +156,7 @@ fn product(node: &Node<'_>) -> Answer<Sliced> {
         return Err(format!("{a:?} by {b:?} has no batch and no rows to cut"));
     }
     let inputs = if at + 2 < rank {
-        // A batch: products of their own.
+        // Along a batch axis, the products are independent.
         all_inputs(node, |i, x| match i {
             0 | 1 => broadcast(&x[..x.len() - 2], rank - 2, at, extent),
             2 => Ok(None),

@@ -1,10 +1,10 @@
-//! Scopes: nodes that are cut along one axis of one extent, joined by values that each slice makes
-//! for itself. Marked on the whole graph after stage 1; the composite partition cuts along the
-//! marks.
+//! Scopes: groups of nodes that are cut along an axis of the same extent and connected by values of
+//! which each slice needs only its own part. They are marked on the whole graph after stage 1; the
+//! composite partition cuts along the marks.
 //!
-//! A node joins the scope of what it reads in slices; scopes of several inputs become one. It
-//! stands apart from a scope one of whose values it reads whole: that value must be complete before
-//! its first slice begins.
+//! A node joins the scope whose values it reads in slices; if there are several, they are merged.
+//! It does not join a scope of which it also reads a value whole: that value must be complete
+//! before the node's first slice begins.
 use super::rules::{Sliced, sliced};
 use ge_plugin_api::engine::COMPOSITE_SCOPE;
 use ge_plugin_api::patch::Patch;
@@ -12,15 +12,15 @@ use ge_plugin_api::types::NodeId;
 use ge_plugin_api::view::Graph;
 use std::collections::{BTreeSet, HashMap};
 
-/// One scope while it grows.
+/// A scope under construction.
 struct Scope {
     extent: u64,
     nodes: Vec<NodeId>,
-    /// Scopes that it reads a value of whole, by their number then.
+    /// Numbers of the scopes of which it reads a value whole, as they were at that time.
     whole: BTreeSet<usize>,
 }
 
-/// Marks the nodes of each scope of two and more with its name.
+/// Marks the nodes of each scope of two or more nodes with the scope's name.
 pub fn mark(graph: &Graph<'_>, patch: &mut Patch) {
     let (mut scopes, mut of): (Vec<Scope>, HashMap<NodeId, usize>) = (Vec::new(), HashMap::new());
     let mut into: Vec<usize> = Vec::new();

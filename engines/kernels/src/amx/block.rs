@@ -1,18 +1,17 @@
-//! A product of matrices by tiles: up to thirty-two rows by any number of panels of sixteen
-//! columns, the sums of two times two tiles at a time, or of one times four.
+//! A product of matrices with tiles: up to thirty-two rows by any number of panels of sixteen
+//! columns. It sums into two by two tiles at a time, or into one by four.
 use super::{BYTES, Dot, ROWS, Shapes, Tiles};
 
-/// Rows that meet panels together at most.
+/// Maximum number of rows that are multiplied with panels together.
 pub(crate) const TOGETHER: usize = 2 * ROWS;
 
-/// Numbers of k of a step.
+/// Length along k of one step, in numbers.
 pub(crate) const fn depth<E>() -> usize {
     BYTES / size_of::<E>()
 }
 
-/// The first operand: rows `stride` apart, of which `whole` steps are read where they stand. The
-/// last step of them all, if it is not one of these, stands in `rest`, a step a row, with zeros
-/// beyond k.
+/// The first operand: rows `stride` apart, of which `whole` steps are read in place. If the last
+/// step is not one of these, it is in `rest`, one step per row, with zeros beyond k.
 pub(crate) struct Left<'a, E> {
     pub(crate) data: &'a [E],
     pub(crate) stride: usize,
@@ -21,7 +20,7 @@ pub(crate) struct Left<'a, E> {
 }
 
 impl<E> Left<'_, E> {
-    /// Step `s` of the rows from `i` on, and how far they are apart.
+    /// Step `s` of the rows from `i` on, and the distance between the rows.
     #[inline(always)]
     fn step(&self, i: usize, s: usize) -> (&[E], usize) {
         if s < self.whole {
@@ -32,9 +31,9 @@ impl<E> Left<'_, E> {
     }
 }
 
-/// The second operand: panels of sixteen columns `panel` numbers apart, of which `whole` steps of
-/// sixteen groups are read where they stand. The last step, if it is not one of these, stands in
-/// `rest`, a tile a panel, with zeros beyond k.
+/// The second operand: panels of sixteen columns, `panel` numbers apart, of which `whole` steps of
+/// sixteen groups are read in place. If the last step is not one of these, it is in `rest`, one
+/// tile per panel, with zeros beyond k.
 pub(crate) struct Right<'a, E> {
     pub(crate) data: &'a [E],
     pub(crate) panel: usize,
@@ -43,7 +42,7 @@ pub(crate) struct Right<'a, E> {
 }
 
 impl<E> Right<'_, E> {
-    /// Numbers of a tile.
+    /// Count of numbers in a tile.
     pub(crate) const TILE: usize = ROWS * depth::<E>();
 
     #[inline(always)]
@@ -52,8 +51,8 @@ impl<E> Right<'_, E> {
     }
 }
 
-/// The shapes of the tiles for so many rows, at most [`TOGETHER`]: four tiles of sums, then those
-/// of the operands.
+/// The shapes of the tiles for `rows` rows, at most [`TOGETHER`]: four tiles of sums, then those of
+/// the operands.
 pub(crate) fn shapes(rows: usize) -> Shapes {
     let (first, whole) = ((rows.min(ROWS), BYTES), (ROWS, BYTES));
     match rows.checked_sub(ROWS).filter(|r| *r > 0) {
@@ -65,8 +64,8 @@ pub(crate) fn shapes(rows: usize) -> Shapes {
     }
 }
 
-/// `rows` rows, for which the tiles have been shaped, by `panels` panels over `steps` steps of k.
-/// Rows of `to` stand `width` apart.
+/// Multiplies `rows` rows, for which the tiles have been configured, with `panels` panels over
+/// `steps` steps of k. Rows of `to` are `width` apart.
 pub(crate) fn product<T: Tiles, D: Dot>(
     t: &mut T,
     [rows, panels, steps]: [usize; 3],
@@ -88,8 +87,8 @@ pub(crate) fn product<T: Tiles, D: Dot>(
     }
 }
 
-/// `R` tiles of rows by `P` panels; gives `P`. Sums are tiles 0 to 3, A is in 4 and 5, B in 6 and 7
-/// (of a single tile of rows also in 5).
+/// Multiplies `R` tiles of rows with `P` panels and returns `P`. Tiles 0 to 3 hold sums, 4 and 5
+/// hold A, 6 and 7 hold B (5 too if there is a single tile of rows).
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn group<T: Tiles, D: Dot, const R: usize, const P: usize>(
@@ -148,19 +147,19 @@ fn group<T: Tiles, D: Dot, const R: usize, const P: usize>(
     P
 }
 
-/// Tiles shaped for a number of rows, as long as that stays the same.
+/// Tiles configured for a number of rows; they are reused while that number stays the same.
 pub(crate) struct Shaped<T>(Option<(usize, T)>);
 
 impl<T: Tiles> Shaped<T> {
-    /// None yet.
+    /// No tiles are configured yet.
     pub(crate) fn none() -> Shaped<T> {
         Shaped(None)
     }
 
-    /// Tiles for so many rows, at most [`TOGETHER`].
+    /// The tiles configured for `rows` rows, at most [`TOGETHER`].
     pub(crate) fn of(&mut self, rows: usize) -> &mut T {
         if self.0.as_ref().is_some_and(|(r, _)| *r != rows) {
-            // A thread has one set of tiles: the old one is given back first.
+            // A thread has only one set of tiles: the old one is released first.
             self.0 = None;
         }
         &mut self.0.get_or_insert_with(|| (rows, T::configure(&shapes(rows)))).1

@@ -1,14 +1,15 @@
-//! Whether the machine has tiles, lets the process use them, and computes right with them.
+//! Detection of AMX tiles: whether the machine has them, lets the process use them, and computes
+//! correctly with them.
 //!
-//! Three have to agree: the processor has the instructions, the system keeps tiles over a change of
-//! threads and permits this process to use them (Linux grants that on request, once for all
-//! threads, unless a thread has a stack for signal handlers that tiles do not fit on), and a small
-//! product of every kind comes out as it should. Where one does not, there are no tiles here.
+//! Three conditions must hold: the processor has the instructions; the system saves tiles when it
+//! switches threads and permits this process to use them (Linux grants that on request, once for
+//! all threads, unless a thread's signal stack is too small for tiles); and a small product of
+//! every kind gives the right result. Otherwise tiles are not used.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) use linux::found;
 
-/// Whether tiles are there to be used.
+/// Whether tiles can be used.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub(crate) fn found() -> bool {
     false
@@ -24,15 +25,16 @@ mod linux {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     use std::sync::OnceLock;
 
-    /// Whether tiles are there to be used; asked once a process.
+    /// Whether tiles can be used; checked once per process.
     pub(crate) fn found() -> bool {
         static FOUND: OnceLock<bool> = OnceLock::new();
-        // SAFETY: the machine has tiles and the process may use them where the first three hold.
+        // SAFETY: if the first three conditions hold, the machine has tiles and the process may use
+        // them.
         *FOUND.get_or_init(|| processor() && kept() && permitted() && unsafe { computes_right() })
     }
 
-    /// Leaf 7, EDX: AMX-BF16, AMX-TILE, AMX-INT8; leaf 29: tiles of the first palette have the
-    /// sizes that kernels take them to have.
+    /// Leaf 7, EDX: AMX-BF16, AMX-TILE, AMX-INT8. Leaf 29: tiles of the first palette have the
+    /// sizes that the kernels assume.
     fn processor() -> bool {
         const NEEDED: u32 = 1 << 22 | 1 << 24 | 1 << 25;
         let deepest = __cpuid(0).eax;
@@ -44,27 +46,27 @@ mod linux {
         sizes.map(|v| v as usize) == [ROWS * BYTES, BYTES, TILES, ROWS]
     }
 
-    /// Whether the system keeps the configuration and the tiles (XCR0, bits 17 and 18).
+    /// Whether the system saves the configuration and the tiles (XCR0, bits 17 and 18).
     fn kept() -> bool {
         const KEPT: u32 = 1 << 17 | 1 << 18;
         if __cpuid(1).ecx >> 27 & 1 == 0 {
             return false;
         }
         let (low, _high): (u32, u32);
-        // SAFETY: the system has made the register readable (OSXSAVE).
+        // SAFETY: OSXSAVE is set, so the register can be read.
         unsafe {
             asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _high, options(nostack, nomem, preserves_flags));
         }
         low & KEPT == KEPT
     }
 
-    /// Asks for permission: `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`.
+    /// Requests permission: `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`.
     fn permitted() -> bool {
         const ARCH_PRCTL: usize = 158;
         const REQUEST: usize = 0x1023;
         const TILE_DATA: usize = 18;
         let said: isize;
-        // SAFETY: the call takes two numbers and changes no memory of ours.
+        // SAFETY: the call takes two numbers and changes no memory of this process.
         unsafe {
             asm!("syscall", inlateout("rax") ARCH_PRCTL => said, in("rdi") REQUEST, in("rsi") TILE_DATA,
                 out("rcx") _, out("r11") _, options(nostack));
@@ -72,15 +74,15 @@ mod linux {
         said == 0
     }
 
-    /// A small product of every kind by the machine, beside what the manual says.
+    /// Whether a small product of every kind gives the result that the manual specifies.
     ///
     /// # Safety
-    /// The machine has tiles, and the process may use them.
+    /// The machine must have tiles, and the process must be allowed to use them.
     unsafe fn computes_right() -> bool {
         let bytes: Vec<u8> = (0..ROWS * BYTES).map(|i| (i * 167 + i / 7) as u8).collect();
         let signed: Vec<i8> = bytes.iter().map(|v| *v as i8).collect();
         let halves: Vec<bf16> = bytes.iter().map(|v| bf16::from_f32(f32::from(*v) / 32.0 - 3.0)).collect();
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             alike::<UnsignedSigned>(&bytes, &signed)
                 && alike::<Signed>(&signed, &signed)
@@ -90,10 +92,10 @@ mod linux {
     }
 
     /// # Safety
-    /// As [`computes_right`].
+    /// As for [`computes_right`].
     unsafe fn alike<D: Dot>(a: &[D::A], b: &[D::B]) -> bool {
         const SHAPES: Shapes = [(13, 60), (13, 36), (9, 60), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0)];
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         let got = once::<_, D>(unsafe { Hardware::configure_unasked(&SHAPES) }, a, b);
         got == once::<_, D>(Software::configure(&SHAPES), a, b)
     }

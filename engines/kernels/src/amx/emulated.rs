@@ -1,9 +1,9 @@
-//! The instructions of tiles on machines that lack them, for tests.
+//! Emulation of the tile instructions on machines without them, for tests.
 //!
-//! Such a machine raises a signal at each of them. A handler reads the instruction from its bytes,
-//! by the encodings of Intel's manual, and carries it out. So what [`super::hardware`] writes is
-//! tested everywhere: which instruction, which tiles, which addresses and strides, which shapes.
-//! A machine that has tiles and may use them carries them out itself.
+//! Such a machine raises a signal for each of these instructions. A handler decodes the instruction
+//! from its bytes, by the encodings of Intel's manual, and executes it. So what [`super::hardware`]
+//! emits is tested everywhere: instructions, tiles, addresses and strides, shapes. A machine that
+//! has tiles and may use them executes the instructions itself.
 use super::hardware::Hardware;
 use super::software::{Tile, multiply};
 use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles};
@@ -12,15 +12,15 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 
-/// The hardware's tiles, whether the machine has them or the handler plays them.
+/// The hardware's tiles, either real or emulated by the handler.
 pub(crate) struct Emulated(Hardware);
 
 impl Tiles for Emulated {
     fn configure(shapes: &Shapes) -> Emulated {
         static READY: Once = Once::new();
         READY.call_once(|| {
-            // SAFETY: the structure is wholly initialised, and the handler touches the memory of its
-            // thread and what the instruction names.
+            // SAFETY: the structure is fully initialised, and the handler accesses only its
+            // thread's memory and what the instruction refers to.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = on_illegal as *const () as usize;
@@ -28,7 +28,7 @@ impl Tiles for Emulated {
                 assert_eq!(libc::sigaction(libc::SIGILL, &action, std::ptr::null_mut()), 0);
             }
         });
-        // SAFETY: the machine has tiles, or the handler plays them.
+        // SAFETY: the machine has tiles, or the handler emulates them.
         Emulated(unsafe { Hardware::configure_unasked(shapes) })
     }
     fn zero<const T: usize>(&mut self) {
@@ -45,7 +45,7 @@ impl Tiles for Emulated {
     }
 }
 
-/// The tiles of a thread.
+/// The emulated tiles of a thread.
 struct Held {
     configured: bool,
     shapes: Shapes,
@@ -58,13 +58,13 @@ thread_local! {
     static HELD: UnsafeCell<Held> = const { UnsafeCell::new(NONE) };
 }
 
-/// Ends the process: a handler cannot panic.
+/// Aborts the process, because a signal handler must not panic.
 fn refuse(why: &str, bytes: &[u8]) -> ! {
     eprintln!("an instruction that the test does not know ({why}): {bytes:02x?}");
     std::process::abort()
 }
 
-/// General registers by their number in an instruction.
+/// General registers, indexed by their number in an instruction.
 const REGISTERS: [c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -85,9 +85,9 @@ const REGISTERS: [c_int; 16] = [
 ];
 
 extern "C" fn on_illegal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the system gives the registers of the thread, whose next instruction can be read; no
-    // instruction of tiles is longer than ten bytes, and code goes on behind it. Nothing else uses
-    // the thread's tiles while the handler runs.
+    // SAFETY: the system provides the registers of the thread, and its next instruction can be
+    // read. No tile instruction is longer than ten bytes, and more code follows it. Nothing else
+    // uses the thread's tiles while the handler runs.
     let (registers, bytes, held) = unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as *const [u8; 10];
@@ -163,10 +163,10 @@ extern "C" fn on_illegal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void
     registers[libc::REG_RIP as usize] += len as i64;
 }
 
-/// What `ldtilecfg` reads: the palette, fourteen bytes that count or are zero, bytes of a row of
-/// sixteen tiles, of which there are eight, and their rows.
+/// Reads the operand of `ldtilecfg`: the palette, bytes that must be zero, the bytes per row of
+/// sixteen tiles, of which only eight exist, and their row counts. `None` if it is invalid.
 fn configured(address: usize) -> Option<Held> {
-    // SAFETY: the instruction names sixty-four bytes that can be read.
+    // SAFETY: the instruction's operand is sixty-four readable bytes.
     let c = unsafe { *(address as *const [u8; 64]) };
     let shapes = std::array::from_fn(|t| {
         (usize::from(c[48 + t]), usize::from(u16::from_le_bytes([c[16 + 2 * t], c[17 + 2 * t]])))
@@ -179,7 +179,7 @@ fn configured(address: usize) -> Option<Held> {
 fn loaded((rows, bytes): (usize, usize), address: usize, stride: usize) -> Tile {
     let mut tile = [[0; BYTES]; ROWS];
     for (r, row) in tile[..rows].iter_mut().enumerate() {
-        // SAFETY: the instruction names rows that can be read.
+        // SAFETY: the instruction's operand is rows that can be read.
         let from = unsafe { std::slice::from_raw_parts((address + r * stride) as *const u8, bytes) };
         row[..bytes].copy_from_slice(from);
     }
@@ -188,7 +188,7 @@ fn loaded((rows, bytes): (usize, usize), address: usize, stride: usize) -> Tile 
 
 fn stored((rows, bytes): (usize, usize), tile: &Tile, address: usize, stride: usize) {
     for (r, row) in tile[..rows].iter().enumerate() {
-        // SAFETY: the instruction names rows that can be written.
+        // SAFETY: the instruction's operand is rows that can be written.
         let to = unsafe { std::slice::from_raw_parts_mut((address + r * stride) as *mut u8, bytes) };
         to.copy_from_slice(&row[..bytes]);
     }

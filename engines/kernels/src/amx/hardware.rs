@@ -1,7 +1,8 @@
-//! The instructions of tiles, written out: the compiler's own names for them are not stable.
+//! The tile instructions as inline assembly, because the compiler's intrinsics for them are not
+//! stable.
 //!
-//! The compiler itself never uses tiles, so that what one instruction leaves in them is there for
-//! the next. Each names the tile that it changes all the same.
+//! The compiler itself never uses tiles, so their contents survive from one instruction to the
+//! next. Each instruction still declares the tile that it changes.
 use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, detect, holds};
 use crate::view::Elem;
 use std::arch::asm;
@@ -15,11 +16,11 @@ thread_local! {
 /// The tiles of this thread.
 pub(crate) struct Hardware {
     shapes: Shapes,
-    /// Tiles belong to a thread.
+    /// Not `Send`: tiles belong to a thread.
     here: PhantomData<*mut ()>,
 }
 
-/// What `ldtilecfg` reads.
+/// The operand of `ldtilecfg`.
 #[repr(C, align(64))]
 struct Config {
     palette: u8,
@@ -30,10 +31,10 @@ struct Config {
 }
 
 impl Hardware {
-    /// Where shapes become those of the machine, without asking whether it has tiles.
+    /// Configures tiles of these shapes without checking that the machine has them.
     ///
     /// # Safety
-    /// The machine has tiles, and the process may use them.
+    /// The machine must have tiles, and the process must be allowed to use them.
     pub(super) unsafe fn configure_unasked(shapes: &Shapes) -> Hardware {
         assert!(!TAKEN.replace(true), "tiles of this thread are taken");
         let mut config = Config { palette: 1, start: 0, none: [0; 14], bytes: [0; 16], rows: [0; 16] };
@@ -41,7 +42,8 @@ impl Hardware {
             assert!(rows <= ROWS && bytes <= BYTES && bytes.is_multiple_of(4) && (rows == 0) == (bytes == 0));
             (config.rows[at], config.bytes[at]) = (rows as u8, bytes as u16);
         }
-        // SAFETY: the machine has tiles by the caller's word, and the shapes are within limits.
+        // SAFETY: the caller guarantees that the machine has tiles, and the shapes are within
+        // limits.
         unsafe { asm!("ldtilecfg [{c}]", c = in(reg) &config, options(nostack, readonly, preserves_flags)) };
         Hardware { shapes: *shapes, here: PhantomData }
     }
@@ -55,7 +57,7 @@ impl Drop for Hardware {
     }
 }
 
-/// One instruction that changes tile `$t`, told to the compiler.
+/// An instruction that changes tile `$t`, with that change declared to the compiler.
 macro_rules! changing {
     ($t:expr, $instruction:literal, $rest:literal $(, $($more:tt)*)?) => {
         match $t {
@@ -74,13 +76,13 @@ macro_rules! changing {
 impl Tiles for Hardware {
     fn configure(shapes: &Shapes) -> Hardware {
         assert!(detect::found(), "this machine has no tiles");
-        // SAFETY: it was asked.
+        // SAFETY: it was just checked.
         unsafe { Hardware::configure_unasked(shapes) }
     }
 
     #[inline(always)]
     fn zero<const T: usize>(&mut self) {
-        // SAFETY: a `Hardware` only exists where the machine has tiles, and they are configured.
+        // SAFETY: a `Hardware` only exists if the machine has tiles, and they are configured.
         unsafe { changing!(T, "tilezero", "", options(nostack, nomem, preserves_flags)) };
     }
 
@@ -88,7 +90,7 @@ impl Tiles for Hardware {
     fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize) {
         assert!(holds(self.shapes[T], from.len(), size_of::<E>(), stride));
         let (p, s) = (from.as_ptr(), stride * size_of::<E>());
-        // SAFETY: as in `zero`; the rows lie within the slice.
+        // SAFETY: as in `zero`; the rows are within the slice.
         unsafe {
             changing!(T, "tileloadd", ", [{p} + {s}]", p = in(reg) p, s = in(reg) s,
                 options(nostack, readonly, preserves_flags))
@@ -99,7 +101,7 @@ impl Tiles for Hardware {
     fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize) {
         assert!(holds(self.shapes[T], to.len(), size_of::<E>(), stride));
         let (p, s) = (to.as_mut_ptr(), stride * size_of::<E>());
-        // SAFETY: as in `zero`; the rows lie within the slice.
+        // SAFETY: as in `zero`; the rows are within the slice.
         unsafe {
             asm!("tilestored [{p} + {s}], tmm{t}", p = in(reg) p, s = in(reg) s, t = const T,
                 options(nostack, preserves_flags))
@@ -109,7 +111,7 @@ impl Tiles for Hardware {
     #[inline(always)]
     fn dot<D: Dot, const C: usize, const A: usize, const B: usize>(&mut self) {
         const { assert!(C < TILES && A < TILES && B < TILES && C != A && C != B && A != B) };
-        // SAFETY: as in `zero`; that the shapes suit one another is checked by the machine.
+        // SAFETY: as in `zero`; the machine checks that the shapes fit together.
         unsafe {
             match D::KIND {
                 Kind::UnsignedSigned => changing!(C, "tdpbusd", ", tmm{a}, tmm{b}", a = const A, b = const B,

@@ -1,73 +1,73 @@
-//! Tiles: registers of up to sixteen rows of sixty-four bytes, and products of them (Intel AMX).
+//! Tiles: registers of up to sixteen rows of sixty-four bytes, and their products (Intel AMX).
 //!
-//! A product adds to a tile C of 32-bit sums what a tile A, rows of which have up to sixty-four
-//! bytes of k, and a tile B give. A row of B has a group of k, four bytes or two halves of each of
-//! sixteen columns side by side. That is the packed form of matrices of bytes
-//! ([`crate::gemm::int8`]) as it is.
+//! A product of tiles A and B is added to a tile C of 32-bit sums. Rows of A hold up to sixty-four
+//! bytes along k. A row of B holds, for each of sixteen columns, one group of k: four bytes or two
+//! halves. That is exactly the packed format of matrices of bytes ([`crate::gemm::int8`]).
 //!
-//! Kernels are written against [`Tiles`], of which there are two: [`hardware`], on machines that
-//! have the instructions and let us use them ([`detect`]), and [`software`], which computes what
-//! Intel's manual says they do and on which the kernels are tested everywhere. The instructions are
-//! tested everywhere too: tests catch the signal of a machine that lacks them (`emulated`).
+//! Kernels are written against [`Tiles`], which has two implementations: [`hardware`], on machines
+//! that have the instructions and let the process use them ([`detect`]), and [`software`], which
+//! computes what Intel's manual specifies. Tests run the kernels on the latter everywhere. They
+//! also run the instructions everywhere, by catching the signal of machines that lack them
+//! (`emulated`).
 
-/// Whether the machine has tiles, lets the process use them, and computes right with them.
+/// Whether the machine has tiles, lets the process use them, and computes correctly with them.
 pub(crate) mod detect;
-/// The instructions.
+/// Tiles in hardware.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod hardware;
-/// The instructions where the machine lacks them.
+/// The hardware instructions, emulated on machines that lack them.
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod emulated;
-/// What the instructions do, computed plainly.
+/// A plain implementation of what the instructions do.
 pub(crate) mod software;
-/// A product of matrices by tiles.
+/// A product of matrices with tiles.
 pub(crate) mod block;
 
 use crate::view::Elem;
 use half::bf16;
 
-/// Rows of a tile at most.
+/// Maximum number of rows of a tile.
 pub(crate) const ROWS: usize = 16;
-/// Bytes of a row at most.
+/// Maximum number of bytes of a row.
 pub(crate) const BYTES: usize = 64;
-/// Tiles that there are.
+/// Number of tiles.
 pub(crate) const TILES: usize = 8;
 
-/// Rows and bytes of a row of each tile; neither is 0 in a tile that is used.
+/// Rows, and bytes per row, of each tile. Neither may be 0 for a tile that is used.
 pub(crate) type Shapes = [(usize, usize); TILES];
 
-/// Which numbers a product multiplies.
+/// The number types of a product.
 pub(crate) trait Dot {
-    /// Numbers of A.
+    /// Element type of A.
     type A: Elem;
-    /// Numbers of B.
+    /// Element type of B.
     type B: Elem;
-    /// Sums.
+    /// Type of the sums.
     type C: Elem;
-    /// Which of the instructions.
+    /// The instruction for these types.
     const KIND: Kind;
 }
 
-/// The products of tiles.
+/// The kinds of products of tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Unsigned bytes by signed ones.
+    /// Unsigned bytes times signed bytes.
     UnsignedSigned,
-    /// Signed bytes by signed ones.
+    /// Signed bytes times signed bytes.
     Signed,
-    /// Signed bytes by unsigned ones.
+    /// Signed bytes times unsigned bytes.
     SignedUnsigned,
-    /// Halves with the exponent of singles, summed in singles.
+    /// bf16 halves, summed in single precision.
     Bf16,
 }
 
-/// Unsigned bytes by signed ones.
+/// Unsigned bytes times signed bytes.
 pub(crate) struct UnsignedSigned;
-/// Signed bytes by signed ones.
+/// Signed bytes times signed bytes.
 pub(crate) struct Signed;
-/// Signed bytes by unsigned ones.
+/// Signed bytes times unsigned bytes.
 pub(crate) struct SignedUnsigned;
-/// Halves with the exponent of singles.
+/// bf16 halves, summed in single precision.
 pub(crate) struct Bf16;
 
 impl Dot for UnsignedSigned {
@@ -98,24 +98,24 @@ impl Dot for Bf16 {
     const KIND: Kind = Kind::Bf16;
 }
 
-/// Eight tiles, given back when this is dropped. Numbers of tiles are parameters, since they are
-/// part of the instructions. What memory lacks of a tile is a panic.
+/// Eight tiles, released on drop. Tile numbers are const parameters because they are part of the
+/// instructions. Methods panic if a slice is too short for a tile.
 pub(crate) trait Tiles: Sized {
-    /// Tiles of these shapes, all of them zero. A thread has one set at a time: a second one is a
-    /// panic.
+    /// Configures tiles of these shapes. Their contents start as zero. A thread can have only one
+    /// set at a time; a second one panics.
     fn configure(shapes: &Shapes) -> Self;
     /// Sets a tile to zero.
     fn zero<const T: usize>(&mut self);
-    /// Reads the rows of a tile, which begin `stride` numbers apart.
+    /// Loads the rows of a tile, which begin `stride` numbers apart.
     fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize);
-    /// Writes the rows of a tile, `stride` numbers apart.
+    /// Stores the rows of a tile, `stride` numbers apart.
     fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize);
-    /// Adds to tile `C` the product of tile `A` by tile `B`. A row of A has as many groups as B
-    /// has rows; B is as wide as C, and C as tall as A.
+    /// Adds the product of tiles `A` and `B` to tile `C`. A row of A must have as many groups as B
+    /// has rows; B must be as wide as C, and C as tall as A.
     fn dot<D: Dot, const C: usize, const A: usize, const B: usize>(&mut self);
 }
 
-/// Whether `len` numbers of `size` bytes hold a tile of this shape whose rows are `stride` apart.
+/// Whether `len` numbers of `size` bytes can hold a tile of this shape with rows `stride` apart.
 #[inline(always)]
 fn holds((rows, bytes): (usize, usize), len: usize, size: usize, stride: usize) -> bool {
     rows > 0 && (rows - 1).saturating_mul(stride).saturating_add(bytes / size) <= len

@@ -1,14 +1,14 @@
-//! What the instructions of tiles do, as Intel's manual has them, by plain loops: the yardstick for
-//! the hardware, and the machine on which kernels are tested.
+//! The tile instructions as Intel's manual specifies them, in plain loops. They are the reference
+//! for the hardware, and the machine on which kernels are tested.
 //!
-//! Sums of bytes wrap at 32 bits. Of halves the products with even numbers of k are summed apart
-//! from those with odd ones, each by fused multiply-adds from zero on; the two are added, and their
-//! sum is added to C. All of it is rounded to nearest even, and what is smaller than the smallest
-//! normal number counts as zero and becomes zero.
+//! Sums of bytes wrap at 32 bits. For halves, the products with even and with odd positions in k
+//! are summed separately, each by fused multiply-adds starting from zero. The two sums are added,
+//! and the total is added to C. Everything is rounded to nearest even; inputs and results below the
+//! smallest normal number become zero.
 use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, holds};
 use crate::view::{Elem, as_bytes, as_bytes_mut};
 
-/// Rows of bytes.
+/// A tile as rows of bytes.
 pub(crate) type Tile = [[u8; BYTES]; ROWS];
 
 /// Eight tiles in memory.
@@ -22,7 +22,7 @@ fn four(tile: &Tile, row: usize, at: usize) -> [u8; 4] {
     tile[row].as_chunks::<4>().0[at]
 }
 
-/// Zero with the sign of `v` where it is too small for a normal number.
+/// Replaces subnormal numbers by zero with the same sign.
 fn flushed(v: f32) -> f32 {
     if v.is_subnormal() { 0f32.copysign(v) } else { v }
 }
@@ -74,7 +74,7 @@ impl Tiles for Software {
     }
 }
 
-/// Adds to `c` the product of `a` by `b`: `m` rows, `deep` groups, `n` columns.
+/// Adds the product of `a` and `b` to `c`: `m` rows, `deep` groups, `n` columns.
 pub(crate) fn multiply(kind: Kind, [m, deep, n]: [usize; 3], a: &Tile, b: &Tile, c: &mut Tile) {
     for i in 0..m {
         for j in 0..n {

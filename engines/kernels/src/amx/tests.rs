@@ -1,4 +1,5 @@
-//! The software tiles against sums written out, and the instructions against them.
+//! The software tiles compared with explicit sums, and the instructions compared with the software
+//! tiles.
 use super::software::Software;
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ fn bytes(n: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// One product of an `m` x `k` tile, in groups of four bytes, by a `k` x `n` one, twice.
+/// The product of an `m` x `k` tile (in groups of four bytes) and a `k` x `n` tile, added twice.
 fn twice<T: Tiles, D: Dot>([m, k, n]: [usize; 3], a: &[D::A], b: &[D::B], from: &[D::C]) -> Vec<D::C> {
     let (deep, wide) = (k * 4 / size_of::<D::A>(), n * 4 / size_of::<D::B>());
     let mut t = T::configure(&[(m, n * 4), (0, 0), (m, k * 4), (0, 0), (0, 0), (0, 0), (0, 0), (k, n * 4)]);
@@ -29,7 +30,7 @@ fn twice<T: Tiles, D: Dot>([m, k, n]: [usize; 3], a: &[D::A], b: &[D::B], from: 
     sums
 }
 
-/// The instructions beside the software.
+/// The instructions compared with the software.
 fn beside<D: Dot>(shape: [usize; 3], a: &[D::A], b: &[D::B], from: &[D::C]) -> Vec<D::C> {
     let want = twice::<Software, D>(shape, a, b, from);
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -57,7 +58,7 @@ proptest! {
     fn tiles_of_bytes_multiply_exactly(m in 1usize..=16, k in 1usize..=16, n in 1usize..=16, seed in 1u64..9999) {
         let (a, b) = (bytes(m * k * 4, seed), bytes(k * n * 4, seed + 1));
         let signed = |v: &[u8]| v.iter().map(|v| *v as i8).collect::<Vec<_>>();
-        // Sums near the ends of their range: they wrap.
+        // Sums near the ends of their range, so that they wrap.
         let from: Vec<i32> = bytes(m * n, seed + 2).iter().map(|v| i32::MAX - i32::from(*v)).collect();
         of_bytes::<UnsignedSigned>([m, k, n], &a, &signed(&b), &from);
         of_bytes::<Signed>([m, k, n], &signed(&a), &signed(&b), &from);
@@ -66,7 +67,7 @@ proptest! {
 
     #[test]
     fn tiles_of_halves_multiply_as_the_manual_says(m in 1usize..=16, k in 1usize..=16, n in 1usize..=16, seed in 1u64..9999) {
-        // Bits of any kind but what is not a number, whose bits are nobody's promise.
+        // Any bits except NaN, for which the result's bits are not specified.
         let halves = |n: usize, seed: u64| -> Vec<bf16> {
             let all = bytes(n * 2, seed);
             let of = |c: &[u8; 2]| bf16::from_bits(u16::from_le_bytes(*c) & 0xbfff);
@@ -90,8 +91,8 @@ proptest! {
     }
 }
 
-/// Values whose sums tell one order of the additions from another, and what is too small to be
-/// normal: worked out by hand from the manual's text.
+/// Values whose sums depend on the order of the additions, and subnormal values. The results were
+/// worked out by hand from the manual's text.
 #[test]
 fn halves_are_summed_in_the_order_of_the_manual() {
     let half = bf16::from_f32;
@@ -109,11 +110,12 @@ fn halves_are_summed_in_the_order_of_the_manual() {
         sum[0]
     };
     let big = 16_777_216.0;
-    // Even numbers of k: 2^24, then 1, which is lost; odd ones: -2^24, then 1, which is kept.
+    // Even positions in k: 2^24, then 1, which is lost. Odd positions: -2^24, then 1, which is
+    // kept.
     assert_eq!(one(&[big, -big, 1.0, 1.0], &[1.0; 4], 0.0), 1.0);
-    // The product's own sum comes first: C alone would have lost each of the ones.
+    // The product is summed first: added to C one at a time, both ones would have been lost.
     assert_eq!(one(&[1.0, 1.0], &[1.0; 2], big), big + 2.0);
-    // What is smaller than normal counts as zero, and becomes it.
+    // Subnormal inputs count as zero, and subnormal results become zero.
     let tiny = f32::from_bits(0x0040_0000);
     assert_eq!(one(&[tiny, 0.0], &[big, 0.0], 0.0), 0.0);
     assert_eq!(one(&[2f32.powi(-70), 0.0], &[2f32.powi(-60), 0.0], 0.0), 0.0);

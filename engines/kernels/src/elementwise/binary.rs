@@ -1,4 +1,4 @@
-//! Maps of two tensors with broadcasting, and comparisons.
+//! Functions of two tensors with broadcasting, and comparisons.
 use super::{halves, short};
 use crate::simd::isa::PanelElem;
 use crate::simd::power::pow;
@@ -6,7 +6,7 @@ use crate::view::{Bool, Elem, Kind, Nest, Out, seen_as, seen_as_mut};
 use half::{bf16, f16};
 use std::ops::Range;
 
-/// A map of two numbers.
+/// A function of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     /// `a + b`.
@@ -15,17 +15,17 @@ pub enum Binary {
     Sub,
     /// `a * b`.
     Mul,
-    /// `a / b`; of integers truncated, zero where `b` is.
+    /// `a / b`. For integers it is truncated, and zero if `b` is zero.
     Div,
-    /// The larger; NaN if one is.
+    /// The larger number; NaN if either is NaN.
     Max,
-    /// The smaller; NaN if one is.
+    /// The smaller number; NaN if either is NaN.
     Min,
     /// `a` to the power `b`.
     Pow,
     /// `(a - b)^2`.
     SquaredDifference,
-    /// `a` above zero, else `a * b`.
+    /// `a` if it is above zero, otherwise `a * b`.
     PRelu,
 }
 
@@ -46,13 +46,13 @@ pub enum Compare {
     GreaterEqual,
 }
 
-/// Arithmetic of an element type.
+/// Arithmetic on an element type.
 pub trait Arith: Elem {
-    /// The result of a map.
+    /// The result of an operation on two elements.
     fn map(op: Binary, a: Self, b: Self) -> Self;
 }
 
-/// A map of two numbers in single precision.
+/// The result of an operation in single precision.
 #[inline(always)]
 pub fn float_map(op: Binary, a: f32, b: f32) -> f32 {
     match op {
@@ -86,8 +86,8 @@ pub fn float_map(op: Binary, a: f32, b: f32) -> f32 {
     }
 }
 
-/// Small whole powers by products, a root by itself; all others as [`pow`] has them, which stands first
-/// so that loops over it have no branch.
+/// Powers 2 and 3 are products and power 0.5 is a root. All others use [`pow`], which is always
+/// evaluated, so that loops have no branch.
 #[inline(always)]
 pub(super) fn power(a: f32, b: f32) -> f32 {
     let r = pow(a, b);
@@ -102,7 +102,7 @@ pub(super) fn cube(a: f32) -> f32 {
     (f64::from(a) * f64::from(a) * f64::from(a)) as f32
 }
 
-/// `a^0.5`: no zero of it is negative, and minus infinity gives infinity.
+/// `a^0.5`: a zero result is never negative, and minus infinity gives infinity.
 #[inline(always)]
 pub(super) fn root(a: f32) -> f32 {
     let r = (a + 0.0).sqrt();
@@ -125,15 +125,16 @@ float_arith! {
     bf16: |v: bf16| v.wide(), bf16::narrow;
 }
 
-/// Quotients of whole numbers.
+/// Division of integers.
 trait Quotient {
-    /// The quotient without its fraction; zero by zero.
+    /// The quotient truncated to an integer; zero if `by` is zero.
     fn quotient(self, by: Self) -> Self;
 }
 
 impl Quotient for i32 {
-    /// In double precision: the whole part of a quotient rounded there is that of the exact one, for a
-    /// fraction is at least 2^-31 away from the next whole number, and the error at most 2^-22 of that.
+    /// Divides in double precision. The rounded quotient has the same integer part as the exact
+    /// one: a fraction is at least 2^-31 away from the next integer, and the error is at most 2^-22
+    /// of that.
     #[inline(always)]
     fn quotient(self, by: i32) -> i32 {
         let whole = (f64::from(self) / f64::from(if by == 0 { 1 } else { by })) as i64 as i32;
@@ -170,7 +171,7 @@ macro_rules! int_arith {
 }
 int_arith!(i32, i64);
 
-/// A map of two runs, each of which moves by so many elements.
+/// Applies a function to two runs with strides `$sa` and `$sb`.
 macro_rules! runs {
     ($f:expr, $a:ident, $b:ident, $sa:ident, $sb:ident, $out:ident) => {{
         let f = $f;
@@ -202,7 +203,7 @@ macro_rules! runs {
     }};
 }
 
-/// As [`run`], of half types by blocks.
+/// Like [`run`]; half types are processed in blocks.
 fn line<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
     if !halves::map(op, (a, sa), (b, sb), out) {
         run(op, a, sa, b, sb, out);
@@ -210,7 +211,7 @@ fn line<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut 
 }
 
 crate::multiversion! {
-    /// Maps two runs, each of which moves by so many elements.
+    /// Applies the operation to two runs with strides `sa` and `sb`.
     pub(super) fn run<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
         match op {
             Binary::Add => runs!(|x, y| T::map(Binary::Add, x, y), a, b, sa, sb, out),
@@ -241,7 +242,8 @@ crate::multiversion! {
 
 pub(super) use runs;
 
-/// Powers of one number, which tells how they are computed; whether they are of single precision.
+/// Raises elements to one common power, which selects the method once. Returns false, without
+/// writing, unless the type is single precision.
 fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
     let (a, b) = (seen_as(a), seen_as(std::slice::from_ref(b)));
     match (T::KIND, a, b, seen_as_mut(out)) {
@@ -253,8 +255,8 @@ fn raise<T: Elem>(a: &[T], b: &T, out: &mut [T]) -> bool {
     }
 }
 
-/// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output,
-/// with strides of zero and above.
+/// `out = op(a, b)` for the elements of `range`. The nest walks `a` and `b` in the shape of the
+/// output; its strides must not be negative.
 pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, T>) {
     if short::takes(nest) {
         return short::lines(nest, range, a, b, |part, a, b| line(op, a, 1, b, 1, out.part(part.start, part.len())));
@@ -270,7 +272,7 @@ pub fn binary<T: Arith>(op: Binary, nest: &Nest<2>, range: Range<usize>, a: &[T]
     });
 }
 
-/// `out = a op b` as truth values, as [`binary`].
+/// `out = a op b` as truth values; otherwise like [`binary`].
 pub fn compare<T: Elem>(op: Compare, nest: &Nest<2>, range: Range<usize>, a: &[T], b: &[T], out: &mut Out<'_, Bool>) {
     if short::takes(nest) {
         return short::lines(nest, range, a, b, |part, a, b| {
@@ -353,7 +355,7 @@ mod tests {
         assert_eq!(f32::map(Binary::Pow, -2.0, 3.0), -8.0);
         assert!(f32::map(Binary::Pow, -2.0, 0.5).is_nan());
         assert_eq!(f32::map(Binary::Pow, f32::NEG_INFINITY, 0.5), f32::INFINITY);
-        // A chain's are the same.
+        // A chain gives the same results.
         let x = [-3.0, -0.0, 0.1, 1e30, 7.7e-30, f32::NEG_INFINITY, f32::NAN];
         for y in [2.0, 3.0, 0.5, 1.7, -1.0] {
             let mut out = [0.0; 7];

@@ -1,35 +1,36 @@
-//! Chains of element-wise steps over short blocks in single precision, which stay in the cache
+//! Chains of element-wise steps over short blocks in single precision. The blocks stay in the cache
 //! between steps.
 use super::binary::{cube, power, root};
 use super::{Binary, Unary, unary};
 use crate::view::{Elem, Out};
 
-/// Elements of a block.
+/// Maximum number of elements of a block.
 pub const BLOCK: usize = 1024;
 
-/// An operand: an earlier value or a number.
+/// An operand: an earlier value or a literal number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Source {
-    /// Value k: the inputs, then the results of the steps.
+    /// Value `k`: first the inputs, then the results of the steps.
     Value(usize),
-    /// A number.
+    /// A literal number.
     Number(f32),
 }
 
 /// One step over earlier values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChainStep {
-    /// A map of one value.
+    /// A function of one value.
     Unary(Unary, usize),
-    /// A map of two.
+    /// A function of two operands.
     Binary(Binary, Source, Source),
-    /// `(x - zero) * scale`.
+    /// `(x - zero) * scale`, with the value, the scale and the zero point.
     Dequantize(usize, f32, f32),
-    /// `clamp(round_half_even(x / scale) + zero, low, high)`.
+    /// `clamp(round_half_even(x / scale) + zero, low, high)`, with the value, the scale, the zero
+    /// point and the bounds.
     Quantize(usize, f32, f32, [f32; 2]),
 }
 
-/// Does a loop over a map of two, by its operator.
+/// Instantiates a loop for each operator of two numbers.
 macro_rules! by_operator {
     ($op:ident, $each:ident) => {
         match $op {
@@ -62,7 +63,7 @@ crate::multiversion! {
 crate::multiversion! {
     pub(super) fn with_number(op: Binary, a: &[f32], number: f32, out: &mut [f32]) {
         if op == Binary::Pow {
-            // What `power` takes apart is told by the number once.
+            // The special cases of `power` are selected once, by the number.
             match number {
                 2.0 => return out.iter_mut().zip(a).for_each(|(o, x)| *o = x * x),
                 3.0 => return out.iter_mut().zip(a).for_each(|(o, x)| *o = cube(*x)),
@@ -111,7 +112,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Elements of an input to a block.
+    /// Converts elements of an input to a block.
     pub fn widen<T: Elem>(x: &[T], out: &mut [f32]) {
         for (o, v) in out.iter_mut().zip(x) {
             *o = v.to_f32();
@@ -119,7 +120,7 @@ crate::multiversion! {
     }
 }
 crate::multiversion! {
-    /// A block to elements of the output.
+    /// Converts a block to elements of the output.
     pub fn narrow<T: Elem>(x: &[f32], out: &mut [T]) {
         for (o, v) in out.iter_mut().zip(x) {
             *o = T::from_f32(*v);
@@ -128,10 +129,10 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// A block of whole numbers in the range of a byte to bytes; what is no number becomes zero.
+    /// Converts a block of integers within the range of a byte to bytes; NaN becomes zero.
     pub fn narrow_whole(x: &[f32], out: &mut [u8]) {
         let mut whole = [0i32; 64];
-        // Two loops over a block at a time: each of them is one over vectors.
+        // Two loops over a small block at a time, so that each becomes a vector loop.
         for (out, x) in out.chunks_mut(whole.len()).zip(x.chunks(whole.len())) {
             for (w, x) in whole.iter_mut().zip(x) {
                 let v = if x.is_nan() { 0.0 } else { *x };
@@ -144,8 +145,8 @@ crate::multiversion! {
     }
 }
 
-/// The steps of a chain, and where their results stand: a block is kept until its last reader, so
-/// that those in use stay in the nearest cache.
+/// The steps of a chain and the blocks of their results. A block is reused after its last reader,
+/// so that the blocks in use stay in the first-level cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     steps: Vec<ChainStep>,
@@ -156,7 +157,7 @@ pub struct Chain {
 }
 
 impl ChainStep {
-    /// The values that it reads.
+    /// The values that the step reads.
     fn reads(&self) -> impl Iterator<Item = usize> {
         let of = |s: Source| if let Source::Value(k) = s { Some(k) } else { None };
         let both = match *self {
@@ -168,7 +169,7 @@ impl ChainStep {
 }
 
 impl Chain {
-    /// A chain of at least one step; each reads inputs and earlier results alone.
+    /// Makes a chain of at least one step. Each step may only read inputs and earlier results.
     pub fn new(steps: Vec<ChainStep>, inputs: usize) -> Chain {
         let mut last = vec![0; steps.len()];
         for (k, step) in steps.iter().enumerate() {
@@ -189,23 +190,23 @@ impl Chain {
         Chain { steps, inputs, places, blocks }
     }
 
-    /// Its steps.
+    /// The steps of the chain.
     pub fn steps(&self) -> &[ChainStep] {
         &self.steps
     }
 
-    /// Floats of working memory.
+    /// Size of the working memory in floats.
     pub fn memory(&self) -> usize {
         self.blocks * BLOCK
     }
 
-    /// Computes the chain for as many elements as `out` has, up to [`BLOCK`]; each input has as
-    /// many, `memory` what [`Chain::memory`] says.
+    /// Computes the chain for `out.len()` elements, at most [`BLOCK`]. Each input must have that
+    /// many elements, and `memory` the size of [`Chain::memory`].
     pub fn run(&self, inputs: &[&[f32]], memory: &mut [f32], out: &mut [f32]) {
         let n = out.len();
         let end = self.steps.len() - 1;
         for (k, step) in self.steps.iter().enumerate() {
-            // The block of the result is nobody's while the step runs.
+            // The block of the result does not hold an operand of the step.
             let (before, rest) = memory.split_at_mut(self.places[k] * BLOCK);
             let (own, after) = rest.split_at_mut(BLOCK.min(rest.len()));
             let to = if k == end { &mut *out } else { &mut own[..n] };
@@ -274,8 +275,8 @@ mod tests {
         }
     }
 
-    /// Chains of any form beside the same steps each with a block of its own: results are kept as
-    /// long as a later step reads them, and no longer.
+    /// Random chains compared with the same steps where each has its own block: results are kept
+    /// exactly as long as a later step reads them.
     #[test]
     fn results_are_kept_until_their_last_reader() {
         let mut seed = 1u64;

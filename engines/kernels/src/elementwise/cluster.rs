@@ -1,8 +1,8 @@
-//! Clusters: element-wise steps and reductions over a tile of rows in lanes of four bytes, which
-//! stay in the cache between steps: single precision, the bits of an `i32`, or a truth value as one
-//! or zero. A value is full (a lane for each element of the rows) or a column
-//! (one for each row); a reduction makes a column of full rows, by the additions of
-//! [`crate::reduce`], so that the bits of a row depend on nothing but the row.
+//! Clusters: element-wise steps and reductions over a tile of rows, which stays in the cache
+//! between steps. Lanes have four bytes: a single, the bits of an `i32`, or a truth value as one or
+//! zero. A value is full (one lane for each element of the rows) or a column (one lane for each
+//! row). A reduction turns full rows into a column by the additions of [`crate::reduce`], so that
+//! the bits of a row depend only on the row.
 use super::chain::{of_number, pairs, with_number};
 use super::lanes::{self, Convert, Lane};
 use super::{Binary, Compare, Source, Unary, unary};
@@ -12,26 +12,26 @@ use crate::view::Out;
 /// One step over earlier values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClusterStep {
-    /// A map of one value.
+    /// A function of one value.
     Unary(Unary, usize),
-    /// A map of two.
+    /// A function of two operands.
     Binary(Binary, Source, Source),
     /// A reduction of each row of a value.
     Reduce(Reduce, usize),
-    /// A comparison of two, as a truth value.
+    /// A comparison of two operands; the result is a truth value.
     Compare(Compare, Source, Source),
-    /// A map of two whole numbers; a number stands as the bits of one.
+    /// A function of two integers. A literal number holds the bits of an integer.
     Whole(Binary, Source, Source),
-    /// A comparison of two whole numbers.
+    /// A comparison of two integers; the result is a truth value.
     WholeCompare(Compare, Source, Source),
-    /// By the truth value: the first, or the second.
+    /// The first operand where the truth value is true, otherwise the second.
     Select(usize, Source, Source),
-    /// A change of type.
+    /// A conversion of a value.
     Convert(Convert, usize),
 }
 
 impl ClusterStep {
-    /// The values that it reads.
+    /// The values that the step reads.
     pub fn reads(&self) -> impl Iterator<Item = usize> {
         let of = |s: Source| if let Source::Value(k) = s { Some(k) } else { None };
         let all = match *self {
@@ -46,23 +46,23 @@ impl ClusterStep {
     }
 }
 
-/// The steps of a cluster, and where their results stand.
+/// The steps of a cluster and the places of their results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     steps: Vec<ClusterStep>,
     inputs: usize,
-    /// Of each value, whether it is full.
+    /// Whether each value is full.
     full: Vec<bool>,
-    /// Where each step's result stands: first the slots, then the outputs.
+    /// The place of each step's result: first the slots, then the outputs.
     places: Vec<usize>,
-    /// Of each slot, whether it holds full rows.
+    /// Whether each slot holds full rows.
     slots: Vec<bool>,
 }
 
 impl Cluster {
-    /// Steps that read inputs (of each: whether it is full) and earlier results alone. `gives`: the
-    /// steps whose results are outputs, each once. Where rows are of one element, every value is a
-    /// column.
+    /// Makes a cluster. Steps may only read inputs and earlier results. `full` tells for each input
+    /// whether it is full. `gives` lists the steps whose results are outputs, each once. If rows
+    /// have a single element, every value is a column.
     pub fn new(steps: Vec<ClusterStep>, full: &[bool], gives: &[usize]) -> Cluster {
         let inputs = full.len();
         let mut full = full.to_vec();
@@ -74,7 +74,7 @@ impl Cluster {
                 last[x - inputs] = k;
             }
         }
-        // Slots of columns and of full rows are given out and taken back apart.
+        // Slots of columns and of full rows are allocated and released separately.
         let (mut slots, mut free) = (Vec::new(), [Vec::new(), Vec::new()]);
         let mut places = Vec::with_capacity(steps.len());
         for (k, step) in steps.iter().enumerate() {
@@ -99,23 +99,24 @@ impl Cluster {
         Cluster { steps, inputs, full, places, slots }
     }
 
-    /// Its steps.
+    /// The steps of the cluster.
     pub fn steps(&self) -> &[ClusterStep] {
         &self.steps
     }
 
-    /// Whether value `k` is full: the inputs, then the results of the steps.
+    /// Whether value `k` is full; values are first the inputs, then the results of the steps.
     pub fn is_full(&self, k: usize) -> bool {
         self.full[k]
     }
 
-    /// Floats of working memory for so many rows of so many elements.
+    /// Size of the working memory in floats, for `rows` rows of `len` elements.
     pub fn memory(&self, rows: usize, len: usize) -> usize {
         self.slots.iter().map(|full| if *full { rows * len } else { rows }).sum()
     }
 
-    /// Computes the steps for `rows` rows of `len` elements. Inputs and outputs have as many
-    /// numbers as they are full or not, or more; `memory` has what [`Cluster::memory`] says.
+    /// Computes the steps for `rows` rows of `len` elements. Full inputs and outputs must have at
+    /// least `rows * len` numbers, columns at least `rows`, and `memory` the size of
+    /// [`Cluster::memory`].
     pub fn run(&self, rows: usize, len: usize, inputs: &[&[f32]], memory: &mut [f32], outputs: Vec<&mut [f32]>) {
         let count = |full: bool| if full { rows * len } else { rows };
         let mut held: Vec<&mut [f32]> = Vec::with_capacity(self.slots.len() + outputs.len());
@@ -128,14 +129,15 @@ impl Cluster {
         held.extend(outputs);
         for (k, step) in self.steps.iter().enumerate() {
             let wide = self.full[self.inputs + k];
-            // The place of the result is nobody's while the step runs.
+            // The place of the result does not hold an operand of the step.
             let place = std::mem::take(&mut held[self.places[k]]);
             let to = &mut place[..count(wide)];
             let value = |x: usize| -> &[f32] {
                 let from: &[f32] = if x < self.inputs { inputs[x] } else { held[self.places[x - self.inputs]] };
                 &from[..count(self.full[x])]
             };
-            // Row by row where a column is read beside full rows, else all at once.
+            // If a step reads a column together with full rows, it goes row by row, otherwise all
+            // rows at once.
             let columns = wide && step.reads().any(|x| !self.full[x]);
             let parts = if columns { rows } else { 1 };
             let part = |to: usize, r: usize| if columns { r * len..(r + 1) * len } else { 0..to };
@@ -207,7 +209,7 @@ mod tests {
         (0..n).map(|i| (i as f32 * by).sin() * 3.0).collect()
     }
 
-    /// Softmax in small steps, the exponents and the maxima given out too.
+    /// Softmax in small steps, with the powers and the maxima as further outputs.
     fn softmax() -> Cluster {
         let steps = vec![
             ClusterStep::Reduce(Reduce::Max, 0),
@@ -248,7 +250,8 @@ mod tests {
         }
     }
 
-    /// The bits of a row are those that it has alone, and working memory is what lives at a time.
+    /// A row gives the same bits in a tile as alone, and working memory has the size of the values
+    /// that are live at once.
     #[test]
     fn rows_do_not_depend_on_their_tile() {
         let c = softmax();
@@ -266,7 +269,7 @@ mod tests {
         assert_eq!(some(0, rows), apart);
     }
 
-    /// Columns beside full rows in both orders, numbers, and rows of no elements.
+    /// Columns combined with full rows in both orders, literal numbers, and rows without elements.
     #[test]
     fn columns_are_read_by_each_row() {
         let steps = vec![

@@ -1,5 +1,6 @@
-//! Maps of two tensors of half types: some numbers at a time are widened by the instruction for
-//! that, mapped in single precision and rounded. The bits are those of numbers one by one.
+//! Functions of two tensors of half types. Blocks of numbers are widened by the machine's
+//! instruction, mapped in single precision and rounded. The bits are the same as for single
+//! elements.
 use super::binary::{Arith, Binary, run};
 use crate::simd::isa::PanelElem;
 use crate::simd::lines::{round_to, widen};
@@ -8,11 +9,11 @@ use half::{bf16, f16};
 
 /// Numbers that are widened at a time.
 const BLOCK: usize = 256;
-/// Numbers of a run from which that is worth it.
+/// Minimum length of a run for which this is worthwhile.
 const LEAST: usize = 32;
 
-/// Maps two runs, each of which is one number or stands side by side; whether they are of a half
-/// type, and long.
+/// Maps two runs, each of which is a single number or contiguous. Returns false, without writing,
+/// unless the type is a half type and the run is long enough.
 pub(super) fn map<T: Arith>(op: Binary, a: (&[T], usize), b: (&[T], usize), out: &mut [T]) -> bool {
     let takes = a.1 <= 1 && b.1 <= 1 && out.len() >= LEAST;
     match T::KIND {

@@ -1,39 +1,39 @@
-//! Steps of clusters whose results are no single precision: comparisons, choices, whole numbers and
-//! changes of type. A lane is four bytes: a number in single precision, the bits of an `i32`, or a
-//! truth value as one or zero.
+//! Steps of clusters beyond single-precision arithmetic: comparisons, choices, integers and
+//! conversions. A lane has four bytes: a single, the bits of an `i32`, or a truth value as one or
+//! zero.
 use super::binary::{Arith, Binary, Compare};
 use crate::view::Elem;
 use half::{bf16, f16};
 
-/// A change of type between lanes.
+/// A conversion between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convert {
-    /// The lane as it is.
+    /// The lane unchanged.
     Copy,
-    /// Rounded to half precision, kept in single.
+    /// Rounded to half precision, stored as a single.
     F16,
-    /// Rounded to the upper half of a single.
+    /// Rounded to bf16, stored as a single.
     Bf16,
-    /// Single precision, or a truth value, to a whole number, as [`crate::view::cast()`] has it.
+    /// Single precision, or a truth value, to an integer, by the rules of [`crate::view::cast()`].
     Whole,
-    /// A whole number to single precision.
+    /// An integer to single precision.
     Single,
-    /// Whether a number in single precision is not zero.
+    /// Whether a single is not zero.
     Truth,
-    /// Whether a whole number is not zero.
+    /// Whether an integer is not zero.
     WholeTruth,
 }
 
-/// An operand of a row of lanes: as many of them, or one for all.
+/// An operand for a row of lanes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lane<'v> {
-    /// One for each.
+    /// One lane for each element.
     Row(&'v [f32]),
-    /// The same for all.
+    /// The same lane for all elements.
     One(f32),
 }
 
-/// A loop over two operands.
+/// Generates the loops over two operands.
 macro_rules! over {
     ($a:ident, $b:ident, $out:ident, |$x:ident, $y:ident| $e:expr) => {
         match ($a, $b) {
@@ -127,7 +127,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// `out = c ? a : b`, whatever the lanes are.
+    /// `out = c ? a : b` for lanes of any kind.
     pub(super) fn choose(c: &[f32], a: Lane<'_>, b: Lane<'_>, out: &mut [f32]) {
         match (a, b) {
             (Lane::Row(a), Lane::Row(b)) => {
@@ -154,8 +154,8 @@ crate::multiversion! {
     }
 }
 
-/// Single precision to a whole number; what does not fit is the smallest one, as the conversion of
-/// the machine has it.
+/// Truncates a single to an integer. Values that do not fit give the smallest integer, as the
+/// machine's conversion does.
 #[inline(always)]
 fn truncated(v: f32) -> i32 {
     if (-2_147_483_648.0..2_147_483_648.0).contains(&v) { v as i32 } else { i32::MIN }
@@ -189,7 +189,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Elements of a tensor to lanes: the bits of an `i32`, to which they are cast.
+    /// Casts elements of a tensor to `i32` and stores their bits as lanes.
     pub fn load_whole<T: Elem>(x: &[T], out: &mut [f32]) {
         for (o, x) in out.iter_mut().zip(x) {
             *o = bits(crate::view::cast::<T, i32>(*x));
@@ -198,7 +198,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Lanes of `i32` to elements of a tensor, cast.
+    /// Casts lanes of `i32` to elements of a tensor.
     pub fn store_whole<T: Elem>(x: &[f32], out: &mut [T]) {
         for (o, x) in out.iter_mut().zip(x) {
             *o = crate::view::cast::<i32, T>(whole(*x));
@@ -207,7 +207,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Lanes in single precision, or truth values, to elements of a tensor, cast.
+    /// Casts lanes of singles or truth values to elements of a tensor.
     pub fn store_cast<T: Elem>(x: &[f32], out: &mut [T]) {
         for (o, x) in out.iter_mut().zip(x) {
             *o = crate::view::cast::<f32, T>(*x);
@@ -230,7 +230,7 @@ mod tests {
         want
     }
 
-    /// Conversions of lanes are those of single numbers.
+    /// Conversions of lanes agree with those of single numbers.
     #[test]
     fn lanes_are_changed_as_numbers_are() {
         let special = [f32::NAN, f32::INFINITY, -0.0, 3e9, -3e9, 2_147_483_648.0, -2_147_483_648.0, 65_519.0, 1e-40];
@@ -251,7 +251,7 @@ mod tests {
         let halves = of(Convert::Bf16, &x);
         assert!(halves.iter().zip(&x).all(|(y, x)| same(*y, cast::<bf16, f32>(cast::<f32, bf16>(*x)))));
         assert!(of(Convert::Truth, &x).iter().zip(&x).all(|(y, x)| (*y == 1.0) == (*x != 0.0)));
-        // The bits of whole numbers that are no number, or one that is not normal, stay.
+        // Integers whose bits are a NaN or a subnormal single are preserved.
         let i = [0, -1, i32::MIN, i32::MAX, 0x7fa0_0001, 5, 16_777_217];
         let lanes = i.map(bits);
         assert!(of(Convert::Copy, &lanes).iter().zip(i).all(|(y, i)| whole(*y) == i));
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(back, i.map(i64::from));
     }
 
-    /// Comparisons, choices and arithmetic of whole numbers, with one number on either side.
+    /// Comparisons, choices and arithmetic of integers, with a single number on either side.
     #[test]
     fn pairs_of_lanes_are_pairs_of_numbers() {
         let a = [7, -3, i32::MAX, 0, 0x7fa0_0001];

@@ -1,23 +1,23 @@
-//! Element-wise operators: maps of one tensor, of two with broadcasting, comparisons, choices and
-//! casts.
+//! Element-wise operators: functions of one tensor, of two with broadcasting, comparisons, choices
+//! and casts.
 //!
 //! The elements of the output, in row-major order, are the units of work.
 
-/// Maps of one tensor.
+/// Functions of one tensor.
 pub mod unary;
-/// Maps of two tensors.
+/// Functions of two tensors.
 pub mod binary;
-/// Maps of two tensors of half types.
+/// Functions of two tensors of half types.
 mod halves;
-/// Maps of two tensors whose runs are short.
+/// Functions of two tensors whose inner runs are short.
 mod short;
-/// Truth values, and choices by them.
+/// Logic on truth values, and choices by them.
 pub mod truth;
-/// Chains of steps.
+/// Chains of element-wise steps.
 pub mod chain;
-/// Steps over rows, and reductions of rows.
+/// Element-wise steps and reductions over tiles of rows.
 pub mod cluster;
-/// What clusters do beside single precision.
+/// Steps of clusters beyond single-precision arithmetic.
 pub mod lanes;
 
 pub use binary::{Binary, Compare, binary, compare, float_map};

@@ -1,20 +1,21 @@
-//! Maps of two tensors whose inner runs are short, as those of channels that stand last are: operands
-//! are laid out in lines first, so that loops over them have something to do. What repeats itself is
-//! laid out once.
+//! Functions of two tensors whose inner runs are short, for example with the channels last.
+//! Operands are first copied into lines, so that loops are long enough. A repeating operand is
+//! copied only once.
 use crate::view::{Elem, Nest};
 use std::ops::Range;
 
-/// Elements of an inner run from which it is a line by itself.
+/// Inner runs of at least this many elements are used directly.
 const SHORT: usize = 32;
-/// Elements of a line.
+/// Maximum number of elements of a line.
 const LINE: usize = 512;
 
-/// Whether the runs of a nest are so short, and many.
+/// Whether a nest has many runs that are short.
 pub(super) fn takes(nest: &Nest<2>) -> bool {
     nest.run() < SHORT && nest.runs() > 1
 }
 
-/// Calls `f(elements, a, b)` for lines of the elements of `range` and what the operands have there.
+/// Calls `f(elements, a, b)` for lines of the elements of `range`, with the operands for these
+/// elements.
 pub(super) fn lines<T: Elem>(
     nest: &Nest<2>,
     range: Range<usize>,
@@ -22,7 +23,8 @@ pub(super) fn lines<T: Elem>(
     b: &[T],
     mut f: impl FnMut(Range<usize>, &[T], &[T]),
 ) {
-    // Whole runs, so that what repeats itself with them is the same in every line.
+    // Lines hold whole runs, so that an operand that repeats with the runs is the same in every
+    // line.
     let each = LINE / nest.run() * nest.run();
     let (mut a, mut b) = (Operand::<T, 0>::new(a), Operand::<T, 1>::new(b));
     for start in range.clone().step_by(each) {
@@ -35,7 +37,7 @@ pub(super) fn lines<T: Elem>(
 struct Operand<'a, T, const I: usize> {
     x: &'a [T],
     room: [T; LINE],
-    /// Elements of the room that hold a line of what repeats itself.
+    /// Number of elements in `room` that hold a line of a repeating operand.
     filled: usize,
 }
 
@@ -44,7 +46,7 @@ impl<'a, T: Elem, const I: usize> Operand<'a, T, I> {
         Operand { x, room: [T::default(); LINE], filled: 0 }
     }
 
-    /// What it has at these elements.
+    /// The operand for the elements of `part`.
     fn line(&mut self, nest: &Nest<2>, part: Range<usize>) -> &[T] {
         if let Some(base) = nest.in_order(I) {
             return &self.x[base + part.start..base + part.end];

@@ -1,18 +1,18 @@
-//! Truth values: what two of them give, and the choice between two tensors by a third. Neither
-//! branches on what it reads.
+//! Logic on pairs of truth values, and the choice between two tensors by a third. Neither branches
+//! on the data.
 use super::binary::runs;
 use crate::layout::take_run;
 use crate::view::{Bool, Elem, Nest, Out, seen_as, seen_as_mut};
 use std::ops::{BitAnd, BitOr, Not, Range};
 
-/// What two truth values give.
+/// A logical operation on two truth values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// Whether both are true.
     And,
-    /// Whether one is.
+    /// Whether at least one is true.
     Or,
-    /// Whether one alone is.
+    /// Whether exactly one is true.
     Xor,
 }
 
@@ -26,8 +26,8 @@ crate::multiversion! {
     }
 }
 
-/// `out = op(a, b)` for the elements of `range`; the nest walks a and b in the shape of the output,
-/// with strides of zero and above.
+/// `out = op(a, b)` for the elements of `range`. The nest walks `a` and `b` in the shape of the
+/// output; its strides must not be negative.
 pub fn join(op: Join, nest: &Nest<2>, range: Range<usize>, a: &[Bool], b: &[Bool], out: &mut Out<'_, Bool>) {
     let mut at = range.start;
     nest.each_run_in(range, |[pa, pb], len, [sa, sb]| {
@@ -36,9 +36,9 @@ pub fn join(op: Join, nest: &Nest<2>, range: Range<usize>, a: &[Bool], b: &[Bool
     });
 }
 
-/// Bits of an element, by its size.
+/// The bits of an element as an unsigned integer of its size.
 trait Word: Elem + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
-    /// All bits, or none.
+    /// All bits set, or none.
     fn all(truth: bool) -> Self;
 }
 
@@ -55,7 +55,7 @@ macro_rules! words {
 
 words!(u8, u16, u32, u64);
 
-/// The bits of `a` or `b`, without a branch: truth is often at random.
+/// The bits of `a` or `b`, chosen without a branch, because truth values are often unpredictable.
 #[inline(always)]
 fn either<W: Word>(c: Bool, a: W, b: W) -> W {
     let mask = W::all(c.get());
@@ -91,7 +91,7 @@ crate::multiversion! {
     }
 }
 
-/// The same for elements of any type, as words of their size.
+/// The same for elements of any type, seen as words of their size.
 fn choose<T: Elem>(c: &[Bool], a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
     fn of<W: Word, T: Elem>(c: &[Bool], (a, sa): (&[T], usize), (b, sb): (&[T], usize), out: &mut [T]) {
         if let (Ok(a), Ok(b), Ok(out)) = (seen_as::<W, _>(a), seen_as(b), seen_as_mut(out)) {
@@ -106,8 +106,8 @@ fn choose<T: Elem>(c: &[Bool], a: &[T], sa: usize, b: &[T], sb: usize, out: &mut
     }
 }
 
-/// `out = c ? a : b` for the elements of `range`, with strides of zero and above; elements are moved,
-/// not computed with.
+/// `out = c ? a : b` for the elements of `range`; strides must not be negative. Elements are copied
+/// bit by bit.
 pub fn select<T: Elem>(nest: &Nest<3>, range: Range<usize>, c: &[Bool], a: &[T], b: &[T], out: &mut Out<'_, T>) {
     let mut at = range.start;
     nest.each_run_in(range, |[pc, pa, pb], len, steps| {
@@ -135,7 +135,7 @@ mod tests {
     use crate::view::{Layout, broadcast_shapes};
     use proptest::prelude::*;
 
-    /// A nest over contiguous tensors of these shapes, and the shape that they have together.
+    /// A nest over contiguous tensors of these shapes, broadcast to their common shape.
     fn nest<const N: usize>(shapes: [&[usize]; N]) -> Nest<N> {
         let shape = shapes.iter().fold(vec![], |all, s| broadcast_shapes(&all, s).unwrap());
         let layouts = shapes.map(|s| Layout::contiguous(s).unwrap().broadcast_to(&shape).unwrap());
@@ -150,7 +150,7 @@ mod tests {
         ) {
             let shapes: [Vec<usize>; 3] = std::array::from_fn(|k| dims.iter().map(|d| if d.1[k] { 1 } else { d.0 }).collect());
             let count = |k: usize| shapes[k].iter().product::<usize>();
-            // Any byte but zero is true.
+            // Every byte except zero is true.
             let truth = |k: usize, by: usize| -> Vec<Bool> { (0..count(k)).map(|i| Bool((bits >> (i * by % 61) & 2) as u8 * 3)).collect() };
             let (c, ta, tb) = (truth(0, 7), truth(0, 5), truth(1, 11));
             let (a, b): (Vec<i64>, Vec<i64>) = ((0..count(1) as i64).collect(), (0..count(2) as i64).map(|v| -1 - v).collect());

@@ -1,5 +1,5 @@
-//! Maps of one tensor: `y[i] = f(x[i])`, in single precision; half types are widened and rounded
-//! once.
+//! Functions of one tensor: `y[i] = f(x[i])` in single precision. Half types are widened, and the
+//! result is rounded once.
 use crate::simd::act::{self, Map};
 use crate::simd::angle::{self, FarMap, REACH};
 use crate::simd::hyperbolic;
@@ -9,7 +9,7 @@ use crate::simd::math;
 use crate::view::Out;
 use std::ops::Range;
 
-/// A map of one number.
+/// A function of one number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// An activation.
@@ -34,13 +34,13 @@ pub enum Unary {
     Reciprocal,
     /// `x * x`.
     Square,
-    /// Largest whole number not above.
+    /// Largest integer not above `x`.
     Floor,
-    /// Smallest whole number not below.
+    /// Smallest integer not below `x`.
     Ceil,
-    /// Nearest whole number, ties to even.
+    /// Nearest integer, ties to even.
     Round,
-    /// -1, 0 or 1.
+    /// Sign of `x`: -1, 0 or 1.
     Sign,
     /// Error function.
     Erf,
@@ -136,7 +136,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// As many numbers at a time as are asked whether one is out of the map's reach.
+    /// Checks a block of numbers at once for arguments beyond the reach of the map.
     fn map_far<M: Map>(map: FarMap<M>, src: &[f32], dst: &mut [f32]) {
         for (dst, src) in dst.chunks_mut(64).zip(src.chunks(64)) {
             let far = src.iter().fold(false, |far, s| far | (s.abs() > REACH));
@@ -150,7 +150,7 @@ crate::multiversion! {
 /// Halves that are widened at a time.
 const BLOCK: usize = 512;
 
-/// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory when no
+/// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory if no
 /// other block reads it.
 pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let src = &x[range.clone()];
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Small and large angles side by side, whose neighbours take the other road.
+    /// Small and large angles next to each other, in blocks that use either method.
     #[test]
     fn every_level_gives_the_same_bits_at_any_size() {
         let size = |i: u32| f32::from_bits(i.wrapping_mul(0x9e37_79b9));

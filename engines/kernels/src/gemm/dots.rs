@@ -1,18 +1,20 @@
-//! A matrix by a vector, row by row: sixteen partial sums a row, added as a tree. What reads each
-//! number of the matrix once lives by how it is read, and rows are read from front to back.
+//! Product of a matrix and a vector, row by row: sixteen partial sums per row, added as a tree.
+//! Every number of the matrix is read only once, so the time is that of reading memory; rows are
+//! therefore read from front to back.
 use crate::simd::isa::Isa;
 
-/// Rows that are read side by side, so that several sums are under way.
+/// Rows processed together, so that several sums are in progress at once.
 const ROWS: usize = 4;
 
-/// `to(i, row i of a * x)` for `rows` rows of `x.len()` numbers, `stride` apart.
+/// Passes row `i` of `a` times `x` to `to`, for each of `rows` rows of `x.len()` numbers, `stride`
+/// apart.
 #[inline(always)]
 pub(crate) fn dots<I: Isa>(isa: I, a: &[f32], stride: usize, rows: usize, x: &[f32], mut to: impl Each) {
     let k = x.len();
     assert!(rows == 0 || (rows - 1) * stride + k <= a.len());
     let mut i = 0;
     while i < rows {
-        // SAFETY: rows `i..i + ROWS`, or row `i`, are rows of the matrix.
+        // SAFETY: rows `i..i + ROWS`, or row `i`, are within the matrix by the assertion above.
         unsafe {
             let from = a.as_ptr().wrapping_add(i * stride);
             if i + ROWS <= rows {
@@ -26,16 +28,16 @@ pub(crate) fn dots<I: Isa>(isa: I, a: &[f32], stride: usize, rows: usize, x: &[f
     }
 }
 
-/// Who takes the sums.
+/// Receiver of the sums.
 pub(crate) trait Each {
-    /// The sum of row `i`. Implementations are `#[inline(always)]`.
+    /// Takes the sum of row `i`. Implementations are `#[inline(always)]`.
     fn take(&mut self, i: usize, sum: f32);
 }
 
-/// `R` rows.
+/// The sums of `R` rows.
 ///
 /// # Safety
-/// So many rows of `x.len()` numbers can be read from `a` on, `stride` apart.
+/// `R` rows of `x.len()` numbers, `stride` apart, must be readable from `a` on.
 #[inline(always)]
 unsafe fn group<I: Isa, const R: usize>(isa: I, a: *const f32, stride: usize, x: &[f32], i: usize, to: &mut impl Each) {
     let k = x.len();
@@ -43,7 +45,7 @@ unsafe fn group<I: Isa, const R: usize>(isa: I, a: *const f32, stride: usize, x:
     let whole = k / 16 * 16;
     let mut at = 0;
     while at < whole {
-        // SAFETY: sixteen numbers of `x`, and of each row.
+        // SAFETY: `x` and each row have sixteen more numbers at `at`.
         unsafe {
             let v = isa.load(&*x.as_ptr().wrapping_add(at).cast());
             for (r, acc) in acc.iter_mut().enumerate() {
@@ -54,7 +56,7 @@ unsafe fn group<I: Isa, const R: usize>(isa: I, a: *const f32, stride: usize, x:
     }
     if at < k {
         let some = isa.lanes(0, k - at);
-        // SAFETY: the numbers of the last lanes of `x`, and of each row.
+        // SAFETY: only the lanes of the remaining `k - at` numbers of `x` and of each row are read.
         unsafe {
             let v = isa.load_some(x.as_ptr().wrapping_add(at), some);
             for (r, acc) in acc.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What happens to a finished tile: scale, bias, residual, activation, rounding.
+//! The steps that follow a finished tile: scale, bias, residual, activation, rounding.
 use crate::simd::Act;
 use crate::simd::isa::PanelElem;
 use crate::simd::lines::round_to;
@@ -10,22 +10,22 @@ pub enum Bias<'a, T> {
     /// Nothing is added.
     #[default]
     None,
-    /// Number j to column j: N of them.
+    /// Adds number `j` to column `j`; the slice holds N numbers.
     PerColumn(&'a [T]),
-    /// Number i to row i: M of them.
+    /// Adds number `i` to row `i`; the slice holds M numbers.
     PerRow(&'a [T]),
 }
 
-/// `act(alpha * product + bias + beta * residual)`.
+/// The operation `act(alpha * product + bias + beta * residual)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// Factor of the product.
     pub alpha: f32,
-    /// Added vector.
+    /// Vector to add.
     pub bias: Bias<'a, T>,
-    /// A tensor of the result's shape and layout, and its factor.
+    /// A tensor of the result's shape and layout, and its factor (`beta`).
     pub residual: Option<(&'a [T], f32)>,
-    /// Applied last.
+    /// Activation, applied last.
     pub act: Act,
 }
 
@@ -58,7 +58,7 @@ crate::multiversion! {
 }
 
 impl<'a, T: PanelElem> Epilogue<'a, T> {
-    /// The same for kernels of single precision alone, where its numbers are that.
+    /// The same epilogue for kernels that handle only single precision; `None` if `T` is not `f32`.
     pub(crate) fn singles(&self) -> Option<Epilogue<'a, f32>> {
         let bias = match self.bias {
             Bias::None => Bias::None,
@@ -75,12 +75,13 @@ impl<'a, T: PanelElem> Epilogue<'a, T> {
 }
 
 crate::multiversion! {
-    /// Rows of `width` numbers, which fill vectors, to rows of the first `n` of each.
+    /// Copies the first `n` numbers of each row of `width` numbers (whole vectors) to rows of `n`.
     fn narrower(sums: &[f32], width: usize, n: usize, to: &mut [f32]) {
         for (r, row) in sums.chunks_exact(width).enumerate() {
             let Some(to) = to.get_mut(r * n..) else { return };
             match to.get_mut(..width) {
-                // Whole vectors: what is written behind a row is written again with the next one.
+                // Copies whole vectors: what is written beyond the end of a row is overwritten by
+                // the next row.
                 Some(to) => {
                     for (to, from) in to.as_chunks_mut::<16>().0.iter_mut().zip(row.as_chunks::<16>().0) {
                         *to = *from;
@@ -102,8 +103,8 @@ crate::multiversion! {
 }
 
 impl<T: PanelElem> Epilogue<'_, T> {
-    /// Finishes whole rows of `n` numbers from row `i` on, as [`Epilogue::finish`] does each: `sums`
-    /// holds them `width` apart, which is a multiple of sixteen.
+    /// Finishes whole rows of `n` numbers from row `i` on, each as [`Epilogue::finish`] does. In
+    /// `sums` they are `width` apart, a multiple of sixteen.
     pub(crate) fn finish_rows(
         &self,
         sums: &mut [f32],
@@ -125,7 +126,8 @@ impl<T: PanelElem> Epilogue<'_, T> {
         round_to(&sums[..count], to);
     }
 
-    /// Scale, bias, residual and activation of rows of `n` numbers, from row `i` and column `j` on.
+    /// Applies scale, bias, residual and activation to rows of `n` numbers, from row `i` and column
+    /// `j` on.
     fn follow_rows(&self, rows: &mut [f32], (i, j): (usize, usize), n: usize, at: usize) {
         if self.alpha != 1.0 {
             times(rows, self.alpha);
@@ -145,8 +147,8 @@ impl<T: PanelElem> Epilogue<'_, T> {
         self.act.apply(rows);
     }
 
-    /// Finishes part of a row and writes it: `row` holds the product for row `i`, columns from
-    /// `j`; it goes to `out[at..]`, where `residual[at..]` is added.
+    /// Finishes part of a row and writes it. `row` holds the product for row `i`, columns from `j`.
+    /// The result goes to `out[at..]`, and `residual[at..]` is added.
     #[inline]
     pub fn finish(&self, row: &mut [f32], i: usize, j: usize, out: &mut Out<'_, T>, at: usize) {
         self.follow_rows(row, (i, j), row.len(), at);

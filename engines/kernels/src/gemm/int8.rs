@@ -1,21 +1,21 @@
-//! Bytes times signed bytes, in 32-bit integers:
+//! Products of bytes and signed bytes, in 32-bit integers:
 //! `C[i][j] = sum_k (a[i][k] - a_zero) * (b[k][j] - b_zero[j])`.
 //!
-//! **The packed format** of a K x N matrix of signed bytes: panels of sixteen columns; a panel is
-//! `ceil(K / 4)` groups of 64 bytes, each column's four consecutive k side by side; columns beyond
-//! N and k beyond K zero. Element (k, n) stands at
+//! **The packed format** of a K x N matrix of signed bytes: panels of sixteen columns. A panel is
+//! `ceil(K / 4)` groups of 64 bytes, with four consecutive k of each column next to each other.
+//! Columns beyond N and k beyond K are zero. Element (k, n) is at
 //! `((n / 16) * ceil(K / 4) + k / 4) * 64 + (n % 16) * 4 + k % 4`.
 use crate::gemm::int8_amx;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Bytes of a packed K x N matrix.
+/// Size in bytes of a packed K x N matrix.
 pub fn packed_int8_len(k: usize, n: usize) -> usize {
     n.div_ceil(16) * k.div_ceil(4) * 64
 }
 
-/// Packs a matrix whose element (k, n) stands at `k * row + n * col`; `out` has [`packed_int8_len`]
-/// bytes.
+/// Packs a matrix whose element (k, n) is at `k * row + n * col`. `out` must have at least
+/// [`packed_int8_len`] bytes.
 pub fn pack_int8(b: &[i8], k: usize, n: usize, row: usize, col: usize, out: &mut [i8]) {
     let out = &mut out[..packed_int8_len(k, n)];
     if k == 0 || n == 0 {
@@ -32,8 +32,8 @@ crate::multiversion! {
         for (g, cells) in panel.as_chunks_mut::<64>().0.iter_mut().enumerate() {
             let at = g * 4 * row;
             if width == 16 && col == 1 && g * 4 + 4 <= k {
-                // Four whole rows, woven into one another: as whole numbers of four bytes, which
-                // become vector instructions.
+                // Interleaves four whole rows, written as integers of four bytes so that it becomes
+                // vector instructions.
                 let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|q| &b[at + q * row..][..16]);
                 for (j, cell) in cells.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                     let of = |v: i8| u32::from(v as u8);
@@ -56,17 +56,17 @@ crate::multiversion! {
     }
 }
 
-/// A product of M x K bytes (row-major, rows `a_row` apart) by a packed matrix, into row-major
+/// A product of M x K bytes (row-major, rows `a_row` apart) and a packed matrix, with row-major
 /// 32-bit sums. A unit of work is thirty-two rows by sixty-four panels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GemmInt8 {
-    /// Rows.
+    /// Number of rows of A and of the result.
     pub m: usize,
-    /// Columns.
+    /// Number of columns of the result.
     pub n: usize,
     /// Length of the sums.
     pub k: usize,
-    /// Distance of two rows of A.
+    /// Distance between two rows of A in bytes.
     pub a_row: usize,
 }
 
@@ -74,9 +74,9 @@ pub struct GemmInt8 {
 const ROWS: usize = 32;
 /// Panels of a unit.
 pub(super) const PANELS: usize = 64;
-/// Rows that meet panels together: their sums stay in registers.
+/// Rows that are multiplied with panels together; their sums stay in registers.
 const TILE: usize = 8;
-/// Panels that rows meet together.
+/// Panels that are multiplied with rows together.
 const PAIR: usize = 2;
 
 impl GemmInt8 {
@@ -85,25 +85,25 @@ impl GemmInt8 {
         self.m.div_ceil(ROWS) * self.across()
     }
 
-    /// Units side by side.
+    /// Number of units side by side.
     pub(super) fn across(&self) -> usize {
         self.n.div_ceil(16).div_ceil(PANELS)
     }
 
-    /// The rows of a unit.
+    /// The rows that a unit covers.
     pub(super) fn rows_of(&self, unit: usize) -> Range<usize> {
         let first = unit / self.across().max(1) * ROWS;
         first..(first + ROWS).min(self.m)
     }
 
-    /// The panels of a unit.
+    /// The panels that a unit covers.
     pub(super) fn panels_of(&self, unit: usize) -> Range<usize> {
         let first = unit % self.across().max(1) * PANELS;
         first..(first + PANELS).min(self.n.div_ceil(16))
     }
 
-    /// Raw sums of unsigned bytes by signed bytes for the units; zero points are the caller's
-    /// ([`correct`]).
+    /// Computes the raw sums of unsigned bytes times signed bytes for the units. The caller applies
+    /// zero points ([`correct`]).
     pub fn run(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.m >= int8_amx::LEAST_ROWS && crate::simd::level::amx() {
@@ -112,12 +112,13 @@ impl GemmInt8 {
         self.by_vectors(units, a, packed, out);
     }
 
-    /// The same without tiles.
+    /// Like [`GemmInt8::run`], but without AMX tiles.
     pub(super) fn by_vectors(&self, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
         let mut sums = [[0i32; 16]; TILE * PAIR];
-        // Units over the whole width own whole rows: whole panels of sums go where they belong.
+        // Units of the full width own whole rows: sums of complete panels go directly to the
+        // output.
         let whole = if self.across() == 1 && len > 0 { self.n / 16 } else { 0 };
         for unit in units.start..units.end.min(self.units()) {
             let (of_rows, of_panels) = (self.rows_of(unit), self.panels_of(unit));
@@ -144,14 +145,14 @@ impl GemmInt8 {
     }
 }
 
-/// Raw sums of rows of bytes, one behind the other, with one column of signed bytes.
+/// Raw sums of contiguous rows of bytes times one column of signed bytes.
 pub fn dot_rows(rows: &[u8], column: &[i8], sums: &mut [i32]) {
     if column.is_empty() {
         return sums.fill(0);
     }
     #[cfg(target_arch = "x86_64")]
     if crate::simd::level::vnni() {
-        // SAFETY: the features were asked for.
+        // SAFETY: the features were checked.
         return unsafe { dot_rows_vnni(rows, column, sums) };
     }
     dot_rows_plain(rows, column, sums);
@@ -178,11 +179,11 @@ fn dot_rows_vnni(rows: &[u8], column: &[i8], sums: &mut [i32]) {
         let (cells, end) = row.as_chunks::<64>();
         let mut acc = _mm512_setzero_si512();
         for (a, w) in cells.iter().zip(whole) {
-            // SAFETY: 64 bytes can be read from each.
+            // SAFETY: 64 bytes can be read from each operand.
             let (a, w) = unsafe { (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(w.as_ptr().cast())) };
             acc = _mm512_dpbusd_epi32(acc, a, w);
         }
-        // SAFETY: the lanes of `some` are the last bytes of the row and of the column.
+        // SAFETY: the mask `some` selects the last bytes of the row and of the column.
         let (a, w) = unsafe {
             (_mm512_maskz_loadu_epi8(some, end.as_ptr().cast()), _mm512_maskz_loadu_epi8(some, last.as_ptr().cast()))
         };
@@ -190,8 +191,9 @@ fn dot_rows_vnni(rows: &[u8], column: &[i8], sums: &mut [i32]) {
     }
 }
 
-/// Turns raw sums into those of numbers without their zero points: subtracts
-/// `a_zero * sum_k b[k][j]`, then, for each row, `b_zero[j] * (sum_k a[i][k] - k * a_zero)`.
+/// Turns raw sums into sums of numbers without their zero points: subtracts
+/// `a_zero * sum_k b[k][j]`, then, for each row, `b_zero[j] * (sum_k a[i][k] - k * a_zero)`. The
+/// last number of `b_zero` also serves the columns beyond it; an empty slice means zero.
 pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32], row_sum: i32, k: usize) {
     let centred = row_sum.wrapping_sub((k as i32).wrapping_mul(a_zero));
     for (j, s) in sums.iter_mut().enumerate() {
@@ -202,7 +204,7 @@ pub fn correct(sums: &mut [i32], a_zero: i32, column_sums: &[i32], b_zero: &[i32
     }
 }
 
-/// The sums of rows of `len` bytes, one behind the other, with panels: those of a row side by side.
+/// Sums of contiguous rows of `len` bytes with panels. The sums of a row are contiguous.
 pub(crate) fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]]) {
     if len == 0 {
         return sums.fill([0; 16]);
@@ -210,13 +212,13 @@ pub(crate) fn dots(rows: &[u8], len: usize, panels: &[i8], sums: &mut [[i32; 16]
     dots_to(rows, len, panels, sums.as_flattened_mut(), panels.len() / len);
 }
 
-/// The same, the sums of a row `stride` behind those of the one before. `len` is not 0.
+/// Like [`dots`], with the sums of consecutive rows `stride` apart. `len` must not be 0.
 fn dots_to(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize) {
     let wide = panels.len() / len;
     #[cfg(target_arch = "x86_64")]
     {
         if crate::simd::level::vnni() {
-            // SAFETY: the features were asked for.
+            // SAFETY: the features were checked.
             return unsafe { on_vnni(rows, len, panels, to, stride) };
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
@@ -254,7 +256,7 @@ fn on_vnni(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize
     }
 }
 
-/// `R` rows by `P` panels; gives `R`.
+/// The sums of `R` rows and `P` panels. It returns `R`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn dots_vnni<const R: usize, const P: usize>(
@@ -274,7 +276,7 @@ fn dots_vnni<const R: usize, const P: usize>(
     R
 }
 
-/// The sums of `R` rows of `len` bytes with `P` panels, which are `stride` bytes apart.
+/// The sums of `R` rows of `len` bytes with `P` panels that are `stride` bytes apart.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]

@@ -1,6 +1,6 @@
-//! Products of bytes by tiles: the packed form of [`crate::gemm::int8`] is that of a tile, read
-//! where it stands. What K has beyond whole steps of sixty-four is copied, for each panel and for
-//! each block of rows.
+//! Products of bytes with AMX tiles. The packed format of [`crate::gemm::int8`] is that of a tile,
+//! so it is read in place. The part of K beyond whole steps of sixty-four is copied, for each panel
+//! and each block of rows.
 use crate::amx::block::{Left, Right, Shaped, TOGETHER, depth, product};
 use crate::amx::{ROWS, Tiles, UnsignedSigned};
 use crate::gemm::int8::GemmInt8;
@@ -8,12 +8,12 @@ use crate::scratch::with_scratch;
 use crate::view::{Out, seen_as_mut};
 use std::ops::Range;
 
-/// Numbers of a tile of B.
+/// Numbers in a tile of B.
 const TILE: usize = Right::<i8>::TILE;
-/// Numbers of k of a step.
+/// Length along k of one step.
 const DEPTH: usize = depth::<u8>();
 
-/// The units, as [`GemmInt8::run`] does them.
+/// Does the units as [`GemmInt8::run`] specifies.
 pub(super) fn run<T: Tiles>(g: &GemmInt8, units: Range<usize>, a: &[u8], packed: &[i8], out: &mut Out<'_, i32>) {
     let len = g.k.div_ceil(4) * 64;
     let (whole, steps) = (g.k / DEPTH, g.k.div_ceil(DEPTH));
@@ -24,7 +24,7 @@ pub(super) fn run<T: Tiles>(g: &GemmInt8, units: Range<usize>, a: &[u8], packed:
     let mut rest_b = vec![0i8; if whole < steps { most * TILE } else { 0 }];
     let mut rest_of = None;
     with_scratch(if direct { 0 } else { TOGETHER * most * 16 }, |sums| {
-        // The working memory is lent as floats: here it holds whole numbers of the same size.
+        // The working memory is lent as floats; here it holds integers of the same size.
         let Ok(sums) = seen_as_mut::<i32, _>(sums) else { return };
         for unit in units.start..units.end.min(g.units()) {
             let (rows, own) = (g.rows_of(unit), g.panels_of(unit));
@@ -63,7 +63,7 @@ pub(super) fn run<T: Tiles>(g: &GemmInt8, units: Range<usize>, a: &[u8], packed:
     });
 }
 
-/// Rows from which on tiles are worth it: one tile of sums.
+/// Minimum number of rows for which tiles are worthwhile: one tile of sums.
 pub(super) const LEAST_ROWS: usize = ROWS;
 
 #[cfg(test)]
@@ -92,10 +92,10 @@ mod tests {
         fn tiles_give_the_sums_of_the_other_instructions(
             m in 1usize..70, n in 1usize..150, k in 0usize..260, more in 0usize..40, wide in any::<bool>(), seed in 1u64..9999,
         ) {
-            // Beyond the columns of a unit as well.
+            // Sometimes more columns than a unit has.
             let n = if wide { n + crate::gemm::int8::PANELS * 16 - 40 } else { n };
             let g = GemmInt8 { m, n, k, a_row: k + more };
-            // No byte behind the last row: what reads on is a panic.
+            // No byte follows the last row, so that reading beyond it panics.
             let a = bytes((m - 1) * g.a_row + k, seed);
             let b: Vec<i8> = bytes(k * n, seed + 1).into_iter().map(|v| v as i8).collect();
             let mut packed = vec![0i8; packed_int8_len(k, n)];

@@ -1,22 +1,21 @@
-//! Sums of products of bytes on machines that have no dot product of them. The one of pairs of
-//! bytes saturates where both numbers are large, so that bytes are widened to 16 bits, in which
-//! products and sums of two are exact: of four bytes the even ones make one pair, the odd ones
-//! another.
+//! Sums of products of bytes on machines without a dot product of bytes. The instruction for pairs
+//! of bytes saturates where both numbers are large. So bytes are widened to 16 bits, where products
+//! and sums of two are exact: of four bytes, the even ones form one pair and the odd ones another.
 use crate::scratch::with_scratch;
 use crate::view::seen_as_mut;
 use std::arch::x86_64::*;
 
-/// Rows by a panel at most.
+/// Maximum number of rows that are multiplied with a panel together.
 const ROWS: usize = 4;
 
-/// The sums of rows of `len` bytes, one behind the other, with panels that begin `apart` bytes from
-/// each other; those of a row stand `stride` behind those of the one before, a panel's sixteen
-/// behind those of the panel before.
+/// Sums of contiguous rows of `len` bytes with panels that begin `apart` bytes from each other. In
+/// `to`, the sums of consecutive rows are `stride` apart, and the sixteen sums of a panel follow
+/// those of the previous panel.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn product(rows: &[u8], len: usize, panels: &[i8], apart: usize, to: &mut [i32], stride: usize) {
     let (groups, count) = (len / 4, rows.len() / len);
     with_scratch(ROWS * groups * 2, |room| {
-        // The working memory is lent as floats: here it holds words of the same size.
+        // The working memory is lent as floats; here it holds words of the same size.
         let Ok(room) = seen_as_mut::<u32, _>(room) else { return };
         let words = room.as_chunks_mut::<2>().0;
         let mut i = 0;
@@ -46,19 +45,19 @@ pub(crate) fn product(rows: &[u8], len: usize, panels: &[i8], apart: usize, to: 
     });
 }
 
-/// The even and the odd bytes of four, widened.
+/// The even and the odd bytes of four bytes, widened to 16 bits.
 #[inline(always)]
 fn even_and_odd(four: u32) -> [u32; 2] {
     [four & 0x00ff_00ff, four >> 8 & 0x00ff_00ff]
 }
 
-/// The lower seven bits of four bytes, and the highest ones.
+/// The lower seven bits of four bytes, and their highest bits.
 #[inline(always)]
 fn low_and_high(four: u32) -> [u32; 2] {
     [four & 0x7f7f_7f7f, four >> 7 & 0x0101_0101]
 }
 
-/// `R` rows by a panel.
+/// The sums of `R` rows and a panel.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn some<const R: usize>(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32], stride: usize) {
     assert!(words.len() >= R * panel.len());
@@ -69,7 +68,7 @@ fn some<const R: usize>(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32], 
             (_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(a)), _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(b)));
         let odd = (_mm256_srai_epi16::<8>(a), _mm256_srai_epi16::<8>(b));
         for (r, acc) in acc.iter_mut().enumerate() {
-            // SAFETY: the rows have as many groups as the panel each, as asserted.
+            // SAFETY: each row has as many groups as the panel, as asserted.
             let [x, y] = unsafe { *words.get_unchecked(r * panel.len() + g) };
             let (x, y) = (_mm256_set1_epi32(x as i32), _mm256_set1_epi32(y as i32));
             acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(even.0, x));
@@ -83,12 +82,13 @@ fn some<const R: usize>(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32], 
     }
 }
 
-/// Groups whose highest bits are summed in 16 bits: two weights a group, of 128 at most.
+/// Groups whose highest bits are summed in 16 bits: each group adds two weights of magnitude 128 at
+/// most.
 const SHORT: usize = 120;
 
-/// One row by a panel: weights are read once, so that widening them would cost as much as what
-/// follows. The product of pairs of bytes is exact for the lower seven bits of the row, and for its
-/// highest ones.
+/// The sums of one row and a panel. The weights are read only once, so widening them would cost as
+/// much as the rest. Instead the row is split: the product of pairs of bytes is exact for its lower
+/// seven bits and for its highest bits.
 #[target_feature(enable = "avx2,fma,f16c")]
 fn one(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32]) {
     let ones = _mm256_set1_epi16(1);
@@ -111,7 +111,7 @@ fn one(words: &[[u32; 2]], panel: &[[i8; 64]], to: &mut [i32]) {
     store(acc, to);
 }
 
-/// Four bytes each of columns 0 to 7 and 8 to 15.
+/// Groups of four bytes, of columns 0 to 7 and of columns 8 to 15.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn halves(cells: &[i8; 64]) -> (__m256i, __m256i) {
@@ -119,7 +119,7 @@ fn halves(cells: &[i8; 64]) -> (__m256i, __m256i) {
     unsafe { (_mm256_loadu_si256(cells.as_ptr().cast()), _mm256_loadu_si256(cells.as_ptr().add(32).cast())) }
 }
 
-/// The sixteen sums of a row and a panel.
+/// Stores the sixteen sums of a row and a panel.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(sums: [__m256i; 2], to: &mut [i32]) {

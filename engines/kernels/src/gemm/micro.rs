@@ -1,24 +1,24 @@
-//! The register tile: `MR` rows of A by `NP` panels of B, added to a tile of C.
+//! The register tile: `MR` rows of A times `NP` panels of B, added to a tile of C.
 use crate::gemm::pack::A_STRIDE;
 use crate::simd::isa::{Isa, PanelElem};
 
-/// Where the panels of B stand: the sixteen numbers of row `k` and panel `p`.
+/// Location of the panels of B: the sixteen numbers of row `k` and panel `p`.
 pub(crate) trait Panels: Copy {
-    /// Their type in memory.
+    /// Element type in memory.
     type T: PanelElem;
-    /// Their address.
+    /// The address of the sixteen numbers of row `k` and panel `p`.
     ///
     /// # Safety
-    /// `k` and `p` are below the limits that [`Panels::reaches`] confirmed.
+    /// `k` and `p` must be below the limits that [`Panels::reaches`] confirmed.
     unsafe fn at(self, k: usize, p: usize) -> *const [Self::T; 16];
-    /// True when rows `0..k` of panels `0..p` lie in memory that this borrows.
+    /// True if rows `0..k` of panels `0..p` are within the borrowed memory.
     fn reaches(self, k: usize, p: usize) -> bool;
-    /// The same, from panel `p` on.
+    /// The same panels, starting with panel `p`.
     fn starting_at(self, p: usize) -> Self;
 }
 
-/// Rows and panels at fixed distances: packed panels (16 and 16 K) or plain rows of a matrix (its
-/// row stride and 16).
+/// Rows and panels at fixed distances: packed panels (distances 16 and 16 K) or plain rows of a
+/// matrix (its row stride and 16).
 #[derive(Clone, Copy)]
 pub(crate) struct Strided<'a, T> {
     pub(crate) data: &'a [T],
@@ -30,7 +30,7 @@ impl<T: PanelElem> Panels for Strided<'_, T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
-        // SAFETY: in range by the caller's word.
+        // SAFETY: the caller guarantees that it is in range.
         unsafe { self.data.as_ptr().add(k * self.row + p * self.panel).cast() }
     }
     #[inline(always)]
@@ -43,13 +43,13 @@ impl<T: PanelElem> Panels for Strided<'_, T> {
     }
 }
 
-/// Rows at listed places, panels side by side: an image seen by a convolution.
+/// Rows at listed positions, with contiguous panels: an image as a convolution reads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Listed<'a, T> {
     pub(crate) data: &'a [T],
-    /// The place of each row in `data`.
+    /// The position of each row in `data`.
     pub(crate) rows: &'a [u32],
-    /// The largest of them.
+    /// The largest of these positions.
     pub(crate) highest: usize,
 }
 
@@ -57,7 +57,8 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
-        // SAFETY: `k` is below the number of rows, and the address in range, by the caller's word.
+        // SAFETY: the caller guarantees that `k` is below the number of rows and the address in
+        // range.
         unsafe { self.data.as_ptr().add(*self.rows.get_unchecked(k) as usize + p * 16).cast() }
     }
     #[inline(always)]
@@ -70,7 +71,7 @@ impl<T: PanelElem> Panels for Listed<'_, T> {
     }
 }
 
-/// Rows at listed places, panels at listed places behind each of them, in rising order.
+/// Rows at listed positions, with panels at listed offsets from each row, in rising order.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed<'a, T> {
     pub(crate) rows: Listed<'a, T>,
@@ -81,7 +82,8 @@ impl<T: PanelElem> Panels for Placed<'_, T> {
     type T = T;
     #[inline(always)]
     unsafe fn at(self, k: usize, p: usize) -> *const [T; 16] {
-        // SAFETY: `p` is below the number of panels, the rest as for `Listed`, by the caller's word.
+        // SAFETY: the caller guarantees `p` below the number of panels, and the rest as for
+        // `Listed`.
         unsafe {
             let row = *self.rows.rows.get_unchecked(k) as usize;
             self.rows.data.as_ptr().add(row + *self.panels.get_unchecked(p) as usize).cast()
@@ -98,8 +100,8 @@ impl<T: PanelElem> Panels for Placed<'_, T> {
     }
 }
 
-/// The first operand: rows at a fixed distance, a copy with rows
-/// [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart or the matrix itself.
+/// The first operand: rows at a fixed distance. It is the matrix itself or a copy with rows
+/// [`A_STRIDE`](crate::gemm::pack::A_STRIDE) apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Left<'a> {
     pub(crate) data: &'a [f32],
@@ -107,27 +109,27 @@ pub(crate) struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// A copy in working memory.
+    /// A copy in working memory, with rows [`A_STRIDE`] apart.
     #[inline(always)]
     pub(crate) fn copied(data: &'a [f32]) -> Left<'a> {
         Left { data, stride: A_STRIDE }
     }
 
-    /// From row `i` on.
+    /// The same operand from row `i` on.
     #[inline(always)]
     pub(crate) fn starting_at(self, i: usize) -> Left<'a> {
         Left { data: &self.data[i * self.stride..], ..self }
     }
 }
 
-/// Whether rows of so many numbers stand badly for a register tile: at such distances they fall on
-/// few sets of the caches and drive each other out.
+/// Whether a row distance suits a register tile badly: rows at such distances share few cache sets
+/// and evict each other.
 pub(crate) fn crowded(distance: usize) -> bool {
     distance >= 512 && distance.is_multiple_of(512)
 }
 
-/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` stand `c_stride`
-/// apart. With `first` the tile is set, else added to.
+/// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` are `c_stride` apart.
+/// If `first`, the tile is set, otherwise it is added to.
 #[inline(always)]
 pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     isa: I,
@@ -171,7 +173,7 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     }
 }
 
-/// All rows of a tile against all its panels, by register tiles.
+/// Multiplies all rows of a tile with all its panels, one register tile at a time.
 #[inline(always)]
 pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
     isa: I,
@@ -206,8 +208,8 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
     }
     let mut p = 0;
     while p < panels {
-        // Of one row, what is left beside whole groups goes four panels at a time: a panel alone is a
-        // chain of sums, each of which waits for the one before it.
+        // For a single row, the panels left over from whole groups are taken four at a time: one
+        // panel alone is a chain of additions, each of which waits for the previous one.
         let group = match panels - p {
             left if left >= N => N,
             left if R == 1 && N > 4 && left >= 4 => 4,

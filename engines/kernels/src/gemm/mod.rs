@@ -1,32 +1,32 @@
 //! Matrix products: `C = act(alpha * A B + bias + residual)`.
 //!
-//! A unit of work is one tile of one matrix of the batch. Its columns of B are packed once, in
-//! panels of sixteen, where they do not come so or are few enough to be read where they stand; rows
-//! of A are read in place, or copied in blocks of [`crate::gemm::KC`] to rows of one fixed stride
-//! where they need conversion or would crowd the cache. A register tile of C grows by fused
-//! multiply-adds in the order of k, and a few rows of sums are finished at a time. That order is
-//! the same for every tile size, instruction set and number of blocks, so the bits are too. A few
-//! rows by a matrix whose columns stand side by side are sums of sixteen lanes instead, in one
-//! fixed order as well.
+//! A unit of work is one tile of one matrix of the batch. Its columns of B are packed once into
+//! panels of sixteen, unless they arrive packed or are few enough to be read in place. Rows of A
+//! are read in place, or copied in blocks of [`crate::gemm::KC`] to rows of one fixed stride if
+//! they need conversion or would crowd the cache. A register tile of C grows by fused multiply-adds
+//! in the order of k, and a few rows of sums are finished at a time. That order is the same for
+//! every tile size, instruction set and number of blocks, so the bits are too. The product of a few
+//! rows and a matrix with contiguous columns uses sums of sixteen lanes instead, also in one fixed
+//! order.
 
 /// The register tile.
 pub mod micro;
-/// Panels of sixteen columns, and the copies that kernels read.
+/// Panels of sixteen columns, and the copies that the register tile reads.
 pub mod pack;
-/// A matrix by a vector.
+/// Product of a matrix and a vector.
 pub(crate) mod dots;
-/// What happens to a finished tile.
+/// The steps that follow a finished tile.
 pub mod epilogue;
-/// Singles by weights of bytes.
+/// Products of singles and weights of bytes.
 pub mod weights;
-/// The plan of a product and its run.
+/// The plan of a product and its execution.
 pub mod plan;
-/// Halves that the machine multiplies itself.
+/// Products of halves that the machine multiplies directly.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod halves;
-/// Bytes times signed bytes, in 32-bit integers.
+/// Products of bytes and signed bytes, in 32-bit integers.
 pub mod int8;
-/// The same by tiles.
+/// Products of bytes with AMX tiles.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod int8_amx;
 #[cfg(target_arch = "x86_64")]

@@ -1,28 +1,28 @@
 //! Panels of sixteen columns, and the copies that the register tile reads.
 //!
-//! **The packed format** of a K x N matrix, the same on every machine and the one that weights have
-//! in a model file: `ceil(N / 16)` panels one after the other, a panel being K rows of sixteen
-//! numbers, columns beyond N zero. Element (k, n) stands at `((n / 16) * K + k) * 16 + n % 16`.
+//! **The packed format** of a K x N matrix is the same on every machine, and it is the format of
+//! weights in a model file: `ceil(N / 16)` panels one after the other. A panel is K rows of sixteen
+//! numbers; columns beyond N are zero. Element (k, n) is at `((n / 16) * K + k) * 16 + n % 16`.
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::simd::turn::{turn, vector};
 
-/// K is taken in blocks of this many.
+/// Block length along K.
 pub const KC: usize = 256;
-/// Distance of two rows of A in working memory: [`KC`], and a little more so that rows do not fall
-/// on one cache set.
+/// Distance between two rows of A in working memory: [`KC`] plus a little, so that rows do not
+/// share one cache set.
 pub(crate) const A_STRIDE: usize = KC + 16;
-/// Panels that are packed side by side.
+/// Number of panels that are packed side by side.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Elements of a packed K x N matrix.
+/// Number of elements of a packed K x N matrix.
 pub fn packed_len(k: usize, n: usize) -> usize {
     n.div_ceil(16) * 16 * k
 }
 
-/// Packs a K x N matrix whose element (k, n) stands at `k * row + n * col`.
+/// Packs a K x N matrix whose element (k, n) is at `k * row + n * col`.
 ///
-/// `out` has [`packed_len`] elements; what `b` lacks is an index panic, which callers exclude by
-/// their shape checks.
+/// `out` must have at least [`packed_len`] elements. It panics if `b` is too short; callers exclude
+/// that with their shape checks.
 pub fn pack_columns<T: PanelElem>(b: &[T], k: usize, n: usize, row: usize, col: usize, out: &mut [T]) {
     for (p, panel) in out[..packed_len(k, n)].chunks_exact_mut((16 * k).max(1)).enumerate() {
         let width = (n - p * 16).min(16);
@@ -35,13 +35,13 @@ pub fn pack_columns<T: PanelElem>(b: &[T], k: usize, n: usize, row: usize, col: 
 }
 
 crate::multiversion! {
-    /// Columns `cols.0..cols.1` of rows `rows.0..rows.1` of B into panels of `rows.1 - rows.0`
-    /// rows, widened.
+    /// Packs columns `cols.0..cols.1` of rows `rows.0..rows.1` of B into panels of
+    /// `rows.1 - rows.0` rows, widened to singles.
     pub(crate) fn pack_tile<T: PanelElem>(b: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
         let k = rows.1 - rows.0;
         let n = cols.1 - cols.0;
-        // Whole panels of rows that lie one behind the other: some side by side, so that what is read
-        // of a row lies together too.
+        // Whole panels of contiguous rows are packed several at a time, so that the reads of a row
+        // are contiguous too.
         let whole = if strides.1 == 1 { n / 16 } else { 0 };
         for first in (0..whole).step_by(SIDE_BY_SIDE) {
             let some = SIDE_BY_SIDE.min(whole - first);
@@ -88,7 +88,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Rows `rows.0..rows.1`, columns `cols.0..cols.1` of A to rows [`A_STRIDE`] apart, widened.
+    /// Copies rows `rows.0..rows.1`, columns `cols.0..cols.1` of A to rows [`A_STRIDE`] apart,
+    /// widened to singles.
     pub(crate) fn copy_tile<T: PanelElem>(a: &[T], rows: (usize, usize), cols: (usize, usize), strides: (usize, usize), out: &mut [f32]) {
         let k = cols.1 - cols.0;
         if strides.1 == 1 {
@@ -113,8 +114,8 @@ crate::multiversion! {
     }
 }
 
-/// `to[j][i] = from[i][j]`, for `lines` lines `i` of `len` elements, widened; rows of `to` stand
-/// `to_pitch` apart and have zeros up to a multiple of sixteen.
+/// `to[j][i] = from[i][j]`, for `lines` lines `i` of `len` elements, widened to singles. Rows of
+/// `to` are `to_pitch` apart and are filled with zeros up to a multiple of sixteen.
 struct Turned<'a, T> {
     from: &'a [T],
     pitch: usize,
@@ -134,7 +135,7 @@ impl<T: PanelElem> Work for Turned<'_, T> {
             for at in (0..len).step_by(16) {
                 let mut v = [isa.splat(0.0); 16];
                 for (i, v) in (first..lines).zip(&mut v) {
-                    // What stands behind a line is not stored.
+                    // Elements beyond the end of a line are loaded, but not stored.
                     *v = vector(isa, &from[i * pitch + at..]);
                 }
                 turn(isa, &mut v);

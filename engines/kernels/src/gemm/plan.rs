@@ -1,4 +1,4 @@
-//! `Gemm`: the plan of a product, made once from shapes, and its run over tiles.
+//! `Gemm`: the plan of a product, made once from shapes, and its execution over tiles.
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::halves;
@@ -11,7 +11,7 @@ use crate::view::Out;
 use std::ops::Range;
 use thiserror::Error;
 
-/// What does not fit in a product.
+/// Errors of a plan or of its operands.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GemmError {
@@ -20,39 +20,39 @@ pub enum GemmError {
     Short {
         /// Which operand: A, B, C, bias or residual.
         operand: &'static str,
-        /// Elements there are.
+        /// Number of elements it has.
         has: usize,
-        /// Elements that are reached.
+        /// Number of elements it needs.
         needs: usize,
     },
-    /// A matrix with neither rows nor columns side by side in memory.
+    /// Neither the rows nor the columns of a matrix are contiguous in memory.
     #[error("{operand} has strides {row} and {col}, one of them must be 1")]
     Strides {
         /// Which operand.
         operand: &'static str,
-        /// Between rows.
+        /// Distance between rows in elements.
         row: usize,
-        /// Between columns.
+        /// Distance between columns in elements.
         col: usize,
     },
 }
 
-/// Where the elements of a matrix stand: (i, j) at `i * row + j * col`; one of the two is 1.
+/// Location of the elements of a matrix: (i, j) is at `i * row + j * col`; one of the two is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrix {
-    /// Distance of two rows.
+    /// Distance between two rows in elements.
     pub row: usize,
-    /// Distance of two columns.
+    /// Distance between two columns in elements.
     pub col: usize,
 }
 
 impl Matrix {
-    /// A row-major matrix with rows of `width`.
+    /// A row-major matrix with rows of `width` elements.
     pub fn rows(width: usize) -> Matrix {
         Matrix { row: width, col: 1 }
     }
 
-    /// The transpose of a row-major matrix with rows of `width`.
+    /// The transpose of a row-major matrix with rows of `width` elements.
     pub fn transposed(width: usize) -> Matrix {
         Matrix { row: 1, col: width }
     }
@@ -68,17 +68,17 @@ impl Matrix {
 /// The second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BMatrix {
-    /// As it comes.
+    /// A matrix that is not packed.
     Plain(Matrix),
-    /// In the packed format of [`crate::gemm::pack`], with panels of so many rows: K, or more that
-    /// are not read.
+    /// The packed format of [`crate::gemm::pack`], with panels of `rows` rows.
     Packed {
-        /// Rows of a panel.
+        /// Rows of a panel: K or more; the extra ones are not read.
         rows: usize,
     },
 }
 
-/// A batch of products of M x K by K x N. The result is row-major, one matrix after the other.
+/// A batch of products of M x K and K x N matrices. The results are row-major, one matrix after the
+/// other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gemm {
     m: usize,
@@ -86,61 +86,62 @@ pub struct Gemm {
     k: usize,
     a: Matrix,
     b: BMatrix,
-    /// Where the matrices of each product of the batch begin in A and B.
+    /// Where the matrices of each product of the batch begin in A and B, in elements.
     batch: Vec<[usize; 2]>,
     tile: [usize; 2],
 }
 
-/// Rows of a tile at most; a multiple of every register tile.
+/// Maximum number of rows of a tile; a multiple of the rows of every register tile.
 const TILE_M: usize = 384;
-/// Columns of a tile at most.
+/// Maximum number of columns of a tile.
 const TILE_N: usize = 256;
-/// Columns of a tile at least, where its panels are many.
+/// Minimum number of columns of a tile, even when its panels are long.
 const LEAST_N: usize = 64;
-/// Numbers of the panels of a tile at most, so that they stay in the second cache while the rows go
-/// by.
+/// Maximum count of numbers in the panels of a tile, so that they stay in the second-level cache
+/// while the rows are processed.
 const PANELS: usize = 64 * 1024;
-/// Numbers of them that are packed at once at most.
+/// Maximum count of these numbers that are packed at once.
 const MOST_PACKED: usize = 1 << 20;
-/// Numbers of a row up to which whole blocks of rows are finished in one go; longer ones stay in the
-/// nearest cache while each is finished by itself.
+/// Row length up to which whole blocks of rows are finished at once. Longer rows are finished one
+/// at a time, so that each stays in the first-level cache.
 const SHORT: usize = 64;
-/// Rows whose sums are computed and finished together; a multiple of every register tile.
+/// Rows whose sums are computed and finished together; a multiple of the rows of every register
+/// tile.
 const TOGETHER: usize = 24;
-/// Length of sums from which their steps are taken some at a time, those of all rows of a tile before
-/// the next ones: the panels that they read stay in the second cache although the tile is wide.
+/// Sums longer than this are computed in steps, each done for all rows of a tile before the next
+/// one: the panels that a step reads stay in the second-level cache although the tile is wide.
 const LONG: usize = 640;
-/// Rows and columns of such a tile at most.
+/// Maximum number of rows and columns of such a tile.
 const LONG_TILE: [usize; 2] = [384, 256];
-/// Steps of a sum that are taken together where the rows of A need no copy.
+/// Steps of a sum that are taken together when the rows of A need no copy.
 const OWN: usize = 1024;
-/// Rows at which reading B dominates: its rows are then streamed, a few at a time.
+/// Number of rows up to which reading B dominates: its rows are then streamed, a few at a time.
 pub(super) const FEW: usize = 4;
-/// Rows of B that are then read at a time.
+/// Number of rows of B that are then read at a time.
 const STREAMS: usize = 8;
-/// Rows of B that are no longer than this are one stream.
+/// Rows of B up to this length are read as one stream.
 const NARROW: usize = 256;
-/// Columns of such a tile, at least and at most.
+/// Minimum and maximum number of columns of such a tile.
 const LEAST_STREAM: usize = 1024;
 const MOST_STREAM: usize = 4096;
-/// Lines of memory that fall on one set of the nearest cache and stay there, at least.
+/// Minimum associativity of a first-level cache: lines that can stay in one set.
 const WAYS: usize = 8;
-/// As many tiles as keep the cores of a device busy, if the matrix is large enough.
+/// Number of tiles wanted to keep the cores of a device busy, if the matrix is large enough.
 const WANTED: usize = 12;
 
-/// The size of parts of at most `most` that divide `size` about alike, so that threads which take them
-/// by turns end together: a multiple of `step`, as `most` is.
+/// The size of nearly equal parts of `size`, each at most `most`: threads that take them in turn
+/// then finish together. The result is a multiple of `step`, as `most` is.
 fn alike(size: usize, most: usize, step: usize) -> usize {
     size.div_ceil(size.div_ceil(most).max(1)).next_multiple_of(step)
 }
 
 impl Gemm {
-    /// A plan.
-    /// `batch` lists where the matrices of each product begin in A and in B, in elements: one `[0,
-    /// 0]` for a single product.
+    /// Makes a plan. `batch` lists where the matrices of each product begin in A and in B, in
+    /// elements: one `[0, 0]` for a single product.
     ///
     /// # Errors
-    /// `Strides` when a matrix has neither unit stride.
+    /// Returns `Strides` if a matrix has neither unit stride, `Short` if packed panels of B have
+    /// fewer than K rows.
     pub fn new(shape: [usize; 3], a: Matrix, b: BMatrix, batch: Vec<[usize; 2]>) -> Result<Gemm, GemmError> {
         let [m, n, k] = shape;
         if a.row != 1 && a.col != 1 {
@@ -162,7 +163,7 @@ impl Gemm {
         Ok(g)
     }
 
-    /// One product of row-major matrices.
+    /// Makes a plan for one product of row-major matrices.
     ///
     /// # Errors
     /// None for these strides; the type is that of [`Gemm::new`].
@@ -170,7 +171,7 @@ impl Gemm {
         Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Plain(Matrix::rows(n)), vec![[0, 0]])
     }
 
-    /// The tile for these shapes: large, halved while there are fewer tiles than cores would want.
+    /// The tile for these shapes: large, and halved while there are fewer tiles than [`WANTED`].
     fn choose_tile(&self) -> [usize; 2] {
         let batch = self.batch.len().max(1);
         let wide = (PANELS / self.k.max(1) / 32 * 32).clamp(LEAST_N, TILE_N);
@@ -186,7 +187,7 @@ impl Gemm {
             t = within(LONG_TILE);
         }
         if self.m <= FEW && matches!(self.b, BMatrix::Plain(b) if b.col == 1) {
-            // Long parts of the rows of B, which memory gives faster than short ones.
+            // Long parts of the rows of B, which memory delivers faster than short ones.
             let wide = (self.n / 2).clamp(LEAST_STREAM, MOST_STREAM);
             return [12, wide.min(self.n).next_multiple_of(16)];
         }
@@ -203,7 +204,7 @@ impl Gemm {
         })
     }
 
-    /// Whether the steps of a sum are taken some at a time for all rows of a tile.
+    /// Whether sums are computed in steps, each done for all rows of a tile.
     fn by_steps(&self) -> bool {
         self.k > LONG && self.m > 2 * TOGETHER && self.n >= 2 * LEAST_N
     }
@@ -214,13 +215,13 @@ impl Gemm {
         plain && !self.by_steps() && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
-    /// A, where its rows are of single precision and read where they stand.
+    /// A, if it is of single precision and its rows can be read in place.
     fn own_rows<'a, T: PanelElem>(&self, a: &'a [T]) -> Option<&'a [f32]> {
         T::singles(a).filter(|_| self.a.col == 1 && !crowded(self.a.row))
     }
 
-    /// Whether rows of A meet columns of B that stand side by side, few enough that reading B is
-    /// what counts.
+    /// Whether few rows of A are multiplied with contiguous columns of B, so that reading B
+    /// dominates.
     fn by_dots(&self) -> bool {
         self.k > 0
             && self.m <= FEW
@@ -228,12 +229,12 @@ impl Gemm {
             && matches!(self.b, BMatrix::Plain(b) if b.row == 1 && b.col != 1)
     }
 
-    /// Rows, columns, and the length of the sums.
+    /// M, N and K: rows, columns and the length of the sums.
     pub(crate) fn shape(&self) -> [usize; 3] {
         [self.m, self.n, self.k]
     }
 
-    /// Where the elements of A stand.
+    /// Location of the elements of A.
     pub(super) fn a(&self) -> Matrix {
         self.a
     }
@@ -243,12 +244,12 @@ impl Gemm {
         self.b
     }
 
-    /// Where the matrices of a product of the batch begin.
+    /// Where the matrices of one product of the batch begin in A and B.
     pub(super) fn place(&self, batch: usize) -> [usize; 2] {
         self.batch[batch]
     }
 
-    /// The product of the batch that a unit is of, its rows and its columns.
+    /// The product of the batch that a unit belongs to, its rows and its columns.
     pub(super) fn tile_of(&self, unit: usize) -> (usize, Range<usize>, Range<usize>) {
         let [tm, tn] = self.tile;
         let (rows, cols) = (self.m.div_ceil(tm), self.n.div_ceil(tn));
@@ -257,19 +258,20 @@ impl Gemm {
         (batch, i..(i + tm).min(self.m), j..(j + tn).min(self.n))
     }
 
-    /// Rows and columns of its tiles.
+    /// Rows and columns of the plan's tiles.
     pub fn tile(&self) -> [usize; 2] {
         self.tile
     }
 
-    /// Whether tiles of this size are multiples of what registers hold, and no larger than the
-    /// matrix.
+    /// Whether a tile size is a multiple of the register tiles and no larger than the matrix,
+    /// rounded up to them.
     pub fn takes_tile(&self, [rows, cols]: [usize; 2]) -> bool {
         let within = rows <= self.m.next_multiple_of(12) && cols <= self.n.next_multiple_of(16);
         within && rows.is_multiple_of(12) && cols.is_multiple_of(16)
     }
 
-    /// The same plan with other tiles: multiples of 12 and 16. The result does not depend on it.
+    /// The same plan with other tiles, rounded up to multiples of 12 and 16. The result does not
+    /// depend on the tiles.
     pub fn with_tile(mut self, rows: usize, cols: usize) -> Gemm {
         self.tile = [rows.max(1).next_multiple_of(12), cols.max(1).next_multiple_of(16)];
         self
@@ -283,13 +285,13 @@ impl Gemm {
         self.batch.len() * self.m.div_ceil(self.tile[0]) * self.n.div_ceil(self.tile[1])
     }
 
-    /// Multiply-adds of the whole product.
+    /// Number of multiply-adds of the whole product.
     pub fn work(&self) -> u64 {
         let f = |v: usize| v as u64;
         f(self.batch.len()).saturating_mul(f(self.m)).saturating_mul(f(self.n)).saturating_mul(f(self.k))
     }
 
-    /// Elements that are read and written, those of each product's matrices.
+    /// Number of elements read and written, counted for the matrices of each product.
     pub fn moved(&self) -> u64 {
         let product = |a: usize, b: usize| (a as u64).saturating_mul(b as u64);
         let one =
@@ -297,10 +299,10 @@ impl Gemm {
         one.saturating_mul(self.batch.len() as u64)
     }
 
-    /// Checks the lengths of the operands and of the result, once before any run.
+    /// Checks the lengths of the operands and of the result.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the first operand that is too short.
     pub fn check<T>(&self, a: usize, b: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), GemmError> {
         let reach_b = match self.b {
             BMatrix::Plain(b) => b.reach(self.k, self.n),
@@ -326,11 +328,11 @@ impl Gemm {
         Ok(())
     }
 
-    /// Does the tiles `units`. What comes out may be of another type than what goes in: sums are in
-    /// single precision.
+    /// Does the tiles `units`. The output type may differ from the input type: sums are in single
+    /// precision.
     ///
     /// # Errors
-    /// As [`Gemm::check`].
+    /// Returns the errors of [`Gemm::check`].
     pub fn run<T: PanelElem, U: PanelElem>(
         &self,
         units: Range<usize>,
@@ -388,7 +390,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
         let width = panels * 16;
         let [at_a, at_b] = g.batch[batch];
         let (a, b) = (&self.a[at_a..], &self.b[at_b..]);
-        // A few rows by a matrix whose columns are what stands side by side: products of rows.
+        // A few rows and a matrix with contiguous columns: dot products of rows.
         if let (true, BMatrix::Plain(s), Some(a), Some(b)) = (g.by_dots(), g.b, T::singles(a), T::singles(b)) {
             for (i, row) in (i0..i1).zip(self.sc.chunks_exact_mut(width)) {
                 dots(isa, &b[j0 * s.col..], s.col, n, &a[i * g.a.row..][..g.k], Row(row));
@@ -405,10 +407,12 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
         if let (BMatrix::Plain(s), true) = (g.b, whole) {
             pack_tile(b, (0, g.k), (j0, j1), (s.row, s.col), self.sb);
         }
-        // By one panel each number of A is met once: as many rows as a cache set has ways need no copy.
+        // With a single panel, each number of A is used once: no copy is needed for as many rows as
+        // a cache set has ways.
         let once = if panels == 1 && MR < WAYS && g.a.col == 1 { T::singles(a) } else { None };
         let own = g.own_rows(a).or(once);
-        // Some rows at a time: their sums are finished while they are in the nearest cache.
+        // A few rows at a time, so that their sums are finished while they are in the first-level
+        // cache.
         for from in (i0..i1).step_by(TOGETHER) {
             let to = (from + TOGETHER).min(i1);
             if g.k == 0 {
@@ -424,7 +428,8 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
                 let k1 = (k0 + step).min(g.k);
                 let shape = (to - from, panels, k1 - k0);
                 let left = left(g, (own, a), (from, to), (k0, k1), self.sa);
-                // A few rows use each number of B once or twice: reading it in place beats a copy.
+                // A few rows use each number of B only once or twice: reading it in place is faster
+                // than a copy.
                 let found = match g.b {
                     BMatrix::Plain(s) if s.col == 1 && g.m <= 2 * MR => in_place(b, s, (k0, k1), (j0, panels)),
                     _ => None,
@@ -451,7 +456,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
 }
 
 impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
-    /// The sums of a tile, some steps at a time.
+    /// Computes the sums of a tile in steps of [`KC`], each done for all rows.
     #[inline(always)]
     fn by_steps<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
         &mut self,
@@ -488,7 +493,7 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
         }
     }
 
-    /// From the sums of some rows and columns to their places.
+    /// Finishes the sums of some rows and columns and writes them to the output.
     fn finish(&mut self, batch: usize, rows: (usize, usize), (j, n): (usize, usize), width: usize) {
         if n == self.plan.n && n <= SHORT {
             let (sums, first) = (&mut self.sc[..(rows.1 - rows.0) * width], batch * self.plan.m + rows.0);
@@ -511,7 +516,7 @@ impl Each for Row<'_> {
     }
 }
 
-/// Some rows and steps of A: where they stand, or copied to working memory.
+/// Some rows and steps of A: in place, or copied to working memory.
 #[inline(always)]
 fn left<'s, T: PanelElem>(
     g: &Gemm,
@@ -529,13 +534,13 @@ fn left<'s, T: PanelElem>(
     }
 }
 
-/// Packed panels of so many rows, from a column and a row on.
+/// Packed panels of `rows` rows, from a column and a row on.
 #[inline(always)]
 fn packed<T: PanelElem>(b: &[T], rows: usize, column: usize, row: usize) -> Strided<'_, T> {
     Strided { data: &b[(column / 16) * 16 * rows + row * 16..], row: 16, panel: 16 * rows }
 }
 
-/// Rows of B where they stand, if whole panels can be read there.
+/// Rows of B in place; `None` if whole panels cannot be read there.
 fn in_place<T: PanelElem>(b: &[T], s: Matrix, k: (usize, usize), at: (usize, usize)) -> Option<Strided<'_, T>> {
     let p = Strided { data: b.get(k.0 * s.row + at.0..)?, row: s.row, panel: 16 };
     p.reaches(k.1 - k.0, at.1).then_some(p)

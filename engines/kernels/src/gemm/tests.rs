@@ -1,4 +1,5 @@
-//! The product against a naive one, and its bits against other tiles, blocks and instruction sets.
+//! The product compared with a naive one, and its bits compared for other tiles, blocks and
+//! instruction sets.
 use super::*;
 use crate::simd::{Act, Level, with_level};
 use crate::view::{Out, block_range};
@@ -65,7 +66,7 @@ proptest! {
     }
 }
 
-/// Threads that take tiles by turns end together only where none is much smaller than the others.
+/// Threads that take tiles in turn finish together only if no tile is much smaller than the others.
 #[test]
 fn tiles_divide_the_rows_alike() {
     for (m, k) in (1..3000).step_by(7).flat_map(|m| [64, 1024].map(|k| (m, k))) {
@@ -75,8 +76,8 @@ fn tiles_divide_the_rows_alike() {
     }
 }
 
-/// Sums so long that all rows of a tile take some steps before the next ones: the same bits as of fewer
-/// columns, which go row by row.
+/// Sums so long that they are computed in steps for all rows of a tile: the bits equal those of a
+/// product with fewer columns, which goes row by row.
 #[test]
 fn long_sums_are_taken_in_steps_and_are_the_same() {
     let (m, k) = (61, 2 * KC + 140);
@@ -110,7 +111,7 @@ fn long_sums_are_taken_in_steps_and_are_the_same() {
                 }
             });
         }
-        // The first panels alone are few enough columns to go row by row.
+        // The first panels alone have few enough columns to go row by row.
         let few = Gemm::new([m, 64, k], sa, BMatrix::Packed { rows: k }, vec![[0, 0]]).unwrap();
         let c = run(&few, &panels, &bias[..64]);
         let same = |i: usize| c[i * 64..(i + 1) * 64] == first[i * n..i * n + 64];

@@ -1,6 +1,6 @@
-//! Singles by weights of signed bytes with a scale a column: `x1 · x2 · scale`, where bytes are widened
-//! on their way into the register tile. Sums grow by fused multiply-adds in the order of k, on every
-//! instruction set and for every division, and are scaled once.
+//! Products of singles and weights of signed bytes with one scale per column: `x1 · x2 · scale`.
+//! Bytes are widened on the way into the register tile. Sums grow by fused multiply-adds in the
+//! order of k, on every instruction set and for every division of the work, and are scaled once.
 use super::epilogue::Epilogue;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::Out;
@@ -11,7 +11,7 @@ pub const PANEL: usize = 16;
 /// Rows of a unit.
 const ROWS: usize = 16;
 
-/// The plan of a product of `m` rows by `k` by `n` columns. A unit is sixteen rows by a panel.
+/// The plan of a product of an `m` x `k` and a `k` x `n` matrix. A unit is sixteen rows by a panel.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightProduct {
     m: usize,
@@ -19,7 +19,8 @@ pub struct WeightProduct {
     k: usize,
 }
 
-/// Bytes of the panels `[ceil(n / 16), k, 16]` of a row-major matrix `[k, n]`.
+/// Packs a row-major matrix `[k, n]` of bytes into panels `[ceil(n / 16), k, 16]`; columns beyond
+/// `n` are zero.
 pub fn pack_weights(x2: &[i8], k: usize, n: usize) -> Vec<i8> {
     let mut panels = vec![0; n.div_ceil(PANEL) * k * PANEL];
     for (p, panel) in panels.chunks_exact_mut((k * PANEL).max(1)).enumerate() {
@@ -32,7 +33,7 @@ pub fn pack_weights(x2: &[i8], k: usize, n: usize) -> Vec<i8> {
 }
 
 impl WeightProduct {
-    /// The plan.
+    /// Makes a plan for these sizes.
     pub fn new(m: usize, n: usize, k: usize) -> WeightProduct {
         WeightProduct { m, n, k }
     }
@@ -42,12 +43,13 @@ impl WeightProduct {
         self.m.div_ceil(ROWS) * self.n.div_ceil(PANEL)
     }
 
-    /// Multiply-adds.
+    /// Number of multiply-adds.
     pub fn work(&self) -> u64 {
         (self.m as u64).saturating_mul(self.n as u64).saturating_mul(self.k as u64)
     }
 
-    /// Does the units of `units`: `x1` by the panels, each column by its scale, then what follows.
+    /// Does the units `units`: multiplies `x1` with the panels, scales each column, and applies the
+    /// epilogue.
     pub fn run(
         &self,
         units: Range<usize>,
@@ -72,7 +74,7 @@ impl WeightProduct {
     }
 }
 
-/// Sums of some rows by a panel.
+/// The sums of some rows and a panel.
 struct Tile<'a> {
     x1: &'a [f32],
     panel: &'a [[i8; PANEL]],
@@ -84,7 +86,7 @@ impl Work for Tile<'_> {
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        // As many rows as registers hold: of those with one register a row sixteen, six of others.
+        // As many rows as registers hold: sixteen if a row takes one register, otherwise six.
         let most = if MR == 12 { ROWS } else { 6 };
         let (k, mut first) = (self.panel.len(), 0);
         while first < self.sums.len() {
@@ -103,7 +105,7 @@ impl Work for Tile<'_> {
     }
 }
 
-/// `R` rows; gives `R`.
+/// The sums of `R` rows. It returns `R`.
 #[inline(always)]
 fn rows<I: Isa, const R: usize>(isa: I, x1: &[f32], panel: &[[i8; PANEL]], sums: &mut [[f32; PANEL]]) -> usize {
     let k = panel.len();

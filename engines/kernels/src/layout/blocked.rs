@@ -1,26 +1,26 @@
-//! Blocked layouts (NC1HWC0, FRACTAL_Z, FRACTAL_NZ …): the axes of a row-major tensor cut into
-//! parts that stand in another order, what lies beyond an axis filled with zeros.
+//! Blocked layouts (NC1HWC0, FRACTAL_Z, FRACTAL_NZ …): the axes of a row-major tensor are cut into
+//! parts and reordered, and positions beyond an axis are filled with zeros.
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
-/// One axis of the blocked layout: `size` steps of `step` along an axis of the plain one.
+/// One axis of the blocked layout: `size` steps of `step` along an axis of the plain layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Plain axis.
+    /// Axis of the plain layout.
     pub axis: usize,
-    /// Plain places that one step is.
+    /// Positions along the plain axis per step.
     pub step: usize,
     /// Length of the blocked axis.
     pub size: usize,
 }
 
-/// A plain layout and a blocked one of the same tensor.
+/// A plain and a blocked layout of the same tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     plain: Vec<usize>,
     strides: Vec<usize>,
     parts: Vec<Part>,
-    /// Of each plain axis, where each of its places begins in the blocked layout.
+    /// For each plain axis, the offset of each of its positions in the blocked layout.
     places: Vec<Vec<usize>>,
 }
 
@@ -31,8 +31,8 @@ fn strides(sizes: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
 }
 
 impl Blocked {
-    /// A plan; None where the parts of an axis do not reach each of its places once, or sizes
-    /// overflow.
+    /// Makes a plan. `None` if the parts of an axis do not reach each of its positions exactly
+    /// once, or if sizes overflow.
     pub fn new(plain: &[usize], parts: &[Part]) -> Option<Blocked> {
         plain.iter().map(|n| (*n).max(1)).try_fold(1usize, usize::checked_mul)?;
         parts.iter().map(|p| p.size.max(1)).try_fold(1usize, usize::checked_mul)?;
@@ -45,8 +45,8 @@ impl Blocked {
             let mut own: Vec<(Part, usize)> =
                 parts.iter().copied().zip(steps.iter().copied()).filter(|(p, _)| p.axis == axis).collect();
             own.sort_by_key(|(p, _)| (p.step, p.size));
-            // Each part goes on where the finer one before it ends; together they reach the last
-            // place.
+            // Each part continues where the next finer one ends; together they reach the last
+            // position.
             let mut reach = 1usize;
             for (p, _) in &own {
                 if p.step != reach {
@@ -63,29 +63,30 @@ impl Blocked {
         Some(Blocked { plain: plain.to_vec(), strides: strides(plain.iter().copied()), parts: parts.to_vec(), places })
     }
 
-    /// Elements of the blocked layout.
+    /// Number of elements of the blocked layout.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.size).product()
     }
-    /// Whether there are none.
+    /// Whether the blocked layout has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Units of [`Blocked::pack`]: runs of the last blocked axis.
+    /// Number of units of [`Blocked::pack`]: runs of the last blocked axis.
     pub fn packed_rows(&self) -> usize {
         self.parts.split_last().map_or(0, |(_, lead)| lead.iter().map(|p| p.size).product())
     }
-    /// Units of [`Blocked::unpack`]: runs of the last plain axis.
+    /// Number of units of [`Blocked::unpack`]: runs of the last plain axis.
     pub fn plain_rows(&self) -> usize {
         self.plain.split_last().map_or(1, |(_, lead)| lead.iter().product())
     }
 
-    /// From plain to blocked, some runs of the last blocked axis.
+    /// Converts from plain to blocked, for the runs `rows` of the last blocked axis. Positions
+    /// beyond the plain axes become zero.
     pub fn pack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let Some((last, lead)) = self.parts.split_last() else { return };
         let step = self.strides[last.axis] * last.step;
-        // Runs that follow each other in the blocked layout, and begin one behind the other in the
-        // plain one, are turned together.
+        // Runs that are neighbours in the blocked layout and whose first elements are neighbours in
+        // the plain one are transposed together.
         let beside = lead.last().filter(|p| step != 1 && p.axis != last.axis && self.strides[p.axis] * p.step == 1);
         let mut at = Place::new(self, lead, rows.start);
         let mut r = rows.start;
@@ -112,7 +113,7 @@ impl Blocked {
         }
     }
 
-    /// From blocked to plain, some runs of the last plain axis.
+    /// Converts from blocked to plain, for the runs `rows` of the last plain axis.
     pub fn unpack<T: Elem>(&self, rows: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let Some((last, lead)) = self.places.split_last() else {
             // A scalar is its own block.
@@ -131,12 +132,12 @@ impl Blocked {
     }
 }
 
-/// Where a run of the last blocked axis stands in the plain layout.
+/// The position of a run of the last blocked axis in the plain layout.
 struct Place<'b> {
     plan: &'b Blocked,
     lead: &'b [Part],
     index: Vec<usize>,
-    /// By plain axis.
+    /// Position along each plain axis.
     at: Vec<usize>,
     from: usize,
     inside: bool,
@@ -150,7 +151,7 @@ impl<'b> Place<'b> {
         place
     }
 
-    /// To the run so many further on.
+    /// Moves on by this many runs.
     fn forward(&mut self, by: usize) {
         let mut carry = by;
         for (index, p) in self.index.iter_mut().zip(self.lead).rev() {
@@ -169,14 +170,14 @@ impl<'b> Place<'b> {
 }
 
 crate::multiversion! {
-    /// Runs of `size` elements `step` apart, of which there are `have`; each run begins one element
-    /// behind the one before.
+    /// Writes runs of `size` elements. The first `have` elements of a run are `step` apart in `x`,
+    /// the rest are zero; each run begins one element after the previous one.
     fn turn<T: Elem>(x: &[T], step: usize, have: usize, to: &mut [T], size: usize) {
         let runs = to.len() / size;
         if have < size {
             to.fill(T::default());
         }
-        // Both sides stay in the nearest cache.
+        // Blocks of runs, so that both sides stay in the first-level cache.
         for first in (0..runs).step_by(64) {
             let behind = (first + 64).min(runs);
             for j in 0..have {
@@ -229,7 +230,7 @@ mod tests {
             blocks in proptest::collection::vec(1usize..5, 3),
             cuts in 1usize..5,
         ) {
-            // Outer parts in order, then inner ones the other way round.
+            // Outer parts in order, then inner ones in reverse order.
             let outer = dims.iter().enumerate().map(|(a, n)| part(a, blocks[a], n.div_ceil(blocks[a])));
             let inner = (0..dims.len()).rev().map(|a| part(a, 1, blocks[a]));
             let parts: Vec<Part> = outer.chain(inner).collect();
@@ -239,7 +240,7 @@ mod tests {
             for c in 0..cuts {
                 b.pack(block_range(b.packed_rows(), c, cuts), &x, &mut Out::new(&mut y));
             }
-            // By the definition, place by place.
+            // Compared with the definition, position by position.
             for (i, v) in y.iter().enumerate() {
                 let (mut rest, mut at) = (i, vec![0; dims.len()]);
                 for p in parts.iter().rev() {

@@ -1,13 +1,14 @@
-//! Matrices of two to four columns or rows turned, as pixels whose colours lie side by side are.
+//! Transposition of matrices with two to four columns or rows, such as pixels with interleaved
+//! colours.
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
-/// Most columns or rows.
+/// Maximum number of columns or rows.
 pub const FEW: usize = 4;
-/// Places that are turned at a time.
+/// Positions that are transposed at a time.
 const STEP: usize = 512;
 
-/// A row-major matrix at `base` of `rows` rows and two to four columns turned, for the rows of
+/// Transposes a row-major matrix at `base` with `rows` rows and two to four columns, for the rows
 /// `part`: `out[base + j * rows + i] = x[base + i * cols + j]`.
 pub fn split_columns<T: Elem>(
     [rows, cols]: [usize; 2],
@@ -31,8 +32,8 @@ pub fn split_columns<T: Elem>(
     }
 }
 
-/// A row-major matrix at `base` of two to four rows and `cols` columns turned, for the columns of
-/// `part`: `out[base + j * rows + i] = x[base + i * cols + j]`.
+/// Transposes a row-major matrix at `base` with two to four rows and `cols` columns, for the
+/// columns `part`: `out[base + j * rows + i] = x[base + i * cols + j]`.
 pub fn weave_rows<T: Elem>([rows, cols]: [usize; 2], base: usize, part: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let row = |i: usize| &x[base + i * cols + part.start..base + i * cols + part.end];
     let to = out.part(base + part.start * rows, part.len() * rows);

@@ -1,17 +1,17 @@
-//! Operators that move elements: any change of view, joins, gathers, pads. Elements are opaque:
-//! callers pass the unsigned integer of their size.
+//! Operators that move elements: any change of view, joins, gathers, pads. They do not interpret
+//! elements: callers pass the unsigned integer of the same size.
 pub mod blocked;
 /// Padding and cropping.
 pub mod pad;
-/// Elements that indices name.
+/// Elements that indices refer to.
 pub mod places;
-/// Updates of elements that indices name.
+/// Updates of elements that indices refer to.
 pub mod scatter;
-/// Few columns or rows.
+/// Transposition of matrices with few columns or rows.
 pub mod few;
-/// Runs of elements.
+/// Copies of short runs of elements.
 mod runs;
-/// Matrices turned in squares.
+/// Transposition of matrices in squares.
 mod squares;
 
 pub use runs::{copy_run, place, take_run};
@@ -20,8 +20,8 @@ pub use squares::transpose;
 use crate::view::{Elem, Nest, Out};
 use std::ops::Range;
 
-/// `out[i] = x[position i of the nest]` for the output elements of `range`: transpose, slice,
-/// split, expand, tile.
+/// Copies `out[i] = x[position i of the nest]` for the output elements of `range`: transpose,
+/// slice, split, expand, tile.
 pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let mut rest = out.part(range.start, range.len());
     nest.each_run_in(range, |[p], len, [step]| {
@@ -36,9 +36,12 @@ pub fn copy<T: Elem>(nest: &Nest<1>, range: Range<usize>, x: &[T], out: &mut Out
     });
 }
 
-/// `out[o][i] = x[o][index[i]]` in slices of `inner`: `x` is `outer` x `size` x `inner`; units are
-/// outer index by index, an index below zero counts from the end. Gives the first index out of
-/// range instead, if there is one.
+/// Copies `out[o][i] = x[o][index[i]]` in slices of `inner` elements; `x` is `outer` x `size` x
+/// `inner`. Units are pairs of an outer index and an entry of `index`, in that order. A negative
+/// index counts from the end.
+///
+/// # Errors
+/// Returns the first index that is out of range.
 pub fn gather<T: Elem>(
     size: usize,
     inner: usize,
@@ -59,7 +62,7 @@ pub fn gather<T: Elem>(
     }
     let mut u = units.start;
     while u < units.end {
-        // The indices of one outer element.
+        // The indices for one outer position.
         let (o, first) = (u / count, u % count);
         let n = (count - first).min(units.end - u);
         let (now, more) = std::mem::take(&mut to).split_at_mut(n * inner);

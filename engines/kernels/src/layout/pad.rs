@@ -1,25 +1,25 @@
-//! Padding and cropping: what lies around a tensor is a number, its border, its mirror image or its
-//! other end.
+//! Padding and cropping. A tensor is surrounded by a constant, its border, its mirror image or its
+//! opposite end.
 use super::copy_run;
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
-/// What lies beyond the ends of an axis.
+/// What is beyond the ends of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
-    /// A number.
+    /// A constant.
     Constant,
-    /// The first or the last place again and again.
+    /// The first or the last position, repeated.
     Edge,
-    /// The places before the end in turn, and back.
+    /// The positions before the end in reverse order, and back again.
     Reflect,
-    /// The places from the other end on, of those that are not cropped.
+    /// The positions from the opposite end on, without the cropped ones.
     Wrap,
 }
 
 impl Border {
-    /// The place of an axis that stands at place `i` of it, which may lie beyond it; `None`: the
-    /// number.
+    /// The position of the axis that is read at `i`, which may be beyond its ends; `None` for the
+    /// constant.
     fn place(self, i: isize, axis: &Axis) -> Option<usize> {
         let n = axis.from as isize;
         if (0..n).contains(&i) {
@@ -42,8 +42,8 @@ impl Border {
     }
 }
 
-/// An axis: its size, how many places stand before it (less than none: it is cropped), and the size
-/// of the output.
+/// An axis: its size, the number of positions added before it (negative if it is cropped), and the
+/// size of the output.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     from: usize,
@@ -56,25 +56,26 @@ impl Axis {
         self.before == 0 && self.from == self.to
     }
 
-    /// The first place that is not cropped, and how many are not.
+    /// The first position that is not cropped, and the number of such positions.
     fn kept(&self) -> (isize, isize) {
         let (first, end) = ((-self.before).max(0), (self.to as isize - self.before).min(self.from as isize));
         (first, (end - first).max(0))
     }
 }
 
-/// The plan of a padding. A unit of work is a row: the last padded axis with all behind it.
+/// The plan of a padding. A unit of work is a row: the last padded axis and all axes after it.
 #[derive(Clone, Debug)]
 pub struct Padding {
     border: Border,
     lead: Vec<Axis>,
     last: Axis,
-    /// Elements of each place of the last padded axis.
+    /// Elements of each position of the last padded axis.
     inner: usize,
 }
 
 impl Padding {
-    /// Of axes by size, places before them and size of the output.
+    /// Makes a plan from the axes, each with its size, the number of positions before it (negative
+    /// to crop), and the size of the output.
     pub fn new(border: Border, axes: &[(usize, isize, usize)]) -> Padding {
         let axes: Vec<Axis> = axes.iter().map(|&(from, before, to)| Axis { from, before, to }).collect();
         let last = axes.iter().rposition(|a| !a.is_whole()).unwrap_or(0);
@@ -103,7 +104,8 @@ impl Padding {
         self.last.to * self.inner
     }
 
-    /// The first input row of an output entry of all axes before the last one of those of the rows.
+    /// The first input row for an entry of the axes before the row axis; `None` if the entry is
+    /// filled with the constant.
     fn outer(&self, entry: usize) -> Option<usize> {
         let (last, lead) = self.lead.split_last()?;
         let (mut rest, mut at, mut step) = (entry, 0, last.from);
@@ -116,7 +118,7 @@ impl Padding {
         Some(at)
     }
 
-    /// Does the rows of `units`.
+    /// Does the rows `units`. `fill` is the constant of [`Border::Constant`].
     pub fn run<T: Elem>(&self, units: Range<usize>, x: &[T], fill: T, out: &mut Out<'_, T>) {
         let (width, one) = (self.width(), Axis { from: 1, before: 0, to: 1 });
         if width == 0 {
@@ -144,15 +146,17 @@ impl Padding {
     }
 }
 
-/// What a row of the output has of a row of the input.
+/// How a row of the output is made from a row of the input.
 struct Row {
-    /// Elements of the input row, and of a place.
+    /// Elements of the input row, and of one position.
     from: usize,
     inner: usize,
-    /// The elements of the output that are elements of the input, and the first of those.
+    /// The output elements that are copied from inside the input row, and the first input element
+    /// that is copied.
     own: Range<usize>,
     start: usize,
-    /// All other places, and which place of the input each is.
+    /// All other output positions, each with the input position that it reads; `None` for the
+    /// constant.
     beyond: Vec<(usize, Option<usize>)>,
 }
 
@@ -238,7 +242,7 @@ mod tests {
         assert_eq!((-2..3).map(|i| Border::Reflect.place(i, &whole(1))).collect::<Vec<_>>(), [Some(0); 5]);
     }
 
-    /// As onnxruntime has them: six places, of which some are cropped at one end.
+    /// Results of onnxruntime for six positions, some of which are cropped at one end.
     #[test]
     fn what_is_cropped_does_not_come_back_at_the_other_end() {
         let padded = |before: isize, after: isize| {

@@ -1,49 +1,49 @@
-//! Elements that indices name: tuples of indices over the leading axes of a tensor, or one index of
-//! an axis for each element. An index below zero counts from the end.
+//! Elements that indices refer to: tuples of indices over the leading axes of a tensor, or one
+//! index along an axis for each element. A negative index counts from the end.
 use crate::view::Elem;
 use std::ops::Range;
 
 /// An index that is out of range, and the size of its axis.
 pub type Beyond = (i64, usize);
 
-/// The place of an index on an axis of `n`.
+/// The position of an index on an axis of `n`.
 #[inline(always)]
 fn within(index: i64, n: usize) -> Result<usize, Beyond> {
     let at = if index < 0 { index.wrapping_add(n as i64) } else { index };
     if (at as u64) < n as u64 { Ok(at as usize) } else { Err((index, n)) }
 }
 
-/// What updates are applied to: blocks of elements that indices name.
+/// The destinations of updates: blocks of elements that indices refer to.
 pub trait Places {
-    /// Elements of an update.
+    /// Number of elements of one update.
     fn inner(&self) -> usize;
 
-    /// Updates of which some may name elements of `part`, of `count`; no other does.
+    /// A range within the `count` updates that contains every update of elements of `part`.
     fn near(&self, part: &Range<usize>, count: usize) -> Range<usize>;
 
-    /// The first element that each update of `range` names, in turn.
+    /// Writes to `to`, for each update of `range` in order, the first element that it refers to.
     ///
     /// # Errors
-    /// The first index that is out of range.
+    /// Returns the first index that is out of range.
     fn find<I: Elem>(&self, index: &[I], range: Range<usize>, to: &mut [usize]) -> Result<(), Beyond>;
 }
 
-/// Tuples of indices.
+/// Tuples of indices over the leading axes of a tensor.
 #[derive(Clone, Debug)]
 pub struct Tuples {
-    /// Sizes of the axes that a tuple names.
+    /// Sizes of the axes that a tuple indexes.
     dims: Vec<usize>,
-    /// Elements that a tuple names.
+    /// Number of elements that a tuple refers to.
     inner: usize,
-    /// Tuples, and elements, of each entry of the leading axes that both tensors share.
+    /// Number of tuples, and of elements, per entry of the leading axes that both tensors share.
     per: usize,
     whole: usize,
     shared: bool,
 }
 
 impl Tuples {
-    /// Over a tensor of this shape, of which the first `shared` axes are those of the tuples too, `per`
-    /// tuples for each of their entries; a tuple names places of `len` axes.
+    /// Tuples for a tensor of this shape. Its first `shared` axes are also the leading axes of the
+    /// tuples, with `per` tuples for each of their entries. A tuple indexes `len` axes.
     pub fn new(shape: &[usize], shared: usize, len: usize, per: usize) -> Tuples {
         Tuples {
             dims: shape[shared..shared + len].to_vec(),
@@ -54,10 +54,10 @@ impl Tuples {
         }
     }
 
-    /// Calls `f` with the number of each tuple of `range` and the first element that it names.
+    /// Calls `f` with the number of each tuple of `range` and the first element that it refers to.
     ///
     /// # Errors
-    /// The first index that is out of range.
+    /// Returns the first index that is out of range.
     #[inline(always)]
     pub fn each<I: Elem>(&self, index: &[I], range: Range<usize>, f: impl FnMut(usize, usize)) -> Result<(), Beyond> {
         match self.dims.as_slice() {
@@ -79,7 +79,7 @@ impl Tuples {
         }
     }
 
-    /// [`Tuples::each`] of tuples of `N` indices.
+    /// [`Tuples::each`] for tuples of `N` indices.
     #[inline(always)]
     fn fixed<I: Elem, const N: usize>(
         &self,
@@ -117,25 +117,26 @@ impl Places for Tuples {
     }
 }
 
-/// One index along an axis for each element of a tensor of indices, whose other axes are no longer
-/// than those of the data.
+/// One index along an axis for each element of a tensor of indices. The other axes of that tensor
+/// are no longer than those of the data.
 #[derive(Clone, Debug)]
 pub struct Elements {
-    /// Axes of the indices; neighbours that are walked like one are one.
+    /// Axes of the indices; neighbouring axes that can be walked as one are merged.
     shape: Vec<usize>,
-    /// Elements between two places of each axis of the data; that of the indexed axis is zero.
+    /// Distance in elements between two positions along each axis of the data; zero for the indexed
+    /// axis.
     strides: Vec<usize>,
-    /// The same of the indexed axis, and its size.
+    /// The same distance for the indexed axis, and its size.
     stride: usize,
     size: usize,
-    /// Indices, and elements of the data, of each entry of the axes before the indexed one, where
-    /// entries of both follow each other alike; otherwise all are one entry.
+    /// Number of indices, and of elements of the data, per entry of the axes before the indexed
+    /// one, if both walk these entries alike. Otherwise everything is one entry.
     per: usize,
     whole: usize,
 }
 
 impl Elements {
-    /// Indices of this shape along an axis of data of that shape.
+    /// Indices of shape `shape` along axis `axis` of data of shape `data`.
     pub fn new(shape: &[usize], data: &[usize], axis: usize) -> Elements {
         let stride_of = |d: usize| data[d + 1..].iter().product();
         let mut own = Elements {
@@ -150,7 +151,8 @@ impl Elements {
             let step = if d == axis { 0 } else { stride_of(d) };
             let before = own.shape.last_mut().zip(own.strides.last_mut());
             match before.filter(|(_, stride)| d != axis && **stride == n * step) {
-                // The data has the axis whole: one place before it follows the last place of another.
+                // The indices cover the axis of the data fully: the end of one position is followed
+                // by the next position of the axis before.
                 Some((last, stride)) => (*last, *stride) = (*last * n, step),
                 None if d != axis && n == 1 => {}
                 None => {
@@ -159,7 +161,7 @@ impl Elements {
                 }
             }
         }
-        // The first axis may be shorter than that of the data: what is missing is at the end.
+        // The first axis may be shorter than that of the data: only its last positions are missing.
         let alike = (1..axis).take_while(|&d| shape[d] == data[d]).count() + usize::from(axis > 0);
         for d in 0..alike {
             own.per = own.per.checked_div(shape[d]).unwrap_or(0);
@@ -173,13 +175,13 @@ impl Elements {
         self.shape.iter().product()
     }
 
-    /// Elements of a row: of the last axis.
+    /// Number of elements of a row (the last axis).
     fn width(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// The pieces of rows that the indices of `range` are made of: how many, the element of the
-    /// data that index 0 of the first one names.
+    /// The pieces of rows that make up the indices of `range`: the length of each, and the element
+    /// of the data that index 0 of its first element refers to.
     fn rows(&self, range: Range<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
         let (width, step) = (self.width().max(1), self.step());
         let mut at = range.start;
@@ -191,10 +193,10 @@ impl Elements {
         })
     }
 
-    /// The elements that the indices of `range` name, in turn.
+    /// Copies the elements that the indices of `range` refer to, in order.
     ///
     /// # Errors
-    /// The first index that is out of range.
+    /// Returns the first index that is out of range.
     #[inline(always)]
     pub fn gather<T: Elem, I: Elem>(
         &self,
@@ -224,12 +226,12 @@ impl Elements {
         Ok(())
     }
 
-    /// The element of the data that index 0 of the first element of a row names.
+    /// The element of the data that index 0 of the first element of a row refers to.
     fn base(&self, row: usize) -> usize {
         let (mut rest, mut base) = (row, 0);
         let before = self.shape.len().saturating_sub(1);
         for (d, (n, stride)) in self.shape.iter().zip(&self.strides).take(before).enumerate().rev() {
-            // All that is left is the place on the first axis.
+            // What is left is the position on the first axis.
             let place = if d == 0 { rest } else { rest % n };
             base += place * stride;
             rest = if d == 0 { 0 } else { rest / n };
@@ -237,7 +239,7 @@ impl Elements {
         base
     }
 
-    /// Elements of the data between the elements of a row.
+    /// Distance in elements of the data between neighbouring elements of a row.
     fn step(&self) -> usize {
         self.strides.last().copied().unwrap_or(0)
     }
@@ -268,7 +270,7 @@ impl Places for Elements {
     }
 }
 
-/// Of `count` updates, `per` for each `whole` elements, those of the entries that have elements of
+/// Of `count` updates, `per` for each `whole` elements, the range for the entries that overlap
 /// `part`.
 fn entries(part: &Range<usize>, whole: usize, per: usize, count: usize) -> Range<usize> {
     let whole = whole.max(1);
@@ -312,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Every index names what its own coordinates do, and is near to it.
+    /// Every index refers to the element given by its own coordinates, and `near` includes it.
     #[test]
     fn axes_that_are_joined_name_the_same_elements() {
         let data = [3usize, 4, 2, 5];

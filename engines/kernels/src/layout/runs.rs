@@ -1,4 +1,5 @@
-//! Runs of elements copied one by one, as joins and splits have many of: short ones without a call.
+//! Copies of runs of elements. Joins and splits have many short runs, which are copied without a
+//! call.
 use crate::view::{Elem, as_bytes, as_bytes_mut};
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
         4..=7 => ends::<4>(as_bytes(from), as_bytes_mut(to)),
         8..=15 => ends::<8>(as_bytes(from), as_bytes_mut(to)),
         16..=31 => ends::<16>(as_bytes(from), as_bytes_mut(to)),
-        // Of these lengths the first piece and the last are one.
+        // At these lengths the first and the last piece are the same.
         32 => whole::<32>(as_bytes(from), as_bytes_mut(to)),
         33..=63 => ends::<32>(as_bytes(from), as_bytes_mut(to)),
         64 => whole::<64>(as_bytes(from), as_bytes_mut(to)),
@@ -18,7 +19,8 @@ pub fn copy_run<T: Elem>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Elements that stand `step` apart, as many as `to` has: one for all where that is zero.
+/// Copies elements that are `step` apart, as many as `to` has. With step zero the first one is
+/// repeated.
 #[inline(always)]
 pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
     match step {
@@ -31,7 +33,7 @@ pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
     }
 }
 
-/// Elements that stand apart from which a loop for their step is worth its call.
+/// Minimum number of strided elements for which a loop specialised for the step is worth its call.
 const LONG: usize = 16;
 
 #[inline(always)]
@@ -44,7 +46,7 @@ fn take_each<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
 macro_rules! by_step {
     ($name:ident, $n:literal) => {
         crate::multiversion! {
-            /// Elements that stand so far apart.
+            /// Copies elements that are `$n` apart.
             fn $name<T: Elem>(from: &[T], to: &mut [T]) {
                 let (groups, _) = from.as_chunks::<$n>();
                 let whole = groups.len().min(to.len());
@@ -52,7 +54,7 @@ macro_rules! by_step {
                 for (to, v) in first.iter_mut().zip(groups) {
                     *to = v[0];
                 }
-                // The last element may have none of its group behind it.
+                // The last element may be at the very end, without the rest of its group.
                 take_each(&from[whole * $n..], $n, rest);
             }
         }
@@ -62,7 +64,7 @@ by_step!(by_step2, 2);
 by_step!(by_step3, 3);
 by_step!(by_step4, 4);
 
-/// All of a run of `N` bytes.
+/// Copies a run of exactly `N` bytes.
 #[inline(always)]
 fn whole<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
@@ -70,7 +72,7 @@ fn whole<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// The first `N` bytes and the last of a run that has no more than both.
+/// Copies the first and the last `N` bytes of a run of `N` to `2 * N` bytes.
 #[inline(always)]
 fn ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     assert!(from.len() == to.len() && (N..=2 * N).contains(&from.len()));
@@ -82,14 +84,15 @@ fn ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// What one input of a concatenation gives the elements `range` of the output, which are `out`: the
-/// output has rows of `pitch`, of which this input fills `width` from `start`.
+/// Copies the part of one concatenation input that belongs to the elements `range` of the output,
+/// which are `out`. The output has rows of `pitch` elements, of which this input fills `width` from
+/// `start` on.
 pub fn place<T: Elem>(width: usize, start: usize, pitch: usize, range: Range<usize>, x: &[T], out: &mut [T]) {
     if width == 0 {
         return;
     }
     if width == 1 {
-        // The rows whose place is in the range.
+        // The rows whose element of this input is in the range.
         let first = range.start.saturating_sub(start).div_ceil(pitch);
         let to = out.iter_mut().skip(first * pitch + start - range.start).step_by(pitch);
         to.zip(&x[first..]).for_each(|(to, v)| *to = *v);
@@ -123,7 +126,7 @@ mod tests {
     fn elements_that_stand_apart_are_taken_to_the_last() {
         for (step, n) in (0..7).flat_map(|s| [0, 1, 15, 16, 17, 40, 100].map(|n| (s, n))) {
             let x: Vec<u32> = (0..n * step + 1).map(|i| i as u32).collect();
-            // Nothing stands behind the last element that is taken.
+            // The slice ends with the last element that is taken.
             let x = &x[..if n == 0 { 1 } else { (n - 1) * step + 1 }];
             let mut y = vec![u32::MAX; n];
             take_run(x, step, &mut y);

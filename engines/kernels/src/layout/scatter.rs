@@ -1,22 +1,22 @@
-//! Updates of elements that indices name. Updates are applied in order: of several to one place the
-//! last one stays, or all are joined with it.
+//! Updates of elements that indices refer to. Updates are applied in order: of several updates of
+//! one element the last one wins, or all of them are joined with it.
 use super::copy_run;
 use super::places::{Beyond, Places};
 use crate::view::{Elem, Out, lines};
 use std::ops::Range;
 
-/// Updates whose places are found before they are applied.
+/// Number of updates whose destinations are found before they are applied.
 const BATCH: usize = 256;
 
-/// How an update and what is in its place become one.
+/// How an update is combined with the old value.
 pub trait Join<T>: Copy {
-    /// The new element.
+    /// Combines one element.
     fn one(self, old: T, new: T) -> T;
-    /// The same of neighbouring elements.
+    /// Combines neighbouring elements.
     fn many(self, old: &mut [T], new: &[T]);
 }
 
-/// The update takes the place.
+/// The update replaces the old value.
 #[derive(Clone, Copy, Debug)]
 pub struct Replace;
 
@@ -30,7 +30,7 @@ impl<T: Elem> Join<T> for Replace {
     }
 }
 
-/// A function of both.
+/// A function of the old value and the update.
 #[derive(Clone, Copy, Debug)]
 pub struct By<F>(pub F);
 
@@ -44,11 +44,12 @@ impl<T: Copy, F: Fn(T, T) -> T + Copy> Join<T> for By<F> {
     }
 }
 
-/// The elements of `part` of a tensor after updates: `x` (None: what `out` holds), and in the
-/// places that indices name what `join` makes of what is there and the update.
+/// Computes the elements of `part` of a tensor after updates. It starts from `x` (`None`: the
+/// contents of `out`) and combines each update with the element that its indices refer to, by
+/// `join`.
 ///
 /// # Errors
-/// The first index that is out of range, of those that are looked at for this part.
+/// Returns the first index that is out of range among those that are read for this part.
 pub fn scatter<T: Elem, I: Elem>(
     part: Range<usize>,
     (x, index, updates): (Option<&[T]>, &[I], &[T]),
@@ -73,7 +74,7 @@ pub fn scatter<T: Elem, I: Elem>(
     Ok(())
 }
 
-/// Applies as many updates to the elements of `part` as there are places, each to what stands there.
+/// Applies one update per entry of `places` to the elements of `part`.
 fn apply<T: Elem>(part: &Range<usize>, places: &[usize], updates: &[T], join: impl Join<T>, to: &mut [T]) {
     let inner = updates.len() / places.len();
     if inner == 1 {
@@ -97,7 +98,7 @@ mod tests {
     use super::super::places::{Elements, Tuples};
     use super::*;
 
-    /// Updates one by one, as the operator is defined.
+    /// Applies updates one by one, as the operator is defined.
     fn plain(x: &[i32], places: &[usize], updates: &[i32], join: fn(i32, i32) -> i32) -> Vec<i32> {
         let (mut y, inner) = (x.to_vec(), updates.len() / places.len().max(1));
         for (at, new) in places.iter().zip(updates.chunks(inner.max(1))) {

@@ -1,4 +1,5 @@
-//! Matrices turned in squares of sixteen: elements of four bytes in vectors, others in arrays.
+//! Transposition of matrices in squares of sixteen: elements of four bytes in vectors, others in
+//! arrays.
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::turn;
 use crate::view::{Elem, Out, as_bytes, as_bytes_mut, seen_as, seen_as_mut};
@@ -7,8 +8,8 @@ use std::ops::Range;
 /// Rows and columns of a square.
 const SIDE: usize = 16;
 
-/// A row-major matrix at `base` turned: `out[base + j * rows + i] = x[base + i * cols +
-/// j]`, for the output rows (input columns) of `units`.
+/// Transposes a row-major matrix at `base`: `out[base + j * rows + i] = x[base + i * cols + j]`,
+/// for the output rows (input columns) `units`.
 pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let (start, end) = (units.start, units.end.min(cols));
     if start >= end || rows == 0 {
@@ -24,15 +25,15 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
     arrays(rows, cols, start..end, x, to);
 }
 
-/// Where squares over these places begin: what is left behind the last whole one is part of a square
-/// that goes over places of the one before again, if there is one.
+/// Where the squares over these positions begin. If the last one would be incomplete, it is moved
+/// back to overlap the one before, if there is one.
 #[inline(always)]
 fn begins(places: Range<usize>) -> impl Iterator<Item = usize> {
     let last = places.end.saturating_sub(SIDE).max(places.start);
     places.step_by(SIDE).map(move |at| at.min(last))
 }
 
-/// Some columns of a matrix of four bytes an element, which become the rows of `to`.
+/// Some columns of a matrix of four-byte elements, which become the rows of `to`.
 struct Singles<'a> {
     rows: usize,
     cols: usize,
@@ -60,7 +61,7 @@ impl Work for Singles<'_> {
                 let (across, down) = (isa.lanes(0, wide), isa.lanes(0, high));
                 for (r, v) in square.iter_mut().enumerate().take(high) {
                     let row = &x[(i + r) * cols + j..][..wide];
-                    // SAFETY: the lanes are as many as there are elements.
+                    // SAFETY: only as many lanes are used as there are elements.
                     *v = unsafe { isa.load_some(row.as_ptr(), across) };
                 }
                 turn(isa, &mut square);
@@ -74,7 +75,7 @@ impl Work for Singles<'_> {
     }
 }
 
-/// A whole square: rows of `x` are `cols` apart, those of `to` `rows`.
+/// Transposes a whole square: rows of `x` are `cols` apart, those of `to` are `rows` apart.
 #[inline(always)]
 fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
     let mut square = [isa.splat(0.0); SIDE];
@@ -92,7 +93,7 @@ fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
 }
 
 crate::multiversion! {
-    /// The same of elements of any size.
+    /// The same as [`Singles`], for elements of any size.
     fn arrays<T: Elem>(rows: usize, cols: usize, columns: Range<usize>, x: &[T], to: &mut [T]) {
         for j in begins(columns.clone()) {
             let wide = SIDE.min(columns.end - j);
@@ -120,7 +121,7 @@ crate::multiversion! {
     }
 }
 
-/// A square turned.
+/// Transposes a square.
 #[inline(always)]
 fn turned<T: Elem>(square: &[[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
     #[cfg(target_arch = "x86_64")]
@@ -132,13 +133,13 @@ fn turned<T: Elem>(square: &[[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
     std::array::from_fn(|c| std::array::from_fn(|r| square[r][c]))
 }
 
-/// A square of bytes turned: the rows of each half woven with those of the other, four times.
+/// Transposes a square of bytes: the rows of both halves are interleaved, four times.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn turn_bytes(from: &[u8], to: &mut [u8]) {
     use std::arch::x86_64::*;
     assert!(from.len() == SIDE * SIDE && to.len() == from.len());
-    // SAFETY: sixteen bytes each of the 256; x86-64 has these instructions always.
+    // SAFETY: each access covers sixteen of the 256 bytes; x86-64 always has these instructions.
     unsafe {
         let mut v = [_mm_setzero_si128(); SIDE];
         for (r, v) in v.iter_mut().enumerate() {

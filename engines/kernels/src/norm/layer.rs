@@ -1,5 +1,5 @@
-//! Layer and root-mean-square normalisation of rows; batch, instance and group normalisation as
-//! scales of channels.
+//! Layer and root-mean-square normalisation of rows. Batch, instance and group normalisation as
+//! scaling of channels.
 use crate::norm::rows::{Spreads, WIDE};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{PanelElem, dispatch};
@@ -7,21 +7,21 @@ use crate::simd::lines::widen;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Rows of `len`, each brought to mean zero (unless `rms`) and variance one, then scaled and
-/// shifted.
+/// Rows of `len` elements, each normalised to mean zero (unless `rms`) and variance one, then
+/// scaled and shifted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerNorm {
     /// Number of rows, the units of work.
     pub rows: usize,
-    /// Elements of a row.
+    /// Number of elements in a row.
     pub len: usize,
-    /// Added to the variance.
+    /// Number added to the variance.
     pub epsilon: f32,
-    /// The mean is left alone: root-mean-square normalisation.
+    /// Whether the mean is not subtracted: root-mean-square normalisation.
     pub rms: bool,
 }
 
-/// Numbers of a group of rows, unless a row has more.
+/// Maximum count of numbers in a group of rows, unless a single row has more.
 const GROUP: usize = 8192;
 
 crate::multiversion! {
@@ -51,8 +51,8 @@ crate::multiversion! {
     }
 }
 
-/// Does the rows of `units`. `gamma` and `beta` have `len` elements or none.
-/// `each(row, mean, scale)` is told what was taken away from a row and what it was multiplied by.
+/// Does the rows `units`. `gamma` and `beta` have `len` elements or none. `each(row, mean, scale)`
+/// receives what was subtracted from each row and what it was then multiplied by.
 pub fn layer_norm<T: PanelElem>(
     n: &LayerNorm,
     units: Range<usize>,
@@ -64,17 +64,17 @@ pub fn layer_norm<T: PanelElem>(
 ) {
     let units = units.start..units.end.min(n.rows);
     if n.len == 0 {
-        // A mean of nothing is no number.
+        // The mean of no elements is NaN.
         let mean = if n.rms { 0.0 } else { f32::NAN };
         return units.for_each(|r| each(r, mean, f32::NAN));
     }
-    // Rows of a group stay in the nearest cache.
+    // Rows of a group stay in the first-level cache.
     let group = (GROUP / n.len).clamp(1, WIDE);
     with_scratch(group * n.len, |lines| {
         for first in units.clone().step_by(group) {
             let last = (first + group).min(units.end);
             let x = &x[first * n.len..last * n.len];
-            // Rows of single precision are read where they stand.
+            // Rows of single precision are read in place.
             let lines = match T::singles(x) {
                 Some(x) => x,
                 None => {
@@ -101,8 +101,8 @@ crate::multiversion! {
     }
 }
 
-/// `y = x * scale + shift` over planes of `size` elements: plane `p` (a unit of work) takes what
-/// `of(p)` says.
+/// `y = x * scale + shift` over planes of `size` elements, with `(scale, shift) = of(p)` for plane
+/// `p` (a unit of work).
 pub fn affine_channels<T: PanelElem>(
     size: usize,
     units: Range<usize>,

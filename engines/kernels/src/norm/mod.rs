@@ -2,7 +2,7 @@
 
 /// Softmax and its logarithm.
 pub mod softmax;
-/// Means and spreads of several rows.
+/// Means and spreads of several rows at once.
 mod rows;
 /// Layer, root-mean-square, batch, instance and group normalisation.
 pub mod layer;

@@ -1,22 +1,22 @@
-//! Sums of up to sixteen rows at a time: each row is added in sixty-four lanes, in the order of
-//! [`sum`](crate::simd::fold::sum); the lanes of all are turned and added together.
+//! Sums of up to sixteen rows at a time. Each row is added in sixty-four lanes, in the order of
+//! [`sum`](crate::simd::fold::sum); the lanes of all rows are transposed and added together.
 use crate::reduce::sum_lanes;
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, Work};
 use crate::simd::turn::{fold_rows, load};
 
-/// Rows of a group.
+/// Maximum number of rows in a group.
 pub(super) const WIDE: usize = 16;
-/// Vectors that a sum runs in.
+/// Number of vectors that accumulate a sum.
 const SUMS: usize = LANES / WIDE;
 
-/// Mean and scale of each of up to sixteen rows of `len` numbers: what is taken away, and one by the
-/// root of the mean of squares of what is left and of `epsilon`.
+/// Mean and scale of each of up to sixteen rows of `len` numbers. The mean is to be subtracted. The
+/// scale is one over the square root of `epsilon` plus the mean square of the remaining numbers.
 pub(super) struct Spreads<'a> {
     pub(super) x: &'a [f32],
     pub(super) len: usize,
     pub(super) epsilon: f32,
-    /// Nothing is taken away.
+    /// The mean is taken as zero.
     pub(super) rms: bool,
 }
 
@@ -45,8 +45,8 @@ impl Work for Spreads<'_> {
     }
 }
 
-/// The first sixteen of the lanes of a sum of squared distances from a centre, to which the others
-/// are added.
+/// A sum of squared distances from a centre in sixteen lanes, to which the other lanes have been
+/// added.
 #[inline(always)]
 fn squares<I: Isa>(isa: I, row: &[f32], centre: f32) -> I::V {
     let less = isa.splat(-centre);

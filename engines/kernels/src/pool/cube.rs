@@ -1,36 +1,35 @@
 //! Pooling of half types in NC1HWC0: channels in groups of sixteen, innermost. Lanes beyond the
-//! channels are written zero.
+//! channels are written as zero.
 use super::{Pool, Pooling, join};
 use crate::conv::cube::LANES;
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
 
-/// A pooling by windows over two spatial axes; `plan.planes` counts groups of channels of all
-/// images.
+/// Window pooling over two spatial axes. `plan.planes` counts the groups of channels of all images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubePooling {
-    /// Sizes.
+    /// Sizes of the pooling.
     pub plan: Pooling,
-    /// Channels of an image.
+    /// Number of channels of an image.
     pub channels: usize,
 }
 
-/// Outputs of a unit, about.
+/// Approximate number of outputs of a unit.
 const AREA: usize = 1024;
 
 impl CubePooling {
-    /// Rows of a unit.
+    /// Number of output rows of a unit.
     fn rows(&self) -> usize {
         (AREA / self.plan.output[2].max(1)).clamp(1, self.plan.output[1].max(1))
     }
 
-    /// Number of strips of rows of planes, the units of work.
+    /// Number of units of work: strips of rows of planes.
     pub fn units(&self) -> usize {
         self.plan.planes * self.plan.output[1].div_ceil(self.rows())
     }
 
-    /// Does the strips of `units`.
+    /// Does the strips `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let p = &self.plan;
         let ([_, high, wide], [_, height, width]) = (p.input, p.output);
@@ -65,7 +64,7 @@ impl CubePooling {
         });
     }
 
-    /// Joins what one tap meets of a row to the outputs that it belongs to.
+    /// Joins the elements that one tap reads from a row to the outputs that it contributes to.
     fn tap<T: PanelElem>(&self, k: usize, row: &[T], line: &mut [f32]) {
         let p = &self.plan;
         let (stride, at, pad) = (p.stride[2], k * p.dilation[2], p.pad_before[2]);
@@ -92,26 +91,26 @@ crate::multiversion! {
     }
 }
 
-/// A pooling of each channel to one number: from NC1HWC0 to the plain `[N, C]`.
+/// Global pooling of each channel to one number: from NC1HWC0 to the plain `[N, C]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CubeGlobal {
-    /// The largest; else the mean.
+    /// Whether the maximum is taken; otherwise the mean.
     pub max: bool,
-    /// Images.
+    /// Number of images.
     pub batch: usize,
-    /// Channels of an image.
+    /// Number of channels of an image.
     pub channels: usize,
-    /// Positions of a plane.
+    /// Number of positions of a plane.
     pub positions: usize,
 }
 
 impl CubeGlobal {
-    /// Planes of groups of channels, the units of work.
+    /// Number of units of work: planes of groups of channels.
     pub fn units(&self) -> usize {
         self.batch * self.channels.div_ceil(LANES)
     }
 
-    /// Does the planes of `units`.
+    /// Does the planes `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let groups = self.channels.div_ceil(LANES).max(1);
         let size = self.positions * LANES;
@@ -127,7 +126,7 @@ impl CubeGlobal {
 
 crate::multiversion! {
     fn whole<T: PanelElem>(max: bool, x: &[T], line: &mut [f32; 16]) {
-        // Four sums of every fourth position each, joined in one order.
+        // Four sums, each over every fourth position, joined in one order.
         let start = if max { f32::NEG_INFINITY } else { 0.0 };
         let mut sums = [[start; 16]; 4];
         let x = x.as_chunks::<16>().0;

@@ -1,6 +1,6 @@
-//! Small planes, sixteen at a time: their elements are turned, so that lanes are planes and vectors
-//! are full however short a row is, and what the windows give is turned back. Windows are counted as
-//! by rows: first what a window has of each column, then that of its columns.
+//! Small planes, sixteen at a time. Their elements are transposed, so that lanes are planes and
+//! vectors are full however short a row is, and the results are transposed back. Windows are
+//! computed as in `rows`: first over the rows of each column, then over the columns.
 use super::{Pool, Pooling};
 use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
@@ -12,24 +12,24 @@ use std::ops::Range;
 
 /// Lanes of a vector.
 pub(super) const LANES: usize = 16;
-/// Columns of a plane at most, of the input and of windows: longer rows fill vectors by themselves.
+/// Maximum number of columns of input and output: longer rows fill vectors on their own.
 const WIDE: usize = 32;
-/// Elements of a plane at most, so that sixteen stay in the second cache.
+/// Maximum number of elements of a plane, so that sixteen planes stay in the second-level cache.
 const MOST: usize = 4096;
-/// Planes that there are at least: fewer leave most lanes idle.
+/// Minimum number of planes: fewer would leave most lanes unused.
 const LEAST: usize = 6;
 
 type Line = [f32; LANES];
 
 impl Pooling {
-    /// Whether planes are done sixteen at a time.
+    /// Whether planes are processed sixteen at a time.
     pub(super) fn by_lanes(&self) -> bool {
         let size = |s: &[usize; 3]| s.iter().fold(1usize, |n, d| n.saturating_mul(*d));
         let narrow = self.input[2].max(self.output[2]) <= WIDE;
         narrow && self.planes >= LEAST && size(&self.input).max(size(&self.output)) <= MOST
     }
 
-    /// Does the planes of `units`, of sixteen each.
+    /// Does the units `units`, each of sixteen planes.
     pub(super) fn run_lanes<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         match self.op {
             Pool::Max => self.groups::<T, Largest>(units, x, out),
@@ -41,7 +41,8 @@ impl Pooling {
         let (size, each): (usize, usize) = (self.input.iter().product(), self.output.iter().product());
         let [_, rows, columns] = self.input;
         let [deep, height, width] = self.output;
-        // Where the rows begin that a row of windows reaches, and the columns of each window.
+        // The rows that each row of windows covers, by where they begin, and the columns that each
+        // window covers.
         let row = |r: usize| {
             let starts = self.taps(0, r / height).flat_map(move |z| {
                 let (first, n) = self.run_of_taps(r % height);
@@ -70,37 +71,37 @@ impl Pooling {
     }
 }
 
-/// What a row or a column of windows reaches.
+/// The elements that a row or a column of windows covers.
 struct Taps {
     starts: Vec<usize>,
-    /// What an average divides by along the axis.
+    /// Divisor of an average along the axis.
     divisor: usize,
 }
 
-/// What all windows reach.
+/// The elements that all windows cover.
 struct Seen {
     rows: Vec<Taps>,
     columns: Vec<Taps>,
-    /// Sums become averages.
+    /// Whether sums become averages.
     mean: bool,
 }
 
-/// Some planes, sixteen at most.
+/// Up to sixteen planes.
 struct Group<'a, J, T> {
     how: PhantomData<J>,
     seen: &'a Seen,
     planes: usize,
     x: &'a [T],
-    /// The planes turned, up to whole squares.
+    /// The transposed planes, rounded up to whole squares.
     lines: &'a mut [Line],
-    /// What the windows of a row have of each column.
+    /// For each column, the rows of a window joined.
     row: &'a mut [Line],
-    /// What windows have, up to whole squares.
+    /// The results of windows, rounded up to whole squares.
     results: &'a mut [Line],
     to: &'a mut [T],
 }
 
-/// What some lines have together; there may be none.
+/// Joins the lines that begin at `starts`; there may be none.
 #[inline(always)]
 fn joined<I: Isa, J: Join>(isa: I, lines: &[Line], starts: &[usize]) -> I::V {
     let Some((first, more)) = starts.split_first() else { return isa.splat(J::NONE) };
@@ -111,7 +112,7 @@ fn joined<I: Isa, J: Join>(isa: I, lines: &[Line], starts: &[usize]) -> I::V {
     v
 }
 
-/// What the columns of `N` rows have together.
+/// Joins `N` rows, column by column.
 #[inline(always)]
 fn joined_rows<I: Isa, J: Join, const N: usize>(isa: I, lines: &[Line], starts: &[usize], to: &mut [Line]) {
     let rows: [&[Line]; N] = std::array::from_fn(|t| &lines[starts[t]..][..to.len()]);
@@ -124,7 +125,7 @@ fn joined_rows<I: Isa, J: Join, const N: usize>(isa: I, lines: &[Line], starts: 
     }
 }
 
-/// What `N` columns side by side have together, from one on.
+/// Joins `N` neighbouring columns from `first` on.
 #[inline(always)]
 fn joined_beside<I: Isa, J: Join, const N: usize>(isa: I, row: &[Line], first: usize) -> I::V {
     let row = &row[first..][..N];
@@ -145,7 +146,7 @@ impl<J: Join, T: PanelElem> Work for Group<'_, J, T> {
         for (at, square) in (0..size).step_by(LANES).zip(lines.as_chunks_mut::<LANES>().0) {
             let mut v = [isa.splat(0.0); LANES];
             for (plane, v) in v.iter_mut().enumerate().take(planes) {
-                // What stands behind a plane is not looked at.
+                // Elements beyond the end of the plane are loaded, but not used.
                 *v = vector(isa, &x[plane * size + at..]);
             }
             turn(isa, &mut v);
@@ -178,7 +179,8 @@ impl<J: Join, T: PanelElem> Work for Group<'_, J, T> {
             }
         }
 
-        // The last square first: what its vectors write behind their planes is written again.
+        // The last square comes first: what its vectors write beyond their planes is overwritten
+        // later.
         for (k, square) in results.as_chunks::<LANES>().0.iter().enumerate().rev() {
             let mut v = [isa.splat(0.0); LANES];
             for (v, line) in v.iter_mut().zip(square) {

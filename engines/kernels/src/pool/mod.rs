@@ -1,36 +1,37 @@
-//! Pooling of one to three spatial dimensions, channels first. A unit of work is one plane (image
+//! Pooling over one to three spatial dimensions, channels first. A unit of work is one plane (image
 //! and channel), or sixteen small ones.
 
-/// Channels in groups of sixteen, innermost.
+/// Pooling in NC1HWC0: channels in groups of sixteen, innermost.
 pub mod cube;
-/// Small planes side by side.
+/// Small planes, sixteen at a time.
 mod lanes;
-/// Windows by rows.
+/// Windows over rows, then over columns.
 mod rows;
-/// The largest elements of large windows.
+/// Maxima of large windows.
 mod slide;
 
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
 
-/// What a window gives.
+/// The result of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Its largest element; NaN if there is one.
+    /// The largest element; NaN if there is one.
     Max,
-    /// The mean of its elements inside the input.
+    /// The mean of the elements inside the input.
     Average,
-    /// Their sum over the elements of the window inside the padded input.
+    /// The sum of the elements inside the input, divided by the number of elements of the window
+    /// inside the padded input.
     AverageWithPads,
 }
 
-/// Sizes of a pooling; fewer than three spatial dimensions are led by ones.
+/// Sizes of a pooling. With fewer than three spatial dimensions, the leading ones have size one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pooling {
-    /// What a window gives.
+    /// The result of a window.
     pub op: Pool,
-    /// Images times channels.
+    /// Number of images times channels.
     pub planes: usize,
     /// Spatial sizes of the input.
     pub input: [usize; 3],
@@ -49,7 +50,7 @@ pub struct Pooling {
 }
 
 impl Pooling {
-    /// The size of one output axis.
+    /// The size of one output axis; `ceil` rounds up instead of down. It is 0 if `stride` is 0.
     pub fn output_size(
         size: usize,
         kernel: usize,
@@ -64,21 +65,22 @@ impl Pooling {
             return 0;
         }
         if span > padded {
-            // Rounded up, less than one window is one that reaches beyond the input.
+            // When rounding up, a window that does not fit still counts as one that reaches beyond
+            // the input.
             return usize::from(ceil && span - padded < stride && size + pads[0] > 0);
         }
         let free = padded - span;
         let n = if ceil { free.div_ceil(stride) } else { free / stride } + 1;
-        // A last window that would begin in the padding behind is dropped.
+        // A last window that would begin in the padding after the input is dropped.
         if ceil && (n - 1) * stride >= size + pads[0] { n - 1 } else { n }
     }
 
-    /// Whether images and windows have no depth.
+    /// Whether images and windows are two-dimensional (depth one).
     pub(crate) fn is_flat(&self) -> bool {
         [self.input[0], self.kernel[0], self.output[0], self.pad_before[0] + 1] == [1; 4]
     }
 
-    /// Taps of one window along an axis that are inside the input.
+    /// Positions of the taps of one window along an axis that are inside the input.
     pub(crate) fn taps(&self, axis: usize, o: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.kernel[axis]).filter_map(move |k| {
             let p = (o * self.stride[axis] + k * self.dilation[axis]).checked_sub(self.pad_before[axis])?;
@@ -86,7 +88,7 @@ impl Pooling {
         })
     }
 
-    /// The first of those of a window of rows, and how many there are.
+    /// For a window of rows, the first such position and the number of them.
     fn run_of_taps(&self, y: usize) -> (usize, usize) {
         if self.dilation[1] > 1 {
             let mut taps = self.taps(1, y);
@@ -98,14 +100,14 @@ impl Pooling {
         (first, end - first)
     }
 
-    /// Elements of a window along an axis that are inside the padded input.
+    /// Number of elements of a window along an axis that are inside the padded input.
     fn padded_taps(&self, axis: usize, o: usize) -> usize {
         let end = self.input[axis] + self.pad_before[axis] + self.pad_after[axis];
         (0..self.kernel[axis]).filter(|k| o * self.stride[axis] + k * self.dilation[axis] < end).count()
     }
 
-    /// Elements along an axis that an average divides by; the average of a window without elements
-    /// is zero.
+    /// Divisor of an average along an axis. It is at least one, so that the average of a window
+    /// without elements is zero.
     pub(crate) fn divisor(&self, axis: usize, o: usize) -> usize {
         let taps = match self.op {
             Pool::AverageWithPads => self.padded_taps(axis, o),
@@ -119,7 +121,7 @@ impl Pooling {
         if self.by_lanes() { self.planes.div_ceil(lanes::LANES) } else { self.planes }
     }
 
-    /// Does the planes of `units`.
+    /// Does the units `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         if self.by_lanes() {
             return self.run_lanes(units, x, out);
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_the_largest_of_its_windows() {
-        // Planes by themselves, and sixteen small ones side by side.
+        // Planes one by one, and sixteen small planes at a time.
         for (planes, columns) in [(2, 40), (18, 24)] {
             for (half, level) in [1, 2].into_iter().flat_map(|h| Level::available().into_iter().map(move |l| (h, l))) {
                 largest(planes, columns, half, level);

@@ -1,7 +1,8 @@
-//! Windows by rows: what a window has of each column first, over the rows that it reaches (of all
-//! its slices, where it has a depth), into a line with its border; then that of its columns, sixteen
-//! windows at a time. Every loop is over whole vectors. The lines of several rows are made before
-//! their windows are: a vector that is read at once across two that were just written waits for both.
+//! Windows in two passes. First each column is joined over the rows of the window (and over all its
+//! slices, if it has a depth) into a line with a border. Then the columns are joined, sixteen
+//! windows at a time. Every loop covers whole vectors. The lines of several rows are made before
+//! their windows: a vector load across two vectors that were just stored would have to wait for
+//! both.
 use super::{Pool, Pooling};
 use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
@@ -14,16 +15,16 @@ use std::ops::Range;
 
 /// Lanes of a vector.
 const LANES: usize = 16;
-/// Rows of windows whose lines are made at a time, and the numbers that they have at most where
-/// there is more than one.
+/// Maximum number of rows of windows whose lines are made at a time, and the maximum count of
+/// numbers in them if there is more than one row.
 const BAND: usize = 64;
 const MOST: usize = 1 << 12;
-/// Steps of windows up to which those between are computed too: sixteen at a time they cost less than
-/// numbers one by one.
+/// Largest stride for which the windows in between are computed too: sixteen windows at a time cost
+/// less than one by one.
 const STEP: usize = 8;
 
 impl Pooling {
-    /// Does the planes of `units`.
+    /// Does the planes `units`.
     pub(super) fn run_rows<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         match self.op {
             Pool::Max => self.planes::<T, Largest>(units, x, out),
@@ -35,8 +36,8 @@ impl Pooling {
         let ([depth, rows, columns], [deep, height, width]) = (self.input, self.output);
         let (size, high) = (depth * rows * columns, deep * height);
         let vectors = width.next_multiple_of(LANES);
-        // Columns that windows reach, those of windows beyond the last one too, and the vectors
-        // that begin in the last place of each.
+        // Columns that windows reach, including windows beyond the last one, and the vectors that
+        // begin at the last position of each.
         let reach = vectors * self.stride[2] + (self.kernel[2] - 1) * self.dilation[2] + 2 * LANES;
         let line = (self.pad_before[2] + columns).max(reach);
         let band = (MOST / line).clamp(1, BAND);
@@ -75,7 +76,7 @@ impl Pooling {
         });
     }
 
-    /// The windows of rows whose lines are made; `all` is working memory of a line.
+    /// Computes the windows of rows whose lines are made. `all` is working memory for one line.
     fn windows<J: Join>(
         &self,
         lines: &[f32],
@@ -101,21 +102,21 @@ impl Pooling {
     }
 }
 
-/// Over how many rows the average of each row of windows is, and over how many columns that of each
-/// window of a row.
+/// Divisors of averages: the number of rows for each row of windows, and the number of columns for
+/// each window of a row.
 type Counts<'a> = (&'a [f32], &'a [f32]);
 
-/// Makes the lines of rows of windows from `row` on, counted over the depth: what the windows of a
-/// row have of each column, between borders that hold nothing.
+/// Makes the lines of rows of windows from `row` on, counted across the depth. A line holds each
+/// column joined over the rows of the window, between borders of the neutral element.
 struct Down<'a, J, T> {
     how: PhantomData<J>,
     pool: &'a Pooling,
     image: &'a [T],
     row: usize,
-    /// Where the rows of the input begin that a row of windows reaches; working memory.
+    /// Where the input rows begin that a row of windows covers; working memory.
     starts: &'a mut Vec<usize>,
     lines: &'a mut [f32],
-    /// Numbers of a line.
+    /// Length of a line.
     line: usize,
 }
 
@@ -150,7 +151,7 @@ impl<J: Join, T: PanelElem> Work for Down<'_, J, T> {
     }
 }
 
-/// What the columns of an image have in the rows that begin there, none of which may be.
+/// Joins, column by column, the rows of an image that begin at `starts`; there may be none.
 #[inline(always)]
 fn columns_of_listed<I: Isa, J: Join, T: PanelElem>(isa: I, image: &[T], starts: &[usize], to: &mut [f32]) {
     let Some((first, more)) = starts.split_first() else {
@@ -166,7 +167,7 @@ fn columns_of_listed<I: Isa, J: Join, T: PanelElem>(isa: I, image: &[T], starts:
     }
 }
 
-/// What the columns of an image have in the `N` rows that begin there.
+/// Joins, column by column, the `N` rows of an image that begin at `starts`.
 #[inline(always)]
 fn columns_of<I: Isa, J: Join, T: PanelElem, const N: usize>(isa: I, image: &[T], starts: [usize; N], to: &mut [f32]) {
     let rows: [&[T]; N] = std::array::from_fn(|r| &image[starts[r]..][..to.len()]);
@@ -187,15 +188,15 @@ fn columns_of<I: Isa, J: Join, T: PanelElem, const N: usize>(isa: I, image: &[T]
     }
 }
 
-/// What the windows of rows have of their lines.
+/// Computes the windows of rows from their lines.
 struct Across<'a, J, W> {
     how: PhantomData<J>,
     of: W,
     pool: &'a Pooling,
     lines: &'a [f32],
-    /// Numbers of a line.
+    /// Length of a line.
     line: usize,
-    /// Of averages.
+    /// Divisors, for averages only.
     counts: Option<Counts<'a>>,
     to: &'a mut [f32],
 }
@@ -221,17 +222,17 @@ impl<J: Join, W: Window> Work for Across<'_, J, W> {
     }
 }
 
-/// The same of windows that move by a few columns: windows at each column, of which every so many are
-/// taken.
+/// Like [`Across`], for windows with a small stride: windows at every column are computed, and
+/// those of the stride are kept.
 struct Between<'a, J> {
     how: PhantomData<J>,
     pool: &'a Pooling,
     lines: &'a [f32],
-    /// Numbers of a line.
+    /// Length of a line.
     line: usize,
-    /// Of averages.
+    /// Divisors, for averages only.
     counts: Option<Counts<'a>>,
-    /// Room for the windows of a line.
+    /// Working memory for the windows at every column of a line.
     all: &'a mut [f32],
     to: &'a mut [f32],
 }
@@ -243,7 +244,7 @@ impl<J: Join> Work for Between<'_, J> {
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Between { pool, lines, line, counts, all, to, .. } = self;
         let (width, step) = (pool.output[2], pool.stride[2]);
-        // The last window that is taken, and with it those of its vector.
+        // Covers the last window that is kept, rounded up to whole vectors below.
         let seen = (width.max(1) - 1) * step + 1;
         for (y, (line, to)) in lines.chunks_exact(line).zip(to.chunks_exact_mut(width.max(1))).enumerate() {
             for (i, all) in all.as_chunks_mut::<LANES>().0[..seen.div_ceil(LANES)].iter_mut().enumerate() {
@@ -259,7 +260,7 @@ impl<J: Join> Work for Between<'_, J> {
     }
 }
 
-/// The average of sixteen windows of which these are the sums, from window `o` on.
+/// Divides the sums of sixteen windows, from window `o` on, if averages are wanted.
 #[inline(always)]
 fn mean<I: Isa>(isa: I, v: I::V, counts: Option<(I::V, &[f32])>, o: usize) -> I::V {
     match counts {
@@ -268,13 +269,13 @@ fn mean<I: Isa>(isa: I, v: I::V, counts: Option<(I::V, &[f32])>, o: usize) -> I:
     }
 }
 
-/// What sixteen windows that stand side by side have of a line.
+/// How sixteen neighbouring windows are computed from a line.
 trait Window: Copy {
-    /// From window `o` on.
+    /// The sixteen windows from window `o` on.
     fn of<I: Isa, J: Join>(self, isa: I, p: &Pooling, line: &[f32], o: usize) -> I::V;
 }
 
-/// Windows of `N` that move by one.
+/// Windows of `N` columns with stride one.
 #[derive(Clone, Copy)]
 struct Beside<const N: usize>;
 
@@ -290,7 +291,7 @@ impl<const N: usize> Window for Beside<N> {
     }
 }
 
-/// Windows of two or three that move by two.
+/// Windows of two or three columns with stride two.
 #[derive(Clone, Copy)]
 struct Pairs<const N: usize>;
 
@@ -307,7 +308,7 @@ impl<const N: usize> Window for Pairs<N> {
     }
 }
 
-/// All others.
+/// All other windows.
 #[derive(Clone, Copy)]
 struct Apart;
 
@@ -341,8 +342,8 @@ impl Apart {
     }
 }
 
-/// Where the last vector of `n` numbers begins that whole vectors do not cover: it covers some a
-/// second time, and reaches beyond them where there are fewer than it has lanes.
+/// Start of the last vector if whole vectors do not cover `n` numbers. It overlaps the vector
+/// before, and reaches beyond the numbers if there are fewer than it has lanes.
 #[inline(always)]
 fn last(n: usize) -> Option<usize> {
     (!n.is_multiple_of(LANES)).then(|| n.saturating_sub(LANES))

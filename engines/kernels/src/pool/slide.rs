@@ -1,31 +1,33 @@
-//! The largest elements of large windows that move by one: with the border round a plane, windows
-//! of two are the larger of each number and the next, windows of four the larger of two such, and
-//! so on, along rows and then along columns. The cost grows with the logarithm of the window.
+//! Maxima of large windows with stride one. With a border around a plane, a window of two is the
+//! larger of each number and the next, a window of four the larger of two such windows, and so on,
+//! along rows and then along columns. The cost grows with the logarithm of the window size.
 use super::{Pool, Pooling};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Windows from this size on are slid over.
+/// Minimum window size for this method.
 const LARGE: usize = 8;
-/// Numbers of a plane with its border at most.
+/// Maximum count of numbers in a plane with its border.
 const MOST: usize = 1 << 24;
 
 impl Pooling {
-    /// Height and width of a plane with its border, if [`Pooling::run_slides`] does it.
+    /// Height and width of a plane with its border, if [`Pooling::run_slides`] handles this
+    /// pooling.
     pub(super) fn slides(&self) -> Option<(usize, usize)> {
         let steps = self.stride[1..] == [1, 1] && self.dilation[1..] == [1, 1];
         let large = self.kernel[1].max(self.kernel[2]) >= LARGE;
         let high = self.output[1] + self.kernel[1] - 1;
         let wide = self.output[2] + self.kernel[2] - 1;
-        // The output may leave off some of the border behind, never of what is before it.
+        // The output may leave out some of the border after the plane, but none of the border
+        // before it.
         let fits = self.pad_before[1] < high && self.pad_before[2] < wide;
         let some = high.checked_mul(wide).is_some_and(|n| n <= MOST);
         (self.op == Pool::Max && steps && self.is_flat() && large && fits && some).then_some((high, wide))
     }
 
-    /// Does the planes of `units`.
+    /// Does the planes `units`.
     pub(super) fn run_slides<T: PanelElem>(
         &self,
         units: Range<usize>,
@@ -36,7 +38,7 @@ impl Pooling {
         let ([_, rows, columns], [_, height, width]) = (self.input, self.output);
         let [_, top, left] = self.pad_before;
         let (rows_in, columns_in) = (rows.min(high - top), columns.min(wide - left));
-        // Behind the plane: what the last vectors touch.
+        // Room after the plane for what the last vectors touch.
         let len = (high * wide).next_multiple_of(16);
         let slack = 16 + self.kernel[1] * wide + self.kernel[2];
         with_scratch(len + slack, |plane| {
@@ -68,8 +70,8 @@ impl Pooling {
     }
 }
 
-/// `data[i]` becomes the larger of itself and `data[i + by]`, for the first `len`, which is a
-/// multiple of sixteen.
+/// Replaces `data[i]` by the larger of itself and `data[i + by]`, for the first `len` numbers;
+/// `len` is a multiple of sixteen.
 struct Slide<'a> {
     data: &'a mut [f32],
     len: usize,
@@ -85,7 +87,7 @@ impl Work for Slide<'_> {
         let p = self.data.as_mut_ptr();
         let mut i = 0;
         while i < self.len {
-            // SAFETY: `i + 16` is at most `len`, and `len + by` within the data. Both are read
+            // SAFETY: `i + 16` is at most `len`, and `len + by` is within the data. Both are read
             // before the first is written, and nothing that is read later has been written.
             unsafe {
                 let at = p.wrapping_add(i);

@@ -4,23 +4,23 @@ use crate::simd::act::{at_least, at_most};
 use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
 use crate::view::Elem;
 
-/// Two tensors of bytes that are dequantised, added and quantised again: scale and zero point of
-/// each.
+/// Parameters of an addition of two quantised tensors: they are dequantised, added and quantised
+/// again. Each pair is a scale and a zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AddBytes {
-    /// Of the first.
+    /// Scale and zero point of the first tensor.
     pub a: [f32; 2],
-    /// Of the second.
+    /// Scale and zero point of the second tensor.
     pub b: [f32; 2],
-    /// Of the sum.
+    /// Scale and zero point of the sum.
     pub y: [f32; 2],
-    /// The least and the greatest byte of the sum.
+    /// The smallest and the greatest byte of the sum.
     pub range: [f32; 2],
 }
 
 /// `y = saturate(round_half_even(((a - a_zero) * a_scale + (b - b_zero) * b_scale) / y_scale) + y_zero)`,
-/// each step rounded to single precision; what is no number becomes zero. Bytes of either kind go
-/// out as bytes.
+/// each step rounded to single precision; NaN becomes zero. Operands are signed or unsigned bytes;
+/// so is the sum, which is returned as raw bytes.
 pub fn add_bytes<A: Elem, B: Elem>(a: &[A], b: &[B], by: AddBytes, y: &mut [u8]) {
     let n = y.len().min(a.len()).min(b.len());
     let from = Two { a, b, by };
@@ -35,8 +35,8 @@ struct Two<'a, A, B> {
 }
 
 impl<A: Elem, B: Elem> Two<'_, A, B> {
-    /// None where a step may come near the ends of single precision, or an operand or a zero point is
-    /// no byte.
+    /// `None` if a step may come near the limits of single precision, or an operand is not a tensor
+    /// of bytes, or a zero point is not a byte.
     fn ends(&self) -> Option<Ends> {
         let AddBytes { a, b, y, range: [low, high] } = self.by;
         let common = [a, b, y].iter().all(|[scale, _]| far(*scale)) && whole(a[1]).and(whole(b[1])).is_some();
@@ -48,7 +48,7 @@ impl<A: Elem, B: Elem> Two<'_, A, B> {
 impl<A: Elem, B: Elem> Source for Two<'_, A, B> {
     const NAN: bool = false;
 
-    /// The sum is multiplied by one over the scale, not divided by it.
+    /// Multiplies the sum by the reciprocal of the scale instead of dividing.
     #[inline(always)]
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
         let AddBytes { a, b, y, .. } = self.by;
@@ -89,7 +89,7 @@ mod tests {
         }
     }
 
-    /// Scales whose sums lie on, or next to, the middle between two bytes.
+    /// Scales whose sums are on, or next to, the middle between two bytes.
     #[test]
     fn sums_near_the_middle_of_two_bytes_are_divided() {
         let (a, b): (Vec<u8>, Vec<u8>) = (0..=u16::MAX).map(|i| ((i >> 8) as u8, i as u8)).unzip();

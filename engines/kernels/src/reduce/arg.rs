@@ -2,7 +2,7 @@
 use crate::view::{Elem, Out};
 use std::ops::Range;
 
-/// A tensor seen as `outer` x `len` x `inner`, searched along `len`.
+/// A tensor viewed as `outer` x `len` x `inner`, searched along `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arg {
     /// Product of the sizes before the axis.
@@ -11,20 +11,20 @@ pub struct Arg {
     pub len: usize,
     /// Product of the sizes after the axis.
     pub inner: usize,
-    /// The smallest is wanted, not the largest.
+    /// Whether the smallest element is searched, instead of the largest.
     pub smallest: bool,
-    /// Of equal elements the last is taken, not the first.
+    /// Whether the last of equal elements is taken, instead of the first.
     pub last: bool,
 }
 
 impl Arg {
-    /// Units of work: output elements.
+    /// Number of units of work: output elements.
     pub fn units(&self) -> usize {
         self.outer * self.inner
     }
 
-    /// Does the output elements of `units`; `index` makes an element of an index. The first NaN
-    /// wins over any number.
+    /// Computes the output elements `units`; `index` converts an index to an output element. The
+    /// first NaN wins over any number.
     pub fn run<T: Elem, I: Elem>(
         &self,
         units: Range<usize>,
@@ -73,18 +73,18 @@ impl Arg {
     }
 }
 
-/// Columns that are searched at a time.
+/// Number of columns that are searched at a time.
 const WIDE: usize = 64;
 
-/// Which of two elements is wanted.
+/// The rule that decides which of two elements is wanted.
 trait Wins: Copy {
-    /// Of equal elements the last is taken.
+    /// Whether the last of equal elements is taken.
     const LAST: bool;
-    /// Whether `v`, behind `best`, takes its place.
+    /// Whether `v`, which comes after `best`, replaces it.
     fn wins<T: Elem>(self, v: T, best: T) -> bool;
 }
 
-/// By size, and of equal elements by place.
+/// Compares values; equal elements are decided by position.
 #[derive(Clone, Copy)]
 struct By<const SMALLEST: bool, const LAST: bool>;
 
@@ -100,20 +100,20 @@ impl<const SMALLEST: bool, const LAST: bool> Wins for By<SMALLEST, LAST> {
 }
 
 crate::multiversion! {
-    /// The places in [`WIDE`] columns of `len` rows, `pitch` apart.
+    /// Finds the positions in [`WIDE`] columns of `len` rows, `pitch` apart.
     fn columns<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32; WIDE]) {
         look(by, len, pitch, x, &mut [T::default(); WIDE], found);
     }
 }
 
 crate::multiversion! {
-    /// The same of fewer columns.
+    /// Like [`columns`], for fewer columns.
     fn few<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], found: &mut [u32]) {
         look(by, len, pitch, x, &mut [T::default(); WIDE][..found.len()], found);
     }
 }
 
-/// The loop of both: inlined, so that it is compiled for as many columns as there are.
+/// The loop of both functions. It is inlined, so that it is compiled for their numbers of columns.
 #[inline(always)]
 fn look<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], best: &mut [T], found: &mut [u32]) {
     best.copy_from_slice(&x[..best.len()]);
@@ -128,11 +128,11 @@ fn look<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], best: &mut [
     }
 }
 
-/// Lanes of a row.
+/// Number of lanes for a row.
 const LANES: usize = 32;
 
 crate::multiversion! {
-    /// The place in a row: what wins in it first, in lanes, then where it is.
+    /// Finds the position in a row: first the winning value, in lanes, then its position.
     #[allow(clippy::eq_op)]
     fn row<T: Elem, W: Wins>(by: W, x: &[T]) -> usize {
         let Some((first, rest)) = x.split_first_chunk::<LANES>() else {
@@ -157,7 +157,7 @@ crate::multiversion! {
             n /= 2;
         }
         let best = lanes[0];
-        // What is not a number is equal to none; the first one is taken.
+        // NaN is not equal to itself; the first one is taken.
         let nan = best != best;
         let is = |v: T| (v == best) | (nan & (v != v));
         let any = |part: &[T; LANES]| part.iter().fold(false, |any, v| any | is(*v));
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(of(false, false, &[1.0, f32::NAN, 3.0]), 1);
     }
 
-    /// Any sizes, with numbers that are there more than once and some that are none.
+    /// Various sizes, with repeated numbers and with NaN.
     #[test]
     fn every_way_finds_what_one_look_after_the_other_finds() {
         for (len, inner) in [1, 2, 31, 32, 33, 80, 130].into_iter().flat_map(|len| [1, 3, 64, 70].map(|n| (len, n))) {

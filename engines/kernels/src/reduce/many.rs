@@ -1,5 +1,5 @@
-//! Reductions of many rows, or of columns that stand side by side, in single precision: sixteen
-//! results are the lanes of a vector. The additions of each are those of
+//! Reductions of many rows, or of neighbouring columns, in single precision: sixteen results are
+//! the lanes of a vector. The additions for each result are those of
 //! [`sum_by`](crate::simd::fold::sum_by), in the same order.
 use super::{Reduce, Reduction, fold};
 use crate::simd::fold::larger;
@@ -10,27 +10,27 @@ use crate::view::Out;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Lanes are columns.
+/// Reductions of columns: lanes are columns.
 mod columns;
-/// Rows of a few numbers.
+/// Reductions of rows of two to four numbers.
 mod few;
 /// Logarithms of sums of powers.
 mod log_sum_exp;
-/// Lanes are rows.
+/// Reductions of rows: lanes are rows.
 mod rows;
 
 pub(crate) use rows::sum_lanes;
 
 /// Lanes of a vector.
 const WIDE: usize = 16;
-/// Numbers of a row whose powers are kept at most.
+/// Longest row whose powers are stored.
 const LONG: usize = 1024;
-/// Results of half types that are rounded at a time.
+/// Number of results of half types that are rounded at a time.
 const ROUNDED: usize = 512;
-/// Elements of a column whose places are listed at most, where they are not equally far apart.
+/// Maximum length of a column whose positions are listed, if they are not evenly spaced.
 const LISTED: usize = 1 << 16;
 
-/// Does something for the type that joins what a reduction joins.
+/// Evaluates an expression for the join type of a reduction.
 macro_rules! by_join {
     ($op:expr, $join:ident => $e:expr) => {
         match $op {
@@ -49,13 +49,13 @@ macro_rules! by_join {
 }
 
 impl Reduce {
-    /// Elements are joined one behind the other, not in the lanes of a sum.
+    /// Whether elements are joined one after the other, instead of in the lanes of a sum.
     fn in_line(self) -> bool {
         matches!(self, Reduce::Max | Reduce::Min | Reduce::Prod)
     }
 
-    /// The reductions of rows of `count` numbers that stand one behind the other, as many as there
-    /// are results; each as [`fold`] does it.
+    /// Reduces contiguous rows of `count` numbers, one for each element of `to`. Each row is
+    /// reduced as by [`fold`].
     pub fn rows(self, count: usize, x: &[f32], to: &mut [f32]) {
         if !self.run_rows(count, x, to) {
             for (r, to) in to.iter_mut().enumerate() {
@@ -64,7 +64,8 @@ impl Reduce {
         }
     }
 
-    /// Does many rows at a time; whether these are such.
+    /// Reduces many rows at a time. Returns false, without a result, if these rows are not suited
+    /// to that.
     fn run_rows(self, count: usize, x: &[f32], to: &mut [f32]) -> bool {
         if count == 0 {
             return false;
@@ -89,7 +90,8 @@ impl Reduce {
 }
 
 impl Reduction {
-    /// Does the units where they are of rows of single precision or of columns; whether they are.
+    /// Does the units if they reduce rows of single precision, or columns. Returns false if they do
+    /// not.
     pub(super) fn run_many<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) -> bool {
         let count = self.count;
         if units.is_empty() || count == 0 {
@@ -133,7 +135,7 @@ impl Reduction {
         true
     }
 
-    /// Where the elements of a column stand; none where they would be too many to list.
+    /// Positions of the elements of a column; `None` if they would be too many to list.
     fn places(&self) -> Option<columns::Places> {
         let mut runs = 0;
         let mut step = 0;
@@ -153,49 +155,49 @@ impl Reduction {
     }
 }
 
-/// How elements are joined; loops are compiled for each.
+/// How elements are joined; loops are compiled for each implementation.
 pub(crate) trait Join: Copy {
-    /// What a result begins with.
+    /// Neutral element: the initial value of a result.
     const NONE: f32;
-    /// As [`Join::term`], of one number.
+    /// Like [`Join::term`], for a single number.
     #[inline(always)]
     fn one(v: f32) -> f32 {
         v
     }
-    /// As [`Join::join`], of two numbers.
+    /// Like [`Join::join`], for two single numbers.
     #[inline(always)]
     fn two(a: f32, b: f32) -> f32 {
         a + b
     }
-    /// What is joined for an element.
+    /// The term that an element contributes.
     #[inline(always)]
     fn term<I: Isa>(isa: I, v: I::V) -> I::V {
         let _ = isa;
         v
     }
-    /// Two terms joined.
+    /// Joins two terms.
     #[inline(always)]
     fn join<I: Isa>(isa: I, a: I::V, b: I::V) -> I::V {
         isa.add(a, b)
     }
 }
 
-/// Of the numbers.
+/// Sum of the numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum;
-/// Of their squares.
+/// Sum of the squares.
 #[derive(Clone, Copy)]
 struct Squares;
-/// Of their magnitudes.
+/// Sum of the magnitudes.
 #[derive(Clone, Copy)]
 struct Magnitudes;
-/// The largest.
+/// The largest number.
 #[derive(Clone, Copy)]
 pub(crate) struct Largest;
-/// The largest of the negated, which is the smallest negated.
+/// The largest of the negated numbers, which is the negated smallest number.
 #[derive(Clone, Copy)]
 struct Smallest;
-/// Their product.
+/// Product of the numbers.
 #[derive(Clone, Copy)]
 struct Product;
 
@@ -267,7 +269,7 @@ impl Join for Product {
 }
 
 impl Reduce {
-    /// Results of what was joined, of `count` elements each.
+    /// Turns joined terms, of `count` elements each, into results.
     fn end(self, count: usize, v: &mut [f32]) {
         match self {
             Reduce::Mean => v.iter_mut().for_each(|v| *v /= count as f32),

@@ -6,16 +6,17 @@ use crate::simd::math;
 use crate::view::{Layout, Nest, Out, ViewError};
 use std::ops::Range;
 
-/// Largest and smallest by index.
+/// Index of the largest or smallest element.
 pub mod arg;
-/// Many results at a time.
+/// Reductions that compute many results at a time.
 mod many;
-/// The best of a line.
+/// The best elements of a line.
 pub mod top;
 
 pub(crate) use many::{Join, Largest, Sum, sum_lanes};
 
-/// Numbers of rows that are widened or gathered at a time, unless a row has more.
+/// Maximum count of numbers in the rows that are widened or gathered at a time, unless a single row
+/// has more.
 const GROUP: usize = 4096;
 
 /// What a reduction computes.
@@ -25,11 +26,11 @@ pub enum Reduce {
     Sum,
     /// `sum x / n`.
     Mean,
-    /// Largest.
+    /// Largest element.
     Max,
-    /// Smallest.
+    /// Smallest element.
     Min,
-    /// Product.
+    /// Product of all elements.
     Prod,
     /// `sum |x|`.
     L1,
@@ -50,17 +51,17 @@ pub struct Reduction {
     kept: Nest<1>,
     reduced: Nest<1>,
     count: usize,
-    /// Results are of rows that stand one behind the other.
+    /// Whether each result reduces one contiguous row.
     rows: bool,
-    /// Results side by side are of columns side by side.
+    /// Whether neighbouring results reduce neighbouring columns.
     columns: bool,
 }
 
 impl Reduction {
-    /// Over `axes` (each below the rank) of a row-major tensor of this shape.
+    /// Plans a reduction over `axes` of a row-major tensor of this shape.
     ///
     /// # Errors
-    /// `TooLarge`, or `Axis` for an axis beyond the rank.
+    /// Returns `TooLarge` if the shape cannot be addressed, `Axis` if an axis is beyond the rank.
     pub fn new(op: Reduce, shape: &[usize], axes: &[usize]) -> Result<Reduction, ViewError> {
         let all = Layout::contiguous(shape)?;
         if let Some(&a) = axes.iter().find(|&&a| a >= shape.len()) {
@@ -74,7 +75,8 @@ impl Reduction {
             Ok(Nest::new(&l.shape()[..n], [&l]))
         };
         let (kept, reduced) = (part(false)?, part(true)?);
-        // The order of axes with more than one element tells where results and their elements stand.
+        // The order of the axes with more than one element tells where results and their elements
+        // are.
         let mut order = (0..shape.len()).filter(|d| shape[*d] > 1).map(|d| axes.contains(&d));
         let rows = order.by_ref().skip_while(|inside| !inside).all(|inside| inside);
         let last = (0..shape.len()).rev().find(|d| shape[*d] > 1);
@@ -87,19 +89,19 @@ impl Reduction {
         self.kept.len()
     }
 
-    /// Elements read for each of them.
+    /// Number of elements reduced to each output element.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Does the output elements of `units`.
+    /// Computes the output elements `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         let units = units.start..units.end.min(self.units());
         if self.run_many(units.clone(), x, out) {
             return;
         }
-        // Rows that lie apart are gathered first, so that the order of additions is that of the
-        // reduced elements.
+        // Rows that are not contiguous are gathered first, so that additions follow the order of
+        // the reduced elements.
         let count = self.count;
         let group = (GROUP / count.max(1)).clamp(1, units.len().max(1));
         crate::scratch::with_scratch(group * (count + 1), |s| {
@@ -122,13 +124,13 @@ impl Reduction {
         });
     }
 
-    /// Calls `f` for each of the output elements of `units`, with the place from which its elements
-    /// are counted.
+    /// Calls `f` for each of the output elements `units`, with the position that its elements are
+    /// relative to.
     fn each_line(&self, units: Range<usize>, mut f: impl FnMut(isize)) {
         self.kept.each_run_in(units, |[p], len, [step]| (0..len as isize).for_each(|i| f(p + i * step)));
     }
 
-    /// The elements of one output element, one behind the other.
+    /// Copies the elements of one output element to a line.
     fn gather<T: PanelElem>(&self, base: isize, x: &[T], line: &mut [f32]) {
         let mut n = 0;
         self.reduced.each_run(|[q], len, [s]| {
@@ -146,7 +148,7 @@ impl Reduction {
 }
 
 crate::multiversion! {
-    /// The reduction of a line of numbers, in the order that each reduction has.
+    /// Reduces a line of numbers, in the fixed order of the reduction.
     pub fn fold(op: Reduce, x: &[f32]) -> f32 {
         match op {
             Reduce::Sum => sum_by(x, |v| v),

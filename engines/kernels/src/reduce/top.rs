@@ -1,35 +1,35 @@
-//! The k greatest or least elements of a line, the best first, equal ones by lower index, NaN above
-//! all.
+//! The k greatest or least elements of a line, best first. Equal elements are ordered by index, and
+//! NaN is above all numbers.
 //!
-//! What ranks an element is a whole number, its order, the less the better; with the index it is a
-//! word, so that an order of words is the order wanted. The line is read once: what is no better than
-//! the worst of the k best so far is passed over a block at a time by its order alone, of the rest
-//! the words are collected, and when a few times k are there the k best of them are kept. The time is
-//! linear in the line, whatever its order. Where few are wanted of many, the best elements of parts of
-//! the line say first what the k best are no worse than.
+//! Each element is ranked by an integer, its order; less is better. The order and the index form a
+//! word, so that sorting words gives the wanted order. The line is read once. Blocks whose elements
+//! are no better than the worst of the k best so far are skipped by their orders alone. The words
+//! of better elements are collected, and when at least twice k are there, the k best are kept. The
+//! time is linear in the length of the line, whatever its order. If few elements of a long line are
+//! wanted, the best elements of parts of the line first give a limit for the k best.
 use crate::simd::isa::PanelElem;
 use crate::view::Elem;
 use half::{bf16, f16};
 
-/// Elements that are looked at together, and parts of them in which single ones are looked for.
+/// Elements that are tested together, and the size of the parts in which single ones are searched.
 const BLOCK: usize = 64;
 const PART: usize = 8;
-/// Elements that are few of those of a line.
+/// Largest k that counts as few.
 const FEW: usize = BLOCK / 4;
 
-/// A type of which the best elements can be found.
+/// An element type whose best elements can be found.
 pub trait Rank: Elem {
-    /// What ranks an element.
+    /// The integer that ranks an element.
     type Order: Copy + Ord + Default + Send + Sync;
-    /// An order and an index.
+    /// An order combined with an index.
     type Word: Copy + Ord + Default + Send + Sync;
-    /// The order of an element: less for a better one.
+    /// The order of an element: lower is better.
     fn order(self, largest: bool) -> Self::Order;
-    /// The word of an order: less for a lower index of equal ones.
+    /// The word of an order and an index: for equal orders, a lower index gives a lower word.
     fn word(order: Self::Order, at: u32) -> Self::Word;
-    /// The next worse order.
+    /// The next worse order; `None` if there is none.
     fn worse(order: Self::Order) -> Option<Self::Order>;
-    /// The order and the index in a word.
+    /// The order and the index of a word.
     fn parts(word: Self::Word) -> (Self::Order, usize);
 }
 
@@ -67,7 +67,8 @@ ranks! {
     i64: u64, u128, |v| v as u64 ^ 1 << 63;
 }
 
-/// Bits in the order of the numbers: both zeros one, all that is not a number one above all.
+/// The bits of a single as an integer that sorts like the number: both zeros are equal, and NaN is
+/// above all.
 #[inline(always)]
 fn ordered(v: f32) -> u32 {
     let bits = (v + 0.0).to_bits();
@@ -75,34 +76,34 @@ fn ordered(v: f32) -> u32 {
     if v.is_nan() { u32::MAX } else { order }
 }
 
-/// Finds the best of lines; keeps its memory from one to the next.
+/// Finds the best elements of lines. It reuses its memory from line to line.
 #[derive(Debug)]
 pub struct Top<T: Rank> {
     k: usize,
     largest: bool,
-    /// The best so far, in no order, and behind them what may be among them.
+    /// The best words so far, unsorted, followed by candidates.
     kept: Vec<T::Word>,
 }
 
 impl<T: Rank> Top<T> {
-    /// Of each line the `k` best.
+    /// Finds the `k` best elements of each line: the largest or the smallest.
     pub fn new(k: usize, largest: bool) -> Top<T> {
         Top { k, largest, kept: Vec::new() }
     }
 
-    /// The indices of the best elements of a line, the best first: `k`, or all of a shorter line.
+    /// The indices of the best elements of a line, best first: `k`, or all of a shorter line.
     pub fn of(&mut self, line: &[T]) -> impl ExactSizeIterator<Item = usize> {
         let Top { k, largest, kept } = self;
         best(line, (*k).min(line.len()), *largest, kept).iter().map(|w| T::parts(*w).1)
     }
 }
 
-/// The words of the `k` best of a line, the best first.
+/// The words of the `k` best elements of a line, best first.
 fn best<'k, T: Rank>(line: &[T], k: usize, largest: bool, kept: &'k mut Vec<T::Word>) -> &'k [T::Word] {
     if k == 0 {
         return &[];
     }
-    // At least as many as are kept are collected until those that stay are chosen again.
+    // At least as many candidates as are kept are collected before the best are selected again.
     let full = (k + k.max(BLOCK)).min(line.len());
     kept.resize(full + BLOCK, T::Word::default());
     let few = k <= FEW && line.len() >= 4 * BLOCK;
@@ -121,14 +122,14 @@ fn best<'k, T: Rank>(line: &[T], k: usize, largest: bool, kept: &'k mut Vec<T::W
     &kept[..k]
 }
 
-/// A limit that the `k` best elements are below: as many parts of the line have one that is.
+/// A limit that the `k` best elements are below: `k` parts of the line have an element below it.
 fn bound<T: Rank>(line: &[T], k: usize, largest: bool) -> Option<T::Order> {
     let mut best = best_of_parts(line, largest);
     T::worse(*best.select_nth_unstable(k - 1).1)
 }
 
 crate::multiversion! {
-    /// The orders of the best of every so many elements.
+    /// The best order within each of [`BLOCK`] parts of the line.
     fn best_of_parts<T: Rank>(line: &[T], largest: bool) -> [T::Order; BLOCK] {
         let (blocks, _) = line.as_chunks::<BLOCK>();
         let mut best = [T::Order::default(); BLOCK];
@@ -146,8 +147,9 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Writes the words of the elements of a block whose order is below `limit`, or of all, to the
-    /// start of `to`, and says how many. One that equals the limit has a higher index.
+    /// Writes the words of the elements of a block whose order is below `limit` (or of all
+    /// elements) to the start of `to`, and returns their number. An element that equals the limit
+    /// has a higher index, so it is not needed.
     fn collect<T: Rank>(block: &[T], start: u32, largest: bool, limit: Option<T::Order>, to: &mut [T::Word]) -> usize {
         let Some(limit) = limit else {
             for (i, (to, v)) in to.iter_mut().zip(block).enumerate() {
@@ -187,7 +189,7 @@ mod tests {
     use crate::simd::{Level, with_level};
     use std::cmp::Ordering;
 
-    /// By a sort of all, as the operator is defined.
+    /// By sorting everything, as the operator is defined.
     fn plain<T: Rank>(x: &[T], k: usize, largest: bool) -> Vec<usize> {
         let nan = |v: &T| v.partial_cmp(v).is_none();
         let order = |a: &T, b: &T| a.partial_cmp(b).unwrap_or_else(|| nan(a).cmp(&nan(b)));

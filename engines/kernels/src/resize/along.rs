@@ -1,27 +1,28 @@
-//! The last axis of a weighted sum, along a row of singles. Rows of few elements a place are a list of
-//! output elements, sixteen by sixteen: where such a block reads no more than 64 elements in a row,
-//! registers hold them and are permuted.
+//! The last axis of a weighted sum, along a row of singles. If positions have few elements, a row
+//! is a list of output elements, in blocks of sixteen. Where a block reads no more than 64
+//! consecutive elements, registers hold these and are permuted.
 use super::{Axis, Method, WIDE};
 use std::ops::Range;
 
-/// Output elements of a block.
+/// Output elements per block.
 pub(super) const LANES: usize = 16;
-/// Most input elements of a block that registers hold.
+/// Maximum number of input elements of a block that registers hold.
 const WINDOW: usize = 64;
 
 /// Input elements and weights of the output elements of a row.
 pub(super) struct Along {
-    /// Taps of each output element. Where it has fewer the weight of its last one is shared by several,
-    /// so that no element is read that takes no part: it might be no number.
+    /// Taps of each output element. If an element has fewer, the weight of its last tap is split
+    /// over several, so that no unrelated element is read: it might be NaN.
     taps: usize,
     form: Form,
-    /// Output elements outside the input.
+    /// Ranges of output elements outside the input.
     outside: Vec<Range<usize>>,
 }
 
 enum Form {
     Blocks(Blocks),
-    /// Places of several elements: tap by tap of each place, the place and its weight.
+    /// Positions of several elements: for each tap of each position, an input position and its
+    /// weight.
     Places {
         inner: usize,
         list: Vec<(usize, f32)>,
@@ -30,12 +31,12 @@ enum Form {
 
 /// Blocks of sixteen output elements.
 pub(super) struct Blocks {
-    /// The first input element of each block.
+    /// The first input element that each block reads.
     starts: Vec<usize>,
-    /// Input elements behind the first one, tap by tap of each block.
+    /// Input elements relative to the first one, for each tap of each block.
     places: Vec<[u32; LANES]>,
     weights: Vec<[f32; LANES]>,
-    /// Most input elements that a block spans.
+    /// Largest number of input elements that a block spans.
     span: usize,
 }
 
@@ -53,7 +54,7 @@ impl Along {
         Along { taps, form, outside }
     }
 
-    /// Elements that a row must have, zeros behind its own.
+    /// Elements that an input row must provide, including zeros after its own.
     pub(super) fn room(width: usize) -> usize {
         width + WINDOW
     }
@@ -63,7 +64,7 @@ impl Along {
         self.outside.iter().cloned().for_each(f);
     }
 
-    /// Makes an output row of a row with room behind it.
+    /// Computes an output row from an input row that is padded to [`Along::room`].
     pub(super) fn run(&self, from: &[f32], to: &mut [f32]) {
         match &self.form {
             Form::Places { inner, list } => {
@@ -82,8 +83,8 @@ impl Along {
     }
 }
 
-/// So many taps in place of those given: the last one becomes two of half its weight, again and
-/// again. Sums of halves, quarters and so on of a number are the number itself.
+/// Extends the list to `taps` taps: the last one is repeatedly replaced by two of half its weight.
+/// Sums of halves, quarters and so on of a number are the number itself.
 fn filled(own: Vec<(usize, f64)>, taps: usize) -> Vec<(usize, f32)> {
     let mut list: Vec<(usize, f32)> = own.into_iter().map(|(p, w)| (p, w as f32)).collect();
     if list.is_empty() {
@@ -128,7 +129,7 @@ impl Blocks {
         self.span
     }
 
-    /// By block: its first input element, and tap by tap places and weights.
+    /// For each block: its first input element, and the positions and weights of each tap.
     pub(super) fn each(
         &self,
         taps: usize,

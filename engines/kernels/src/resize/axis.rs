@@ -1,83 +1,86 @@
-//! One resized axis: where each output place lies on the input, and which input places it reads with
-//! which weights. Coordinates are computed in single precision, as ONNX's runtimes have them: which of
-//! two places is the nearer hangs on it. Weights are computed in double precision, once for a plan.
+//! One resized axis: the coordinate of each output position on the input, and the input positions
+//! that it reads with their weights. Coordinates are computed in single precision, like in ONNX's
+//! runtimes, because the choice between two nearest positions depends on it. Weights are computed
+//! in double precision, once per plan.
 
-/// How the number of an output place becomes a coordinate on the input.
+/// How the index of an output position becomes a coordinate on the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordinates {
-    /// Places are pixels with a width; their centres are scaled.
+    /// Positions are pixels with a width; their centres are scaled.
     HalfPixel,
-    /// The same, with the middle of the output over the middle of the input.
+    /// As `HalfPixel`, with the middle of the output at the middle of the input.
     HalfPixelSymmetric,
-    /// As `HalfPixel`, but zero where the output has one place.
+    /// As `HalfPixel`, but zero if the output has only one position.
     PytorchHalfPixel,
-    /// The first and the last places of both lie on each other.
+    /// The first and the last positions of input and output coincide.
     AlignCorners,
-    /// The numbers of places are scaled.
+    /// The indices of positions are scaled.
     Asymmetric,
-    /// As `HalfPixel` without the half that is taken off at the end.
+    /// As `HalfPixel`, without the final subtraction of one half.
     TfHalfPixelForNn,
-    /// The output covers a window of the input, which may reach beyond it.
+    /// The output covers a window of the input, which may reach beyond the input.
     TfCropAndResize,
 }
 
-/// Which place is the nearest to a coordinate.
+/// Which position is the nearest to a coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// The nearest place, the lower of two.
+    /// The nearest position; the lower one if two are equally near.
     PreferFloor,
-    /// The nearest place, the higher of two.
+    /// The nearest position; the higher one if two are equally near.
     PreferCeil,
-    /// The place below.
+    /// The position at or below the coordinate.
     Floor,
-    /// The place above.
+    /// The position at or above the coordinate.
     Ceil,
 }
 
-/// What an output place takes of the places around its coordinate.
+/// How an output position combines the input positions around its coordinate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Filter {
-    /// The nearest one.
+    /// Copies the nearest one.
     Nearest(Rounding),
-    /// A straight line through two.
+    /// Linear interpolation between two.
     Linear,
-    /// A cubic curve of four, with this coefficient.
+    /// Cubic interpolation of four, with this coefficient.
     Cubic(f64),
 }
 
 /// How all axes of a tensor are resized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Method {
-    /// What is taken of the places around a coordinate.
+    /// How the positions around a coordinate are combined.
     pub filter: Filter,
-    /// Where an output place lies.
+    /// How coordinates are computed.
     pub coordinates: Coordinates,
-    /// Filters widen where the output is smaller.
+    /// Whether filters widen when the output is smaller than the input.
     pub antialias: bool,
-    /// Places beyond the input take no part, instead of being the nearest one within.
+    /// Whether positions outside the input are excluded; otherwise they read the nearest one
+    /// inside.
     pub exclude_outside: bool,
-    /// What an output place outside the input is; `TfCropAndResize` alone has such places.
+    /// Value of output positions outside the input. Only `TfCropAndResize` has such positions.
     pub beyond: f32,
 }
 
-/// How far from the middle of two places a coordinate may lie to be taken as that.
+/// Largest distance from the middle between two positions at which a coordinate counts as the
+/// middle.
 const HALF: f64 = 1e-6;
 
 /// The sizes of one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
-    /// Places of the input.
+    /// Size of the input.
     pub from: usize,
-    /// Places of the output.
+    /// Size of the output.
     pub to: usize,
-    /// Output places for each input place, before the size was cut to a whole number.
+    /// Ratio of output to input size, before the output size was cut to an integer.
     pub scale: f64,
-    /// First and last coordinate that the output covers, as parts of the input.
+    /// First and last coordinate that the output covers, as fractions of the input.
     pub window: [f64; 2],
 }
 
 impl Axis {
-    /// The coordinate of output place `o`; `None`: it lies outside the input.
+    /// The coordinate of output position `o`; `None` if it is outside the input.
     fn coordinate(&self, how: Coordinates, o: usize) -> Option<f64> {
         let (o, from, to, scale) = (o as f32, self.from as f32, self.to as f32, self.scale as f32);
         let centre = || (o + 0.5) / scale - 0.5;
@@ -108,17 +111,17 @@ impl Axis {
         Some(f64::from(at))
     }
 
-    /// The length of the output before it was cut to a whole number, which ONNX aligns the corners of;
-    /// a whole number where it is one but for rounding.
+    /// The length of the output before it was cut to an integer; ONNX aligns the corners of this
+    /// length. It is exactly the output size if they differ only by rounding.
     fn length(&self) -> f32 {
         let (reached, to) = (self.scale * self.from as f64, self.to as f64);
         if (reached - to).abs() <= 1e-6 * to { to as f32 } else { reached as f32 }
     }
 
-    /// The input place that output place `o` copies; `None`: it lies outside the input.
+    /// The input position that output position `o` copies; `None` if it is outside the input.
     pub fn place(&self, method: &Method, rounding: Rounding, o: usize) -> Option<usize> {
         let x = self.coordinate(method.coordinates, o)?;
-        // What lies between two places but for the rounding of its computation lies between them.
+        // A coordinate that differs from a middle only by rounding counts as the middle.
         let half = (x - x.floor() - 0.5).abs() <= HALF;
         let at = match rounding {
             Rounding::PreferFloor if half => x.floor(),
@@ -130,8 +133,8 @@ impl Axis {
         Some((at.max(0.0) as usize).min(self.from.saturating_sub(1)))
     }
 
-    /// The input places that output place `o` reads, in rising order, and their weights, none of
-    /// which is zero; `None`: it lies outside the input.
+    /// The input positions that output position `o` reads, in rising order, with their weights;
+    /// positions of weight zero are left out. `None` if `o` is outside the input.
     pub fn taps(&self, method: &Method, o: usize) -> Option<Vec<(usize, f64)>> {
         let cubic = match method.filter {
             Filter::Nearest(rounding) => return self.place(method, rounding, o).map(|p| vec![(p, 1.0)]),
@@ -139,7 +142,7 @@ impl Axis {
             Filter::Cubic(a) => Some(a),
         };
         let x = self.coordinate(method.coordinates, o)?;
-        // A widened filter covers as many input places as lie under an output place.
+        // A widened filter covers all input positions under an output position.
         let narrow = if method.antialias { self.scale.min(1.0) } else { 1.0 };
         let reach = if cubic.is_some() { 2.0 } else { 1.0 } / narrow;
         let last = self.from as i64 - 1;
@@ -164,13 +167,13 @@ impl Axis {
         Some(taps)
     }
 
-    /// Whether the axis stays as it is.
+    /// Whether the axis is not resized.
     pub fn is_kept(&self) -> bool {
         self.from == self.to && self.scale == 1.0
     }
 }
 
-/// The weight of a place so far away in the cubic curve with coefficient `a`.
+/// The weight of a position at this distance in the cubic curve with coefficient `a`.
 fn cubic_weight(distance: f64, a: f64) -> f64 {
     let d = distance;
     match d {
@@ -224,8 +227,9 @@ mod tests {
         assert_eq!(inside, [false, true, true, true]);
     }
 
-    /// What onnxruntime copies: each of these coordinates is a whole number or a half but for its
-    /// rounding, on one side of it in double precision and on the other, or on it, in single.
+    /// The positions that onnxruntime copies. Each of these coordinates is an integer or a half
+    /// except for rounding: double and single precision put it on different sides, or single
+    /// precision exactly on it.
     #[test]
     fn coordinates_that_are_whole_but_for_their_rounding_are_those_of_single_precision() {
         let by = |scale: f32, from: usize, to: usize| Axis { scale: f64::from(scale), ..axis(from, to) };

@@ -1,5 +1,5 @@
-//! Nearest places: a row is a list of elements of an input row. Rows that come of the same input row
-//! as the one before them are copies of it.
+//! Nearest positions: an output row is a list of elements of an input row. A row that reads the
+//! same input row as the one before is a copy of that one.
 use super::{Axis, Method, Resizing, Rounding, WIDE};
 use crate::layout::copy_run;
 use crate::simd::isa::{Isa, Work, dispatch};
@@ -7,25 +7,25 @@ use crate::simd::turn::{put, vector};
 use crate::view::{Elem, Out, seen_as, seen_as_mut};
 use std::ops::Range;
 
-/// A place outside the input.
+/// Marks a position outside the input.
 const OUTSIDE: u32 = u32::MAX;
 
-/// Input places of each axis by output place.
+/// Input positions of each axis, by output position.
 pub(super) struct Table {
-    /// Of the axes before the rows; empty where an axis stays as it is.
+    /// The axes before the rows; empty for an axis that is not resized.
     lead: Vec<Vec<u32>>,
     along: Along,
 }
 
-/// What a row reads of an input row.
+/// What an output row reads of an input row.
 enum Along {
-    /// All of it.
+    /// The whole row.
     Whole,
-    /// Each element so many times in turn.
+    /// Each element, repeated this many times.
     Repeat(usize),
     /// These elements.
     Elements(Vec<u32>),
-    /// These places of several elements.
+    /// These positions of several elements each.
     Places(Vec<u32>),
 }
 
@@ -55,7 +55,8 @@ impl Table {
         Table { lead, along }
     }
 
-    /// Where the input rows of an entry of all axes but the rows' own begin; `None`: it lies outside.
+    /// Where the input rows begin for an entry of all axes except the row axis; `None` if it is
+    /// outside the input.
     fn outer(&self, plan: &Resizing, entry: usize) -> Option<usize> {
         let Some((last, lead)) = plan.lead.split_last() else { return Some(0) };
         let (mut rest, mut at, mut step) = (entry, 0, plan.input_width() * last.from);
@@ -72,7 +73,7 @@ impl Table {
         Some(at)
     }
 
-    /// How many rows in turn come of each input row, if as many do of all.
+    /// How many consecutive output rows each input row gives, if that is the same for all.
     fn times(&self, plan: &Resizing) -> Option<usize> {
         let (last, places) = plan.lead.last().zip(self.lead.last())?;
         let times = last.to.checked_div(last.from).filter(|t| *t > 0 && last.from * t == last.to)?;
@@ -139,14 +140,14 @@ impl Along {
     }
 }
 
-/// Elements that a list names.
+/// Copies the elements that the list names.
 fn pick<T: Elem>(list: &[u32], from: &[T], beyond: T, to: &mut [T]) {
     for (to, p) in to.iter_mut().zip(list) {
         *to = from.get(*p as usize).copied().unwrap_or(beyond);
     }
 }
 
-/// Rows of `width` elements, each element `k` times and each row `times` times.
+/// Repeats rows of `width` elements: each element `k` times and each row `times` times.
 fn repeat_rows<T: Elem>(k: usize, (width, times): (usize, usize), from: &[T], to: &mut [T]) {
     if width == 0 {
         return;
@@ -164,7 +165,7 @@ fn repeat_rows<T: Elem>(k: usize, (width, times): (usize, usize), from: &[T], to
     }
 }
 
-/// Elements of four bytes twice in turn, rows of `width` so many times.
+/// Repeats elements of four bytes twice, and rows of `width` elements `times` times.
 struct Twice<'a> {
     width: usize,
     times: usize,
@@ -185,7 +186,7 @@ impl Work for Twice<'_> {
                 for c in (0..width).step_by(16) {
                     let v = vector(isa, &from[row * width + c..]);
                     let (low, high) = isa.woven(v, v);
-                    // What is written behind a row is written again with the next one.
+                    // What is written beyond the end of a row is overwritten by the next row.
                     let to = &mut to[at + 2 * c..];
                     put(isa, low, to);
                     if to.len() > 16 {
@@ -200,7 +201,7 @@ impl Work for Twice<'_> {
 macro_rules! repeat {
     ($name:ident, $k:literal) => {
         crate::multiversion! {
-            /// Each element so many times, each row `times` times.
+            /// Repeats each element `$k` times and each row `times` times.
             fn $name<T: Elem>(width: usize, times: usize, from: &[T], to: &mut [T]) {
                 let wide = width * $k;
                 for (from, to) in from.chunks_exact(width).zip(to.chunks_exact_mut(wide * times)) {

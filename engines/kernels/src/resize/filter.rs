@@ -1,5 +1,5 @@
 //! Weighted sums: the input rows of an output row are added with their weights, and the sum is
-//! resized along the row. Arithmetic is in single precision by fused multiply-adds in one order.
+//! resized along the row. Arithmetic is in single precision, by fused multiply-adds in one order.
 use super::along::Along;
 use super::{Axis, Resizing};
 use crate::quant::quantise;
@@ -7,16 +7,16 @@ use crate::scratch::with_scratch;
 use crate::view::{Elem, Kind, Out, seen_as_mut};
 use std::ops::Range;
 
-/// Places and weights of each axis by output place.
+/// Positions and weights of each axis, by output position.
 pub(super) struct Table {
-    /// Of the axes before the rows; `None`: an axis stays as it is.
+    /// The axes before the rows; `None` for an axis that is not resized.
     lead: Vec<Option<Taps>>,
     along: Option<Along>,
 }
 
-/// Input places and weights by output place; none where it lies outside the input.
+/// Input positions and weights by output position; no entries for positions outside the input.
 struct Taps {
-    /// Where the taps of each output place end.
+    /// Where the taps of each output position end in `list`.
     ends: Vec<usize>,
     list: Vec<(usize, f32)>,
 }
@@ -44,8 +44,8 @@ impl Table {
         Table { lead, along: plan.along.map(|a| Along::new(&a, &plan.method, plan.inner)) }
     }
 
-    /// The input rows of an output row, by where they begin, and their weights; none where it lies
-    /// outside.
+    /// Collects the input rows of an output row, by their first elements, with their weights. There
+    /// are none if the row is outside the input.
     fn sources(&self, plan: &Resizing, row: usize, rows: &mut Vec<(usize, f32)>) {
         rows.clear();
         rows.push((0, 1.0));
@@ -99,7 +99,7 @@ impl Table {
     }
 }
 
-/// Lets `make` write a row of singles, which become elements of the row's own type.
+/// Lets `make` write a row of singles and converts it to the row's own type.
 fn into<T: Elem>(to: &mut [T], line: &mut [f32], make: impl FnOnce(&mut [f32])) {
     if T::KIND == Kind::F32
         && let Ok(to) = seen_as_mut(to)
@@ -110,7 +110,7 @@ fn into<T: Elem>(to: &mut [T], line: &mut [f32], make: impl FnOnce(&mut [f32])) 
     narrow(line, to);
 }
 
-/// Singles as elements of another type; whole numbers are rounded, the even one of two.
+/// Converts singles to another type. Integers are rounded, halves to even.
 fn narrow<T: Elem>(from: &[f32], to: &mut [T]) {
     match T::KIND {
         Kind::U8 | Kind::I8 => quantise(from, 1.0, 0.0, to),
@@ -127,7 +127,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The rows of `x` that begin at these elements, added with their weights in turn.
+    /// Adds the rows of `x` that begin at these elements, each with its weight, in order.
     fn add_rows<T: Elem>(x: &[T], rows: &[(usize, f32)], to: &mut [f32]) {
         let n = to.len();
         let row = |r: &(usize, f32)| (&x[r.0..r.0 + n], r.1);

@@ -1,19 +1,19 @@
-//! Resizing of tensors along some of their axes: nearest places, straight lines, cubic curves.
+//! Resizing of tensors along some of their axes: nearest, linear and cubic interpolation.
 //!
-//! A plan sees the output as rows: what stands before the last resized axis says which row, and a row
-//! is that axis with all axes behind it. A unit of work is a row. Filters are separable: a row of the
-//! output is made of the rows of the input that it reads, added with their weights, and that sum is
-//! then resized along the row.
+//! A plan sees the output as rows. A row spans the last resized axis and all axes after it; the
+//! axes before it number the rows. A unit of work is a row. Filters are separable: the input rows
+//! that an output row reads are added with their weights, and the sum is then resized along the
+//! row.
 
-/// Places and weights of one axis.
+/// Positions and weights of one axis.
 mod axis;
-/// Rows of nearest places.
+/// Rows of nearest positions.
 mod copy;
 /// Rows of weighted sums.
 mod filter;
-/// The last axis of a weighted sum.
+/// Weighted sums along the last resized axis.
 mod along;
-/// The same with registers that are permuted.
+/// The same with permutations of registers.
 #[cfg(target_arch = "x86_64")]
 mod permute;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use crate::view::{Elem, Out};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Rows of fewer elements than this behind each place are resized element by element.
+/// If positions have fewer elements than this, rows are resized element by element.
 const WIDE: usize = 16;
 
 /// An axis before the rows.
@@ -33,38 +33,38 @@ const WIDE: usize = 16;
 struct Lead {
     from: usize,
     to: usize,
-    /// How it is resized; `None`: it stays as it is.
+    /// How it is resized; `None` if it is not.
     axis: Option<Axis>,
 }
 
-/// The plan of a resizing.
+/// The plan of a resize operation.
 pub struct Resizing {
     method: Method,
     /// The axes before the rows.
     lead: Vec<Lead>,
-    /// The axis that rows are resized along; `None`: they stay as they are.
+    /// The axis along which rows are resized; `None` if rows stay as they are.
     along: Option<Axis>,
-    /// Elements of each place of a row, or of a whole row that stays as it is.
+    /// Elements of each position of a row, or of a whole row that is not resized.
     inner: usize,
     tables: OnceLock<Tables>,
 }
 
-/// Places and weights, made by the first run.
+/// Positions and weights, computed by the first run.
 enum Tables {
     Copy(copy::Table),
     Filter(filter::Table),
 }
 
 impl Resizing {
-    /// The plan for a tensor of this shape, whose axes are resized as they are listed: one for each
-    /// axis, `None` where it stays as it is.
+    /// Makes a plan for a tensor of this shape. `axes` has one entry per axis; `None` for an axis
+    /// that is not resized.
     pub fn new(method: Method, shape: &[usize], axes: &[Option<Axis>]) -> Resizing {
         let resized = |axis: &Option<Axis>| axis.filter(|a| !a.is_kept());
         let axes: Vec<Option<Axis>> = axes.iter().map(resized).collect();
         let last = axes.iter().rposition(Option::is_some);
         let inner: usize = shape[last.map_or(0, |l| l + 1)..].iter().product();
         let count = axes.iter().flatten().count();
-        // One axis whose places are wide themselves: its rows are added as they are.
+        // A single axis whose positions have many elements: whole rows are added.
         let by_rows = last.is_some() && count == 1 && inner >= WIDE;
         let rows = last.map_or(0, |l| if by_rows { l + 1 } else { l });
         let mut lead: Vec<Lead> = Vec::new();
@@ -86,17 +86,17 @@ impl Resizing {
         self.lead.iter().map(|l| l.to).product()
     }
 
-    /// Elements of an output row.
+    /// Number of elements of an output row.
     pub fn width(&self) -> usize {
         self.along.map_or(1, |a| a.to) * self.inner
     }
 
-    /// Elements of an input row.
+    /// Number of elements of an input row.
     fn input_width(&self) -> usize {
         self.along.map_or(1, |a| a.from) * self.inner
     }
 
-    /// Products of a weight and an element for an output element, about.
+    /// Approximate number of products of a weight and an element per output element.
     pub fn taps(&self) -> usize {
         let each = |a: &Axis| {
             let places = match self.method.filter {
@@ -117,15 +117,16 @@ impl Resizing {
         })
     }
 
-    /// Does the rows of `units`, of nearest places: elements are copied, and `beyond` stands where
-    /// a row or a place lies outside.
+    /// Computes the rows `units` for the nearest-position filter by copying elements. Output
+    /// positions outside the input get the value `beyond`. For other filters it does nothing.
     pub fn copy<T: Elem>(&self, units: Range<usize>, x: &[T], beyond: T, out: &mut Out<'_, T>) {
         if let Tables::Copy(table) = self.tables() {
             table.run(self, units, x, beyond, out);
         }
     }
 
-    /// Does the rows of `units`, of weighted sums in single precision: f32, f16, bf16, u8 or i8.
+    /// Computes the rows `units` as weighted sums in single precision. `T` is f32, f16, bf16, u8 or
+    /// i8. For the nearest-position filter it does nothing.
     pub fn filter<T: Elem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         if let Tables::Filter(table) = self.tables() {
             table.run(self, units, x, out);

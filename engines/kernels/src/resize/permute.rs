@@ -1,12 +1,13 @@
-//! Blocks of output elements whose input elements lie in one, two or four registers, of AVX-512 or of
+//! Blocks of output elements whose input elements fit in one, two or four registers of AVX-512 or
 //! AVX2.
 use super::along::{Blocks, LANES};
 use crate::simd::{Level, level};
 use std::arch::x86_64::*;
 
-/// Makes the output row; false where the machine has no such registers or blocks span too much.
+/// Computes the output row. Returns false, without writing, if the machine has no such registers or
+/// a block spans too many elements.
 pub(super) fn run(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) -> bool {
-    // SAFETY: the level is only reported when the machine has its features.
+    // SAFETY: the level is only reported if the machine has its features.
     unsafe {
         match (level(), blocks.span()) {
             (Level::Scalar, _) => return false,
@@ -23,7 +24,7 @@ pub(super) fn run(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) ->
     true
 }
 
-/// With `N` registers a block.
+/// With `N` registers per block.
 #[target_feature(enable = "avx512f")]
 fn rows<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) {
     let mut last = [0.0; LANES];
@@ -53,7 +54,7 @@ fn rows<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f3
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// With `N` registers of eight a block, whose elements are made eight at a time.
+/// With `N` registers of eight lanes per block, whose elements are computed eight at a time.
 #[target_feature(enable = "avx2,fma")]
 fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) {
     let mut last = [0.0; LANES];
@@ -81,12 +82,12 @@ fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// The numbers at eight places of `N` registers.
+/// The numbers at eight positions in `N` registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn seen<const N: usize>(held: [__m256; N], at: __m256i) -> __m256 {
     let one = |i: usize| _mm256_permutevar8x32_ps(held[i], at);
-    // The bit that says which of two registers becomes the sign, by which a blend chooses.
+    // The bit that tells the register is shifted to the sign bit, by which a blend chooses.
     let pair = |i: usize| _mm256_blendv_ps(one(i), one(i + 1), _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at)));
     match N {
         1 => one(0),

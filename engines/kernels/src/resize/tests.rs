@@ -1,12 +1,12 @@
-//! Resizing against sums over all taps of all axes in double precision, on every level and for every
-//! division into units.
+//! Resizing compared with sums over all taps of all axes in double precision, on every level and
+//! for every division into units.
 use super::*;
 use crate::simd::{Level, with_level};
 use crate::view::block_range;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-/// Element by element, over the taps of all axes at once.
+/// Computes element by element, over the taps of all axes at once.
 fn plainly<T: Elem>(method: &Method, shape: &[usize], axes: &[Option<Axis>], x: &[T]) -> Vec<f64> {
     let sizes: Vec<usize> = shape.iter().zip(axes).map(|(&n, a)| a.map_or(n, |a| a.to)).collect();
     let element = |i: usize| {
@@ -62,7 +62,7 @@ fn judge<T: Elem>(method: Method, shape: &[usize], axes: &[Option<Axis>], x: &[T
     }
 }
 
-/// Numbers without a pattern in -2..2.
+/// Irregular numbers in -2..2.
 fn noise(n: usize) -> Vec<f32> {
     (0..n as u64).map(|i| ((i * 2_654_435_761 + 17) % 65_521) as f32 / 16_380.25 - 2.0).collect()
 }

@@ -1,8 +1,8 @@
-//! `ByteLstm`: an LSTM whose weights are bytes, as ONNX's `DynamicQuantizeLSTM` has it.
+//! `ByteLstm`: an LSTM with byte weights, as in ONNX's `DynamicQuantizeLSTM`.
 //!
-//! Inputs and states are quantised to unsigned bytes by their own extremes: the inputs once, over
-//! all steps that some sequence has, the states at each step, over all sequences that are not over.
-//! Products are exact. A gate is the input's product, plus the state's, plus the bias, each of them
+//! Inputs and states are quantised to unsigned bytes by their own extremes. Inputs are quantised
+//! once, over all steps of all sequences, and states at each step, over all sequences that have not
+//! ended. Products are exact. A gate is the input's product, plus the state's, plus the bias, each
 //! rounded to single precision, in this order.
 use crate::quant::{extremes, quantise};
 use crate::rnn::bytes::product::{Factor, GATES, add_real, panel_len, real};
@@ -21,43 +21,43 @@ pub use product::{pack_bytes, packed_bytes_len};
 #[cfg(test)]
 mod tests;
 
-/// Rows of the input that meet the weights together, about.
+/// Approximate number of input rows that are multiplied with the weights together.
 const TOGETHER: usize = 96;
-/// Lengths up to which no sum of bytes less their zero points leaves 32 bits.
+/// Longest sum of products of bytes minus their zero points that fits 32 bits.
 pub const MOST_K: usize = 33_025;
 
-/// The plan: sizes and attributes.
+/// The plan of such an LSTM: sizes and attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ByteLstm {
-    /// Steps of the longest sequence that may be.
+    /// Maximum number of steps of a sequence.
     pub steps: usize,
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Numbers of an element.
+    /// Size of an input element.
     pub input: usize,
-    /// Numbers of a state.
+    /// Size of a state.
     pub hidden: usize,
-    /// One or two of them.
+    /// One or two directions.
     pub directions: Vec<Direction>,
-    /// What comes into an activation is cut to between minus this and this.
+    /// Inputs of activations are clipped to `-clip..=clip`.
     pub clip: f32,
-    /// The forget gate is one less the input gate.
+    /// Whether the forget gate is one minus the input gate.
     pub input_forget: bool,
 }
 
-/// Packed weights of all directions, with scales and zero points: one a direction, or one a column
-/// (`[D, 4 H]`). Those of weights that were unsigned are less 128 too.
+/// Packed weights of all directions, with scales and zero points: one per direction, or one per
+/// column (`[D, 4 H]`). For weights that were unsigned, the zero points are also reduced by 128.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteWeights<'a> {
-    /// Direction by direction.
+    /// Packed weights, direction by direction.
     pub packed: &'a [i8],
-    /// Of each direction or column.
+    /// Scale of each direction or column.
     pub scales: &'a [f32],
-    /// Of each direction or column.
+    /// Zero point of each direction or column.
     pub zeros: &'a [i32],
 }
 
-/// What is read, as ONNX has it, and empty where absent.
+/// The operands in the layout of ONNX; absent ones are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteOperands<'a> {
     /// The sequences, `[S, B, I]`.
@@ -66,20 +66,19 @@ pub struct ByteOperands<'a> {
     pub w: ByteWeights<'a>,
     /// Weights of the state.
     pub r: ByteWeights<'a>,
-    /// Biases of the input, then of the state.
+    /// Biases of the input, then of the state, for each direction.
     pub bias: &'a [f32],
     /// Length of each sequence.
     pub lens: &'a [i32],
-    /// First states.
+    /// Initial states.
     pub h0: &'a [f32],
-    /// First cell states.
+    /// Initial cell states.
     pub c0: &'a [f32],
-    /// Peepholes of input, output and forget gate.
+    /// Peephole weights of the input, output and forget gate.
     pub peep: &'a [f32],
 }
 
-/// Scale and zero point of numbers with these extremes; those that hold nothing but zero have a
-/// scale of one.
+/// Scale and zero point for numbers with these extremes. If all numbers are zero, the scale is one.
 fn by([low, high]: [f32; 2]) -> (f32, f32) {
     let scale = (high - low) / 255.0;
     if scale == 0.0 {
@@ -89,15 +88,15 @@ fn by([low, high]: [f32; 2]) -> (f32, f32) {
     (scale, if zero.is_nan() { 0.0 } else { zero })
 }
 
-/// Floats as whole numbers of their size.
+/// Reinterprets floats as integers of the same size.
 fn whole(m: &mut [f32]) -> &mut [i32] {
-    // SAFETY: both types have one size and alignment, and all bits are numbers of both.
+    // SAFETY: both types have the same size and alignment, and every bit pattern is valid for both.
     unsafe { std::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len()) }
 }
 
-/// Floats as their bytes.
+/// Reinterprets floats as bytes.
 fn bytes(m: &mut [f32]) -> &mut [u8] {
-    // SAFETY: all bits are bytes, and bytes may stand anywhere.
+    // SAFETY: every bit pattern is valid as bytes, and bytes need no alignment.
     unsafe { std::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len() * 4) }
 }
 
@@ -106,20 +105,21 @@ impl ByteLstm {
         self.hidden.next_multiple_of(LANES)
     }
 
-    /// Number of units of work: the directions, for the extremes of a state are over all sequences.
+    /// Number of units of work: one per direction, because the extremes of a state cover all
+    /// sequences.
     pub fn units(&self) -> usize {
         if self.batch == 0 { 0 } else { self.directions.len() }
     }
 
-    /// Multiply-adds of all units.
+    /// Number of multiply-adds of all units.
     pub fn work(&self) -> u64 {
         let f = |v: usize| v as u64;
         let products = 4u64.saturating_mul(f(self.hidden)).saturating_mul(f(self.input + self.hidden));
         products.saturating_mul(f(self.directions.len())).saturating_mul(f(self.batch)).saturating_mul(f(self.steps))
     }
 
-    /// Does some units. Operands have the lengths of the plan's sizes, and no sequence is longer
-    /// than its steps: callers check that.
+    /// Does the units `units`. Callers must check that operands have the lengths of the plan's
+    /// sizes, and that no sequence is longer than its steps.
     pub fn run(&self, units: Range<usize>, ops: &ByteOperands<'_>, out: &mut Results<'_, '_, '_, '_, f32>) {
         let (padded, wide) = (self.padded(), self.padded() * GATES);
         let together = (TOGETHER / self.batch.max(1)).clamp(1, self.steps.max(1));
@@ -151,7 +151,7 @@ impl ByteLstm {
         }
     }
 
-    /// First states, biases and peepholes in blocks.
+    /// Copies initial states, biases and peepholes into blocks.
     fn prepare(&self, d: usize, ops: &ByteOperands<'_>, [h, c, bias, peep]: [&mut [f32]; 4]) {
         let (n, padded) = (self.hidden, self.padded());
         for (first, to) in [(ops.h0, h), (ops.c0, c)] {
@@ -173,13 +173,13 @@ impl ByteLstm {
         }
     }
 
-    /// Where a column of the weights stands in a row of gates.
+    /// Position of a column of the weights in a row of gates.
     fn column(&self, at: usize) -> usize {
         let (gate, j) = (at / self.hidden, at % self.hidden);
         (j / LANES * GATES + gate) * LANES + j % LANES
     }
 
-    /// Both factors of a direction, with their sums, zero points and scales of each column.
+    /// Both factors of a direction, with the sums, zero points and scales of each column.
     fn factors<'f>(&self, d: usize, ops: &'f ByteOperands<'_>, columns: &'f mut [f32]) -> [Factor<'f>; 2] {
         let wide = self.padded() * GATES;
         let (of_w, of_r) = columns.split_at_mut(3 * wide);
@@ -212,7 +212,7 @@ struct Unit<'u> {
     plan: &'u ByteLstm,
     d: usize,
     ops: &'u ByteOperands<'u>,
-    /// Steps whose input meets the weights together.
+    /// Number of steps whose inputs are multiplied with the weights together.
     together: usize,
     w: Factor<'u>,
     r: Factor<'u>,
@@ -223,12 +223,12 @@ impl Unit<'_> {
         self.ops.lens.get(i).map_or(self.plan.steps, |n| usize::try_from(*n).unwrap_or(0))
     }
 
-    /// The element that a sequence has at a step.
+    /// The element of a sequence that is read at a step.
     fn time(&self, i: usize, step: usize) -> usize {
         if self.plan.directions[self.d].reverse { self.len(i) - 1 - step } else { step }
     }
 
-    /// Where the output of an element stands.
+    /// Position of the output of an element.
     fn place(&self, i: usize, t: usize) -> usize {
         let p = self.plan;
         ((t * p.directions.len() + self.d) * p.batch + i) * p.hidden
@@ -271,7 +271,7 @@ impl Unit<'_> {
         }
     }
 
-    /// What the input gives to the gates of some steps.
+    /// Computes the input's part of the gates of some steps.
     fn input(&self, steps: Range<usize>, (scale, zero): (f32, f32), q: &mut [u8], sums: &mut [i32], gates: &mut [f32]) {
         let (p, wide) = (self.plan, self.plan.padded() * GATES);
         let (len, rows) = (p.input.next_multiple_of(4), steps.len() * p.batch);
@@ -294,7 +294,7 @@ impl Unit<'_> {
         }
     }
 
-    /// What the state gives to the gates of a step, and the bias.
+    /// Adds the state's part of the gates of a step, and the bias.
     fn state(&self, step: usize, h: &[f32], q: &mut [u8], sums: &mut [i32], bias: &[f32], gates: &mut [f32]) {
         let (p, padded, wide) = (self.plan, self.plan.padded(), self.plan.padded() * GATES);
         let len = p.hidden.next_multiple_of(4);
@@ -317,7 +317,7 @@ impl Unit<'_> {
         }
     }
 
-    /// The new states of one sequence.
+    /// Computes the new states of one sequence.
     fn cell(&self, row: &[f32], peep: &[f32], h: &mut [f32], c: &mut [f32]) {
         let p = self.plan;
         let peep = if self.ops.peep.is_empty() { &[] } else { peep };

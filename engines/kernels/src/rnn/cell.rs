@@ -1,5 +1,5 @@
-//! Activations of recurrent cells, and what a cell makes of its gates. A row of gates holds, for
-//! each block of sixteen units, sixteen numbers of each gate.
+//! Activations of recurrent cells, and the computation of new states from gates. For each block of
+//! sixteen units, a row of gates holds sixteen numbers of each gate.
 use crate::rnn::pack::LANES;
 use crate::simd::act::{HardSigmoid, LeakyRelu, Map, Relu, Sigmoid, Tanh, at_least, at_most};
 use crate::simd::math;
@@ -15,15 +15,15 @@ pub enum Activation {
     Relu,
     /// `alpha x + beta`.
     Affine(f32, f32),
-    /// `alpha x` below zero.
+    /// `x` for `x >= 0`, `alpha x` for `x < 0`.
     LeakyRelu(f32),
-    /// `x` above alpha, else zero.
+    /// `x` for `x > alpha`, otherwise zero.
     ThresholdedRelu(f32),
     /// `alpha tanh(beta x)`.
     ScaledTanh(f32, f32),
-    /// `alpha x + beta` between zero and one.
+    /// `max(0, min(1, alpha x + beta))`.
     HardSigmoid(f32, f32),
-    /// `alpha (e^x - 1)` below zero.
+    /// `x` for `x >= 0`, `alpha (e^x - 1)` for `x < 0`.
     Elu(f32),
     /// `x / (1 + |x|)`.
     Softsign,
@@ -69,7 +69,7 @@ fn cut(x: f32, clip: f32) -> f32 {
 
 type Lanes = [f32; LANES];
 
-/// A map of sixteen numbers behind the clip.
+/// Applies a function to sixteen clipped numbers.
 #[inline(always)]
 fn map<M: Map>(f: M, clip: f32, x: &Lanes) -> Lanes {
     let mut y = [0.0; LANES];
@@ -79,7 +79,7 @@ fn map<M: Map>(f: M, clip: f32, x: &Lanes) -> Lanes {
     y
 }
 
-/// `x + p c`, where there is a peephole.
+/// `x + p c` if there is a peephole, otherwise `x`.
 #[inline(always)]
 fn peeped(x: &Lanes, p: Option<&Lanes>, c: &Lanes) -> Lanes {
     let mut y = *x;
@@ -92,7 +92,7 @@ fn peeped(x: &Lanes, p: Option<&Lanes>, c: &Lanes) -> Lanes {
 }
 
 crate::multiversion! {
-    /// A plain cell: the new state.
+    /// Computes the new state of a plain RNN cell.
     pub(crate) fn rnn<F: Map>(row: &[f32], f: F, clip: f32, h: &mut [f32]) {
         for (h, g) in h.as_chunks_mut::<LANES>().0.iter_mut().zip(row.as_chunks::<LANES>().0) {
             *h = map(f, clip, g);
@@ -101,7 +101,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The gates of a GRU that the third one needs, in place.
+    /// Computes, in place, the two gates of a GRU that the third one needs.
     pub(crate) fn gru_gates<F: Map>(row: &mut [f32], f: F, clip: f32) {
         for [z, r, _] in row.as_chunks_mut::<LANES>().0.as_chunks_mut::<3>().0 {
             *z = map(f, clip, z);
@@ -123,8 +123,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The new state of a GRU, with what the state adds to the third gate where the reset gate
-    /// meets it last.
+    /// Computes the new state of a GRU. `late` is the state's part of the third gate if the reset
+    /// gate is applied after the product, otherwise empty.
     pub(crate) fn gru_state<G: Map>(row: &[f32], late: &[f32], g: G, clip: f32, h: &mut [f32]) {
         let rows = row.as_chunks::<LANES>().0.as_chunks::<3>().0;
         for (b, ([z, r, n], h)) in rows.iter().zip(h.as_chunks_mut::<LANES>().0).enumerate() {
@@ -141,8 +141,8 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The new states of an LSTM; `peep` has the peepholes of input, output and forget gate, or
-    /// nothing.
+    /// Computes the new states of an LSTM. `peep` holds the peepholes of the input, output and
+    /// forget gate, or is empty.
     pub(crate) fn lstm<F: Map, G: Map, H: Map>(row: &[f32], peep: &[f32], f: F, g: G, last: H, forget: bool, clip: f32, h: &mut [f32], c: &mut [f32]) {
         let blocks = h.len() / LANES;
         let peep = peep.as_chunks::<LANES>().0;

@@ -1,23 +1,23 @@
 //! Recurrent cells: RNN, GRU and LSTM over all steps of a batch.
 //!
-//! The input's product with its weights is one matrix product for many steps at once. What a step
-//! then needs is the product of the last state with the recurrent weights, which are read once from
-//! their packed form, panel by panel and every other step backwards, so that what the last step
-//! read last is still in the cache. Gates are computed sixteen units at a time.
+//! The product of the input and its weights is one matrix product for many steps at once. Each step
+//! then needs the product of the last state and the recurrent weights. These are read once from
+//! their packed form, panel by panel and backwards in every other step, so that the panels read
+//! last are still in the cache. Gates are computed sixteen units at a time.
 
 /// Packed weights.
 pub mod pack;
 /// Activations, and the gates of each cell.
 pub mod cell;
-/// The product of the state with packed weights.
+/// The product of states and packed weights.
 mod product;
-/// The plan of a recurrence and its run.
+/// The plan of a recurrence and its execution.
 pub mod plan;
-/// Several threads that do one unit together.
+/// Several threads that process one unit together.
 pub mod team;
-/// One unit of a plan.
+/// Execution of one unit of a plan.
 mod unit;
-/// An LSTM whose weights are bytes.
+/// An LSTM with byte weights.
 pub mod bytes;
 
 pub use cell::Activation;

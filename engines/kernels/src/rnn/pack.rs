@@ -1,16 +1,16 @@
 //! The packed form of a cell's weights, the same on every machine.
 //!
-//! Hidden units are taken in blocks of sixteen, the last one filled up with zeros. The weights of
-//! the input, for each block and gate of it, are a panel of I rows of sixteen numbers: element
-//! (gate g, unit j, input k) of G gates stands at `((j / 16 * G + g) * I + k) * 16 + j % 16`. Those
-//! of the state are read for all gates of a block at once, so their rows have the gates side by
-//! side: `((j / 16 * H + k) * G + g) * 16 + j % 16`. A GRU's third gate needs the first two, and
-//! its weights stand in a section of its own behind those of the first two.
+//! Hidden units are divided into blocks of sixteen; the last one is padded with zeros. The weights
+//! of the input form, for each block and each of its gates, a panel of I rows of sixteen numbers:
+//! element (gate g, unit j, input k) of G gates is at `((j / 16 * G + g) * I + k) * 16 + j % 16`.
+//! The weights of the state are read for all gates of a block at once, so their rows hold the gates
+//! side by side: `((j / 16 * H + k) * G + g) * 16 + j % 16`. A GRU's third gate needs the first
+//! two, so its weights are in a separate section after those of the first two.
 
 /// Hidden units of a block.
 pub const LANES: usize = 16;
 
-/// The sections of the state's weights: first gate and number of gates of each.
+/// The sections of the state's weights: first gate and number of gates of each section.
 pub fn sections(gates: usize) -> &'static [(usize, usize)] {
     match gates {
         3 => &[(0, 2), (2, 1)],
@@ -19,18 +19,18 @@ pub fn sections(gates: usize) -> &'static [(usize, usize)] {
     }
 }
 
-/// Elements of the packed weights of the input, for one direction.
+/// Number of elements of the packed input weights of one direction.
 pub fn packed_input_len(gates: usize, hidden: usize, input: usize) -> usize {
     hidden.div_ceil(LANES) * LANES * gates * input
 }
 
-/// Elements of the packed weights of the state, for one direction.
+/// Number of elements of the packed state weights of one direction.
 pub fn packed_recurrent_len(gates: usize, hidden: usize) -> usize {
     packed_input_len(gates, hidden, hidden)
 }
 
-/// Packs the weights of the input, `[gates * hidden, input]` of one direction;
-/// `out` has [`packed_input_len`] elements.
+/// Packs the input weights `[gates * hidden, input]` of one direction. `out` must have
+/// [`packed_input_len`] elements.
 pub fn pack_input<T: Copy + Default>(w: &[T], [gates, hidden, input]: [usize; 3], out: &mut [T]) {
     out.fill(T::default());
     for g in 0..gates {
@@ -44,8 +44,8 @@ pub fn pack_input<T: Copy + Default>(w: &[T], [gates, hidden, input]: [usize; 3]
     }
 }
 
-/// Packs the weights of the state, `[gates * hidden, hidden]` of one direction;
-/// `out` has [`packed_recurrent_len`] elements.
+/// Packs the state weights `[gates * hidden, hidden]` of one direction. `out` must have
+/// [`packed_recurrent_len`] elements.
 pub fn pack_recurrent<T: Copy + Default>(r: &[T], [gates, hidden]: [usize; 2], out: &mut [T]) {
     out.fill(T::default());
     let mut start = 0;

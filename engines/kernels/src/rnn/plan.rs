@@ -1,6 +1,6 @@
-//! `Recurrent`: the plan of a recurrence, made once from shapes and attributes, and its run. A unit
-//! of work is one direction of some sequences of the batch, over all its steps; several threads may
-//! do one together (`team`).
+//! `Recurrent`: the plan of a recurrence, made once from shapes and attributes, and its execution.
+//! A unit of work is one direction of some sequences of the batch, over all their steps. Several
+//! threads may process one unit together (`team`).
 use crate::gemm::pack::A_STRIDE;
 use crate::rnn::cell::Activation;
 use crate::rnn::pack::LANES;
@@ -11,19 +11,19 @@ use crate::simd::isa::PanelElem;
 use crate::view::Out;
 use std::ops::Range;
 
-/// What a step does.
+/// The kind of cell, which defines a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// `h = f(gate)`.
+    /// Plain RNN: `h = f(gate)`.
     Rnn,
-    /// Update, reset and hidden gate.
+    /// GRU with update, reset and hidden gate.
     Gru {
-        /// The reset gate meets the state behind its product with the weights.
+        /// Whether the reset gate is applied after the product of the state and the weights.
         linear_before_reset: bool,
     },
-    /// Input, output, forget and cell gate.
+    /// LSTM with input, output, forget and cell gate.
     Lstm {
-        /// The forget gate is one less the input gate.
+        /// Whether the forget gate is one minus the input gate.
         input_forget: bool,
     },
 }
@@ -39,38 +39,38 @@ impl Cell {
     }
 }
 
-/// One of the directions.
+/// One direction of a recurrence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Direction {
-    /// From the last element of each sequence to the first.
+    /// Whether it runs from the last element of each sequence to the first.
     pub reverse: bool,
-    /// f, g and h of ONNX; those that the cell lacks are not read.
+    /// The activations f, g and h of ONNX; those that the cell does not have are ignored.
     pub acts: [Activation; 3],
 }
 
-/// The plan: sizes and attributes.
+/// The plan of a recurrence: sizes and attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recurrent {
-    /// What a step does.
+    /// The kind of cell.
     pub cell: Cell,
-    /// Steps of the longest sequence that may be.
+    /// Maximum number of steps of a sequence.
     pub steps: usize,
-    /// Sequences.
+    /// Number of sequences.
     pub batch: usize,
-    /// Numbers of an element.
+    /// Size of an input element.
     pub input: usize,
-    /// Numbers of a state.
+    /// Size of a state.
     pub hidden: usize,
-    /// One or two of them.
+    /// One or two directions.
     pub directions: Vec<Direction>,
-    /// What comes into an activation is cut to between minus this and this.
+    /// Inputs of activations are clipped to `-clip..=clip`.
     pub clip: f32,
-    /// The batch is the first axis of inputs, outputs and states.
+    /// Whether the batch is the first axis of inputs, outputs and states.
     pub batch_first: bool,
 }
 
-/// What a recurrence reads. Weights are packed, direction by direction; all else is as ONNX has it,
-/// and empty where absent.
+/// The operands of a recurrence. Weights are packed, direction by direction. Everything else is in
+/// the layout of ONNX; absent operands are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a, T> {
     /// The sequences.
@@ -79,40 +79,40 @@ pub struct Operands<'a, T> {
     pub w: &'a [T],
     /// Packed weights of the state.
     pub r: &'a [T],
-    /// Biases of the input, then of the state.
+    /// Biases of the input, then of the state, for each direction.
     pub bias: &'a [T],
     /// Length of each sequence.
     pub lens: &'a [i32],
-    /// First states.
+    /// Initial states.
     pub h0: &'a [T],
-    /// First cell states.
+    /// Initial cell states.
     pub c0: &'a [T],
-    /// Peepholes of input, output and forget gate.
+    /// Peephole weights of the input, output and forget gate.
     pub peep: &'a [T],
 }
 
-/// What a recurrence writes.
+/// The outputs of a recurrence.
 pub struct Results<'r, 'y, 'h, 'c, T> {
-    /// The state behind each step.
+    /// The state after each step.
     pub y: &'r mut Out<'y, T>,
-    /// The last states.
+    /// The final states.
     pub h: &'r mut Out<'h, T>,
-    /// The last cell states, of an LSTM.
+    /// The final cell states of an LSTM.
     pub c: Option<&'r mut Out<'c, T>>,
 }
 
-/// Sequences of a unit at most.
+/// Maximum number of sequences in a unit.
 const ROWS: usize = 16;
-/// Multiply-adds of a step that are worth a thread of their own: some microseconds, beside which a
-/// meeting of the team takes little.
+/// Multiply-adds of a step that justify another thread: they take several microseconds, compared
+/// with which a synchronisation of the team is short.
 const STEP: usize = 32 * 1024;
-/// Threads that do a unit together, at most.
+/// Maximum number of threads that process a unit together.
 const SEATS: usize = 8;
-/// Rows that meet the weights of the input together, about.
+/// Approximate number of rows that are multiplied with the input weights together.
 const TOGETHER: usize = 96;
 
 impl Recurrent {
-    /// Sequences of a unit.
+    /// Number of sequences in a unit.
     fn rows(&self) -> usize {
         self.batch.div_ceil(self.batch.div_ceil(ROWS).max(1)).max(1)
     }
@@ -121,7 +121,7 @@ impl Recurrent {
         self.hidden.div_ceil(LANES)
     }
 
-    /// Numbers of a state with the last block filled up, and of all gates of it.
+    /// Size of a state padded to whole blocks, and of all its gates.
     pub(super) fn widths(&self) -> (usize, usize) {
         let padded = self.blocks() * LANES;
         (padded, padded * self.cell.gates())
@@ -132,15 +132,15 @@ impl Recurrent {
         if self.batch == 0 { 0 } else { self.directions.len() * self.batch.div_ceil(self.rows()) }
     }
 
-    /// Multiply-adds of all units.
+    /// Number of multiply-adds of all units.
     pub fn work(&self) -> u64 {
         let f = |v: usize| v as u64;
         let products = f(self.cell.gates()).saturating_mul(f(self.hidden)).saturating_mul(f(self.input + self.hidden));
         products.saturating_mul(f(self.directions.len())).saturating_mul(f(self.batch)).saturating_mul(f(self.steps))
     }
 
-    /// Threads that may do a unit together: so many that each has enough to do in a step, and none
-    /// but the first where there are units enough.
+    /// Number of threads that may process a unit together: each must have enough to do in a step,
+    /// and there is only one if there are enough units.
     pub fn seats(&self) -> usize {
         let (gates, rows) = (self.cell.gates(), self.rows());
         let step = gates.saturating_mul(self.hidden).saturating_mul(self.hidden).saturating_mul(rows);
@@ -148,18 +148,18 @@ impl Recurrent {
         (step / STEP).min(self.blocks()).min(most).max(1)
     }
 
-    /// What the threads that do a unit share.
+    /// The state shared by the threads that process a unit.
     pub fn team(&self, unit: usize) -> Team {
         Team::new(self.part(unit).2, self.hidden)
     }
 
-    /// The same, of so many members at most.
+    /// Like [`Recurrent::team`], with at most `members` members.
     #[cfg(test)]
     pub(super) fn team_of(&self, unit: usize, members: usize) -> Team {
         Team::of(self.part(unit).2, self.hidden, members)
     }
 
-    /// Direction of a unit, its first sequence, and how many.
+    /// Direction of a unit, its first sequence, and its number of sequences.
     fn part(&self, unit: usize) -> (usize, usize, usize) {
         let rows = self.rows();
         let per = self.batch.div_ceil(rows).max(1);
@@ -167,8 +167,8 @@ impl Recurrent {
         (d, first, rows.min(self.batch - first))
     }
 
-    /// Does some units. Operands have the lengths of the plan's sizes, and no sequence is longer
-    /// than its steps: callers check that.
+    /// Does the units `units`. Callers must check that operands have the lengths of the plan's
+    /// sizes, and that no sequence is longer than its steps.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, ops: &Operands<'_, T>, out: &mut Results<'_, '_, '_, '_, T>) {
         for unit in units.start..units.end.min(self.units()) {
             let done = self.run_unit(unit, Member::alone(), ops, out);
@@ -176,10 +176,10 @@ impl Recurrent {
         }
     }
 
-    /// Does what falls to a member of a unit.
+    /// Does a member's share of a unit.
     ///
     /// # Errors
-    /// Where another member left in the middle.
+    /// Returns `Broken` if another member left before the end.
     pub fn run_unit<T: PanelElem>(
         &self,
         unit: usize,
@@ -213,7 +213,7 @@ impl Recurrent {
         })
     }
 
-    /// Where the state of sequence `n` stands.
+    /// Position of the state of sequence `n`.
     pub(super) fn state_at(&self, d: usize, n: usize) -> usize {
         (if self.batch_first { n * self.directions.len() + d } else { d * self.batch + n }) * self.hidden
     }

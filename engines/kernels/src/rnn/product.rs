@@ -1,11 +1,11 @@
-//! Rows of states by packed weights, added to rows of gates: register tiles over panels whose rows
-//! stand apart.
+//! Products of rows of states and packed weights, added to rows of gates, in register tiles over
+//! panels whose rows are strided.
 use crate::rnn::pack::LANES;
 use crate::simd::isa::{Isa, PanelElem, Work};
 
 /// `to[i][block][first + gate] += a[i] * weights[block][gate]` for a section of weights (`pack`).
 pub(crate) struct Product<'a, T> {
-    /// Rows of states, `a_row` apart, of which `k` numbers count.
+    /// Rows of states, `a_row` apart; the first `k` numbers of each are used.
     pub(crate) a: &'a [f32],
     pub(crate) a_row: usize,
     pub(crate) rows: usize,
@@ -14,13 +14,12 @@ pub(crate) struct Product<'a, T> {
     pub(crate) weights: &'a [T],
     pub(crate) blocks: usize,
     pub(crate) gates: usize,
-    /// Rows of gates,
-    /// `to_row` apart; the section's gates of a block stand side by side, those of two blocks `to_block`
-    /// apart.
+    /// Rows of gates, `to_row` apart. The section's gates of a block are contiguous; consecutive
+    /// blocks are `to_block` apart.
     pub(crate) to: &'a mut [f32],
     pub(crate) to_row: usize,
     pub(crate) to_block: usize,
-    /// From the last panel to the first.
+    /// Whether panels are processed from the last to the first.
     pub(crate) backwards: bool,
 }
 
@@ -54,7 +53,7 @@ impl<T: PanelElem> Work for Product<'_, T> {
 }
 
 impl<T: PanelElem> Product<'_, T> {
-    /// Rows `i..i + R` by all panels.
+    /// Multiplies rows `i..i + R` with all panels.
     #[inline(always)]
     fn strip<I: Isa, const R: usize, const N: usize>(&mut self, isa: I, i: usize) {
         let panels = self.blocks * self.gates;
@@ -68,7 +67,7 @@ impl<T: PanelElem> Product<'_, T> {
         }
     }
 
-    /// Rows `i..i + R` by panels `p..p + N`.
+    /// Multiplies rows `i..i + R` with panels `p..p + N`.
     #[inline(always)]
     fn micro<I: Isa, const R: usize, const N: usize>(&mut self, isa: I, i: usize, p: usize) {
         let step = self.gates * LANES;
@@ -76,21 +75,21 @@ impl<T: PanelElem> Product<'_, T> {
         let mut to = [0usize; N];
         for n in 0..N {
             let (block, gate) = ((p + n) / self.gates, (p + n) % self.gates);
-            // SAFETY: the panel lies in `weights`, whose length was asserted.
+            // SAFETY: the panel is within `weights`, whose length was asserted.
             from[n] = unsafe { self.weights.as_ptr().add(block * self.k * step + gate * LANES) };
             to[n] = block * self.to_block + gate * LANES;
         }
         let mut acc = [[isa.splat(0.0); N]; R];
         for (r, row) in acc.iter_mut().enumerate() {
             for (v, at) in row.iter_mut().zip(to) {
-                // SAFETY: rows and panels of `to` lie in it, as was asserted.
+                // SAFETY: rows and panels are within `to`, as was asserted.
                 *v = isa.load(unsafe { &*self.to.as_ptr().add((i + r) * self.to_row + at).cast() });
             }
         }
         for k in 0..self.k {
             let mut b = [isa.splat(0.0); N];
             for (b, from) in b.iter_mut().zip(from) {
-                // SAFETY: row `k` of the panel lies in `weights`, as was asserted.
+                // SAFETY: row `k` of the panel is within `weights`, as was asserted.
                 *b = T::lanes(isa, unsafe { &*from.add(k * step).cast() });
             }
             for (r, row) in acc.iter_mut().enumerate() {
@@ -103,7 +102,7 @@ impl<T: PanelElem> Product<'_, T> {
         }
         for (r, row) in acc.iter().enumerate() {
             for (v, at) in row.iter().zip(to) {
-                // SAFETY: as where they were loaded.
+                // SAFETY: the same positions were loaded above.
                 isa.store(*v, unsafe { &mut *self.to.as_mut_ptr().add((i + r) * self.to_row + at).cast() });
             }
         }

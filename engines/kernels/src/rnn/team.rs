@@ -1,10 +1,10 @@
-//! A unit of a recurrence done by several threads: each computes the gates and states of some of the
-//! hidden units, and behind every step they give each other what they computed.
+//! Processing of one unit of a recurrence by several threads. Each thread computes the gates and
+//! states of some of the hidden units, and after every step they exchange the results.
 //!
-//! Who comes first leads. The steps are done part by part; when a part begins, the leader counts
-//! who has come and tells how many they are, so that nobody waits for a thread that has not come,
-//! and one that comes late joins with the next part. Numbers cross in atomic cells alone. The bits
-//! do not depend on who came.
+//! The first thread to arrive leads. The steps are divided into parts. When a part begins, the
+//! leader counts the threads that have arrived and publishes their number, so that nobody waits for
+//! a thread that has not arrived. A late thread joins at the next part. Data is shared only through
+//! atomic cells. The bits do not depend on which threads took part.
 use crate::cores;
 use crate::rnn::pack::LANES;
 use crate::view::block_range;
@@ -12,58 +12,59 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a leader looks out for others before the first part.
+/// How long a leader waits for others before the first part.
 const LOOK: Duration = Duration::from_micros(2);
-/// Turns of a wait before it gives the processor to others.
+/// Number of spins before a waiting thread yields the processor.
 const SPINS: usize = 4096;
 /// Value of `Team::part` when all steps are done.
 const OVER: u64 = u64::MAX;
 
-/// Numbers of a block of hidden units: a cache line, which one thread writes.
+/// The numbers of a block of hidden units: one cache line, which one thread writes.
 #[repr(align(64))]
 struct Line([AtomicU32; LANES]);
 
-/// A word that threads wait for, in a cache line of its own.
+/// A word that threads wait for, in its own cache line.
 #[repr(align(64))]
 struct Apart<A>(A);
 
-/// What the threads that do one unit share.
+/// State shared by the threads that process one unit.
 pub struct Team {
-    /// Members at most.
+    /// Maximum number of members.
     cores: usize,
-    /// Blocks of hidden units of a row.
+    /// Blocks of hidden units in a row.
     blocks: usize,
-    /// States as they were given last and before that, in turn.
+    /// The states of the last two exchanges, used alternately.
     given: [Vec<Line>; 2],
     /// Cell states at the end of a part.
     cells: Vec<Line>,
-    /// Who has come besides the leader.
+    /// Number of threads that have arrived besides the leader.
     came: AtomicUsize,
-    /// Number of the part that began (upper half), and of who does it; [`OVER`].
+    /// Number of the current part (upper half) and of its members (lower half), or [`OVER`].
     part: Apart<AtomicU64>,
-    /// Of that part: its steps, and how often states were given and meetings held before it.
+    /// The steps of that part, and the numbers of exchanges and of arrivals at meetings before it.
     from: AtomicUsize,
     to: AtomicUsize,
     turn: AtomicUsize,
     held: AtomicUsize,
-    /// Arrivals at meetings so far.
+    /// Number of arrivals at meetings so far.
     arrived: Apart<AtomicUsize>,
-    /// A member left in the middle.
+    /// Set when a member leaves before the end.
     broken: AtomicBool,
 }
 
-/// A member of a team left in the middle: its own error tells why.
+/// A member of a team left before the end; that member's own error tells why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a block that worked on the same sequences failed")]
 pub struct Broken;
 
 impl Team {
-    /// A team for `rows` sequences of `hidden` units, of as many members as there are cores.
+    /// A team for `rows` sequences of `hidden` units, with at most as many members as there are
+    /// cores.
     pub fn new(rows: usize, hidden: usize) -> Team {
         Team::of(rows, hidden, cores())
     }
 
-    /// A team of so many members at most.
+    /// A team with at most `cores` members.
     pub(crate) fn of(rows: usize, hidden: usize, cores: usize) -> Team {
         let blocks = hidden.div_ceil(LANES);
         let line = |_| Line([const { AtomicU32::new(0) }; LANES]);
@@ -84,13 +85,13 @@ impl Team {
         }
     }
 
-    /// The member that leads: one for each team, and it has to come.
+    /// The leading member. Each team needs exactly one.
     pub fn lead(&self) -> Member<'_> {
         Member { team: Some(self), rank: 0, members: 1, part: 0, turn: 0, held: 0, over: false }
     }
 
-    /// Another member. One that has no core of its own would only be waited for: it finds nothing to
-    /// do.
+    /// Another member. If there is no core left for it, the others would only wait for it, so it
+    /// gets nothing to do.
     pub fn join(&self) -> Member<'_> {
         let rank = self.came.fetch_add(1, Ordering::AcqRel) + 1;
         Member { team: Some(self), rank, members: 0, part: 0, turn: 0, held: 0, over: rank >= self.cores }
@@ -117,7 +118,7 @@ fn put(to: &[Line], from: &[f32]) {
     }
 }
 
-/// The blocks `own` of each row of `blocks`.
+/// Publishes the blocks `own` of each row of `blocks` blocks.
 fn put_share(to: &[Line], own: &Range<usize>, blocks: usize, from: &[f32]) {
     for (to, from) in to.chunks_exact(blocks.max(1)).zip(from.chunks_exact(blocks.max(1) * LANES)) {
         put(&to[own.clone()], &from[own.start * LANES..own.end * LANES]);
@@ -132,12 +133,13 @@ fn get(from: &[Line], to: &mut [f32]) {
     }
 }
 
-/// One who works on a unit, alone or with a team. Dropped in the middle, the others get [`Broken`].
+/// A thread that processes a unit, alone or in a team. If it is dropped before the end, the others
+/// get [`Broken`].
 pub struct Member<'t> {
     team: Option<&'t Team>,
-    /// 0 leads.
+    /// Rank in the team; 0 is the leader.
     rank: usize,
-    /// How many do the part that began.
+    /// Number of members of the current part.
     members: usize,
     /// Number of the last part that was begun.
     part: u64,
@@ -147,30 +149,30 @@ pub struct Member<'t> {
 }
 
 impl Member<'_> {
-    /// Who does a unit alone.
+    /// A member that processes a unit alone.
     pub fn alone() -> Member<'static> {
         Member { team: None, rank: 0, members: 1, part: 0, turn: 0, held: 0, over: false }
     }
 
-    /// Whether it leads: the leader writes what is written once.
+    /// Whether it is the leader, which writes everything that is written only once.
     pub(crate) fn leads(&self) -> bool {
         self.rank == 0
     }
 
-    /// Its share of the blocks of hidden units in the part that began.
+    /// Its share of the blocks of hidden units in the current part.
     pub(crate) fn share(&self, blocks: usize) -> Range<usize> {
         block_range(blocks, self.rank, self.members)
     }
 
-    /// Begins the next part: its steps, None behind the last. The leader says from `next` on, with
-    /// at most `most` steps up to `end`; `h` and `c` are the states before the part, which those get
-    /// that did not do the one before.
+    /// Begins the next part and returns its steps, `None` after the last part. The leader chooses
+    /// them: from `next` on, at most `most` steps, up to `end`. `h` and `c` are the states before
+    /// the part; members that did not take part in the previous one receive them here.
     ///
-    /// Who has done no part yet finds nothing to do where another member left in the middle: it is
-    /// for that one to tell.
+    /// A member that has not done any part yet gets nothing to do, instead of an error, if another
+    /// member left before the end: that other one reports the error.
     ///
     /// # Errors
-    /// Where another member left in the middle.
+    /// Returns `Broken` if another member left before the end.
     pub(crate) fn begin(
         &mut self,
         [next, end, most]: [usize; 3],
@@ -230,10 +232,11 @@ impl Member<'_> {
         Ok(Some(team.from.load(Ordering::Relaxed)..team.to.load(Ordering::Relaxed)))
     }
 
-    /// Gives its numbers of a state, those of the blocks `own` in each row, and takes the others'.
+    /// Publishes its numbers of a state, the blocks `own` in each row, and copies those of the
+    /// others.
     ///
     /// # Errors
-    /// Where another member left in the middle.
+    /// Returns `Broken` if another member left before the end.
     pub(crate) fn exchange(&mut self, own: &Range<usize>, state: &mut [f32]) -> Result<(), Broken> {
         let Some(team) = self.team.filter(|_| self.members > 1) else { return Ok(()) };
         let given = &team.given[self.turn % 2];
@@ -248,10 +251,11 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Ends a part: gives its numbers of the cell states, which [`Member::begin`] hands out.
+    /// Ends a part by publishing its numbers of the cell states, which [`Member::begin`]
+    /// distributes.
     ///
     /// # Errors
-    /// Where another member left in the middle.
+    /// Returns `Broken` if another member left before the end.
     pub(crate) fn end(&mut self, own: &Range<usize>, c: &mut [f32]) -> Result<(), Broken> {
         let Some(team) = self.team.filter(|_| self.members > 1) else { return Ok(()) };
         put_share(&team.cells, own, team.blocks, c);
@@ -262,7 +266,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Waits until all that do the part are here.
+    /// Waits until all members of the part have arrived.
     fn meet(&mut self, team: &Team) -> Result<(), Broken> {
         self.held += self.members;
         let all = self.held;

@@ -1,5 +1,5 @@
-//! Recurrences against their definition in double precision, on every instruction set and for any
-//! order of units.
+//! Recurrences compared with their definition in double precision, on every instruction set and for
+//! any order of units.
 use super::*;
 use crate::simd::{Level, with_level};
 use crate::view::Out;
@@ -21,7 +21,7 @@ struct Case {
     peep: Vec<f32>,
 }
 
-/// What outputs hold before a run: no number that one gives.
+/// Initial contents of outputs: a number that no output takes.
 const EMPTY: f32 = 7777.0;
 const USUAL: [Activation; 3] = [Activation::Sigmoid, Activation::Tanh, Activation::Tanh];
 
@@ -108,8 +108,8 @@ impl Case {
         out
     }
 
-    /// The same by `threads` threads that do each unit together; the one of number `k` comes once
-    /// `k * late` is over.
+    /// The same results computed by `threads` threads that process each unit together. Thread `k`
+    /// arrives after `k * late`.
     fn run_together(&self, threads: u32, late: std::time::Duration) -> [Vec<f32>; 3] {
         let p = &self.plan;
         let (w, r) = self.packed();
@@ -135,7 +135,7 @@ impl Case {
             let threads: Vec<_> = (0..threads).map(|k| s.spawn(one(k))).collect();
             threads.into_iter().map(|t| t.join().expect("a thread ends")).collect()
         });
-        // Each number is written by one of them.
+        // Each number is written by exactly one of them.
         for k in 0..3 {
             for (i, to) in out[k].iter_mut().enumerate() {
                 let mut written = each.iter().map(|e| e[k][i]).filter(|v| v.to_bits() != EMPTY.to_bits());
@@ -152,7 +152,7 @@ impl Case {
         [vec![EMPTY; p.steps * state], vec![EMPTY; state], vec![EMPTY; state]]
     }
 
-    /// The definition.
+    /// The results by definition.
     fn want(&self) -> [Vec<f64>; 3] {
         let p = &self.plan;
         let (g, d, hs, b) = (p.cell.gates(), p.directions.len(), p.hidden, p.batch);
@@ -217,7 +217,7 @@ impl Case {
         [y, yh, yc]
     }
 
-    /// Every level and number of blocks gives the same bits, near the definition.
+    /// Every level and number of blocks gives the same bits, close to the definition.
     fn check(&self, what: &str) {
         let bits = |o: &[Vec<f32>; 3]| o.iter().flatten().map(|v| v.to_bits()).collect::<Vec<_>>();
         let got = self.run(Level::Scalar, 1);
@@ -245,8 +245,8 @@ const CELLS: [Cell; 5] = [
 
 #[test]
 fn every_cell_of_every_size_is_what_it_is_defined_to_be() {
-    // Sizes of one, tails of every kind, rows for each register tile, several parts of the steps
-    // and of the input's sums.
+    // Sizes of one, remainders of every kind, rows for each register tile, several parts of the
+    // steps and of the input's sums.
     let sizes = [
         [1, 1, 1, 1],
         [3, 1, 5, 16],
@@ -371,7 +371,7 @@ fn every_activation_in_every_place() {
     for cell in CELLS {
         for (i, a) in acts.into_iter().enumerate() {
             let mut c = case(cell, [3, 2, 3, 18], &[false]);
-            // Small weights: the unbounded ones must not run away.
+            // Small weights, so that unbounded activations do not diverge.
             c.r.iter_mut().for_each(|v| *v *= 0.1);
             c.plan.directions[0].acts = [a, acts[(i + 3) % acts.len()], acts[(i + 5) % acts.len()]];
             c.check(&format!("{cell:?} with {:?}", c.plan.directions[0].acts));

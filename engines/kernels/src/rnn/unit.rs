@@ -1,6 +1,6 @@
 //! One unit of a recurrence: a direction of some sequences, over all steps. Gates and states are
-//! computed for the blocks of hidden units that are the share of who runs it, all of them where
-//! nobody else does.
+//! computed for the member's share of the blocks of hidden units; without a team that is all of
+//! them.
 use crate::gemm::micro::{Left, Strided, tile};
 use crate::gemm::pack::{A_STRIDE, KC};
 use crate::rnn::cell::{self, Activation};
@@ -13,12 +13,12 @@ use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::simd::lines::{round_to, widen};
 use std::ops::Range;
 
-/// Rows of the input by its packed weights, added to rows of gates.
+/// Product of rows of the input and packed weights, added to rows of gates.
 struct Input<'a, T> {
     rows: usize,
     a: &'a [f32],
     w: &'a [T],
-    /// Numbers of an element, and those that this part of the sum is over.
+    /// Size of an element, and the range of it that this part of the sum covers.
     input: usize,
     part: Range<usize>,
     to: &'a mut [f32],
@@ -39,16 +39,16 @@ impl<T: PanelElem> Work for Input<'_, T> {
 
 /// Working memory of a unit.
 pub(super) struct Memory<'m> {
-    /// Gates of the rows of a part of the steps.
+    /// Gates of the rows for a part of the steps.
     pub(super) gates: &'m mut [f32],
     /// Rows of the input.
     pub(super) a: &'m mut [f32],
     /// States and cell states.
     pub(super) h: &'m mut [f32],
     pub(super) c: &'m mut [f32],
-    /// A GRU's third gate from the state, or the state that the reset gate has met.
+    /// For a GRU: the state's part of the third gate, or the state after the reset gate.
     pub(super) late: &'m mut [f32],
-    /// Biases of all gates, and of a GRU's third one from the state.
+    /// Biases of all gates, and of the state's part of a GRU's third gate.
     pub(super) bias: &'m mut [f32],
     pub(super) late_bias: &'m mut [f32],
     pub(super) peep: &'m mut [f32],
@@ -60,11 +60,11 @@ pub(super) struct Unit<'u, T> {
     pub(super) d: usize,
     pub(super) first: usize,
     pub(super) count: usize,
-    /// Steps whose input meets the weights together.
+    /// Number of steps whose inputs are multiplied with the weights together.
     pub(super) steps: usize,
     pub(super) ops: &'u Operands<'u, T>,
     pub(super) m: Memory<'u>,
-    /// Who does it, and the blocks of hidden units that are its share.
+    /// The member that does the unit, and its share of the blocks of hidden units.
     pub(super) member: Member<'u>,
     pub(super) own: Range<usize>,
 }
@@ -109,12 +109,12 @@ impl<T: PanelElem> Unit<'_, T> {
         Ok(())
     }
 
-    /// Its share of the hidden units, the last block filled up.
+    /// Its share of the hidden units, padded to whole blocks.
     fn units(&self) -> Range<usize> {
         self.own.start * LANES..self.own.end * LANES
     }
 
-    /// The last states, and zeros behind the ends of sequences.
+    /// Writes the final states, and zeros after the ends of sequences.
     fn last_states(&self, padded: usize, out: &mut Results<'_, '_, '_, '_, T>) {
         let p = self.plan;
         for i in 0..self.count {
@@ -144,7 +144,7 @@ impl<T: PanelElem> Unit<'_, T> {
         m.late.fill(0.0);
     }
 
-    /// Biases and peepholes of its share, in blocks.
+    /// Copies the biases and peepholes of its share into blocks.
     fn biases(&mut self) {
         let own = self.units();
         let (p, m) = (self.plan, &mut self.m);
@@ -175,7 +175,7 @@ impl<T: PanelElem> Unit<'_, T> {
         }
     }
 
-    /// The element that a sequence has at a step.
+    /// The element of a sequence that is read at a step.
     fn time(&self, i: usize, step: usize) -> usize {
         if self.plan.directions[self.d].reverse { self.len(i) - 1 - step } else { step }
     }
@@ -184,7 +184,7 @@ impl<T: PanelElem> Unit<'_, T> {
         self.place(i, self.time(i, step))
     }
 
-    /// Where the output of an element stands.
+    /// Position of the output of an element.
     fn place(&self, i: usize, t: usize) -> usize {
         let (p, n) = (self.plan, self.first + i);
         let dirs = p.directions.len();
@@ -192,13 +192,13 @@ impl<T: PanelElem> Unit<'_, T> {
         row * p.hidden
     }
 
-    /// Where the gates of its share stand in a row of gates.
+    /// Position of the gates of its share in a row of gates.
     fn gates(&self) -> Range<usize> {
         let g = self.plan.cell.gates();
         self.own.start * g * LANES..self.own.end * g * LANES
     }
 
-    /// The gates of some steps as far as the input and the biases decide them.
+    /// Computes the part of the gates of some steps that depends on the input and the biases.
     fn input(&mut self, steps: Range<usize>) {
         let (p, wide) = (self.plan, self.plan.widths().1);
         let rows = steps.len() * self.count;
@@ -229,8 +229,8 @@ impl<T: PanelElem> Unit<'_, T> {
         }
     }
 
-    /// Adds the product of states with a section of the weights to gates; `late`: of the state that
-    /// the reset gate has met, or to the third gate by itself.
+    /// Adds the product of states and a section of the weights to gates. If `late`, it uses the
+    /// state after the reset gate, or writes the state's part of the third gate separately.
     fn product(&mut self, step: usize, section: usize, at: usize, late: bool) {
         let p = self.plan;
         if self.own.is_empty() {
@@ -256,7 +256,7 @@ impl<T: PanelElem> Unit<'_, T> {
         dispatch(Product { a, a_row: padded, rows, k, weights, blocks, gates, to, to_row, to_block, backwards });
     }
 
-    /// One step of all sequences; those that are over keep their states.
+    /// Does one step of all sequences; sequences that have ended keep their states.
     fn step(&mut self, step: usize, at: usize, wide: usize) -> Result<(), Broken> {
         let p = self.plan;
         let [f, g, last] = p.directions[self.d].acts;
@@ -313,8 +313,8 @@ impl<T: PanelElem> Unit<'_, T> {
         Ok(())
     }
 
-    /// Calls `f` with the gates of each sequence that is not over, and where its states stand: of
-    /// its share both.
+    /// Calls `f` for each sequence that has not ended, with the gates and the position of the
+    /// states of its share.
     fn each(&mut self, step: usize, at: usize, mut f: impl FnMut(&[f32], &mut Memory<'_>, Range<usize>)) {
         let (padded, wide) = self.plan.widths();
         let (gates, units) = (self.gates(), self.units());

@@ -1,17 +1,17 @@
 //! `Act`: the activations that a matrix product or convolution can apply to its result.
 use crate::simd::math;
 
-/// A map of one single-precision number.
+/// A function of one single-precision number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Act {
-    /// The number itself.
+    /// The identity.
     #[default]
     None,
     /// `max(x, 0)`.
     Relu,
     /// `min(max(x, low), high)`.
     Clip(f32, f32),
-    /// `x` above zero, `slope * x` below.
+    /// `x` for `x >= 0`, `slope * x` for `x < 0`.
     LeakyRelu(f32),
     /// `1 / (1 + e^-x)`.
     Sigmoid,
@@ -19,7 +19,7 @@ pub enum Act {
     Tanh,
     /// Exact GELU.
     Gelu,
-    /// GELU by tanh.
+    /// The tanh approximation of GELU.
     GeluTanh,
     /// `x * sigmoid(x)`.
     Silu,
@@ -27,25 +27,25 @@ pub enum Act {
     HardSigmoid(f32, f32),
     /// `x * max(0, min(1, x / 6 + 1 / 2))`.
     HardSwish,
-    /// `x` above zero, `alpha (e^x - 1)` below.
+    /// `x` for `x >= 0`, `alpha (e^x - 1)` for `x < 0`.
     Elu(f32),
 }
 
-/// `max(x, low)`, NaN kept.
+/// `max(x, low)`; NaN stays NaN.
 #[inline(always)]
 pub fn at_least(x: f32, low: f32) -> f32 {
     if x < low { low } else { x }
 }
 
-/// `min(x, high)`, NaN kept.
+/// `min(x, high)`; NaN stays NaN.
 #[inline(always)]
 pub fn at_most(x: f32, high: f32) -> f32 {
     if x > high { high } else { x }
 }
 
-/// A map that loops are compiled for, one at a time.
+/// A function of one number for which loops are compiled separately.
 pub trait Map: Copy {
-    /// The value for one number; always inlined.
+    /// The value for one number. Implementations are `#[inline(always)]`.
     fn at(self, x: f32) -> f32;
 }
 
@@ -66,13 +66,13 @@ macro_rules! maps {
 }
 
 maps! {
-    /// The number itself.
+    /// The identity.
     Same = |x| x;
     /// `max(x, 0)`.
     Relu = |x| at_least(x, 0.0);
-    /// Between two limits.
+    /// `min(max(x, low), high)`.
     Clip(low, high) = |x| at_most(at_least(x, low), high);
-    /// Leaky ReLU.
+    /// `x` for `x >= 0`, `slope * x` for `x < 0`.
     LeakyRelu(slope) = |x| if x < 0.0 { slope * x } else { x };
     /// Logistic function.
     Sigmoid = |x| math::sigmoid(x);
@@ -80,15 +80,15 @@ maps! {
     Tanh = |x| math::tanh(x);
     /// Exact GELU.
     Gelu = |x| math::gelu(x);
-    /// GELU by tanh.
+    /// The tanh approximation of GELU.
     GeluTanh = |x| math::gelu_tanh(x);
     /// `x * sigmoid(x)`.
     Silu = |x| math::silu(x);
-    /// Straight line between zero and one.
+    /// `max(0, min(1, alpha * x + beta))`.
     HardSigmoid(alpha, beta) = |x| at_most(at_least(alpha.mul_add(x, beta), 0.0), 1.0);
-    /// `x` times a straight line between zero and one.
+    /// `x * max(0, min(1, x / 6 + 1 / 2))`.
     HardSwish = |x| x * at_most(at_least(x.mul_add(1.0 / 6.0, 0.5), 0.0), 1.0);
-    /// Exponential below zero.
+    /// `x` for `x >= 0`, `alpha (e^x - 1)` for `x < 0`.
     Elu(alpha) = |x| if x < 0.0 { alpha * math::expm1(x) } else { x };
 }
 
@@ -102,7 +102,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// `dst[i] = map(src[i])`, up to the shorter of the two.
+    /// `dst[i] = map(src[i])`, up to the shorter length of the two.
     pub fn map_to<M: Map>(map: M, src: &[f32], dst: &mut [f32]) {
         for (d, s) in dst.iter_mut().zip(src) {
             *d = map.at(*s);
@@ -129,7 +129,7 @@ impl Act {
         }
     }
 
-    /// The activation as a code and two parameters, for tiling data.
+    /// The activation as a code and two parameters, as tiling data stores it.
     pub fn encode(self) -> (u32, f32, f32) {
         match self {
             Act::None => (0, 0.0, 0.0),
@@ -147,7 +147,7 @@ impl Act {
         }
     }
 
-    /// The activation of a code and two parameters.
+    /// The activation for a code and two parameters; `None` if the code is unknown.
     pub fn decode(code: u32, a: f32, b: f32) -> Option<Act> {
         Some(match code {
             0 => Act::None,

@@ -1,25 +1,27 @@
-//! Numbers that become bytes, 64 at a time: rounded as whole numbers with 14 bits behind the point.
+//! Conversion of numbers to bytes, 64 at a time. Numbers are rounded as fixed-point integers with
+//! 14 fractional bits.
 //!
-//! A source gives its numbers in single precision, off by one and a half parts in 2^23 at most.
-//! Between the bounds, which are less than 2^8 away from the zero point, and with what rounding to
-//! 14 bits behind the point adds, that is one of the last bits and a quarter. So what is rounded is
-//! the same whole number, but for numbers that near to the middle between two: the source computes
-//! these exactly.
+//! A source gives its numbers in single precision, with a relative error of at most 1.5 * 2^-23.
+//! Within the bounds, which are less than 2^8 away from the zero point, and with the rounding to 14
+//! fractional bits, the total error is at most one and a quarter of the last bit. So rounding gives
+//! the same integer as the exact number would, except for numbers that are so near to the middle
+//! between two integers. The source computes these exactly.
 use crate::simd::isa::{Isa, Scalar, Work, dispatch};
 use crate::view::Elem;
 
-/// Bits behind the point.
+/// Number of fractional bits.
 const SHIFT: u32 = 14;
-/// What a number is multiplied by.
+/// Factor that turns a number into fixed point.
 pub(crate) const ONE: f32 = (1 << SHIFT) as f32;
-/// Last bits from the middle between two whole numbers down to what is near it; one less above.
+/// A number counts as near the middle between two integers if it is at most this many last bits
+/// below it, or at most one fewer above it.
 const NEAR: i32 = 2;
-/// What is added before the bits behind the point are cut off: half of one, so that this rounds.
+/// Added before the fractional bits are cut off: one half, so that this rounds, and [`NEAR`].
 const MORE: i32 = (1 << (SHIFT - 1)) + NEAR;
-/// The bits behind the point that are zero then where a number was near the middle.
+/// The fractional bits that are all zero after that addition if a number was near the middle.
 const BEHIND: i32 = (1 << SHIFT) - 2 * NEAR;
 
-/// The zero point of bytes of one kind, the least and the greatest of them.
+/// The zero point, the smallest and the greatest value of bytes, all within one type of byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     zero: i32,
@@ -28,44 +30,45 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// None where these are not of bytes of one kind.
+    /// `None` if the three values do not fit one type of byte, signed or unsigned.
     pub(crate) fn new(zero: i32, [low, high]: [i32; 2]) -> Option<Ends> {
         let kind = if low < 0 { -128..128 } else { 0..256 };
         [zero, low, high].iter().all(|v| kind.contains(v)).then_some(Ends { zero, low, high })
     }
 
-    /// The greatest number times [`ONE`], the zero point not yet added.
+    /// The greatest number times [`ONE`], before the zero point is added.
     #[inline(always)]
     fn most(self) -> f32 {
         ((self.high - self.zero) << SHIFT) as f32
     }
 }
 
-/// An instruction set as what makes bytes sees it.
+/// The operations of an instruction set that convert to and from bytes.
 pub trait Bytes: Isa {
-    /// Bytes of either kind less `zero`; elements of other types give anything.
+    /// Bytes of either type minus `zero`. For other element types the result is unspecified.
     fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> Self::V;
-    /// Whole numbers with `more` added, which wraps around, rounded to single precision.
+    /// Integers plus `more` (wrapping around), rounded to single precision.
     fn of_words(self, p: &[i32; 16], more: i32) -> Self::V;
-    /// Whether a lane is not a number.
+    /// Whether any lane is NaN.
     fn has_nan(self, v: Self::V) -> bool;
-    /// The bytes of 64 numbers, none of them NaN, that are given times 2^14; `WOVEN`: as sixteen
-    /// groups of four, one of each vector (`woven`). Gives the numbers, a bit each in the order
-    /// of the vectors, that are near the middle between two.
+    /// Writes the bytes of 64 numbers, none of them NaN, that are given times 2^14. If `WOVEN`,
+    /// they are written as sixteen groups of four, one of each vector (as for `woven`). Returns one
+    /// bit per number, in the order of the vectors, that tells whether it is near the middle
+    /// between two integers.
     fn to_bytes<const WOVEN: bool>(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
 }
 
-/// Where numbers come from.
+/// A source of numbers.
 pub(crate) trait Source: Copy {
-    /// The numbers `at..at + 16`, which are there, times [`ONE`].
+    /// The numbers `at..at + 16`, which must exist, times [`ONE`].
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V;
-    /// The byte of a number.
+    /// The exact byte of the number at `at`.
     fn exact(&self, at: usize) -> u8;
-    /// Whether numbers may be NaN.
+    /// Whether numbers can be NaN.
     const NAN: bool;
 }
 
-/// The bytes of the first numbers of a source; without `ends` each of them exactly.
+/// Writes the bytes of the first numbers of a source. Without `ends`, each one is computed exactly.
 pub(crate) fn bytes<S: Source>(from: S, ends: Option<Ends>, y: &mut [u8]) {
     match ends {
         Some(ends) if y.len() >= 16 => dispatch(Fill { from, ends, y }),
@@ -86,7 +89,7 @@ impl<S: Source> Work for Fill<'_, S> {
     fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Fill { from, ends, y } = self;
         let end = y.len();
-        // The last of each do over again what those before them have done.
+        // The last group overlaps the one before and computes some bytes again.
         if let Some(last) = end.checked_sub(64) {
             let mut at = 0;
             while at < end {
@@ -108,9 +111,9 @@ impl<S: Source> Work for Fill<'_, S> {
     }
 }
 
-/// The bytes of numbers that stand in groups of 64, each of them a row of four columns of sixteen
-/// tiles, column by column: the bytes of a tile's row come side by side. Group `g` goes to `64 * (g /
-/// rows)` of row `g % rows`; rows of bytes are `wide` apart, and there are so many of them.
+/// Writes the bytes of numbers that are stored in groups of 64. A group is one row of four columns
+/// of sixteen tiles, column by column; the bytes of one row of a tile become contiguous. Group `g`
+/// goes to `64 * (g / rows)` of row `g % rows`. There are `rows` rows of bytes, `wide` apart.
 pub(crate) fn woven<S: Source>(from: S, ends: Option<Ends>, [rows, wide]: [usize; 2], y: &mut [u8]) {
     match ends {
         Some(ends) => dispatch(Weave { from, ends, rows, wide, y }),
@@ -120,7 +123,7 @@ pub(crate) fn woven<S: Source>(from: S, ends: Option<Ends>, [rows, wide]: [usize
     }
 }
 
-/// Where number `i` of a group of 64 goes.
+/// Destination of number `i` of a group of 64.
 #[inline(always)]
 fn beside(i: usize) -> usize {
     i % 16 * 4 + i / 16
@@ -150,7 +153,7 @@ impl<S: Source> Work for Weave<'_, S> {
     }
 }
 
-/// The bytes of the numbers at four places.
+/// The bytes of the sixteen numbers at each of four positions.
 #[inline(always)]
 fn some<I: Bytes, S: Source, const WOVEN: bool>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
     let [a, b] = [from.sixteen(isa, at[0]), from.sixteen(isa, at[1])];
@@ -162,7 +165,7 @@ fn some<I: Bytes, S: Source, const WOVEN: bool>(isa: I, from: S, ends: Ends, at:
     }
 }
 
-/// Computes bytes at the places among `near` exactly.
+/// Computes exactly the bytes that are marked in `near`.
 #[cold]
 #[inline(never)]
 fn again<S: Source, const WOVEN: bool>(from: S, at: [usize; 4], near: u64, to: &mut [u8; 64]) {
@@ -171,7 +174,7 @@ fn again<S: Source, const WOVEN: bool>(from: S, at: [usize; 4], near: u64, to: &
     }
 }
 
-/// Sixteen of a slice, which has them, from `at` on.
+/// Sixteen elements of a slice from `at` on. It panics if there are fewer.
 #[inline(always)]
 pub(crate) fn sixteen<T>(of: &[T], at: usize) -> &[T; 16] {
     of[at..].first_chunk().expect("sixteen numbers")
@@ -212,7 +215,7 @@ mod x86 {
     impl Bytes for Avx2 {
         #[inline(always)]
         fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> [__m256; 2] {
-            // SAFETY: an `Avx2` only exists where the machine has AVX2; sixteen bytes can be read.
+            // SAFETY: an `Avx2` only exists if the machine has AVX2; sixteen bytes can be read.
             unsafe {
                 let zero = _mm256_set1_epi32(zero);
                 let (a, b) = match T::KIND {
@@ -249,13 +252,14 @@ mod x86 {
             let [e, f, g, h] = [words(v[2][0], ends), words(v[2][1], ends), words(v[3][0], ends), words(v[3][1], ends)];
             // SAFETY: as in `of_bytes`; 64 bytes can be written.
             unsafe {
-                // The quarters of a vector whose halves were packed apart.
+                // Order of the quarters of a register whose halves were packed separately.
                 let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
                 let first = _mm256_packus_epi16(halves(a, b, ends), halves(c, d, ends));
                 let last = _mm256_packus_epi16(halves(e, f, ends), halves(g, h, ends));
                 let (low, high) = if WOVEN {
-                    // Halves of a register have four numbers each of a vector's two halves, and those
-                    // of the next vector: first two vectors are woven, then all four.
+                    // Each half of a register has four numbers of each of the two halves of a
+                    // vector, and those of the next vector. First two vectors are interleaved, then
+                    // all four.
                     let pairs = _mm256_broadcastsi128_si256(_mm_setr_epi8(
                         0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15,
                     ));
@@ -277,19 +281,21 @@ mod x86 {
         }
     }
 
-    // Functions, not closures: of those that are called twice only functions have the features.
+    // These are functions, not closures: closures that are called twice would not get the target
+    // features.
 
-    /// Eight numbers rounded to last bits, with what rounds these off.
+    /// Eight numbers rounded to fixed point, with [`MORE`] added.
     #[inline(always)]
     fn words(v: __m256, ends: Ends) -> __m256i {
-        // SAFETY: registers of an `Avx2`, which only exists where the machine has its instructions.
+        // SAFETY: these are registers of an `Avx2`, which only exists if the machine has its
+        // instructions.
         unsafe {
             let v = _mm256_cvtps_epi32(_mm256_min_ps(v, _mm256_set1_ps(ends.most())));
             _mm256_add_epi32(v, _mm256_set1_epi32(MORE))
         }
     }
 
-    /// Bytes of such words in halves of words, each half of the register by itself.
+    /// The bytes of such integers as 16-bit words. Each half of the register is packed separately.
     #[inline(always)]
     fn halves(a: __m256i, b: __m256i, ends: Ends) -> __m256i {
         // SAFETY: as in `words`.
@@ -300,7 +306,7 @@ mod x86 {
         }
     }
 
-    /// A byte of ones for each word near the middle, in the order of the packed bytes.
+    /// A byte of ones for each number near the middle, in the order of the packed bytes.
     #[inline(always)]
     fn near(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m256i {
         // SAFETY: as in `words`.
@@ -317,7 +323,8 @@ mod x86 {
     impl Bytes for Avx512 {
         #[inline(always)]
         fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> __m512 {
-            // SAFETY: an `Avx512` only exists where the machine has AVX-512; sixteen bytes can be read.
+            // SAFETY: an `Avx512` only exists if the machine has AVX-512; sixteen bytes can be
+            // read.
             unsafe {
                 let zero = _mm512_set1_epi32(zero);
                 let v = match T::KIND {
@@ -347,7 +354,7 @@ mod x86 {
             let [c, d] = [wide_words(v[2], ends), wide_words(v[3], ends)];
             // SAFETY: as in `of_bytes`; 64 bytes can be written.
             unsafe {
-                // Packed are the quarters of all four, one behind the other.
+                // The packed register holds the quarters of all four vectors, one after the other.
                 let bytes = _mm512_packus_epi16(wide_halves(a, b, ends), wide_halves(c, d, ends));
                 let bytes = if WOVEN {
                     let turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -366,17 +373,18 @@ mod x86 {
         }
     }
 
-    /// As [`words`], sixteen of them.
+    /// Like [`words`], for sixteen numbers.
     #[inline(always)]
     fn wide_words(v: __m512, ends: Ends) -> __m512i {
-        // SAFETY: registers of an `Avx512`, which only exists where the machine has its instructions.
+        // SAFETY: these are registers of an `Avx512`, which only exists if the machine has its
+        // instructions.
         unsafe {
             let v = _mm512_cvtps_epi32(_mm512_min_ps(v, _mm512_set1_ps(ends.most())));
             _mm512_add_epi32(v, _mm512_set1_epi32(MORE))
         }
     }
 
-    /// As [`halves`], thirty-two of them.
+    /// Like [`halves`], for thirty-two numbers.
     #[inline(always)]
     fn wide_halves(a: __m512i, b: __m512i, ends: Ends) -> __m512i {
         // SAFETY: as in `wide_words`.

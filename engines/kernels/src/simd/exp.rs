@@ -1,10 +1,10 @@
-//! The exponential of sixteen numbers that are not above zero: what a softmax and the kernels like
-//! it take of the distance to a maximum.
+//! The exponential of sixteen numbers that are not above zero. Softmax and similar kernels apply it
+//! to the distance from a maximum.
 use crate::simd::isa::Isa;
 use crate::simd::math::{EXP, LN2_HI, LN2_LO, ROUND};
 
-/// `e^x` for `x` of at most zero, by the polynomial of [`math::exp`](crate::simd::math::exp). Zero
-/// below -87.69, where a result would be denormal; what is not a number stays so.
+/// `e^x` for `x <= 0`, by the polynomial of [`math::exp`](crate::simd::math::exp). The result is
+/// zero below -87.69, where it would be denormal; NaN stays NaN.
 #[inline(always)]
 pub(crate) fn exp_below<I: Isa>(isa: I, x: I::V) -> I::V {
     let x = isa.at_least(x, isa.splat(-88.0));

@@ -1,16 +1,16 @@
-//! Sums and extremes of slices. Sums run in 64 lanes that are added as a tree at the end: one order
-//! of additions, whatever the instruction set and the number of blocks.
+//! Sums and extremes of slices. Sums use 64 lanes that are added as a tree at the end: the order of
+//! additions does not depend on the instruction set or the number of blocks.
 
-/// Lanes that a sum runs in: several registers, so that no addition waits for the one before it.
+/// Lanes of a sum: several registers, so that no addition waits for the previous one.
 pub const LANES: usize = 64;
 
-/// The lanes added pairwise: halves, quarters, and so on.
+/// Adds the lanes pairwise: halves, quarters, and so on.
 #[inline(always)]
 pub fn tree(lanes: [f32; LANES]) -> f32 {
     pairwise(lanes, |a, b| a + b)
 }
 
-/// The lanes joined pairwise, by arrays of half the length, so that they stay in registers.
+/// Joins the lanes pairwise in arrays of half the length, so that they stay in registers.
 #[inline(always)]
 fn pairwise(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
     #[inline(always)]
@@ -25,7 +25,7 @@ fn pairwise(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
     join(v[0], v[1])
 }
 
-/// The sum of `f(x)` over a slice, in the fixed order; always inlined into a multiversion function.
+/// The sum of `f(x)` over a slice, in the fixed order. It is inlined into a multiversion function.
 #[inline(always)]
 pub fn sum_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0.0f32; LANES];
@@ -41,13 +41,13 @@ pub fn sum_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     tree(lanes)
 }
 
-/// The largest number of a slice, minus infinity if it is empty; NaN if there is one.
+/// The largest number of a slice: minus infinity if it is empty, NaN if it contains one.
 #[inline(always)]
 pub fn max_of(data: &[f32]) -> f32 {
     most_by(data, |x| x)
 }
 
-/// The smallest number of a slice, infinity if it is empty; NaN if there is one.
+/// The smallest number of a slice: infinity if it is empty, NaN if it contains one.
 #[inline(always)]
 pub fn min_of(data: &[f32]) -> f32 {
     -most_by(data, |x| -x)
@@ -68,14 +68,14 @@ fn most_by(data: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     pairwise(lanes, larger)
 }
 
-/// The larger of two numbers, NaN if one of them is.
+/// The larger of two numbers; NaN if either is NaN.
 #[inline(always)]
 pub(crate) fn larger(a: f32, b: f32) -> f32 {
     if b <= a || a.is_nan() { a } else { b }
 }
 
 crate::multiversion! {
-    /// The sum of a slice.
+    /// The sum of a slice, in the fixed order.
     pub fn sum(data: &[f32]) -> f32 {
         sum_by(data, |x| x)
     }
@@ -101,7 +101,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// The largest number of a slice.
+    /// The largest number of a slice, as [`max_of`].
     pub fn max(data: &[f32]) -> f32 {
         max_of(data)
     }

@@ -1,29 +1,29 @@
-//! Half precision to single and back without a branch or a call, so that loops over either become
-//! vector instructions. The bits are those of the machine's own conversions (round to nearest, ties
-//! to even; what is not a number stays so, made quiet).
+//! Conversion between half and single precision without a branch or a call, so that loops over
+//! either become vector instructions. The bits are those of the machine's own conversions: round to
+//! nearest, ties to even; NaN stays NaN and becomes quiet.
 
-/// `2^112`: what lies between the exponents of the two types.
+/// `2^112`: the difference between the exponent biases of the two types, as a factor.
 const SCALE: f32 = f32::from_bits((112 + 127) << 23);
-/// The bits of the least number that no half holds, 65,536.
+/// The bits of 65,536, the smallest power of two that a half cannot hold.
 const OVER: u32 = (16 + 127) << 23;
-/// The bits of the least normal half, `2^-14`.
+/// The bits of the smallest normal half, `2^-14`.
 const NORMAL: u32 = (127 - 14) << 23;
-/// A number whose last place is that of the least half: adding it rounds a subnormal half.
+/// A number whose last bit has the value of the smallest half: adding it rounds a subnormal half.
 const LAST_PLACE: u32 = (127 - 24 + 23) << 23;
 
-/// The single-precision number of a half's bits.
+/// The single-precision number for the bits of a half.
 #[inline(always)]
 pub fn widen(h: u16) -> f32 {
     let (sign, rest) = (u32::from(h & 0x8000) << 16, u32::from(h & 0x7fff));
-    // Subnormal halves are normal singles: the product places them.
+    // Subnormal halves are normal singles: the multiplication normalises them.
     let number = (f32::from_bits(rest << 13) * SCALE).to_bits();
-    // Infinities, and what is no number.
+    // Infinities and NaN.
     let quiet = if rest > 0x7c00 { 0x0040_0000 } else { 0 };
     let special = 0x7f80_0000 | (rest << 13) | quiet;
     f32::from_bits(sign | if rest >= 0x7c00 { special } else { number })
 }
 
-/// The bits of the half nearest to a number.
+/// The bits of the half nearest to a number; ties go to even.
 #[inline(always)]
 pub fn narrow(v: f32) -> u16 {
     let bits = v.to_bits();
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn numbers_between_halves_are_rounded_to_even() {
-        // Each half, the middle to the next one, and their neighbours; then all exponents with a
-        // few mantissas.
+        // Each half, the middle between it and the next one, and their neighbours; then all
+        // exponents with a few mantissas.
         let around = |v: f32| (-2i32..=2).map(move |d| f32::from_bits(v.to_bits().wrapping_add_signed(d)));
         let halves = (0..=u16::MAX).map(|h| f16::from_bits(h).to_f32()).filter(|v| v.is_finite());
         let middles = halves.flat_map(|v| {

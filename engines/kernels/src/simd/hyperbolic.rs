@@ -1,9 +1,9 @@
-//! Hyperbolic functions and their inverses in single precision, branch-free and made of those of
-//! `math`. Errors, measured by the tests below: at most 6e-7 relative.
+//! Hyperbolic functions and their inverses in single precision, branch-free and based on the
+//! functions of `math`. Errors, measured by the tests below: at most 6e-7 relative.
 use super::math::{exp, expm1, ln, ln_1p};
 use std::f32::consts::LN_2;
 
-/// `e^a / 2` of large `a`, by halves so that it overflows where the result does.
+/// `e^a / 2` for large `a`, computed from `e^(a/2)` so that it overflows only if the result does.
 #[inline(always)]
 fn half_exp(a: f32) -> f32 {
     let h = exp(0.5 * a);
@@ -28,21 +28,21 @@ pub fn cosh(x: f32) -> f32 {
     if a > 80.0 { half_exp(a) } else { 0.5 * (e + 1.0 / e) }
 }
 
-/// Beyond it the square of a number says the same with one added.
+/// Above this, adding one to the square of a number no longer changes it.
 const LARGE: f32 = 1e5;
 
 /// Inverse hyperbolic sine.
 #[inline(always)]
 pub fn asinh(x: f32) -> f32 {
     let a = x.abs();
-    // ln(a + sqrt(a^2 + 1)), by what it is above ln(1).
+    // ln(a + sqrt(a^2 + 1)), written as ln(1 + y).
     let s = a * a;
     let small = ln_1p(a + s / (1.0 + (s + 1.0).sqrt()));
     let r = if a > LARGE { ln(a) + LN_2 } else { small };
     r.copysign(x)
 }
 
-/// Inverse hyperbolic cosine; not a number below one.
+/// Inverse hyperbolic cosine; NaN below one.
 #[inline(always)]
 pub fn acosh(x: f32) -> f32 {
     let t = x - 1.0;
@@ -51,7 +51,7 @@ pub fn acosh(x: f32) -> f32 {
     if x < 1.0 { f32::NAN } else { r }
 }
 
-/// Inverse hyperbolic tangent: infinite at one, not a number beyond.
+/// Inverse hyperbolic tangent: infinite at one, NaN for `|x|` above one.
 #[inline(always)]
 pub fn atanh(x: f32) -> f32 {
     let a = x.abs();

@@ -1,4 +1,4 @@
-//! `Isa`: sixteen single-precision lanes, the column panel of the matrix product, for each
+//! `Isa`: vectors of sixteen single-precision lanes (a column panel of the matrix product) for each
 //! instruction set.
 use crate::simd::act::{at_least, at_most};
 use crate::simd::bytes::Bytes;
@@ -7,11 +7,11 @@ use crate::simd::level::Level;
 use crate::simd::math;
 use half::{bf16, f16};
 
-/// The element types that matrix panels hold; arithmetic is in single precision.
+/// The element types that matrix panels can hold. Arithmetic is in single precision.
 pub trait PanelElem: crate::view::Elem {
     /// Sixteen elements widened to lanes.
     fn lanes<I: Isa>(isa: I, p: &[Self; 16]) -> I::V;
-    /// Lanes rounded to sixteen elements.
+    /// Rounds lanes to sixteen elements.
     #[inline(always)]
     fn put<I: Isa>(isa: I, v: I::V, p: &mut [Self; 16]) {
         let mut wide = [0.0; 16];
@@ -24,15 +24,15 @@ pub trait PanelElem: crate::view::Elem {
     fn wide(self) -> f32;
     /// One value rounded to the type.
     fn narrow(v: f32) -> Self;
-    /// The numbers themselves where the type is single precision.
+    /// The slice itself if the type is `f32`, otherwise `None`.
     fn singles(_: &[Self]) -> Option<&[f32]> {
         None
     }
-    /// The numbers themselves where the type is the half with the exponent of singles.
+    /// The slice itself if the type is `bf16`, otherwise `None`.
     fn bf16s(_: &[Self]) -> Option<&[bf16]> {
         None
     }
-    /// As [`PanelElem::singles`], to be written.
+    /// Like [`PanelElem::singles`], for a mutable slice.
     fn singles_mut(_: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
@@ -103,21 +103,20 @@ impl PanelElem for bf16 {
     }
 }
 
-/// An instruction set as the matrix product sees it. A value of a type that implements it is proof
-/// that the machine has the instructions: the types can only be made inside this module's
-/// dispatcher.
+/// The operations of an instruction set that the matrix product uses. A value of an implementing
+/// type proves that the machine has the instructions: only this module's dispatcher can make one.
 pub trait Isa: Copy {
-    /// Sixteen lanes.
+    /// A vector of sixteen lanes.
     type V: Copy;
-    /// All lanes the same.
+    /// Sets all lanes to `v`.
     fn splat(self, v: f32) -> Self::V;
-    /// From memory.
+    /// Loads sixteen singles.
     fn load(self, p: &[f32; 16]) -> Self::V;
-    /// From halves.
+    /// Loads sixteen halves, widened.
     fn load_f16(self, p: &[f16; 16]) -> Self::V;
-    /// To memory.
+    /// Stores sixteen singles.
     fn store(self, v: Self::V, p: &mut [f32; 16]);
-    /// To halves, each rounded to the nearest.
+    /// Stores sixteen halves, each rounded to the nearest.
     fn store_f16(self, v: Self::V, p: &mut [f16; 16]);
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
@@ -127,24 +126,24 @@ pub trait Isa: Copy {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a / b`.
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `2^n` of the `n` from -126 to 127 in the last bits of a lane; zero for -127.
+    /// `2^n`, where the last bits of each lane hold `n`, from -126 to 127; zero for -127.
     fn power(self, n: Self::V) -> Self::V;
-    /// `v`, or `low` where `v` is less; what is not a number stays so.
+    /// `low` in lanes where `v < low`, otherwise `v`; NaN stays NaN.
     fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
-    /// `v`, or `high` where `v` is greater; what is not a number stays so.
+    /// `high` in lanes where `v > high`, otherwise `v`; NaN stays NaN.
     fn at_most(self, v: Self::V, high: Self::V) -> Self::V;
-    /// The larger of each two lanes; what is not a number where one of them is that, the second
-    /// where both are equal.
+    /// The larger of each pair of lanes: NaN if either is NaN, the second if both are equal.
     fn larger(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Of the thirty-two lanes of `a` and `b` those with even numbers, and those with odd ones.
+    /// The even-numbered and the odd-numbered lanes of the thirty-two lanes of `a` and `b`.
     fn even_odd(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
-    /// The lanes of `a` and `b` by turns: the first sixteen of the thirty-two, and the last.
+    /// Interleaves the lanes of `a` and `b`: the first sixteen of the thirty-two, and the last
+    /// sixteen.
     fn woven(self, a: Self::V, b: Self::V) -> (Self::V, Self::V);
-    /// Lanes become vectors, vectors lanes.
+    /// Transposes sixteen vectors: lanes become vectors and vectors lanes.
     #[inline(always)]
     fn turn(self, v: &mut [Self::V; 16]) {
-        // Weaving each vector of the first half with its like of the second moves one bit of the
-        // lane's number into the vector's, and there are four.
+        // Interleaving each vector of the first half with its counterpart in the second moves one
+        // bit of the lane's number into the vector's number. There are four such bits.
         for _ in 0..4 {
             let from = *v;
             for i in 0..8 {
@@ -152,27 +151,27 @@ pub trait Isa: Copy {
             }
         }
     }
-    /// Some of the sixteen lanes.
+    /// A selection (mask) of the sixteen lanes.
     type M: Copy;
-    /// The lanes `from..to`, of which there are sixteen.
+    /// Selects the lanes `from..to`; `to` is at most sixteen.
     fn lanes(self, from: usize, to: usize) -> Self::M;
-    /// The lanes of `a` that are among `m`, the others of `b`.
+    /// The lanes of `a` where `m` selects them, otherwise those of `b`.
     fn pick(self, m: Self::M, a: Self::V, b: Self::V) -> Self::V;
-    /// From memory, zero in lanes that are not among `m`.
+    /// Loads the lanes that `m` selects; the others become zero.
     ///
     /// # Safety
-    /// The numbers of the lanes among `m` can be read; the others need not exist.
+    /// The numbers of the selected lanes must be readable; the others need not exist.
     unsafe fn load_some(self, p: *const f32, m: Self::M) -> Self::V;
-    /// To memory, only the lanes among `m`.
+    /// Stores only the lanes that `m` selects.
     ///
     /// # Safety
-    /// The numbers of the lanes among `m` can be written; the others need not exist.
+    /// The numbers of the selected lanes must be writable; the others need not exist.
     unsafe fn store_some(self, v: Self::V, p: *mut f32, m: Self::M);
-    /// Asks for a line of memory that is read soon; nothing need be there.
+    /// Prefetches a cache line that will be read soon. The address need not be valid.
     fn fetch(self, _: *const f32) {}
 }
 
-/// The plain instruction set.
+/// The instructions that every target has.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar(());
 
@@ -251,13 +250,13 @@ impl Isa for Scalar {
     }
     #[inline(always)]
     unsafe fn load_some(self, p: *const f32, m: (usize, usize)) -> [f32; 16] {
-        // SAFETY: lanes among `m` can be read by the caller's word.
+        // SAFETY: the caller guarantees that selected lanes can be read.
         std::array::from_fn(|i| if m.0 <= i && i < m.1 { unsafe { *p.wrapping_add(i) } } else { 0.0 })
     }
     #[inline(always)]
     unsafe fn store_some(self, v: [f32; 16], p: *mut f32, m: (usize, usize)) {
         for (i, v) in v.into_iter().enumerate().take(m.1).skip(m.0) {
-            // SAFETY: lanes among `m` can be written by the caller's word.
+            // SAFETY: the caller guarantees that selected lanes can be written.
             unsafe { *p.wrapping_add(i) = v };
         }
     }
@@ -269,7 +268,7 @@ mod x86 {
     use half::f16;
     use std::arch::x86_64::*;
 
-    /// AVX2 with FMA and F16C: two registers a panel.
+    /// AVX2 with FMA and F16C: two registers per vector.
     #[derive(Clone, Copy, Debug)]
     pub struct Avx2(pub(super) ());
 
@@ -277,7 +276,7 @@ mod x86 {
         type V = [__m256; 2];
         #[inline(always)]
         fn splat(self, v: f32) -> [__m256; 2] {
-            // SAFETY: an `Avx2` only exists where the machine has AVX2, FMA and F16C.
+            // SAFETY: an `Avx2` only exists if the machine has AVX2, FMA and F16C.
             let r = unsafe { _mm256_set1_ps(v) };
             [r, r]
         }
@@ -318,7 +317,7 @@ mod x86 {
         }
         #[inline(always)]
         fn fetch(self, p: *const f32) {
-            // SAFETY: as in `splat`; a hint reads nothing.
+            // SAFETY: as in `splat`; a prefetch hint accesses nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
         }
         #[inline(always)]
@@ -343,13 +342,13 @@ mod x86 {
                 let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
                 _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(1f32.to_bits() as i32)))
             };
-            // Not over an array: what calls a closure there has not the features.
+            // Not `map` over the array: its call of the closure would not have the target features.
             [one(n[0]), one(n[1])]
         }
         #[inline(always)]
         fn at_least(self, v: [__m256; 2], low: [__m256; 2]) -> [__m256; 2] {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
-            // number.
+            // SAFETY: as in `splat`. If either operand is NaN, the instruction returns the second
+            // one.
             unsafe { [_mm256_max_ps(low[0], v[0]), _mm256_max_ps(low[1], v[1])] }
         }
         #[inline(always)]
@@ -359,8 +358,8 @@ mod x86 {
         }
         #[inline(always)]
         fn larger(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
-            // number.
+            // SAFETY: as in `splat`. If either operand is NaN, the instruction returns the second
+            // one.
             unsafe {
                 let none = |a| _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a);
                 [
@@ -371,8 +370,8 @@ mod x86 {
         }
         #[inline(always)]
         fn even_odd(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
-            // SAFETY: as in `splat`. Each half of a register is shuffled by itself, then quarters
-            // change places.
+            // SAFETY: as in `splat`. Each half of a register is shuffled separately, then quarters
+            // are swapped.
             let pick = |v: [__m256; 2]| unsafe {
                 let (even, odd) = (_mm256_shuffle_ps::<0x88>(v[0], v[1]), _mm256_shuffle_ps::<0xdd>(v[0], v[1]));
                 let place = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
@@ -383,8 +382,8 @@ mod x86 {
         }
         #[inline(always)]
         fn woven(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
-            // SAFETY: as in `splat`. Each half of a register is woven by itself, then the halves
-            // change places.
+            // SAFETY: as in `splat`. Each half of a register is interleaved separately, then the
+            // halves are swapped.
             let pair = |a, b| unsafe {
                 let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
                 [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
@@ -393,8 +392,9 @@ mod x86 {
         }
         #[inline(always)]
         fn turn(self, v: &mut [[__m256; 2]; 16]) {
-            // Four squares of eight, two of which change places: registers have no room for all.
-            // Elements are named one by one, so that none of them must lie in memory.
+            // Four squares of eight vectors, two of which are swapped: there are not enough
+            // registers for all at once. Elements are named one by one, so that none has to be in
+            // memory.
             let (a, c) = (turn_eight(eight::<0, 0>(v)), turn_eight(eight::<8, 0>(v)));
             let (b, d) = (turn_eight(eight::<0, 1>(v)), turn_eight(eight::<8, 1>(v)));
             for r in 0..8 {
@@ -422,13 +422,13 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load_some(self, p: *const f32, m: Lanes) -> [__m256; 2] {
-            // SAFETY: as in `splat`; what is masked out is not read.
+            // SAFETY: as in `splat`; lanes that are masked out are not read.
             unsafe { [_mm256_maskload_ps(p, m.masks[0]), _mm256_maskload_ps(p.wrapping_add(8), m.masks[1])] }
         }
         #[inline(always)]
         unsafe fn store_some(self, v: [__m256; 2], p: *mut f32, m: Lanes) {
-            // SAFETY: as in `splat`; what is masked out is not written. A masked store takes tens of
-            // cycles on some machines, a few plain ones do not.
+            // SAFETY: as in `splat`; lanes that are masked out are not written. A masked store
+            // takes tens of cycles on some machines, a few plain stores take fewer.
             unsafe {
                 if m.from > 0 {
                     _mm256_maskstore_ps(p, m.masks[0], v[0]);
@@ -443,7 +443,7 @@ mod x86 {
         }
     }
 
-    /// The lanes `from..to` of sixteen, and masks of them.
+    /// The lanes `from..to` of sixteen, and their masks.
     #[derive(Clone, Copy, Debug)]
     pub struct Lanes {
         from: usize,
@@ -451,13 +451,13 @@ mod x86 {
         masks: [__m256i; 2],
     }
 
-    /// The first `n` lanes to memory.
+    /// Stores the first `n` lanes.
     ///
     /// # Safety
-    /// The machine has AVX2, and `n` numbers can be written.
+    /// The machine must have AVX2, and `n` numbers must be writable.
     #[inline(always)]
     unsafe fn store_first(v: __m256, mut p: *mut f32, n: usize) {
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if n >= 8 {
                 return _mm256_storeu_ps(p, v);
@@ -479,16 +479,17 @@ mod x86 {
         }
     }
 
-    /// Halves `H` of the eight vectors from vector `I` on.
+    /// Half `H` of each of the eight vectors from vector `I` on.
     #[inline(always)]
     fn eight<const I: usize, const H: usize>(v: &[[__m256; 2]; 16]) -> [__m256; 8] {
         [v[I][H], v[I + 1][H], v[I + 2][H], v[I + 3][H], v[I + 4][H], v[I + 5][H], v[I + 6][H], v[I + 7][H]]
     }
 
-    /// Eight registers turned.
+    /// Transposes eight registers.
     #[inline(always)]
     fn turn_eight(v: [__m256; 8]) -> [__m256; 8] {
-        // SAFETY: registers of an `Avx2`, which only exists where the machine has its instructions.
+        // SAFETY: these are registers of an `Avx2`, which only exists if the machine has its
+        // instructions.
         unsafe {
             let a = turn_four(v[0], v[1], v[2], v[3]);
             let b = turn_four(v[4], v[5], v[6], v[7]);
@@ -505,13 +506,13 @@ mod x86 {
         }
     }
 
-    /// Four registers turned, each half by itself.
+    /// Transposes four registers, each half separately.
     ///
     /// # Safety
-    /// The machine has AVX2.
+    /// The machine must have AVX2.
     #[inline(always)]
     unsafe fn turn_four(a: __m256, b: __m256, c: __m256, d: __m256) -> [__m256; 4] {
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let (p, q) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
             let (r, s) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
@@ -524,7 +525,7 @@ mod x86 {
         }
     }
 
-    /// AVX-512: one register a panel.
+    /// AVX-512: one register per vector.
     #[derive(Clone, Copy, Debug)]
     pub struct Avx512(pub(super) ());
 
@@ -532,7 +533,7 @@ mod x86 {
         type V = __m512;
         #[inline(always)]
         fn splat(self, v: f32) -> __m512 {
-            // SAFETY: an `Avx512` only exists where the machine has AVX-512 F, BW, DQ and VL.
+            // SAFETY: an `Avx512` only exists if the machine has AVX-512 F, BW, DQ and VL.
             unsafe { _mm512_set1_ps(v) }
         }
         #[inline(always)]
@@ -565,7 +566,7 @@ mod x86 {
         }
         #[inline(always)]
         fn fetch(self, p: *const f32) {
-            // SAFETY: as in `splat`; a hint reads nothing.
+            // SAFETY: as in `splat`; a prefetch hint accesses nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
         }
         #[inline(always)]
@@ -593,8 +594,8 @@ mod x86 {
         }
         #[inline(always)]
         fn at_least(self, v: __m512, low: __m512) -> __m512 {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
-            // number.
+            // SAFETY: as in `splat`. If either operand is NaN, the instruction returns the second
+            // one.
             unsafe { _mm512_max_ps(low, v) }
         }
         #[inline(always)]
@@ -604,8 +605,8 @@ mod x86 {
         }
         #[inline(always)]
         fn larger(self, a: __m512, b: __m512) -> __m512 {
-            // SAFETY: as in `splat`. The second operand is the result where one of the two is not a
-            // number.
+            // SAFETY: as in `splat`. If either operand is NaN, the instruction returns the second
+            // one.
             unsafe { _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a) }
         }
         #[inline(always)]
@@ -638,12 +639,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn load_some(self, p: *const f32, m: __mmask16) -> __m512 {
-            // SAFETY: as in `splat`; what is masked out is not read.
+            // SAFETY: as in `splat`; lanes that are masked out are not read.
             unsafe { _mm512_maskz_loadu_ps(m, p) }
         }
         #[inline(always)]
         unsafe fn store_some(self, v: __m512, p: *mut f32, m: __mmask16) {
-            // SAFETY: as in `splat`; what is masked out is not written.
+            // SAFETY: as in `splat`; lanes that are masked out are not written.
             unsafe { _mm512_mask_storeu_ps(p, m, v) }
         }
     }
@@ -654,10 +655,10 @@ pub use x86::{Avx2, Avx512};
 
 /// A piece of work that is compiled for every instruction set; `run` must be `#[inline(always)]`.
 pub trait Work {
-    /// What it gives back.
+    /// Result of the work.
     type Out;
-    /// Does it. `MR` rows by `NP` panels are the register tile that suits the instruction set; for
-    /// four rows that is `N4` panels, for a single row `N1`.
+    /// Does the work. `MR` rows by `NP` panels is the register tile that suits the instruction set.
+    /// For four rows it has `N4` panels, for a single row `N1`.
     fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> Self::Out;
 }
 
@@ -676,7 +677,7 @@ fn on_avx2<W: Work>(work: W) -> W::Out {
 /// Does the work with the best instruction set that [`crate::simd::level()`] allows.
 pub fn dispatch<W: Work>(work: W) -> W::Out {
     match crate::simd::level() {
-        // SAFETY: the level is only reported when the machine has its features.
+        // SAFETY: the level is only reported if the machine has its features.
         #[cfg(target_arch = "x86_64")]
         level if level >= Level::Avx512 => unsafe { on_avx512(work) },
         // SAFETY: as above.

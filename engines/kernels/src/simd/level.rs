@@ -1,41 +1,41 @@
-//! Which instruction sets this machine has, asked once.
+//! Detection of the machine's instruction sets, done once.
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An instruction set that kernels are compiled for. The choice changes speed only: singles come
-/// out with the same bits.
+/// An instruction set that kernels are compiled for. For single precision, the choice changes only
+/// the speed, not the bits of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
-    /// What the target has in any case.
+    /// The instructions that the target always has.
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// AVX-512 F, BW, DQ and VL besides.
+    /// AVX-512 F, BW, DQ and VL, in addition to [`Level::Avx2`].
     Avx512,
-    /// The byte dot product of AVX-512 besides.
+    /// The AVX-512 dot product of bytes (VNNI), in addition to [`Level::Avx512`].
     Vnni,
-    /// The dot product of halves of AVX-512 (BF16) besides.
+    /// The AVX-512 dot product of bf16 halves, in addition to [`Level::Vnni`].
     Bf16,
-    /// Tiles of bytes and of such halves (AMX) besides.
+    /// AMX tiles of bytes and of bf16 halves, in addition to [`Level::Bf16`].
     Amx,
 }
 
 impl Level {
-    /// The levels that this machine has, the lowest first.
+    /// The levels that this machine supports, lowest first.
     pub fn available() -> Vec<Level> {
         Level::ALL.into_iter().filter(|&l| l <= detect()).collect()
     }
 
-    /// All of them, the lowest first.
+    /// All levels, lowest first.
     pub const ALL: [Level; 6] = [Level::Scalar, Level::Avx2, Level::Avx512, Level::Vnni, Level::Bf16, Level::Amx];
 
-    /// The level of a name: `plain`, `avx2`, `avx512`, `vnni`, `bf16` or `amx`.
+    /// The level with this name: `plain`, `avx2`, `avx512`, `vnni`, `bf16` or `amx`.
     pub fn named(name: &str) -> Option<Level> {
         Level::ALL.into_iter().find(|l| l.name() == name)
     }
 
-    /// Its name: what [`Level::named`] takes.
+    /// The name of the level, as [`Level::named`] accepts it.
     pub fn name(self) -> &'static str {
         match self {
             Level::Scalar => "plain",
@@ -81,17 +81,17 @@ fn ask() -> Level {
     Level::Scalar
 }
 
-/// True when the byte dot product of AVX-512 is there and the level in use allows it.
+/// True if the AVX-512 dot product of bytes exists and the level in use allows it.
 pub(crate) fn vnni() -> bool {
     level() >= Level::Vnni
 }
 
-/// True when the dot product of halves is there and the level in use allows it.
+/// True if the AVX-512 dot product of bf16 halves exists and the level in use allows it.
 pub(crate) fn bf16() -> bool {
     level() >= Level::Bf16
 }
 
-/// True when tiles are there and the level in use allows them.
+/// True if AMX tiles exist and the level in use allows them.
 pub(crate) fn amx() -> bool {
     level() >= Level::Amx
 }
@@ -100,14 +100,13 @@ thread_local! {
     static CAP: Cell<Level> = const { Cell::new(Level::Amx) };
 }
 
-/// The level that kernels use on this thread: the machine's best, unless [`with_level`] asks for
-/// less.
+/// The level that kernels use on this thread: the machine's best, unless [`with_level`] lowers it.
 #[inline]
 pub fn level() -> Level {
     detect().min(CAP.get())
 }
 
-/// Runs `f` with kernels on this thread kept to `cap` or below: for comparisons of levels.
+/// Runs `f` with the kernels on this thread limited to the level `cap`, to compare levels.
 pub fn with_level<R>(cap: Level, f: impl FnOnce() -> R) -> R {
     struct Restore(Level);
     impl Drop for Restore {

@@ -1,12 +1,12 @@
-//! Lines of numbers from any panel type to single precision and back.
+//! Conversion of slices between any panel type and single precision.
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 
-/// Widened, up to the shorter of the two.
+/// Widens elements to singles, up to the shorter length of the two.
 pub(crate) fn widen<T: PanelElem>(from: &[T], to: &mut [f32]) {
     dispatch(Widen(from, to));
 }
 
-/// Rounded, up to the shorter of the two.
+/// Rounds singles to elements, up to the shorter length of the two.
 pub(crate) fn round_to<T: PanelElem>(from: &[f32], to: &mut [T]) {
     dispatch(Round(from, to));
 }
@@ -53,7 +53,7 @@ mod tests {
     use crate::simd::{Level, with_level};
     use half::{bf16, f16};
 
-    /// Numbers of all sizes, halfway between two halves and next to that, and no numbers.
+    /// Numbers of all magnitudes, midpoints between two halves and their neighbours, and NaN.
     fn numbers() -> Vec<f32> {
         let exponents = (90..=150u32).chain([0, 1, 254, 255]);
         let each =

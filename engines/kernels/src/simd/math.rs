@@ -1,21 +1,20 @@
-//! Elementary functions in single precision: branch-free, so that loops over them vectorise, and
-//! with the same bits on every instruction set.
+//! Elementary functions in single precision. They are branch-free, so that loops over them
+//! vectorise, and have the same bits on every instruction set.
 //!
-//! Each is a range reduction and a polynomial interpolated at Chebyshev nodes of the reduced range
-//! (computed with 40 digits). Errors, measured against double precision over the whole range by the
-//! tests below: at most 4e-7 relative.
+//! Each one is a range reduction and a polynomial interpolated at Chebyshev nodes of the reduced
+//! range (computed with 40 digits). Errors, measured against double precision over the whole range
+//! by the tests below: at most 4e-7 relative.
 
-/// `ln 2` in two parts; the first has few enough bits that its product with a small integer is
-/// exact.
+/// `ln 2` in two parts. The first has so few bits that its product with a small integer is exact.
 pub(super) const LN2_HI: f32 = 0.693_359_4;
 pub(super) const LN2_LO: f32 = -2.121_944_4e-4;
-/// `1.5 * 2^23`: added and taken away again it rounds to the nearest integer.
+/// `1.5 * 2^23`: adding and then subtracting it rounds to the nearest integer.
 pub(super) const ROUND: f32 = 12_582_912.0;
 
-/// Of `e^r = 1 + r + r^2 p(r)` the polynomial `p`, the constant first.
+/// The coefficients of `p` in `e^r = 1 + r + r^2 p(r)`, the constant first.
 pub(super) const EXP: [f32; 6] = [0.5, 0.166_666_67, 0.041_666_456, 0.008_333_31, 0.001_393_454_1, 0.000_198_919_8];
 
-/// The polynomial with these coefficients, the constant first.
+/// Evaluates the polynomial with these coefficients, the constant first.
 #[inline(always)]
 pub(super) fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     let mut r = c[N - 1];
@@ -27,8 +26,8 @@ pub(super) fn poly<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     r
 }
 
-/// `2^n` for integers from -252 to 254, as two factors, so that results near the limits do not
-/// overflow early.
+/// `v * 2^n` for integers `n` from -252 to 254. It multiplies by two factors, so that results near
+/// the limits do not overflow early.
 #[inline(always)]
 fn scale(v: f32, n: i32) -> f32 {
     let half = n >> 1;
@@ -37,7 +36,7 @@ fn scale(v: f32, n: i32) -> f32 {
     v * power(half) * power(rest)
 }
 
-/// `e^r - 1` where `x = n ln 2 + r`, and `n` as the last bits of a number.
+/// `e^r - 1` where `x = n ln 2 + r`, and `n` in the last bits of a float.
 #[inline(always)]
 fn reduced(x: f32) -> (f32, f32) {
     let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
@@ -47,7 +46,7 @@ fn reduced(x: f32) -> (f32, f32) {
     ((r * r).mul_add(p, r), t)
 }
 
-/// `2^n` for `n` of [`reduced`] from -127, which gives zero, to 128, which gives infinity.
+/// `2^n` for the `n` of [`reduced`], from -127 (which gives zero) to 128 (which gives infinity).
 #[inline(always)]
 pub(super) fn power(t: f32) -> f32 {
     f32::from_bits((t.to_bits() << 23).wrapping_add(1f32.to_bits()))
@@ -63,7 +62,7 @@ pub fn exp(x: f32) -> f32 {
     scale(e, (t.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
 
-/// `e^x - 1`, exact near zero.
+/// `e^x - 1`, accurate near zero.
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
     let near = x.abs() < 0.34;
@@ -72,14 +71,14 @@ pub fn expm1(x: f32) -> f32 {
     if near { small } else { exp(x) - 1.0 }
 }
 
-/// `ln x`. Minus infinity at zero, NaN below it.
+/// `ln x`: minus infinity at zero, NaN below it.
 #[inline(always)]
 pub fn ln(x: f32) -> f32 {
-    // Denormals are scaled into range first.
+    // Denormals are first scaled into the normal range.
     let tiny = x < f32::MIN_POSITIVE;
     let v = if tiny { x * 8_388_608.0 } else { x };
     let bits = v.to_bits() as i32;
-    // The mantissa is taken to [sqrt(1/2), sqrt(2)).
+    // The mantissa is reduced to [sqrt(1/2), sqrt(2)).
     let e = bits.wrapping_sub(0x3f35_04f3) >> 23;
     let m = f32::from_bits(bits.wrapping_sub(e << 23) as u32);
     let n = e as f32 - if tiny { 23.0 } else { 0.0 };
@@ -106,10 +105,10 @@ pub fn ln(x: f32) -> f32 {
     if x >= 0.0 { r } else { f32::NAN }
 }
 
-/// `ln(1 + x)`, exact near zero.
+/// `ln(1 + x)`, accurate near zero.
 #[inline(always)]
 pub fn ln_1p(x: f32) -> f32 {
-    // Kahan's correction of the rounding of 1 + x.
+    // Kahan's correction for the rounding of 1 + x.
     let u = 1.0 + x;
     let r = ln(u) * (x / (u - 1.0));
     let r = if u == 1.0 { x } else { r };
@@ -119,7 +118,8 @@ pub fn ln_1p(x: f32) -> f32 {
 /// Hyperbolic tangent.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
-    // From e^2a - 1, which is exact near zero: e / (e + 2). Beyond 20 the result is one.
+    // With e = e^2a - 1, which is accurate near zero, tanh a = e / (e + 2). Beyond 20 the result is
+    // one.
     let a = x.abs() + x.abs();
     let (q, t) = reduced(if a > 40.0 { 40.0 } else { a });
     let scale = power(t);
@@ -135,8 +135,8 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (q + 1.0).mul_add(power(t), 1.0)
 }
 
-/// The error function: an odd polynomial near zero, `1 - p(a)^-8` beyond it, which is one where `p`
-/// is large.
+/// The error function: an odd polynomial near zero, `1 - p(a)^-8` further out, which becomes one
+/// where `p` is large.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let a = x.abs();
@@ -145,7 +145,7 @@ pub fn erf(x: f32) -> f32 {
         [0.128_379_17, -0.376_126_32, 0.112_836_51, -0.026_857_022, 0.005_195_373, -0.000_808_097_7, 8.119_061e-5],
     );
     let small = a.mul_add(p, a);
-    // erfc(a)^(-1/8) from 0.94, to 1.5e-8 of erfc(a).
+    // erfc(a)^(-1/8) from 0.94 on, to 1.5e-8 of erfc(a).
     let q = poly(
         a,
         [
@@ -178,7 +178,7 @@ pub fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// Its approximation, `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`.
+/// The tanh approximation of GELU, `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`.
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     let inner = 0.797_884_6 * (x * x * x).mul_add(0.044_715, x);
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::simd::errors::worst;
 
-    /// The error function by its series, and by its continued fraction for large arguments.
+    /// The error function from its series, for large arguments from its continued fraction.
     fn erf64(x: f64) -> f64 {
         if x.abs() > 3.0 {
             let mut f = 0.0;

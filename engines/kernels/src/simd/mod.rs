@@ -1,13 +1,12 @@
 //! Instruction sets: detection, functions compiled once for each, vector mathematics.
 //!
-//! Kernels are written as plain loops inside
-//! [`multiversion!`](crate::multiversion), which compiles a function for each [`crate::simd::Level`]
-//! and picks one at run time; the matrix product alone names vector registers
-//! ([`crate::simd::isa`]).
+//! Kernels are written as plain loops inside [`multiversion!`](crate::multiversion), which compiles
+//! a function for each [`crate::simd::Level`] and picks one at run time. Matrix products and other
+//! kernels that need control over registers use the vectors of [`crate::simd::isa`] instead.
 
-/// Which instruction sets this machine has.
+/// Detection of the machine's instruction sets.
 pub mod level;
-/// Sixteen single-precision lanes.
+/// Vectors of sixteen single-precision lanes.
 pub mod isa;
 /// Exponential, logarithm, error function and their relatives, branch-free.
 pub mod math;
@@ -15,35 +14,35 @@ pub mod math;
 pub mod angle;
 /// Hyperbolic functions and their inverses, branch-free.
 pub mod hyperbolic;
-/// Powers.
+/// Powers with any exponent.
 pub mod power;
 #[cfg(test)]
 mod errors;
-/// Numbers that become bytes.
+/// Conversion of numbers to bytes.
 pub mod bytes;
-/// The exponential of sixteen numbers.
+/// The exponential of sixteen numbers that are not above zero.
 pub(crate) mod exp;
-/// Half precision to single and back.
+/// Conversion between half and single precision.
 pub mod halves;
 /// Activations and other maps of one number.
 pub mod act;
 /// Sums and extremes of slices in one fixed order.
 pub mod fold;
-/// Lines widened and rounded.
+/// Conversion of slices between panel types and single precision.
 pub(crate) mod lines;
-/// Outputs of single precision.
+/// Outputs of single precision, seen through another type.
 pub(crate) mod singles;
-/// Sixteen vectors turned.
+/// Transposition of sixteen vectors.
 pub(crate) mod turn;
 
 pub use act::Act;
 pub use level::{Level, level, with_level};
 
-/// Defines a function that is compiled for every [`crate::simd::Level`] and dispatches at run time.
+/// Defines a function that is compiled for several instruction sets and dispatches at run time.
 ///
-/// `multiversion! { pub fn add(a: &[f32], b: &mut [f32]) { … } }` expands to a function
-/// `add` whose body exists three times, under `avx512f,…`, under
-/// `avx2,fma,f16c` and plainly. Type parameters are written `<T: Bound, …>`.
+/// `multiversion! { pub fn add(a: &[f32], b: &mut [f32]) { … } }` expands to a function `add` whose
+/// body is compiled three times: with `avx512f,…`, with `avx2,fma,f16c` and without extra features.
+/// Type parameters are written `<T: Bound, …>`.
 #[macro_export]
 macro_rules! multiversion {
     ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($g:ident : $bound:path),+>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
@@ -62,7 +61,7 @@ macro_rules! multiversion {
             #[allow(clippy::too_many_arguments)]
             fn avx2 $(<$($g: $bound),+>)? ($($arg: $ty),*) $(-> $ret)? { body($($arg),*) }
             match $crate::simd::level() {
-                // SAFETY: the level is only reported when the machine has its features.
+                // SAFETY: the level is only reported if the machine has its features.
                 #[cfg(target_arch = "x86_64")]
                 level if level >= $crate::simd::Level::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.

@@ -1,16 +1,17 @@
-//! Powers in single precision by double precision: `x^y = 2^(y log2 |x|)`, branch-free and with the
-//! same bits on every instruction set. The logarithm is the series of the inverse hyperbolic tangent,
-//! the power of two that of the exponential; what both leave out is below 1e-12 of the result, so that it
-//! is rounded as the exact one but for one in some hundred thousand.
+//! Powers in single precision, computed in double precision: `x^y = 2^(y log2 |x|)`, branch-free
+//! and with the same bits on every instruction set. The logarithm uses the series of the inverse
+//! hyperbolic tangent, the power of two the series of the exponential. The truncation error of both
+//! is below 1e-12 of the result, so that all but about one in a hundred thousand results are
+//! rounded like the exact one.
 
-/// `1.5 * 2^52`: added and taken away again it rounds to the nearest integer.
+/// `1.5 * 2^52`: adding and then subtracting it rounds to the nearest integer.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// `log2 x` for positive finite numbers in single precision.
+/// `log2 x` for positive finite single-precision numbers.
 #[inline(always)]
 fn log2(x: f32) -> f64 {
     let bits = f64::from(x).to_bits();
-    // The mantissa is taken to [sqrt(1/2), sqrt(2)).
+    // The mantissa is reduced to [sqrt(1/2), sqrt(2)).
     let over = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let e = (over as i64 >> 52) as i32;
     let m = f64::from_bits(bits.wrapping_sub(over & (0xfff << 52)));
@@ -23,7 +24,7 @@ fn log2(x: f32) -> f64 {
     (s * p).mul_add(2.0 * std::f64::consts::LOG2_E, f64::from(e))
 }
 
-/// `2^z`, rounded; infinite and zero where that is.
+/// `2^z`, rounded; infinity on overflow and zero on underflow.
 #[inline(always)]
 fn exp2(z: f64) -> f32 {
     let z = if z > 200.0 { 200.0 } else { z };
@@ -38,8 +39,8 @@ fn exp2(z: f64) -> f32 {
     (p * scale) as f32
 }
 
-/// `x` to the power `y`, with the limits of IEEE 754: one where `y` is zero or `x` one, NaN for a
-/// negative finite `x` and a `y` that is no whole number.
+/// `x` to the power `y`, with the special cases of IEEE 754: one if `y` is zero or `x` is one, NaN
+/// for a negative finite `x` and a `y` that is not an integer.
 #[inline(always)]
 pub fn pow(x: f32, y: f32) -> f32 {
     let size = x.abs();
@@ -59,7 +60,7 @@ pub fn pow(x: f32, y: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Beside the library's, in double precision.
+    /// Compared with the standard library's power in double precision.
     #[test]
     fn powers_are_rounded_as_those_in_double_precision() {
         let (mut off, mut all) = (0, 0);

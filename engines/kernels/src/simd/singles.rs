@@ -1,8 +1,8 @@
-//! Output of single precision, for kernels of that alone.
+//! Outputs for kernels that write only single precision.
 use crate::simd::isa::PanelElem;
 use crate::view::{Out, Parts};
 
-/// An output whose numbers are of single precision.
+/// Lends the parts of an output of type `T` as singles; it has none if `T` is not `f32`.
 pub(crate) struct Singles<'p, 'a, T>(pub(crate) &'p mut Out<'a, T>);
 
 impl<T: PanelElem> Parts<f32> for Singles<'_, '_, T> {

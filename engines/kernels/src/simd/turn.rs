@@ -1,14 +1,14 @@
-//! Sixteen vectors turned, and numbers that fill no whole one.
+//! Transposition of sixteen vectors, and access to fewer than sixteen numbers.
 use crate::simd::isa::{Isa, PanelElem};
 
-/// Lanes become vectors, vectors lanes.
+/// Transposes sixteen vectors: lanes become vectors and vectors lanes.
 #[inline(always)]
 pub(crate) fn turn<I: Isa>(isa: I, v: &mut [I::V; 16]) {
     isa.turn(v);
 }
 
-/// Sixteen vectors joined pairwise: halves, quarters, and so on. Behind [`turn`] that joins the
-/// lanes of each in the order of [`tree`](crate::simd::fold::tree).
+/// Joins sixteen vectors pairwise: halves, quarters, and so on. After [`turn`] this joins the lanes
+/// of each vector in the order of [`tree`](crate::simd::fold::tree).
 #[inline(always)]
 pub(crate) fn fold<V: Copy>(mut v: [V; 16], join: impl Fn(V, V) -> V) -> V {
     let mut n = 8;
@@ -21,7 +21,7 @@ pub(crate) fn fold<V: Copy>(mut v: [V; 16], join: impl Fn(V, V) -> V) -> V {
     v[0]
 }
 
-/// The lanes of each of sixteen vectors joined, in that order.
+/// Joins the lanes of each of sixteen vectors in that order.
 #[inline(always)]
 pub(crate) fn fold_rows<I: Isa>(isa: I, mut v: [I::V; 16], join: impl Fn(I::V, I::V) -> I::V) -> [f32; 16] {
     let mut all = [0.0; 16];
@@ -30,18 +30,18 @@ pub(crate) fn fold_rows<I: Isa>(isa: I, mut v: [I::V; 16], join: impl Fn(I::V, I
     all
 }
 
-/// Sixteen numbers from `at` on, zero behind the last.
+/// Loads sixteen numbers from `at` on; zero beyond the end.
 #[inline(always)]
 pub(crate) fn load<I: Isa>(isa: I, x: &[f32], at: usize) -> I::V {
     let x = &x[at..];
     match x.first_chunk() {
         Some(whole) => isa.load(whole),
-        // SAFETY: the lanes are as many as there are numbers.
+        // SAFETY: only as many lanes are read as there are numbers.
         None => unsafe { isa.load_some(x.as_ptr(), isa.lanes(0, x.len())) },
     }
 }
 
-/// The first sixteen elements widened, zero behind the last.
+/// Loads the first sixteen elements, widened; zero beyond the end.
 #[inline(always)]
 pub(crate) fn vector<I: Isa, T: PanelElem>(isa: I, from: &[T]) -> I::V {
     match from.first_chunk() {
@@ -55,7 +55,7 @@ pub(crate) fn vector<I: Isa, T: PanelElem>(isa: I, from: &[T]) -> I::V {
     }
 }
 
-/// As many lanes as there is room for, sixteen at most, rounded.
+/// Rounds and stores as many lanes as `to` has room for, at most sixteen.
 #[inline(always)]
 pub(crate) fn put<I: Isa, T: PanelElem>(isa: I, v: I::V, to: &mut [T]) {
     match to.first_chunk_mut() {

@@ -1,26 +1,25 @@
 //! Casts of single numbers, with the rules that numpy and ONNX runtimes share on common hardware.
 //!
 //! - Floating to floating rounds once, to nearest even.
-//! - Floating to integer truncates towards zero. What does not fit, NaN and infinities are
-//!   undefined in ONNX (Cast, "casting from floating point"); here they give what the x86
-//!   conversion gives, as numpy does: the smallest value of
-//!   `i32` (targets of up to 32 bits signed and 16 bits unsigned) or of `i64`, then the low bits of
-//!   that.
+//! - Floating to integer truncates towards zero. ONNX leaves values that do not fit, NaN and
+//!   infinities undefined (Cast, "casting from floating point"). Here they give what the x86
+//!   conversion gives, as in numpy: the smallest value of `i32` (for targets of up to 32 bits
+//!   signed and 16 bits unsigned) or of `i64`, cut to the low bits of the target.
 //! - Integer to integer keeps the low bits.
-//! - To boolean: not equal zero (NaN is true). From boolean: zero or one.
+//! - To boolean: not equal to zero (NaN is true). From boolean: zero or one.
 use crate::simd::lines::{round_to, widen};
 use crate::view::elem::{Elem, Kind};
 pub use crate::view::num::Num;
 use crate::view::{seen_as, seen_as_mut};
 use half::{bf16, f16};
 
-/// One element cast to another type.
+/// Casts one element to another type.
 #[inline(always)]
 pub fn cast<S: Elem, D: Elem>(v: S) -> D {
     D::from_num(v.to_num())
 }
 
-/// Every element of `src` cast into `dst`, up to the shorter of the two.
+/// Casts every element of `src` into `dst`, up to the shorter length of the two.
 pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
     let done = match (S::KIND, D::KIND) {
         (Kind::F16, Kind::F32) => between(src, dst, widen::<f16>),
@@ -34,7 +33,8 @@ pub fn cast_all<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
     }
 }
 
-/// Calls `f` with slices whose types are those of `A` and `B` by other names; whether they are.
+/// Calls `f` with `src` and `dst` seen as slices of `A` and `B`. Returns false, without a call, if
+/// they cannot be seen so.
 fn between<S: Elem, D: Elem, A: Elem, B: Elem>(src: &[S], dst: &mut [D], f: impl Fn(&[A], &mut [B])) -> bool {
     let (Ok(src), Ok(dst)) = (seen_as(src), seen_as_mut(dst)) else { return false };
     f(src, dst);
@@ -43,7 +43,7 @@ fn between<S: Elem, D: Elem, A: Elem, B: Elem>(src: &[S], dst: &mut [D], f: impl
 
 crate::multiversion! {
     fn cast_each<S: Elem, D: Elem>(src: &[S], dst: &mut [D]) {
-        // What singles hold as they are need not become doubles on the way.
+        // Types that a single represents exactly need no detour through doubles.
         if matches!(S::KIND, Kind::F32 | Kind::F16 | Kind::Bf16) {
             for (d, s) in dst.iter_mut().zip(src) {
                 *d = D::from_f32(s.to_f32());
@@ -75,7 +75,8 @@ mod tests {
         assert_eq!(cast::<f32, u32>(4_000_000_000.0), 4_000_000_000);
     }
 
-    /// Each pair of types: the numbers of one cast are those of many, with every instruction set.
+    /// For each pair of types, `cast_all` gives the same numbers as `cast` on every instruction
+    /// set.
     #[test]
     fn many_are_cast_as_one() {
         let edges = [0.0, -0.0, 0.9, -1.9, 127.5, -129.0, 300.0, 65_520.0, 2f64.powi(-25), f64::NAN, f64::INFINITY];

@@ -1,5 +1,5 @@
-//! Element types: the run-time `Kind`, the trait `Elem`, and the macro that goes from one to the
-//! other.
+//! Element types: the run-time `Kind`, the trait `Elem`, and the macro that dispatches from a
+//! `Kind` to a type.
 use crate::simd::halves;
 use crate::view::num::Num;
 use half::{bf16, f16};
@@ -13,30 +13,30 @@ pub enum Kind {
     F64,
     /// IEEE half precision.
     F16,
-    /// The upper half of a single.
+    /// Brain floating point: the upper half of an IEEE single.
     Bf16,
-    /// Signed, 8 bits.
+    /// Signed 8-bit integer.
     I8,
-    /// Signed, 16 bits.
+    /// Signed 16-bit integer.
     I16,
-    /// Signed, 32 bits.
+    /// Signed 32-bit integer.
     I32,
-    /// Signed, 64 bits.
+    /// Signed 64-bit integer.
     I64,
-    /// Unsigned, 8 bits.
+    /// Unsigned 8-bit integer.
     U8,
-    /// Unsigned, 16 bits.
+    /// Unsigned 16-bit integer.
     U16,
-    /// Unsigned, 32 bits.
+    /// Unsigned 32-bit integer.
     U32,
-    /// Unsigned, 64 bits.
+    /// Unsigned 64-bit integer.
     U64,
-    /// One byte, zero or one.
+    /// Truth value in one byte, zero or one.
     Bool,
 }
 
 impl Kind {
-    /// Every kind, in declaration order; the position is the code that `Kind::from_code` reads.
+    /// Every kind, in declaration order. The position of a kind is its code ([`Kind::code`]).
     pub const ALL: [Kind; 13] = [
         Kind::F32,
         Kind::F64,
@@ -53,7 +53,7 @@ impl Kind {
         Kind::Bool,
     ];
 
-    /// Bytes of one element.
+    /// Size of one element in bytes.
     pub const fn size(self) -> usize {
         match self {
             Kind::F64 | Kind::I64 | Kind::U64 => 8,
@@ -63,27 +63,27 @@ impl Kind {
         }
     }
 
-    /// True of the four floating-point types.
+    /// True for the four floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, Kind::F32 | Kind::F64 | Kind::F16 | Kind::Bf16)
     }
 
-    /// True of the eight integer types (`Bool` is none).
+    /// True for the eight integer types (`Bool` is not one of them).
     pub const fn is_int(self) -> bool {
         !self.is_float() && !matches!(self, Kind::Bool)
     }
 
-    /// A small number that stands for the kind in parameter blocks.
+    /// A small number that represents the kind in parameter blocks.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The kind of a code, if there is one.
+    /// The kind with this code; `None` if no kind has it.
     pub fn from_code(code: u8) -> Option<Kind> {
         Kind::ALL.get(usize::from(code)).copied()
     }
 
-    /// The name as the text form of graphs writes it.
+    /// The name used in the text form of graphs.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::F32 => "f32",
@@ -104,7 +104,7 @@ impl Kind {
 }
 
 /// A truth value in one byte: zero is false, anything else true. Unlike `bool`, every bit pattern
-/// is valid, so that it can be read from memory that others wrote.
+/// is valid, so it can be read from memory that other code wrote.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
@@ -151,13 +151,13 @@ mod sealed {
 pub trait Elem:
     sealed::Sealed + Copy + Default + PartialEq + PartialOrd + std::fmt::Debug + Send + Sync + 'static
 {
-    /// The run-time name of the type.
+    /// The run-time kind of the type.
     const KIND: Kind;
     /// The value as a number of the widest type of its class.
     fn to_num(self) -> Num;
-    /// The nearest value of this type, by the rules of [`crate::view::cast()`].
+    /// The value converted to this type, by the rules of [`crate::view::cast()`].
     fn from_num(n: Num) -> Self;
-    /// The value as a double (64-bit integers round).
+    /// The value as a double (64-bit integers are rounded).
     #[inline(always)]
     fn to_f64(self) -> f64 {
         match self.to_num() {
@@ -166,7 +166,7 @@ pub trait Elem:
             Num::U(v) => v as f64,
         }
     }
-    /// The value as a single.
+    /// The value as a single, rounded if needed.
     #[inline(always)]
     fn to_f32(self) -> f32 {
         match self.to_num() {
@@ -180,26 +180,26 @@ pub trait Elem:
     fn to_i64(self) -> i64 {
         i64::from_num(self.to_num())
     }
-    /// From a double.
+    /// Converts a double, by the rules of [`crate::view::cast()`].
     #[inline(always)]
     fn from_f64(v: f64) -> Self {
         Self::from_num(Num::F(v))
     }
-    /// From a single.
+    /// Converts a single, by the rules of [`crate::view::cast()`].
     #[inline(always)]
     fn from_f32(v: f32) -> Self {
         Self::from_num(Num::F(f64::from(v)))
     }
-    /// From a 64-bit integer.
+    /// Converts a 64-bit integer, by the rules of [`crate::view::cast()`].
     #[inline(always)]
     fn from_i64(v: i64) -> Self {
         Self::from_num(Num::I(v))
     }
 }
 
-/// A double as a single rounded to odd, from which a second rounding to a half type is right (Boldo
-/// and Melquiond, "When double rounding is odd"): the conversions at hand start from singles, or
-/// drop the double's low bits.
+/// A double as a single rounded to odd. A second rounding of that to a half type is correct (Boldo
+/// and Melquiond, "When double rounding is odd"). It is needed because the available conversions
+/// start from singles or drop the double's low bits.
 #[inline(always)]
 fn to_odd(v: f64) -> f32 {
     let single = v as f32;
@@ -328,8 +328,9 @@ impl Elem for Bool {
 
 /// Runs an expression with a type name bound to the element type of a [`Kind`].
 ///
-/// `with_kind!(kind, T => f::<T>())` covers all kinds; with a list in brackets,
-/// `with_kind!(kind, [F32, F64], T => e, else d)`, those listed, and `d` for the rest.
+/// `with_kind!(kind, T => f::<T>())` covers all kinds. With a list in brackets,
+/// `with_kind!(kind, [F32, F64], T => e, else d)` evaluates `e` for the listed kinds and `d` for
+/// the others.
 #[macro_export]
 macro_rules! with_kind {
     ($kind:expr, $t:ident => $body:expr) => {
@@ -357,7 +358,7 @@ macro_rules! with_kind {
     };
 }
 
-/// The element type of a kind's name: `elem_type!(F32)` is `f32`.
+/// The element type for the name of a kind: `elem_type!(F32)` is `f32`.
 #[macro_export]
 macro_rules! elem_type {
     (F32) => {

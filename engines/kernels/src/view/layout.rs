@@ -3,84 +3,84 @@
 use crate::view::elem::{Elem, Kind};
 use thiserror::Error;
 
-/// What can be wrong with a shape, a view or the memory under it.
+/// Errors of shapes, views and the memory under them.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ViewError {
     /// The number of elements does not fit the address space.
     #[error("shape {shape:?} has more elements than can be addressed")]
     TooLarge {
-        /// The shape.
+        /// The refused shape.
         shape: Vec<usize>,
     },
     /// The view reaches outside its data.
     #[error("shape {shape:?} needs {needs} elements, the data has {has}")]
     OutOfBounds {
-        /// The shape.
+        /// The shape of the view.
         shape: Vec<usize>,
         /// Elements that the view spans, from the start of the data.
         needs: usize,
-        /// Elements that there are.
+        /// Elements in the data.
         has: usize,
     },
-    /// Two shapes that do not broadcast.
+    /// Two shapes cannot be broadcast together.
     #[error("shapes {left:?} and {right:?} do not broadcast: axis {axis} from the right is {l} and {r}")]
     Broadcast {
-        /// One shape.
+        /// The left shape.
         left: Vec<usize>,
-        /// The other.
+        /// The right shape.
         right: Vec<usize>,
-        /// Counted from the right, 0 is the last axis.
+        /// The axis that does not fit, counted from the right: 0 is the last one.
         axis: usize,
-        /// Its size in `left`.
+        /// Size of that axis in `left`.
         l: usize,
-        /// Its size in `right`.
+        /// Size of that axis in `right`.
         r: usize,
     },
-    /// An axis that the rank does not have.
+    /// The axis number is outside the rank.
     #[error("axis {axis} is out of range for rank {rank}")]
     Axis {
-        /// The axis as given.
+        /// The axis as the caller gave it.
         axis: i64,
-        /// The rank.
+        /// The rank of the tensor.
         rank: usize,
     },
-    /// A list of axes that is no permutation.
+    /// A list of axes is not a permutation.
     #[error("{axes:?} is no permutation of {rank} axes")]
     Permutation {
-        /// The list as given.
+        /// The list as the caller gave it.
         axes: Vec<usize>,
-        /// The rank.
+        /// The number of axes to permute.
         rank: usize,
     },
-    /// A slice outside its axis.
+    /// A slice reaches outside its axis.
     #[error("slice of {len} from {start} by {step} leaves axis {axis} of size {size}")]
     Slice {
-        /// The axis.
+        /// The sliced axis.
         axis: usize,
-        /// Its size.
+        /// Size of the axis.
         size: usize,
         /// First index.
         start: usize,
-        /// Distance of two indices.
+        /// Difference between neighbouring indices.
         step: isize,
         /// Number of indices.
         len: usize,
     },
-    /// Memory at an address that the type cannot stand at.
+    /// The address of the memory is not aligned for the element type.
     #[error("memory of {} is not aligned to {align} bytes", kind.name())]
     Misaligned {
-        /// The element type.
+        /// The requested element type.
         kind: Kind,
-        /// What it needs.
+        /// Required alignment in bytes.
         align: usize,
     },
-    /// A number of bytes that is no multiple of the element size.
+    /// The number of bytes is not a multiple of the element size.
     #[error("{bytes} bytes are no whole number of {} elements", kind.name())]
     OddLength {
-        /// The element type.
+        /// The requested element type.
         kind: Kind,
-        /// The bytes.
+        /// The number of bytes.
         bytes: usize,
     },
 }
@@ -88,8 +88,8 @@ pub enum ViewError {
 /// Number of elements of a shape.
 ///
 /// # Errors
-/// `TooLarge` when the product is more than `isize::MAX` (a zero elsewhere in the shape does not
-/// excuse it).
+/// Returns `TooLarge` if the product of the non-zero sizes exceeds `isize::MAX`, even when another
+/// size is zero.
 pub fn element_count(shape: &[usize]) -> Result<usize, ViewError> {
     let big = || ViewError::TooLarge { shape: shape.to_vec() };
     let mut n = 1usize;
@@ -99,11 +99,11 @@ pub fn element_count(shape: &[usize]) -> Result<usize, ViewError> {
     Ok(if shape.contains(&0) { 0 } else { n })
 }
 
-/// The shape that two shapes broadcast to, by numpy's rule: aligned at the last axis, a size of one
-/// stretches.
+/// The shape that two shapes broadcast to by numpy's rule: they are aligned at the last axis, and
+/// an axis of size one is stretched.
 ///
 /// # Errors
-/// `Broadcast` when two sizes differ and none is one.
+/// Returns `Broadcast` if two sizes differ and neither is one.
 pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Vec<usize>, ViewError> {
     let rank = left.len().max(right.len());
     let mut shape = vec![1; rank];
@@ -120,7 +120,7 @@ pub fn broadcast_shapes(left: &[usize], right: &[usize]) -> Result<Vec<usize>, V
     Ok(shape)
 }
 
-/// Where the elements of a tensor stand: element `i` at `offset + sum(i[d] * strides[d])`, in
+/// Where the elements of a tensor are: element `i` is at `offset + sum(i[d] * strides[d])`, in
 /// elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -130,10 +130,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Row-major, without gaps, from offset zero.
+    /// A row-major layout without gaps, from offset zero.
     ///
     /// # Errors
-    /// `TooLarge` when the shape cannot be addressed.
+    /// Returns `TooLarge` if the shape has more elements than can be addressed.
     pub fn contiguous(shape: &[usize]) -> Result<Layout, ViewError> {
         element_count(shape)?;
         let mut strides = vec![0isize; shape.len()];
@@ -150,12 +150,13 @@ impl Layout {
         &self.shape
     }
 
-    /// Distance in elements of two neighbours along each axis; zero where the axis is broadcast.
+    /// Distance in elements between two neighbours along each axis; zero where the axis is
+    /// broadcast.
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
 
-    /// Position of the first element.
+    /// Position of the first element in the data.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -170,12 +171,12 @@ impl Layout {
         if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
 
-    /// True when there is no element.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// True when the elements stand row-major without gaps.
+    /// True when the elements are in row-major order without gaps.
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1isize;
         for (&d, &s) in self.shape.iter().zip(&self.strides).rev() {
@@ -187,18 +188,18 @@ impl Layout {
         true
     }
 
-    /// An axis given as in ONNX: negative counts from the end.
+    /// Converts an axis given as in ONNX (negative values count from the end) to an index.
     ///
     /// # Errors
-    /// `Axis` when it is out of range.
+    /// Returns `Axis` if it is out of range.
     pub fn axis(&self, axis: i64) -> Result<usize, ViewError> {
         resolve_axis(axis, self.rank())
     }
 
-    /// Axis `d` of the result is axis `axes[d]` of this.
+    /// Permutes the axes: axis `d` of the result is axis `axes[d]` of this layout.
     ///
     /// # Errors
-    /// `Permutation` when `axes` is none.
+    /// Returns `Permutation` if `axes` is not a permutation of the axes.
     pub fn permute(&self, axes: &[usize]) -> Result<Layout, ViewError> {
         let mut seen = vec![false; self.rank()];
         let fits =
@@ -213,10 +214,10 @@ impl Layout {
         })
     }
 
-    /// `len` indices of one axis, from `start` by `step` (which may be negative).
+    /// Takes `len` indices of one axis, from `start` in steps of `step` (which may be negative).
     ///
     /// # Errors
-    /// `Axis`, or `Slice` when an index would leave the axis.
+    /// Returns `Axis` if the axis does not exist, `Slice` if an index is outside the axis.
     pub fn slice(&self, axis: usize, start: usize, step: isize, len: usize) -> Result<Layout, ViewError> {
         let Some(&size) = self.shape.get(axis) else {
             return Err(ViewError::Axis { axis: i64::try_from(axis).unwrap_or(i64::MAX), rank: self.rank() });
@@ -240,13 +241,14 @@ impl Layout {
         Ok(out)
     }
 
-    /// Stretched to `shape` by the broadcast rule: new axes on the left and axes of size one get
-    /// stride zero.
+    /// Stretches the layout to `shape` by the broadcast rule: new axes on the left and axes of size
+    /// one get stride zero.
     ///
     /// # Errors
-    /// `Broadcast` when the shapes do not fit.
+    /// Returns `Broadcast` if the shapes do not fit.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Layout, ViewError> {
-        // Element by element: a comparison of memory that is not there, of no axes, is slow on some machines.
+        // Compared element by element: a memory comparison of empty slices (no axes) is slow on
+        // some machines.
         if self.shape.iter().eq(shape) {
             return Ok(self.clone());
         }
@@ -266,10 +268,10 @@ impl Layout {
         Ok(Layout { shape: shape.to_vec(), strides, offset: self.offset })
     }
 
-    /// Another shape over the same elements; only of a contiguous layout.
+    /// Gives the same elements another shape. The layout must be contiguous.
     ///
     /// # Errors
-    /// `OutOfBounds` when the layout has gaps or the number of elements differs.
+    /// Returns `OutOfBounds` if the layout has gaps or the number of elements differs.
     pub fn reshape(&self, shape: &[usize]) -> Result<Layout, ViewError> {
         let n = element_count(shape)?;
         if !self.is_contiguous() || n != self.len() {
@@ -278,7 +280,7 @@ impl Layout {
         Ok(Layout { offset: self.offset, ..Layout::contiguous(shape)? })
     }
 
-    /// Position of the element with these indices, which are taken to be in range.
+    /// Position of the element with these indices. The indices are not checked.
     pub fn index(&self, at: &[usize]) -> usize {
         let mut p = self.offset as isize;
         for (&i, &s) in at.iter().zip(&self.strides) {
@@ -290,7 +292,7 @@ impl Layout {
     /// Checks that every element lies in data of `has` elements.
     ///
     /// # Errors
-    /// `OutOfBounds` otherwise.
+    /// Returns `OutOfBounds` if one does not.
     pub fn check(&self, has: usize) -> Result<(), ViewError> {
         if self.is_empty() {
             return Ok(());
@@ -308,10 +310,10 @@ impl Layout {
     }
 }
 
-/// An axis given as in ONNX, -rank..rank, as an index.
+/// Converts an axis given as in ONNX, in `-rank..rank`, to an index.
 ///
 /// # Errors
-/// `Axis` when it is out of range.
+/// Returns `Axis` if it is out of range.
 pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize, ViewError> {
     let bad = || ViewError::Axis { axis, rank };
     let r = i64::try_from(rank).map_err(|_| bad())?;
@@ -319,7 +321,7 @@ pub fn resolve_axis(axis: i64, rank: usize) -> Result<usize, ViewError> {
     usize::try_from(a).ok().filter(|&a| a < rank).ok_or_else(bad)
 }
 
-/// A tensor to read: data and where its elements stand in it.
+/// A read-only tensor: the data and the layout of its elements.
 #[derive(Clone, Debug)]
 pub struct View<'a, T> {
     data: &'a [T],
@@ -327,24 +329,24 @@ pub struct View<'a, T> {
 }
 
 impl<'a, T: Elem> View<'a, T> {
-    /// Data seen through a layout.
+    /// A view of data through a layout.
     ///
     /// # Errors
-    /// `OutOfBounds` when the layout reaches outside the data.
+    /// Returns `OutOfBounds` if the layout reaches outside the data.
     pub fn new(data: &'a [T], layout: Layout) -> Result<View<'a, T>, ViewError> {
         layout.check(data.len())?;
         Ok(View { data, layout })
     }
 
-    /// Row-major data.
+    /// A view of row-major data without gaps.
     ///
     /// # Errors
-    /// As [`View::new`].
+    /// Returns `TooLarge` if the shape cannot be addressed, and the errors of [`View::new`].
     pub fn contiguous(data: &'a [T], shape: &[usize]) -> Result<View<'a, T>, ViewError> {
         View::new(data, Layout::contiguous(shape)?)
     }
 
-    /// Where the elements stand.
+    /// The layout of the elements in the data.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -359,26 +361,26 @@ impl<'a, T: Elem> View<'a, T> {
         self.data
     }
 
-    /// One element; indices in range.
+    /// The element with these indices. It panics if they lead outside the data.
     pub fn get(&self, at: &[usize]) -> T {
         self.data[self.layout.index(at)]
     }
 
-    /// The elements as one slice, when they stand row-major without gaps.
+    /// The elements as one slice; `None` unless they are in row-major order without gaps.
     pub fn as_slice(&self) -> Option<&'a [T]> {
         let (o, n) = (self.layout.offset(), self.layout.len());
         if n == 0 { Some(&[]) } else { self.layout.is_contiguous().then(|| &self.data[o..o + n]) }
     }
 
-    /// The same data through a changed layout.
+    /// Views the same data through a changed layout.
     ///
     /// # Errors
-    /// What `change` says, and as [`View::new`].
+    /// Returns the errors of `change` and of [`View::new`].
     pub fn map(&self, change: impl FnOnce(&Layout) -> Result<Layout, ViewError>) -> Result<View<'a, T>, ViewError> {
         View::new(self.data, change(&self.layout)?)
     }
 
-    /// All elements in row-major order of the view.
+    /// Copies all elements in row-major order of the view.
     pub fn to_vec(&self) -> Vec<T> {
         let nest = crate::view::Nest::new(self.shape(), [&self.layout]);
         let mut v = Vec::with_capacity(self.layout.len());

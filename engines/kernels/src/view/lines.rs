@@ -1,9 +1,9 @@
-//! Loops over neighbouring elements with a function of the caller, compiled for each instruction
-//! set: what an element becomes is the caller's, that many go at a time is decided here.
+//! Loops over neighbouring elements, compiled for each instruction set. The caller supplies the
+//! function of one element; the loops here apply it to many elements at a time.
 //!
-//! A function that is no more than a few operations without a branch becomes vector instructions.
-//! Nothing is contracted or reordered: every element has the bits of the plain loop. Slices of
-//! different lengths are walked as far as the shortest goes.
+//! A function of a few operations without a branch becomes vector instructions. Nothing is
+//! contracted or reordered: every element has the bits of the plain loop. For slices of different
+//! lengths, the loop stops at the end of the shortest.
 use crate::multiversion;
 
 multiversion! {
@@ -43,8 +43,9 @@ multiversion! {
 }
 
 multiversion! {
-    /// The state `start` after `f(state, x[i])` of every element, in order. A sum, product or extreme
-    /// of whole numbers takes several elements at a time.
+    /// Applies `state = f(state, x[i])` to every element in order, from `start`, and returns the
+    /// last state. For a sum, product or extreme of integers the compiler takes several elements at
+    /// a time.
     pub fn fold<S: Copy, A: Copy, F: Fn(A, S) -> A>(x: &[S], start: A, f: F) -> A {
         let mut state = start;
         for x in x {
@@ -54,12 +55,13 @@ multiversion! {
     }
 }
 
-/// States of [`fold_lanes`] side by side.
+/// Number of parallel states of [`fold_lanes`].
 pub const LANES: usize = 16;
 
 multiversion! {
-    /// As [`fold`] with sixteen states, of which state `l` takes elements `l`, `l + 16`, ...; they
-    /// are joined by halves. The order is the same on every machine.
+    /// Like [`fold`], with sixteen states: state `l` takes elements `l`, `l + 16`, .... At the end
+    /// `join` halves the number of states until one is left. The order is the same on every
+    /// machine.
     pub fn fold_lanes<S: Copy, A: Copy, F: Fn(A, S) -> A, J: Fn(A, A) -> A>(x: &[S], start: A, f: F, join: J) -> A {
         let mut states = [start; LANES];
         let (blocks, rest) = x.as_chunks::<LANES>();

@@ -1,13 +1,13 @@
 //! Strided views: element types, casts, layouts, broadcasting and the loop nest.
 //!
-//! This folder is the part of the library that the `cpu` engine shares; nothing here computes more
+//! This folder is the part of the library that the `cpu` engine shares. Nothing here computes more
 //! than an index or a conversion of one number.
 
 /// The element types and their run-time names.
 pub mod elem;
 /// Numbers wide enough for every element type of a class.
 pub mod num;
-/// One number from one type to another.
+/// Conversion of numbers from one type to another.
 pub mod cast;
 /// Typed slices over raw bytes.
 pub mod pod;
@@ -15,13 +15,13 @@ pub mod pod;
 pub mod layout;
 /// Loops over neighbouring elements.
 pub mod lines;
-/// Iteration of several layouts in step.
+/// Joint iteration over several layouts.
 pub mod nest;
-/// Output memory that several blocks write side by side.
+/// Output memory whose parts are written by different blocks.
 pub mod out;
 /// Chains of element-wise steps as text.
 pub mod steps;
-/// How `n` units of work are shared by `block_dim` blocks.
+/// Division of `n` units of work among `block_dim` blocks.
 pub mod split;
 
 pub use cast::{Num, cast};

@@ -1,11 +1,11 @@
-//! `Nest`: several layouts of one shape walked in step, neighbouring axes joined where all allow
-//! it.
+//! `Nest`: joint iteration over several layouts of one shape. Neighbouring axes are merged where
+//! all layouts allow it.
 use crate::view::layout::Layout;
 use std::ops::Range;
 
-/// A loop nest over `N` operands of one (broadcast) shape. Axes of size one are dropped and
-/// neighbours joined when every operand's strides allow it, so that the inner run is as long as it
-/// can be. Made once, walked any number of times.
+/// A loop nest over `N` operands of one (broadcast) shape. Axes of size one are dropped, and
+/// neighbouring axes are merged when every operand's strides allow it, so that the inner run is as
+/// long as possible. It is made once and can be walked any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nest<const N: usize> {
     dims: Vec<usize>,
@@ -17,8 +17,8 @@ pub struct Nest<const N: usize> {
 }
 
 impl<const N: usize> Nest<N> {
-    /// Over layouts that all have the shape `shape` (see [`Layout::broadcast_to`]); a layout of
-    /// another shape is walked by its strides as far as they go.
+    /// Makes a nest over layouts that all have the shape `shape` (see [`Layout::broadcast_to`]). A
+    /// layout with fewer axes gets stride zero for the missing ones.
     pub fn new(shape: &[usize], layouts: [&Layout; N]) -> Nest<N> {
         let len = if shape.contains(&0) { 0 } else { shape.iter().product() };
         let mut dims: Vec<usize> = Vec::with_capacity(shape.len());
@@ -46,22 +46,22 @@ impl<const N: usize> Nest<N> {
         Nest { dims, strides, base, run, run_strides, len }
     }
 
-    /// Number of elements in all.
+    /// Total number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True when there is nothing to walk.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Elements of one inner run.
+    /// Number of elements of one inner run.
     pub fn run(&self) -> usize {
         self.run
     }
 
-    /// Strides of the inner run, by operand.
+    /// Stride of each operand in the inner run.
     pub fn run_strides(&self) -> [isize; N] {
         self.run_strides
     }
@@ -71,7 +71,8 @@ impl<const N: usize> Nest<N> {
         if self.len == 0 { 0 } else { self.len / self.run }
     }
 
-    /// Where operand `i` begins, if its elements stand in the order of the walk.
+    /// Position of the first element of operand `i` if its elements are contiguous in the order of
+    /// the walk.
     pub fn in_order(&self, i: usize) -> Option<usize> {
         let mut step = self.run as isize;
         let outer = self.dims.iter().zip(&self.strides).rev().all(|(n, strides)| {
@@ -82,7 +83,7 @@ impl<const N: usize> Nest<N> {
         (outer && (self.run_strides[i] == 1 || self.run == 1)).then_some(self.base[i] as usize)
     }
 
-    /// Whether every inner run of operand `i` is the same.
+    /// Whether every inner run of operand `i` reads the same elements.
     pub fn repeats(&self, i: usize) -> bool {
         self.strides.iter().all(|strides| strides[i] == 0)
     }
@@ -92,15 +93,15 @@ impl<const N: usize> Nest<N> {
         self.each_run_in(0..self.len, f);
     }
 
-    /// Calls `f(positions, len, strides)` for each inner run, or part of one, of the elements
-    /// `range` in row-major order.
+    /// Calls `f(positions, len, strides)` for each inner run, or part of one, that covers the
+    /// elements `range` in row-major order.
     pub fn each_run_in(&self, range: Range<usize>, mut f: impl FnMut([isize; N], usize, [isize; N])) {
         let end = range.end.min(self.len);
         let mut at = range.start;
         if at >= end {
             return;
         }
-        // Indices and positions of the run that holds `at`.
+        // Indices and positions of the run that contains element `at`.
         let mut rest = at / self.run;
         let mut skip = at % self.run;
         let mut index = vec![0usize; self.dims.len()];
@@ -171,7 +172,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-        /// Any cut of the elements into ranges visits the positions of the whole, in order.
+        /// However the elements are cut into ranges, the walks together visit the positions of the
+        /// whole in order.
         #[test]
         fn ranges_join_to_the_whole(dims in prop::collection::vec(1usize..5, 0..5), axes in any::<u64>(), cuts in any::<[u16; 2]>()) {
             let base = Layout::contiguous(&dims).unwrap();

@@ -1,9 +1,10 @@
-//! Numbers wide enough for every element type of a class, and what becomes of those that do not fit.
+//! Numbers wide enough for every element type of a class, and the conversion of values that do not
+//! fit.
 
-/// A number of one of the three classes, wide enough for every element type of the class.
+/// A number of one of three classes, wide enough for every element type of the class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Num {
-    /// A floating-point value; singles and halves are exact in it.
+    /// A floating-point value. It holds singles and halves exactly.
     F(f64),
     /// A signed integer.
     I(i64),
@@ -11,27 +12,30 @@ pub enum Num {
     U(u64),
 }
 
-/// Floating to integer as the hardware does it, from a double or a single.
+/// Conversion from floating point to integer with the result that the hardware gives.
 pub(crate) trait Truncate: Sized {
     fn truncate(v: f64) -> Self;
     fn truncate_single(v: f32) -> Self;
 }
 
-/// What fits, by doubles and by singles, and the least number of the type for all else. No branch, so
-/// that loops become vector instructions.
+/// Implements `Truncate` with a test for doubles and one for singles that tell which values fit.
+/// Other values give the smallest number of the type. There is no branch, so that loops become
+/// vector instructions.
 macro_rules! truncate {
     ($t:ty, $fits:expr, $single:expr) => {
         impl Truncate for $t {
             #[inline(always)]
             fn truncate(v: f64) -> $t {
                 let v = if ($fits)(v) { v } else { <$t>::MIN as f64 };
-                // SAFETY: the whole part of what fits is a number of the type, and so is its least one.
+                // SAFETY: a value that passes the test has a whole part within the type, and so has
+                // `MIN`.
                 unsafe { v.to_int_unchecked() }
             }
             #[inline(always)]
             fn truncate_single(v: f32) -> $t {
                 let v = if ($single)(v) { v } else { <$t>::MIN as f32 };
-                // SAFETY: as in `truncate`; the least number is a power of two, which singles have.
+                // SAFETY: as in `truncate`; `MIN` is a negated power of two, which a single holds
+                // exactly.
                 unsafe { v.to_int_unchecked() }
             }
         }

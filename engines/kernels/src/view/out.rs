@@ -1,14 +1,14 @@
-//! `Out`: output memory that the blocks of one launch write side by side, each its own part.
+//! `Out`: output memory that the blocks of one launch write at the same time, each in its own part.
 use crate::view::elem::Elem;
 
-/// Memory that is lent in ranges, one at a time.
+/// Memory that is lent one range at a time.
 pub trait Parts<T> {
-    /// The elements from a start, so many; none where they do not exist.
+    /// Lends `len` elements from `start`; `None` if the range does not exist.
     fn part(&mut self, start: usize, len: usize) -> Option<&mut [T]>;
 }
 
-/// A writer over output elements: a slice, or memory of which others write other parts and which is
-/// handed out in ranges. A kernel asks only for what its own units of work write.
+/// A writer over output elements: either a slice, or memory handed out in ranges while others write
+/// other parts of it. A kernel asks only for the elements that its own units of work write.
 pub struct Out<'a, T> {
     len: usize,
     memory: Memory<'a, T>,
@@ -20,12 +20,12 @@ enum Memory<'a, T> {
 }
 
 impl<'a, T: Elem> Out<'a, T> {
-    /// Over a slice.
+    /// A writer over a slice.
     pub fn new(slice: &'a mut [T]) -> Out<'a, T> {
         Out { len: slice.len(), memory: Memory::Slice(slice) }
     }
 
-    /// Over `len` elements that `parts` lends.
+    /// A writer over `len` elements that `parts` lends.
     pub fn by_parts(len: usize, parts: &'a mut dyn Parts<T>) -> Out<'a, T> {
         Out { len, memory: Memory::Parts(parts) }
     }
@@ -35,13 +35,13 @@ impl<'a, T: Elem> Out<'a, T> {
         self.len
     }
 
-    /// True when there is no element.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The `len` elements from `start`. A range that does not exist is a panic, as a slice index
-    /// is: kernels check the lengths of their operands before they run.
+    /// Borrows the `len` elements from `start`. It panics if the range does not exist, like a slice
+    /// index: kernels check the lengths of their operands before they run.
     #[inline]
     #[track_caller]
     pub fn part(&mut self, start: usize, len: usize) -> &mut [T] {

@@ -1,4 +1,4 @@
-//! Typed slices over raw bytes and back, with length and alignment checked.
+//! Conversions between typed slices and raw bytes, with checks of length and alignment.
 use crate::view::elem::Elem;
 use crate::view::layout::ViewError;
 
@@ -13,11 +13,11 @@ fn check<T: Elem>(ptr: *const u8, len: usize) -> Result<usize, ViewError> {
     Ok(len / size)
 }
 
-/// Bytes read as elements.
+/// Views bytes as elements.
 ///
 /// # Errors
-/// `Misaligned` when the address does not suit the type, `OddLength` when the length is no multiple
-/// of its size.
+/// Returns `Misaligned` if the address is not aligned for the type, `OddLength` if the length is
+/// not a multiple of its size.
 pub fn cast_slice<T: Elem>(bytes: &[u8]) -> Result<&[T], ViewError> {
     if bytes.is_empty() {
         return Ok(&[]);
@@ -28,10 +28,10 @@ pub fn cast_slice<T: Elem>(bytes: &[u8]) -> Result<&[T], ViewError> {
     Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) })
 }
 
-/// Bytes written as elements.
+/// Views mutable bytes as mutable elements.
 ///
 /// # Errors
-/// As [`cast_slice`].
+/// Returns the errors of [`cast_slice`].
 pub fn cast_slice_mut<T: Elem>(bytes: &mut [u8]) -> Result<&mut [T], ViewError> {
     if bytes.is_empty() {
         return Ok(&mut []);
@@ -42,30 +42,29 @@ pub fn cast_slice_mut<T: Elem>(bytes: &mut [u8]) -> Result<&mut [T], ViewError> 
     Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
 }
 
-/// Elements read as such of another type.
+/// Views elements of one type as elements of another with the same bytes.
 ///
 /// # Errors
-/// As [`cast_slice`].
+/// Returns the errors of [`cast_slice`].
 pub fn seen_as<U: Elem, T: Elem>(elems: &[T]) -> Result<&[U], ViewError> {
     cast_slice(as_bytes(elems))
 }
 
-/// Elements written as such of another type.
+/// Views mutable elements of one type as mutable elements of another with the same bytes.
 ///
 /// # Errors
-/// As [`cast_slice`].
+/// Returns the errors of [`cast_slice`].
 pub fn seen_as_mut<U: Elem, T: Elem>(elems: &mut [T]) -> Result<&mut [U], ViewError> {
     cast_slice_mut(as_bytes_mut(elems))
 }
 
-/// Elements read as bytes.
+/// Views elements as bytes.
 pub fn as_bytes<T: Elem>(elems: &[T]) -> &[u8] {
-    // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` has no alignment to
-    // keep.
+    // SAFETY: an `Elem` has no padding, so all its bytes are initialised; `u8` needs no alignment.
     unsafe { std::slice::from_raw_parts(elems.as_ptr().cast(), std::mem::size_of_val(elems)) }
 }
 
-/// Elements written as bytes.
+/// Views mutable elements as mutable bytes.
 pub fn as_bytes_mut<T: Elem>(elems: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `as_bytes`; the borrow is exclusive, and any bytes written leave a valid `Elem`
     // (the trait is sealed).

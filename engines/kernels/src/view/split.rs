@@ -1,9 +1,9 @@
-//! How units of work are shared by blocks.
+//! Division of units of work among blocks.
 use std::ops::Range;
 
-/// The units that block `index` of `count` does, of `units`: contiguous, sizes unlike by one at
-/// most, the larger first. All blocks together do each unit once; a block beyond the units does
-/// none.
+/// The range of the `units` that block `index` of `count` does. Ranges are contiguous, their sizes
+/// differ by at most one, and the larger ones come first. All blocks together do each unit once; a
+/// block with no units left gets an empty range.
 pub fn block_range(units: usize, index: usize, count: usize) -> Range<usize> {
     let count = count.max(1);
     if index >= count {

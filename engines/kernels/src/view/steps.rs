@@ -1,31 +1,32 @@
-//! The text form of a chain of element-wise steps (`FusedElementwise`): `Add %0 %1`, `LeakyRelu %2
-//! 0.01`.
+//! The text form of a chain of element-wise steps (`FusedElementwise`), such as `Add %0 %1` or
+//! `LeakyRelu %2 0.01`.
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand {
-    /// Input k, or the result of step k less the number of inputs.
+    /// Input `k`, or the result of step `k - inputs` when `k` is not below the number of inputs.
     Value(usize),
-    /// A number.
+    /// A literal number.
     Number(f64),
 }
 
-/// One step.
+/// One step of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Operator.
+    /// Name of the operator.
     pub op: String,
     /// Operands in order.
     pub args: Vec<Operand>,
 }
 
-/// Most steps of a chain.
+/// Maximum number of steps in a chain.
 pub const MOST_STEPS: usize = 64;
 
-/// Reads the steps of a chain over so many inputs. Operators are not judged.
+/// Reads the steps of a chain with `inputs` inputs. Operator names are not checked.
 ///
 /// # Errors
-/// What cannot be read, in words.
+/// Returns a message that says what is wrong: an empty step or chain, too many steps, a bad number,
+/// or a reference to a value that does not precede its step.
 pub fn parse<'a>(steps: impl IntoIterator<Item = &'a str>, inputs: usize) -> Result<Vec<Step>, String> {
     let mut out: Vec<Step> = Vec::new();
     for text in steps {

@@ -1,26 +1,26 @@
-//! The op store: one row an operator, with its family; the yes and the reason of a no come from the
-//! same row.
+//! The op store: one row per operator, with its family. Acceptance and the reason for a refusal
+//! come from the same row.
 pub mod phony;
 pub mod views;
 
 use ge_plugin_api::view::Node;
 
-/// What makes an operator one without a task.
+/// Why an operator needs no task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// It is memory: a graph input, a constant, a variable.
     Memory,
-    /// It is a place in the graph: outputs, subgraph borders, control edges.
+    /// It is a position in the graph: outputs, subgraph boundaries, control edges.
     Place,
     /// It calls subgraphs; their tasks and those of DNN_VM_RTS do the work.
     Control,
-    /// It is its input with another shape or type name.
+    /// It is its input with another shape or element type; no data moves.
     View,
-    /// It is the first bytes of its input, or its input with room behind it.
+    /// It is the first bytes of its input, or its input followed by additional room.
     Room,
-    /// Its inputs lie side by side where its output is.
+    /// Its inputs are stored side by side in its output.
     PhonyConcat,
-    /// Its outputs lie side by side where its input is.
+    /// Its outputs are stored side by side in its input.
     PhonySplit,
 }
 
@@ -64,17 +64,17 @@ pub const OPS: &[(&str, Family)] = &[
     ("PhonySplit", Family::PhonySplit),
 ];
 
-/// Its operator types.
+/// The operator types of the engine.
 pub fn types() -> impl Iterator<Item = &'static str> {
     OPS.iter().map(|o| o.0)
 }
 
-/// The family of an operator type, if it is one of this engine.
+/// The family of an operator type; `None` if this engine does not have it.
 pub fn family(op: &str) -> Option<Family> {
     OPS.iter().find(|o| o.0 == op).map(|o| o.1)
 }
 
-/// Why the engine does not take a node; None: it does.
+/// Why the engine refuses a node; `None` if it takes it.
 pub fn refusal(node: &Node<'_>) -> Option<String> {
     match family(node.op()) {
         None => Some("type".into()),
@@ -104,7 +104,7 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
     }
 }
 
-/// Dimensions of an attribute that is a list or one number.
+/// The dimensions given by an attribute that is a list or a single number.
 fn axes(node: &Node<'_>, key: &str) -> Vec<i64> {
     node.ints(key).map(<[i64]>::to_vec).or_else(|| node.int(key).map(|a| vec![a])).unwrap_or_default()
 }

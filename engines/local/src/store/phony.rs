@@ -1,10 +1,10 @@
-//! `PhonyConcat` and `PhonySplit`: parts that lie side by side in one whole (document 000).
+//! `PhonyConcat` and `PhonySplit`: parts that are stored side by side in one whole (document 000).
 use ge_plugin_api::types::TensorDesc;
 
-/// Why `parts` cannot lie side by side in `whole`; None: they can. `what` names the parts, `axes`
-/// the dimensions along which they are counted, outermost first. Parts have equal shapes and whole
-/// 32-byte units, and nothing but ones before the last axis: then the k-th part lies at k times its
-/// bytes (facts 6).
+/// Why `parts` cannot be stored side by side in `whole`; `None` if they can. `what` names the
+/// parts; `axes` are the dimensions along which they are counted, outermost first. Parts must have
+/// equal shapes and sizes that are multiples of 32 bytes, and all axes before the last of `axes`
+/// must have size one: then the k-th part is at k times its size (facts 6).
 pub fn refusal(what: &str, parts: &[&TensorDesc], whole: &TensorDesc, axes: &[i64]) -> Option<String> {
     if let Some(k) = parts.iter().position(|p| !p.shape.is_static()) {
         return Some(format!("{what} {k} has a shape that is not known"));

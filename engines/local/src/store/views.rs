@@ -1,7 +1,7 @@
 //! Views: an output that is its input's memory with another shape.
 use ge_plugin_api::types::{DType, Format, TensorDesc};
 
-/// Formats in which the elements lie in the order of their shape.
+/// Formats whose elements are stored in the order of their shape.
 fn plain(f: Format) -> bool {
     matches!(
         f,
@@ -16,8 +16,7 @@ fn plain(f: Format) -> bool {
     )
 }
 
-/// Why `y` cannot be the memory of `x`; None: it can. Sizes that are not known yet do not speak
-/// against it.
+/// Why `y` cannot share the memory of `x`; `None` if it can. Unknown sizes are not a reason.
 pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     let bytes = match (x.data_bytes(), y.data_bytes()) {
         (Some(a), Some(b)) if a != b => Some(format!("input 0 has {a} bytes, output 0 has {b}")),
@@ -26,14 +25,14 @@ pub fn refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     order_refusal(x, y).or(bytes)
 }
 
-/// The same for an output that may have fewer or more bytes than its input: both begin at one
-/// place.
+/// The same for an output that may be smaller or larger than its input, where both begin at the
+/// same address. The types must be equal.
 pub fn room_refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     let types = (x.dtype != y.dtype).then(|| format!("input 0 is {}, output 0 is {}", x.dtype, y.dtype));
     order_refusal(x, y).or(types)
 }
 
-/// Why the elements of the two do not lie in the same order.
+/// Why the elements of the two are not in the same order; `None` if they are.
 fn order_refusal(x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     for (name, d) in [("input 0", x), ("output 0", y)] {
         if !plain(d.format) {

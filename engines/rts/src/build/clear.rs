@@ -1,35 +1,36 @@
-//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs; without
-//! inputs its workspace, which is the memory of the atomic outputs that wait for the node (facts
-//! 2.8).
+//! `AtomicAddrClean` and `MemSet`: a kernel that fills the memory of the node's inputs. Without
+//! inputs it fills its workspace, which is the memory of the atomic outputs that wait for the node
+//! (facts 2.8).
 //!
-//! Parameters (the kernel's binary): one line an argument, `type value`: `MemSet`'s `values_int`
-//! and `values_float` in the order of `dtypes`; zero where none is given.
+//! Parameters (the kernel's binary): one line `type value` per argument, from `MemSet`'s
+//! `values_int` and `values_float` in the order of `dtypes`; zero if none is given.
 use ge_plugin_api::engine::{KernelBinary, RunningParams, Target, TaskContext, Workspace};
 use ge_plugin_api::task::{KernelTask, KernelType, Task};
 use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Diagnostic, ErrorKind, Result};
 
-/// Bytes that are worth a block of their own.
+/// Bytes per block.
 const BYTES_PER_BLOCK: u64 = 1 << 20;
 
-/// Arguments: all inputs that are given.
+/// The inputs that are present, which are the kernel's arguments.
 fn arguments(node: &Node<'_>) -> Vec<usize> {
     (0..node.inputs().len()).filter(|i| node.input(*i).is_some()).collect()
 }
 
-/// Whether a node clears memory for those that wait for it.
+/// Whether a node clears the memory of other nodes that wait for it.
 pub fn clears_ahead(node: &Node<'_>) -> bool {
     node.inputs().is_empty()
 }
 
-/// Workspaces wanted: one, which the memory plan makes as large as what is cleared.
+/// Requests one workspace if the node clears memory for others; the memory plan makes it as large
+/// as the cleared memory.
 pub fn running_params(node: &Node<'_>) -> RunningParams {
     let wanted = if clears_ahead(node) { vec![Workspace { bytes: 32, ..Workspace::default() }] } else { Vec::new() };
     RunningParams { workspaces: wanted.into(), task_count: 1, ..RunningParams::default() }
 }
 
-/// The fill of each argument.
+/// Type and fill value of each argument.
 fn fills(node: &Node<'_>) -> Result<Vec<(DType, f64)>> {
     if clears_ahead(node) {
         return Ok(vec![(DType::U8, 0.0)]);
@@ -67,7 +68,7 @@ fn fills(node: &Node<'_>) -> Result<Vec<(DType, f64)>> {
     Ok(out)
 }
 
-/// The kernel: its parameters are its binary.
+/// Compiles the kernel: its binary is its parameters.
 pub fn compile(node: &Node<'_>, _: &Target) -> Result<KernelBinary> {
     let mut text = String::new();
     for (dtype, value) in fills(node)? {
@@ -77,7 +78,7 @@ pub fn compile(node: &Node<'_>, _: &Target) -> Result<KernelBinary> {
     Ok(KernelBinary { name: name.into(), binary: text.as_bytes().into() })
 }
 
-/// The launch.
+/// The task that launches the kernel.
 pub fn task(node: &Node<'_>, context: &TaskContext) -> Task {
     let bytes = arguments(node).iter().filter_map(|i| node.input_desc(*i)?.data_bytes()).fold(0, u64::saturating_add);
     let blocks = bytes.div_ceil(BYTES_PER_BLOCK).clamp(1, u64::from(context.target.soc.aiv_cores.max(1)));

@@ -1,5 +1,5 @@
-//! Streams and labels. `numbers` are those of `ge_plugin_api::task::Task`; the host puts stream ids
-//! in their place once streams are physical.
+//! Streams and labels. `numbers` are those of `ge_plugin_api::task::Task`; the host replaces them
+//! by stream ids once streams are physical.
 use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Diagnostic, Error, ErrorKind, Result};
@@ -16,8 +16,8 @@ fn label(node: &Node<'_>) -> Result<i64> {
         .ok_or_else(|| missing(node, "_label_index"))
 }
 
-/// One task for each stream of `active_stream_list`: task k wakes the k-th. A node that wakes
-/// nothing has a task that does nothing.
+/// One task for each stream of `active_stream_list`: task k activates the k-th stream. A node that
+/// activates no stream gets a task that does nothing.
 pub fn stream_active(node: &Node<'_>) -> Result<Vec<Task>> {
     let list = node.ints("active_stream_list").unwrap_or_default();
     if list.is_empty() {
@@ -27,7 +27,8 @@ pub fn stream_active(node: &Node<'_>) -> Result<Vec<Task>> {
     Ok((0..list.len()).map(one).collect())
 }
 
-/// Compares input 0 with input 1 and wakes the one stream of `active_stream_list`.
+/// Compares input 0 with input 1 and activates the only stream of `active_stream_list` if the
+/// condition holds.
 pub fn stream_switch(node: &Node<'_>) -> Result<Vec<Task>> {
     let list = node.ints("active_stream_list").ok_or_else(|| missing(node, "active_stream_list"))?;
     if list.len() != 1 {
@@ -52,17 +53,18 @@ pub fn stream_switch(node: &Node<'_>) -> Result<Vec<Task>> {
     }])
 }
 
-/// A label's place.
+/// Sets a label.
 pub fn label_set(node: &Node<'_>) -> Result<Vec<Task>> {
     Ok(vec![Task { numbers: vec![label(node)?].into(), ..Task::new(TaskType::LABEL_SET) }])
 }
 
-/// A jump.
+/// Jumps to a label.
 pub fn label_goto(node: &Node<'_>) -> Result<Vec<Task>> {
     Ok(vec![Task { numbers: vec![label(node)?].into(), ..Task::new(TaskType::STREAM_LABEL_GOTO) }])
 }
 
-/// A jump by input 0 to one of `label_list`; beyond it, to the last.
+/// Jumps to the label of `label_list` that input 0 selects; an index beyond the list selects the
+/// last one.
 pub fn label_switch(node: &Node<'_>) -> Result<Vec<Task>> {
     let labels = node.ints("_label_switch_list").or_else(|| node.ints("label_list")).unwrap_or_default();
     if labels.is_empty() {

@@ -1,4 +1,4 @@
-//! Task lists of this engine's nodes. Source: facts 8.6 (which task an operator becomes), 7.2
+//! Task lists of this engine's nodes. Source: facts 8.6 (the task of each operator), 7.2
 //! (payloads).
 pub mod clear;
 pub mod control;
@@ -11,10 +11,10 @@ use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 
-/// Bytes that a copy moves in a nanosecond, for planning.
+/// Bytes per nanosecond of a copy, for planning.
 const COPY_BYTES_PER_NS: u64 = 100;
 
-/// The kernel of a node that clears memory.
+/// The kernel of a node that clears memory; `None` for all other nodes.
 pub fn compile(node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>> {
     match family(node.op()) {
         Some(Family::Clear) => clear::compile(node, target).map(Some),
@@ -22,7 +22,7 @@ pub fn compile(node: &Node<'_>, target: &Target) -> Result<Option<KernelBinary>>
     }
 }
 
-/// What a node needs beside its outputs.
+/// What a node needs besides its outputs.
 pub fn running_params(node: &Node<'_>) -> RunningParams {
     match family(node.op()) {
         Some(Family::Clear) => clear::running_params(node),
@@ -52,7 +52,7 @@ pub fn tasks(node: &Node<'_>, context: &TaskContext) -> Result<Vec<Task>> {
     })
 }
 
-/// Run time for planning: of copies and clears by their bytes.
+/// Run time in nanoseconds, for planning: of copies and clears, by their bytes.
 pub fn time_ns(node: &Node<'_>) -> u64 {
     let bytes = match family(node.op()) {
         Some(Family::Copy | Family::CopyEach | Family::CopyAddress | Family::Merge) => {

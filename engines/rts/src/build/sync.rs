@@ -1,9 +1,9 @@
-//! Records and waits of the nodes Send, Recv, SendNotify, RecvNotify.
+//! Records and waits of the operators Send, Recv, SendNotify, RecvNotify.
 use ge_plugin_api::task::{Task, TaskType};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Diagnostic, ErrorKind, Result};
 
-/// Numbers: the event; or the notify and its rank (-1: this one).
+/// Makes the task. Its numbers are the event; or the notify and its rank (-1 for the own rank).
 pub fn task(node: &Node<'_>, kind: TaskType, attribute: &str) -> Result<Vec<Task>> {
     let id = node.int(attribute).filter(|id| *id >= 0).ok_or_else(|| {
         let text = format!("{} `{}` has no `{attribute}`", node.op(), node.name());

@@ -1,11 +1,11 @@
-//! The kernel of `AtomicAddrClean` and `MemSet`: fills each argument with a value, split over
-//! blocks by bytes.
+//! The kernel of `AtomicAddrClean` and `MemSet`: fills each argument with a value. The bytes are
+//! divided among blocks.
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::{Error, Result};
 
-/// The bytes of an element of a value; None where the type cannot hold it.
+/// The bytes of one element with this value; `None` if the type cannot hold it.
 pub fn pattern(dtype: DType, value: f64) -> Option<Vec<u8>> {
     macro_rules! whole {
         ($t:ty) => {{
@@ -37,7 +37,7 @@ struct Clear {
 impl BlockKernel for Clear {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
         for (k, p) in self.patterns.iter().enumerate() {
-            // Parts start at multiples of 64 bytes, hence of every element.
+            // Parts start at multiples of 64 bytes, so at whole elements.
             let part = call.part(call.len(k), 64);
             let out = call.output::<u8>(k, part)?;
             if p.iter().all(|b| *b == p[0]) {
@@ -50,7 +50,7 @@ impl BlockKernel for Clear {
     }
 }
 
-/// Loads the kernel of a task: one fill an argument.
+/// Loads the kernel of a task, with one fill value per argument.
 pub fn load(request: &LoadRequest) -> Result<LoadedKernel> {
     let bad = |m: String| Error::damaged(format!("kernel of `{}`: {m}", request.node));
     let text = std::str::from_utf8(&request.binary).map_err(|_| bad("its parameters are no text".into()))?;

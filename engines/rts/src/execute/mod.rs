@@ -1,3 +1,3 @@
-//! What is loaded onto a device: only the kernel that clears memory; all other tasks are bound as
-//! the host resolved them.
+//! The only kernel that this engine loads onto a device, which clears memory. All other tasks are
+//! bound as the host resolved them.
 pub mod clear;

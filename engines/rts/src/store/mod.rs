@@ -1,17 +1,18 @@
-//! The op store: one row an operator; the yes and the reason of a no come from the same row.
+//! The op store: one row per operator. Acceptance and the reason for a refusal come from the same
+//! row.
 use ge_plugin_api::types::{DType, TensorDesc};
 use ge_plugin_api::view::Node;
 
-/// What a node becomes.
+/// What a node is translated to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A copy of input 0 to output 0.
     Copy,
-    /// A copy of each input to its output.
+    /// A copy of each input to the output of the same index.
     CopyEach,
-    /// A copy by addresses that can be refreshed.
+    /// A copy by addresses that can be updated.
     CopyAddress,
-    /// Several streams' values in one place: a copy of input 0.
+    /// The merge of values from several streams into one place: a copy of input 0.
     Merge,
     /// Activates streams.
     StreamActive,
@@ -19,9 +20,9 @@ pub enum Family {
     StreamSwitch,
     /// A label.
     LabelSet,
-    /// A jump.
+    /// A jump to a label.
     LabelGoto,
-    /// A jump by index.
+    /// A jump to a label selected by an index.
     LabelSwitch,
     /// Records an event.
     Send,
@@ -33,16 +34,16 @@ pub enum Family {
     RecvNotify,
     /// Clears memory.
     Clear,
-    /// Leaves the model.
+    /// Exits the model.
     Exit,
 }
 
-/// A row of the store.
+/// A row of the op store.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Operator type.
     pub name: &'static str,
-    /// What it becomes.
+    /// What the operator is translated to.
     pub family: Family,
 }
 
@@ -79,12 +80,12 @@ pub const OPS: &[Row] = &[
     row("ModelExit", Family::Exit),
 ];
 
-/// The family of an operator type, if it is one of this engine.
+/// The family of an operator type; `None` if this engine does not have it.
 pub fn family(op: &str) -> Option<Family> {
     OPS.iter().find(|o| o.name == op).map(|o| o.family)
 }
 
-/// Why the engine does not take a node; None: it does.
+/// Why the engine refuses a node; `None` if it takes it.
 pub fn refusal(node: &Node<'_>) -> Option<String> {
     let copy = |i: usize| match (node.input_desc(i), node.outputs().get(i)) {
         (None, _) => Some(format!("input {i} is missing")),
@@ -118,7 +119,7 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
     }
 }
 
-/// Why input `i` cannot be copied to its output; None: it can.
+/// Why input `i` cannot be copied to its output; `None` if it can.
 pub fn copy_refusal(i: usize, x: &TensorDesc, y: &TensorDesc) -> Option<String> {
     if x.dtype != y.dtype {
         return Some(format!("input {i} is {}, output {i} is {}: a copy changes no type", x.dtype, y.dtype));

@@ -1,18 +1,18 @@
-//! `LinearAttention`: a state of keys by values that each position decays, corrects, adds to and is
-//! read by its queries (`plugins/ops/src/attention.rs`).
+//! `LinearAttention`: keeps a state of keys by values. At each position the state is decayed,
+//! corrected, updated and then read by the queries (`plugins/ops/src/attention.rs`).
 use crate::args::{Arg, bad, filled, float_attr, int_attr, put_f64, size, text};
 use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Sizes of one call.
+/// Sizes of a call.
 struct Sizes {
     batch: usize,
     length: usize,
-    /// Heads of queries, and of keys and values.
+    /// Number of heads of queries, and of keys and values.
     heads: (usize, usize),
-    /// Sizes of a key and of a value.
+    /// Size of a key and of a value.
     each: (usize, usize),
 }
 
@@ -40,7 +40,7 @@ impl Sizes {
         Ok(s)
     }
 
-    /// An input `[B, T, n]` that a rule must have, or must not have.
+    /// An input `[B, T, n]` that the update rule either requires or forbids.
     fn gate(
         &self,
         ctx: &KernelCtx<'_>,
@@ -92,7 +92,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         for row in (0..s.length).map(|t| b * s.length + t) {
             let key = &ks[(row * hk + h) * dk..][..dk];
             if let Some((g, n)) = &decay {
-                // One factor a head, or one for each number of its keys.
+                // One factor per head, or one for each number of its keys.
                 for i in 0..dk {
                     let f = if *n == hk { g[row * hk + h] } else { g[(row * hk + h) * dk + i] }.exp();
                     own[i * dv..][..dv].iter_mut().for_each(|x| *x *= f);
@@ -100,7 +100,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
             }
             add.copy_from_slice(&vs[(row * hk + h) * dv..][..dv]);
             if let Some((r, n)) = &beta {
-                // What the state says of this key already is not added again.
+                // The value that the state already returns for this key is not added again.
                 for (i, k) in key.iter().enumerate() {
                     add.iter_mut().zip(&own[i * dv..][..dv]).for_each(|(a, x)| *a -= k * x);
                 }
@@ -122,6 +122,6 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 1, &shape, &state)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] =
     &[Op::new("LinearAttention", run, &[FLOAT, FLOAT, FLOAT, FLOAT, FLOAT, FLOAT]).gives(&[FLOAT, FLOAT])];

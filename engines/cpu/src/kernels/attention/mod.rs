@@ -10,7 +10,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// A tensor of heads: `[batch][head][position][size]` by strides.
+/// A tensor of heads, `[batch][head][position][size]`, with strides.
 struct Heads {
     v: Vec<f64>,
     b: usize,
@@ -25,7 +25,7 @@ impl Heads {
         let at = b * self.step[0] + n * self.step[1] + s * self.step[2];
         &self.v[at..at + self.d]
     }
-    /// From `[B, N, S, D]`, `[B, S, N, D]` or `[B, S, N*D]`.
+    /// Makes heads from `[B, N, S, D]`, `[B, S, N, D]` or `[B, S, N*D]`.
     fn of(a: &Arg<'_>, heads: usize, layout: &str) -> Result<Heads> {
         let v = a.f64s()?;
         match (a.shape.as_slice(), layout) {
@@ -41,7 +41,7 @@ impl Heads {
             )),
         }
     }
-    /// Past positions before these.
+    /// Puts the past positions, if any, before these.
     fn after(self, past: Option<Arg<'_>>) -> Result<Heads> {
         let Some(p) = past else { return Ok(self) };
         if p.rank() != 4 || p.shape[0] != self.b || p.shape[1] != self.n || p.shape[3] != self.d {
@@ -59,18 +59,18 @@ impl Heads {
         }
         Ok(Heads { v, s, step: [self.n * s * self.d, s * self.d, self.d], ..self })
     }
-    /// As `[B, N, S, D]`.
+    /// The numbers in the order `[B, N, S, D]`.
     fn flat(&self) -> Vec<f64> {
         (0..self.b * self.n * self.s)
             .flat_map(|i| self.row(i / (self.n * self.s), i / self.s % self.n, i % self.s).to_vec())
             .collect()
     }
 }
-/// A mask or shift that broadcasts to `[B, N, S, T]`.
+/// A mask, or numbers to add, broadcast to `[B, N, S, T]`.
 struct Over {
     v: Vec<f64>,
     at: Box<dyn Fn(usize, usize, usize, usize) -> Option<usize>>,
-    /// Truth values; ONNX adds numbers of any type.
+    /// Whether these are truth values. ONNX adds numbers of any type.
     boolean: bool,
 }
 impl Over {
@@ -78,7 +78,7 @@ impl Over {
         let mut d = [1usize; 4];
         a.need_rank(0, 4)?;
         d[4 - a.rank()..].copy_from_slice(&a.shape);
-        // A shorter last axis is taken to be padded: what it does not say is masked out.
+        // A shorter last axis counts as padded: positions without a value are masked out.
         if [b, n, s].iter().zip(&d).any(|(w, d)| *d != 1 && d != w) || d[3] > t.max(1) {
             return Err(bad(
                 format!("input {}", a.index),
@@ -108,7 +108,8 @@ fn check(q: &Heads, k: &Heads, v: &Heads) -> Result<usize> {
     }
     Ok(q.n / k.n)
 }
-/// The keys that each query sees by its place (`sparse_mode`), of as many queries and keys.
+/// The rule (`sparse_mode`) that decides by position which keys a query sees, given the numbers of
+/// queries and keys.
 fn seen(ctx: &KernelCtx<'_>) -> Result<impl Fn([usize; 2], [usize; 2]) -> bool + use<>> {
     let mode = int_attr(ctx, "sparse_mode", 0);
     if ![0, 2, 3, 4].contains(&mode) {
@@ -166,7 +167,7 @@ fn run_prompt(ctx: &mut KernelCtx<'_>) -> Result<()> {
                     let masked = |m: &Over| m.value(b, n, s, t).is_none_or(|v| v != 0.0);
                     let out =
                         t >= lk[b].min(own[b]) || !seen([s, t], [q.s, own[b]]) || mask.as_ref().is_some_and(masked);
-                    // What the shift does not say is masked out.
+                    // Positions without a value to add are masked out.
                     let add = shift.as_ref().map_or(0.0, |m| m.value(b, n, s, t).unwrap_or(f64::NEG_INFINITY));
                     let dot = || dot(q.row(b, n, s), k.row(b, n / group, t));
                     *r = if out { f64::NEG_INFINITY } else { score(dot()) + add };
@@ -234,7 +235,8 @@ fn run_attention(ctx: &mut KernelCtx<'_>) -> Result<()> {
                         },
                         None => 0.0,
                     };
-                    // The query's place among the keys, and how far this key lies behind it.
+                    // Distance of the key from the query's position among the keys; positive if the
+                    // key comes later.
                     let ahead = (t as i64).saturating_sub(s as i64 + offset);
                     let out = (causal && ahead > 0)
                         || window[0].is_some_and(|w| ahead < -w)
@@ -306,7 +308,7 @@ fn run_rotary(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &x.shape, &y)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("PromptFlashAttention", run_prompt, &[FLOAT, FLOAT, FLOAT, FLOAT, NUMB, INDEX]).gives(&[FLOAT]),
     Op::new("Attention", run_attention, &[FLOAT, FLOAT, FLOAT, NUMB, FLOAT, FLOAT, INDEX]).gives(&[FLOAT]),

@@ -1,4 +1,5 @@
-//! `DeformConv` over two spatial axes: a convolution whose kernel places are moved by an input (`plugins/ops/src/conv.rs`).
+//! `DeformConv` over two spatial axes: a convolution whose kernel positions are moved by an input
+//! (`plugins/ops/src/conv.rs`).
 use super::direct::{check, groups};
 use super::window::{Apart, axes, onnx_lists};
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64};
@@ -9,10 +10,10 @@ use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Places of a map with their weights.
+/// Positions in a map, with weights.
 type Taps = [(usize, f64); 4];
 
-/// The four places around a point and their weights; what lies outside has the weight zero.
+/// The four positions around a point, with weights. Positions outside the map have weight zero.
 fn around([h, w]: [usize; 2], [y, x]: [f64; 2]) -> Taps {
     let mut taps = [(0, 0.0); 4];
     if !(y > -1.0 && y < h as f64 && x > -1.0 && x < w as f64) {
@@ -30,7 +31,8 @@ fn around([h, w]: [usize; 2], [y, x]: [f64; 2]) -> Taps {
     taps
 }
 
-/// The sum of weighted places; those without weight count as zero, whatever stands there.
+/// The weighted sum of positions. Positions of weight zero contribute zero, whatever their value
+/// is.
 fn between(map: &[f64], taps: &Taps) -> f64 {
     taps.iter().fold(0.0, |s, (at, w)| if *w == 0.0 { s } else { s + w * map[*at] })
 }
@@ -67,8 +69,8 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if y.is_empty() {
         return put_f64(ctx, 0, &shape, &y);
     }
-    // What each filter place of each channel reads at each output place: a filter's outputs are
-    // sums of these lines.
+    // What each filter position of each channel reads at each output position; a filter's outputs
+    // are weighted sums of these lines.
     let mut columns = filled(count(&[c, places, plane])?, 0f64)?;
     for (b, y) in y.chunks_exact_mut(o * plane).enumerate() {
         par::rows(&mut columns, plane * (c / sets) * places, plane * (c / sets) * places * 4, |set, lines| {
@@ -106,5 +108,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &shape, &y)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("DeformConv", run, &[FLOAT]).gives(&[FLOAT])];

@@ -1,6 +1,6 @@
 //! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, their transposed forms, `ConvInteger`, `QLinearConv`:
-//! direct loops over output rows with bounds taken out of the inner loop. Floats are summed in
-//! doubles, whole numbers in 64 bits.
+//! direct loops over output rows, with bounds checks moved out of the inner loop. Floating-point
+//! numbers are summed in doubles, integers in 64 bits.
 use super::window::{Apart, Axis, axes, cann_pads, channels_last, onnx_lists, spatial_list, three};
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, put_i64, size, text};
 use crate::kernels::matrix::matmul::saturate;
@@ -12,7 +12,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// `[N, spatial..., C]` data as `[N, C, spatial...]`.
+/// Rearranges `[N, spatial..., C]` data to `[N, C, spatial...]`.
 pub fn channels_first<W: Wide>(v: &[W], n: usize, plane: usize, c: usize) -> Result<Vec<W>> {
     regroup(v, n, plane, c)
 }
@@ -31,13 +31,13 @@ pub fn regroup<W: Wide>(v: &[W], n: usize, a: usize, b: usize) -> Result<Vec<W>>
 
 /// Sizes of a convolution.
 pub struct Sizes {
-    /// Batch.
+    /// Batch size.
     pub n: usize,
-    /// Input channels.
+    /// Number of input channels.
     pub c: usize,
-    /// Output channels.
+    /// Number of output channels.
     pub o: usize,
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
     /// Spatial axes.
     pub ax: [Axis; 3],
@@ -54,7 +54,7 @@ impl Sizes {
     }
 }
 
-/// `y[n][o][...]` from `x[n][c][...]`, `w[o][c/groups][...]`.
+/// Computes `y[n][o][...]` from `x[n][c][...]` and `w[o][c/groups][...]`.
 pub fn convolve<W: Wide>(s: &Sizes, x: &[W], w: &[W], bias: Option<&[W]>) -> Result<Vec<W>> {
     let [ad, ah, aw] = s.ax;
     let (cg, og) = (s.c / s.groups, (s.o / s.groups).max(1));
@@ -108,9 +108,9 @@ pub fn convolve<W: Wide>(s: &Sizes, x: &[W], w: &[W], bias: Option<&[W]>) -> Res
     Ok(y)
 }
 
-/// The transposed convolution: each `x[n][c]` place adds its filter `w[c][o/groups]` to the output.
-/// In `ax`, input and output are those of the convolution that it transposes, so input is what is
-/// written.
+/// The transposed convolution: each position of `x[n][c]` adds its filter `w[c][o/groups]` to the
+/// output. `ax` describes the convolution that it transposes, so its input size is that of the
+/// output written here.
 pub fn convolve_transposed<W: Wide>(s: &Sizes, x: &[W], w: &[W], bias: Option<&[W]>) -> Result<Vec<W>> {
     let [ad, ah, aw] = s.ax;
     let (cg, og) = ((s.c / s.groups).max(1), s.o / s.groups);
@@ -162,12 +162,13 @@ fn wide_input<W: Wide>(x: &Arg<'_>, last: bool) -> Result<Vec<W>> {
     let r = x.rank();
     channels_first(&v, x.shape[0], x.shape[1..r - 1].iter().product(), x.shape[r - 1])
 }
-/// The number of groups, by the attribute of that name.
+/// The number of groups, from the attribute `key`. It is the number of channels for
+/// `DepthwiseConv2D`.
 pub fn groups(ctx: &KernelCtx<'_>, key: &str, c: usize) -> Result<usize> {
     let g = if ctx.op == "DepthwiseConv2D" { c } else { size(&format!("attribute `{key}`"), int_attr(ctx, key, 1))? };
     if g == 0 { Err(bad(format!("attribute `{key}`"), 0, "1 or more")) } else { Ok(g) }
 }
-/// A bias, one number an output channel.
+/// A bias, with one number per output channel.
 pub fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>> {
     let Some(b) = b else { return Ok(None) };
     if b.len != o {
@@ -175,7 +176,7 @@ pub fn bias_of<W: Wide>(b: Option<&Arg<'_>>, o: usize) -> Result<Option<Vec<W>>>
     }
     widen(b).map(Some)
 }
-/// Whether channels, filter and groups fit.
+/// Fails if channels, filter and groups do not fit together.
 pub fn check(c: usize, cw: usize, o: usize, groups: usize) -> Result<()> {
     if cw.checked_mul(groups) != Some(c) || !o.is_multiple_of(groups) {
         return Err(bad(
@@ -186,7 +187,7 @@ pub fn check(c: usize, cw: usize, o: usize, groups: usize) -> Result<()> {
     }
     Ok(())
 }
-/// The output's shape in the layout of the input, from channels-first parts.
+/// The output's shape, with channels first or last.
 fn out_shape(n: usize, o: usize, spatial: &[usize], last: bool) -> Vec<usize> {
     let mut s = vec![n];
     if !last {
@@ -202,15 +203,15 @@ fn finish<W: Wide>(y: Vec<W>, n: usize, o: usize, spatial: &[usize], last: bool)
     let y = if last { regroup(&y, n, o, spatial.iter().product())? } else { y };
     Ok((out_shape(n, o, spatial, last), y))
 }
-/// What a convolution and its transposed form read alike.
+/// The operands that a convolution and its transposed form have in common.
 struct Operands<'x> {
-    /// Rank of the data.
+    /// Rank of the input.
     r: usize,
-    /// Whether channels come last.
+    /// Whether the channels are last.
     last: bool,
-    /// Channels of the data.
+    /// Number of channels of the input.
     c: usize,
-    /// Sizes of its spatial axes.
+    /// Sizes of the spatial axes of the input.
     spatial: &'x [usize],
     groups: usize,
     strides: Vec<i64>,
@@ -226,7 +227,7 @@ fn operands<'x>(ctx: &KernelCtx<'_>, x: &'x Arg<'_>, w: &Arg<'_>) -> Result<Oper
     let (strides, dilations) = (spatial_list(ctx, "strides", r, 1)?, spatial_list(ctx, "dilations", r, 1)?);
     Ok(Operands { r, last, c, spatial, groups, strides, dilations })
 }
-/// A convolution of any node in CANN's form: shape and values of y.
+/// Computes a convolution with CANN's attributes; returns the shape and the values of `y`.
 pub fn conv<W: Wide>(
     ctx: &KernelCtx<'_>,
     x: &Arg<'_>,
@@ -310,7 +311,7 @@ fn transposed<W: Wide>(
     let out: Vec<usize> = ax.iter().map(|a| a.input).collect();
     finish(y, sizes.n, o, &out, last)
 }
-/// Total padding in two: the odd one at the beginning, but at the end for SAME_UPPER.
+/// Splits a total padding in two: an odd element goes to the beginning, for SAME_UPPER to the end.
 fn split_pad(total: i64, mode: &str) -> (i64, i64) {
     let small = total.div_euclid(2);
     if mode == "SAME_UPPER" { (small, total - small) } else { (total - small, small) }
@@ -325,8 +326,8 @@ fn run_transposed(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// A convolution of 8-bit numbers less their zero points, with ONNX's attributes; the weight's zero
-/// point may be one an output channel.
+/// A convolution of 8-bit numbers minus their zero points, with ONNX's attributes. The weights may
+/// have one zero point per output channel.
 fn integer(
     ctx: &KernelCtx<'_>,
     x: &Arg<'_>,
@@ -394,7 +395,7 @@ fn run_qlinear_conv(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn c(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[NUM])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     c("Conv2D", run_conv),
     c("DepthwiseConv2D", run_conv),

@@ -1,4 +1,4 @@
-//! Windows over spatial axes: attributes of convolutions and pools, checked and brought to three
+//! Windows over spatial axes: attributes of convolutions and pools, checked and extended to three
 //! axes.
 use crate::args::{bad, flag, ints_attr, text};
 use ge_plugin_api::Result;
@@ -11,9 +11,9 @@ pub struct Axis {
     pub input: usize,
     /// Kernel size.
     pub kernel: usize,
-    /// Distance of two windows.
+    /// Distance between neighbouring windows.
     pub stride: usize,
-    /// Distance of two kernel places.
+    /// Distance between neighbouring kernel positions.
     pub dilation: usize,
     /// Padding before.
     pub begin: i64,
@@ -23,12 +23,12 @@ pub struct Axis {
     pub output: usize,
 }
 
-/// An axis of size one, to fill up to three.
+/// An axis of size one, used to extend to three axes.
 pub const UNIT: Axis = Axis { input: 1, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0, output: 1 };
 
 impl Axis {
-    /// Output places whose kernel place `k` reads inside the input, as a range, and the input place
-    /// of output 0 (may be negative).
+    /// The range of outputs whose kernel position `k` is inside the input, and the input position
+    /// for output 0 (may be negative).
     pub fn valid(&self, k: usize) -> (std::ops::Range<usize>, i64) {
         let first = k as i64 * self.dilation as i64 - self.begin;
         let s = self.stride as i64;
@@ -40,13 +40,13 @@ impl Axis {
     }
 }
 
-/// Whether the channels stand last.
+/// Whether the channels are last.
 pub fn channels_last(ctx: &KernelCtx<'_>) -> bool {
     text(ctx, "data_format", "NCHW").ends_with('C')
 }
 
-/// A list over the spatial axes from one over all dimensions of `x` (in the order of its layout);
-/// empty: the default.
+/// The spatial part of a list attribute that covers all dimensions of `x` in the order of its
+/// layout. If it is empty, every axis has the default.
 pub fn spatial_list(ctx: &KernelCtx<'_>, key: &str, rank: usize, default: i64) -> Result<Vec<i64>> {
     match ints_attr(ctx, key) {
         None | Some([]) => Ok(vec![default; rank - 2]),
@@ -55,7 +55,7 @@ pub fn spatial_list(ctx: &KernelCtx<'_>, key: &str, rank: usize, default: i64) -
     }
 }
 
-/// CANN's pads: begin and end of each spatial axis in turn; empty: zeros.
+/// CANN's pads: begin and end of each spatial axis in turn; zeros if empty.
 pub fn cann_pads(ctx: &KernelCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
     match ints_attr(ctx, "pads") {
         None | Some([]) => Ok(vec![(0, 0); n]),
@@ -64,10 +64,10 @@ pub fn cann_pads(ctx: &KernelCtx<'_>, n: usize) -> Result<Vec<(i64, i64)>> {
     }
 }
 
-/// Strides, dilations, and pads as begin and end.
+/// Strides, dilations, and pads as pairs of begin and end.
 pub type Lists = (Vec<i64>, Vec<i64>, Vec<(i64, i64)>);
 
-/// ONNX's lists: one a spatial axis, pads all begins then all ends.
+/// ONNX's lists, with one number per spatial axis; pads list all begins, then all ends.
 pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<Lists> {
     let list = |key: &str, len: usize, default: i64| match ints_attr(ctx, key) {
         None | Some([]) => Ok(vec![default; len]),
@@ -78,16 +78,18 @@ pub fn onnx_lists(ctx: &KernelCtx<'_>, n: usize) -> Result<Lists> {
     Ok((s, d, (0..n).map(|i| (p[i], p[n + i])).collect()))
 }
 
-/// What SAME padding does where windows are further apart than they reach.
+/// What SAME padding does if the stride is larger than the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apart {
-    /// Nothing: the first window begins at the first place, as those of convolutions do.
+    /// No padding: the first window begins at the first position, as in convolutions.
     FromTheFirst,
-    /// Places are left out at either end, halved towards zero, as onnxruntime's pools do.
+    /// Positions are left out at both ends, with the half rounded towards zero, as in onnxruntime's
+    /// pools.
     LeavesOut,
 }
 
-/// The axes of a window, outputs computed.
+/// The axes of a window, with output sizes computed. Fails if the window does not fit the padded
+/// input.
 pub fn axes(
     ctx: &KernelCtx<'_>,
     apart: Apart,
@@ -115,7 +117,7 @@ pub fn axes(
             let (out, begin, end) = match mode {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let out = (n + s - 1) / s;
-                    // Below zero where windows are further apart than they reach.
+                    // Negative if the stride is larger than the window.
                     let least = if apart == Apart::LeavesOut { i64::MIN } else { 0 };
                     let total = ((out - 1) * s + span - n).max(least);
                     let begin = if mode == "SAME_UPPER" { total / 2 } else { (total + 1) / 2 };
@@ -124,7 +126,8 @@ pub fn axes(
                 _ => {
                     let (b, e) = if mode == "VALID" { (0, 0) } else { p[i] };
                     let room = n + b + e - span;
-                    // Rounded up, less than one window is one that reaches beyond the input.
+                    // When rounding up, a window that does not fit still counts as one that reaches
+                    // beyond the input.
                     let reaches = ceil && room > -s && n + b > 0;
                     if room < 0 && !reaches {
                         return Err(misfit());
@@ -142,7 +145,7 @@ pub fn axes(
         .collect()
 }
 
-/// Filled up to three axes in front.
+/// Extends the list to three axes by inserting unit axes at the front.
 pub fn three(axes: &[Axis]) -> Result<[Axis; 3]> {
     match *axes {
         [w] => Ok([UNIT, UNIT, w]),

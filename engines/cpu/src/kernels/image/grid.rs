@@ -18,7 +18,7 @@ fn reflect(mut x: f64, low: f64, high: f64) -> f64 {
     let rest = x - turns * span;
     if turns % 2.0 == 0.0 { rest + low } else { high - rest }
 }
-/// Weights of the four places around a fraction, `a = -0.75`.
+/// Weights of the four positions around a fraction, with `a = -0.75`.
 fn cubic(t: f64) -> [f64; 4] {
     let a = -0.75;
     let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
@@ -58,27 +58,27 @@ fn run_grid_sample(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Most places that a point reads along an axis.
+/// Maximum number of positions that a point reads along an axis.
 const TAPS: usize = 4;
-/// Points whose places are known at a time.
+/// Number of points whose positions are computed at a time.
 const POINTS: usize = 128;
-/// The place of what lies outside.
+/// Marks a position outside the map.
 const OUTSIDE: f64 = -1.0;
 
-/// One of the places that each of some points reads, as whole doubles, and its weight.
+/// One of the positions that each of some points reads, as an integral double, and its weight.
 #[derive(Clone, Copy)]
 struct Tap {
     place: [f64; POINTS],
     weight: [f64; POINTS],
 }
 
-/// Room for the places of some points: along one axis, and over all of them so far.
+/// Working memory for the positions of some points: along one axis, and over all axes so far.
 struct Rooms {
     own: [Tap; TAPS],
     all: Vec<Tap>,
 }
 
-/// How a point of a grid reads a map.
+/// How a point of the grid reads a map.
 struct Sampler {
     /// Sizes of the map's axes.
     axes: Vec<usize>,
@@ -90,7 +90,7 @@ struct Sampler {
 }
 
 impl Sampler {
-    /// Places that a point reads along an axis.
+    /// Number of positions that a point reads along an axis.
     fn taps(&self) -> usize {
         match (self.bicubic, self.nearest) {
             (true, _) => 4,
@@ -98,7 +98,8 @@ impl Sampler {
             _ => 2,
         }
     }
-    /// Brings a coordinate back into an axis of `n` places.
+    /// Applies the padding mode: moves a coordinate back into an axis of `n` positions, if the mode
+    /// does so.
     #[inline(always)]
     fn fold(&self, at: f64, n: f64) -> f64 {
         let (low, high) = if self.corners { (0.0, n - 1.0) } else { (-0.5, n - 0.5) };
@@ -110,8 +111,8 @@ impl Sampler {
             at
         }
     }
-    /// Places along an axis of `n` that coordinates of the grid read, with their weights, a line for
-    /// each place of a point; [`OUTSIDE`] and no weight for what lies beyond.
+    /// The positions along an axis of size `n` that grid coordinates read, with their weights, in
+    /// one line for each position of a point. Positions outside the axis are [`OUTSIDE`].
     fn along(&self, us: &[f64], n: usize, taps: &mut [Tap]) {
         let n = n as f64;
         let mut at = [0.0; POINTS];
@@ -119,7 +120,7 @@ impl Sampler {
         let (at, first) = (&mut at[..us.len()], &mut first[..us.len()]);
         lines::map(at, us, |u| {
             let at = if self.corners { (u + 1.0) / 2.0 * (n - 1.0) } else { ((u + 1.0) * n - 1.0) / 2.0 };
-            // A cubic filter folds each of its places, the others the point.
+            // A cubic filter folds each of its positions, the other filters fold the point.
             if self.bicubic { at } else { self.fold(at, n) }
         });
         let nearest = self.nearest;
@@ -139,9 +140,9 @@ impl Sampler {
             }
         }
     }
-    /// The places of the map that points of the grid read, with their weights, the last axis fastest:
-    /// `each` of a point, one point behind the other. What lies outside, or has no weight, has the
-    /// greatest place that there is.
+    /// The positions of the map that points of the grid read, with their weights, the last axis
+    /// fastest. The positions of a point are consecutive. A position that is outside the map or has
+    /// no weight is `usize::MAX`.
     fn points(&self, grid: &[f64], rooms: &mut Rooms, taps: &mut [(usize, f64)]) {
         let k = self.axes.len();
         let (points, each) = (grid.len() / k, self.taps());
@@ -153,8 +154,8 @@ impl Sampler {
         for (d, &n) in self.axes.iter().rev().enumerate() {
             us.iter_mut().zip(grid[d..].iter().step_by(k)).for_each(|(o, u)| *o = *u);
             self.along(us, n, &mut rooms.own[..each]);
-            // What the axes behind this one read, once for each of its places; from the last on, so
-            // that none is overwritten before it is read.
+            // Combines each position along this axis with everything that the later axes read. It
+            // goes from last to first, so that nothing is overwritten before it is read.
             for i in (0..each).rev() {
                 for t in 0..total {
                     let (behind, own) = (rooms.all[t], rooms.own[i]);
@@ -197,7 +198,8 @@ impl Sampler {
                 for ch in 0..c {
                     let plane = &x[(b * c + ch) * plane..][..plane];
                     let o = &mut y[ch * each + block * POINTS..][..points];
-                    // The number of places is known to the loops of the common filters.
+                    // The loops for the common filters know the number of positions at compile
+                    // time.
                     match per {
                         4 => read::<T, 4>(o, plane, taps),
                         8 => read::<T, 8>(o, plane, taps),
@@ -210,7 +212,7 @@ impl Sampler {
     }
 }
 
-/// The sum of weighted places of a map.
+/// The weighted sum of positions of a map.
 fn mean<T: Elem>(plane: &[T], taps: &[(usize, f64)]) -> T {
     T::from_f64(taps.iter().fold(0.0, |s, (at, w)| s + plane.get(*at).map_or(0.0, |v| w * v.to_f64())))
 }
@@ -231,7 +233,7 @@ fn run_affine_grid(ctx: &mut KernelCtx<'_>) -> Result<()> {
     shape.push(k);
     count(&shape)?;
     let v = theta.f64s()?;
-    // Coordinates of each axis.
+    // The coordinates along each axis.
     let along = |n: usize| {
         let size = n as f64;
         let at = move |i: usize| match (corners, n) {
@@ -251,8 +253,8 @@ fn run_affine_grid(ctx: &mut KernelCtx<'_>) -> Result<()> {
         Ok(())
     }, else theta.refused())
 }
-/// The points of a grid over `K` axes, moved by a matrix of each batch: the first row gives the
-/// coordinate of the last axis.
+/// The points of a grid over `K` axes, transformed by one matrix per batch. The first row of the
+/// matrix gives the coordinate of the last axis.
 fn points<T: Elem, const K: usize>(o: &mut [T], matrices: &[f64], axes: &[Vec<f64>]) {
     let (lead, xs) = (&axes[..K - 1], &axes[K - 1]);
     let rows: usize = lead.iter().map(Vec::len).product();
@@ -315,8 +317,8 @@ fn run_col2im(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut shape = vec![n, c];
     shape.extend_from_slice(&image);
     count(&shape)?;
-    // Along each axis and for each place of the block: the steps that lie in the image, and the
-    // image's place of the first of them.
+    // For each axis and each position in a block: the range of steps that are inside the image, and
+    // the image position of the first of them.
     let mut spans = Vec::new();
     for d in 0..k {
         let list = (0..block[d] as i64).map(|q| span(q * dil[d] - pads[d], strides[d], steps[d], image[d]));
@@ -336,14 +338,15 @@ fn run_col2im(ctx: &mut KernelCtx<'_>) -> Result<()> {
     });
     Ok(())
 }
-/// The steps, `stride` apart from `first` on, that lie in `0..n`, and the place of the first.
+/// The range of the steps, `stride` apart from `first` on, that are in `0..n`, and the position of
+/// the first one.
 fn span(first: i64, stride: i64, steps: usize, n: usize) -> (std::ops::Range<usize>, usize) {
     let (first, stride, n) = (i128::from(first), i128::from(stride), n as i128);
     let from = if first >= 0 { 0 } else { (-first + stride - 1) / stride }.min(steps as i128);
     let to = if first >= n { 0 } else { (n - 1 - first) / stride + 1 }.clamp(from, steps as i128);
     (from as usize..to as usize, (first + from * stride).max(0) as usize)
 }
-/// Columns of blocks, and where each lies in the image.
+/// Columns of blocks, and the position of each in the image.
 struct Columns<'a> {
     image: &'a [usize],
     steps: &'a [usize],
@@ -352,7 +355,7 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Adds the elements that all blocks have at place `q` of the block.
+    /// Adds the elements that all blocks have at position `q` of the block.
     fn add<T: Elem>(&self, q: usize, v: &[T], image: &mut [f64]) {
         let (mut rest, mut own) = (q, Vec::with_capacity(self.image.len()));
         for spans in self.spans.iter().rev() {
@@ -394,7 +397,7 @@ impl Columns<'_> {
     }
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("GridSample", run_grid_sample, &[NUM, FLOAT]).gives(&[NUM]),
     Op::new("AffineGrid", run_affine_grid, &[FLOAT, INDEX]).gives(&[FLOAT]),

@@ -1,4 +1,4 @@
-//! Images and grids.
+//! Operators on images and grids.
 pub mod grid;
 pub mod resize;
 pub mod roi;

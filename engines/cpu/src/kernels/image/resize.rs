@@ -1,6 +1,6 @@
-//! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic; every coordinate mode;
-//! antialias; one axis after the other, since all three filters are separable. Nearest copies
-//! elements, in one go over all axes.
+//! `Resize(x, roi?, scales?, sizes?)`, ONNX 19: nearest, linear, cubic, with every coordinate mode
+//! and antialias. Axes are resized one after the other, because the filters are separable. Nearest
+//! copies elements over all axes at once.
 use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUMB};
@@ -9,7 +9,8 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// What one output place reads: input places with weights; none: outside, the extrapolation value.
+/// What one output position reads: input positions with weights. `None` if it is outside, where it
+/// gets the extrapolation value.
 type Taps = Option<Vec<(usize, f64)>>;
 
 struct Mode<'a> {
@@ -31,9 +32,9 @@ fn cubic(t: f64, a: f64) -> f64 {
     }
 }
 impl Mode<'_> {
-    /// The place nearest to an input coordinate on an axis of `n` places.
+    /// The position nearest to an input coordinate on an axis of size `n`.
     fn place(&self, x: f64, n: usize) -> usize {
-        // Halves are met but for the rounding of the coordinate.
+        // A coordinate that differs from a half only by rounding counts as a half.
         let half = (x - x.floor() - 0.5).abs() <= 1e-6;
         let p = match (self.nearest, half) {
             ("floor", _) => x.floor(),
@@ -43,7 +44,7 @@ impl Mode<'_> {
         };
         (p as i64).clamp(0, n as i64 - 1) as usize
     }
-    /// Taps of an input coordinate on an axis of `n` places.
+    /// The taps of an input coordinate on an axis of size `n`.
     fn taps(&self, x: f64, n: usize, scale: f64) -> Vec<(usize, f64)> {
         let last = n as i64 - 1;
         let clamp = |p: i64| p.clamp(0, last) as usize;
@@ -74,10 +75,10 @@ impl Mode<'_> {
         out
     }
 }
-/// Input coordinate of an output place; None: outside a crop. In single precision, as ONNX's
-/// runtimes have it: which place is the nearest hangs on it.
+/// Input coordinate of an output position; `None` if it is outside a crop. It is computed in single
+/// precision like in ONNX's runtimes, because the choice of the nearest position depends on it.
 fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f64, f64)) -> Option<f64> {
-    // The resized length before it was cut to a whole number, as ONNX's reference has it.
+    // The resized length before it was cut to an integer, as in ONNX's reference.
     let reached = scale * n as f64;
     let length = if (reached - m as f64).abs() <= 1e-6 * m as f64 { m as f32 } else { reached as f32 };
     let (x, n, m, scale) = (o as f32, n as f32, m as f32, scale as f32);
@@ -118,7 +119,7 @@ fn coordinate(mode: &str, o: usize, (n, m): (usize, usize), scale: f64, roi: (f6
     };
     Some(f64::from(at))
 }
-/// Each output element is the input's at the places that are listed by axis.
+/// Copies each output element from the input positions that are listed for each axis.
 fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: &[Vec<usize>]) -> Result<()> {
     let (src, to) = (x.values::<T>()?, out::<T>(ctx, 0, shape)?);
     let Some((last, lead)) = places.split_last() else {
@@ -127,7 +128,7 @@ fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: 
     };
     let width = x.shape.last().copied().unwrap_or(1);
     crate::par::rows(to, last.len(), last.len(), |row, to| {
-        // Rows are counted with the last leading axis fastest.
+        // Rows are numbered with the last leading axis fastest.
         let (mut rest, mut from, mut step) = (row, 0, 1);
         for (axis, at) in lead.iter().enumerate().rev() {
             from += at[rest % at.len()] * step;
@@ -139,7 +140,8 @@ fn pick<T: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, shape: &[usize], places: 
         Ok(())
     })
 }
-/// Least and greatest number of a type of whole numbers.
+/// The smallest and the greatest number of an integer type or bool; `None` for floating-point
+/// types.
 fn range(kind: Kind) -> Option<(f64, f64)> {
     let bits = 8 * kind.size() as i32;
     match kind {
@@ -186,7 +188,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         }
         (None, Some(s)) if s.len() == axes.len() => {
             for (&a, &f) in axes.iter().zip(s) {
-                // Sizes are taken in single precision, too: 3 by 5/3 is 5.
+                // Sizes are computed in single precision too: 3 times 5/3 is 5.
                 let n = f64::from((x.shape[a] as f32 * f as f32).floor());
                 if !(f > 0.0 && n < 1e15) {
                     return Err(bad("input 2 `scales`", f, "a positive scale"));
@@ -231,7 +233,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     for (i, &a) in axes.iter().enumerate() {
         let (from, to) = (x.shape[a], shape[a]);
         let window = roi.as_ref().filter(|_| crop).map_or((0.0, 1.0), |v| (v[i], v[i + axes.len()]));
-        // onnxruntime crops no axis that keeps its size either.
+        // Like onnxruntime, an axis that keeps its size is not cropped.
         if from == to && factor[a] == 1.0 {
             continue;
         }
@@ -257,13 +259,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let inner: usize = shape[a + 1..].iter().product();
         v.iter_mut().enumerate().filter(|(i, _)| out[i / inner % shape[a]]).for_each(|(_, v)| *v = beyond);
     }
-    // Whole numbers round, as the runtimes' filters do; nearest is exact anyway. A cubic filter may
-    // leave the type's range.
+    // Integers are rounded, as the runtimes' filters do; nearest is exact anyway. A cubic filter
+    // may leave the range of the type.
     if let Some((least, most)) = range(x.kind()?) {
         v.iter_mut().for_each(|v| *v = v.round_ties_even().clamp(least, most));
     }
     put_f64(ctx, 0, &shape, &v)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("Resize", run, &[NUMB, FLOAT, FLOAT, INDEX]).gives(&[NUMB])];

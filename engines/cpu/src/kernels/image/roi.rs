@@ -1,4 +1,4 @@
-//! `RoiAlign`, `MaxRoiPool`: regions of feature maps, brought to one size
+//! `RoiAlign`, `MaxRoiPool`: regions of feature maps, resampled to a common size
 //! (`plugins/ops/src/pool.rs`).
 use crate::args::{Arg, bad, float_attr, int_attr, ints_attr, out, size, text};
 use crate::op::Op;
@@ -9,12 +9,13 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Most samples of a cell along one axis: a region that needs more lies far outside of any map.
+/// Maximum number of samples of a cell along one axis. A region that needs more is far outside of
+/// any map.
 const MOST_SAMPLES: f64 = 16_384.0;
-/// Most samples of a region along one axis that are kept while its maps are read.
+/// Maximum number of samples of a region along one axis that are stored while its maps are read.
 const MOST_TAPS: usize = 1 << 20;
 
-/// What a sample reads along one axis: two places, and the weight of the second.
+/// What a sample reads along one axis: two positions, and the weight of the second.
 #[derive(Clone, Copy)]
 struct Tap {
     low: usize,
@@ -23,7 +24,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// Of a coordinate on an axis of `n` places; None where it lies outside by more than one.
+    /// The tap of a coordinate on an axis of size `n`; `None` if it is outside by more than one.
     fn at(at: f64, n: usize) -> Option<Tap> {
         if !(-1.0..=n as f64).contains(&at) {
             return None;
@@ -42,27 +43,27 @@ impl Tap {
 #[derive(Clone, Copy)]
 struct Samples {
     first: f64,
-    /// Length of a cell, and its samples.
+    /// Length of a cell, and number of samples per cell.
     length: f64,
     each: usize,
     cells: usize,
-    /// Places of the axis.
+    /// Size of the axis.
     n: usize,
 }
 
 impl Samples {
-    /// Of a region that reaches from `from` to `to` on an axis of `n` places.
+    /// The samples of a region from `from` to `to` on an axis of size `n`.
     fn of(from: f64, to: f64, half: bool, cells: usize, samples: i64, n: usize) -> Result<Samples> {
         let (first, length, each) = self::cells(from, to, half, cells, samples)?;
         Ok(Samples { first, length, each, cells, n })
     }
-    /// What the samples of a cell read.
+    /// What each sample of a cell reads; `None` for samples outside the map.
     fn taps(&self, cell: usize) -> impl Iterator<Item = Option<Tap>> {
         let Samples { first, length, each, n, .. } = *self;
         let at = move |i: usize| first + cell as f64 * length + (i as f64 + 0.5) * length / each as f64;
         (0..each).map(move |i| Tap::at(at(i), n))
     }
-    /// What the samples of each cell read.
+    /// What the samples of all cells read, cell by cell. Fails if there are too many samples.
     fn all(&self) -> Result<Vec<Vec<Option<Tap>>>> {
         if self.cells.saturating_mul(self.each) > MOST_TAPS {
             let found = format!("{} cells of {} samples", self.cells, self.each);
@@ -70,7 +71,7 @@ impl Samples {
         }
         Ok((0..self.cells).map(|cell| self.taps(cell).collect()).collect())
     }
-    /// Places with the sums of their weights, cell by cell: all samples of a cell count alike.
+    /// Positions with the sums of their weights, cell by cell: all samples of a cell count equally.
     fn weights(&self) -> Vec<Vec<(usize, f64)>> {
         let mut all = vec![Vec::new(); self.cells];
         for (cell, list) in all.iter_mut().enumerate() {
@@ -83,7 +84,7 @@ impl Samples {
     }
 }
 
-/// Adds a weight to those of a list that ascends, whose last places alone may come again.
+/// Adds a weight to an ascending list; only one of its last two positions can occur again.
 fn add(list: &mut Vec<(usize, f64)>, place: usize, weight: f64) {
     match list.iter_mut().rev().take(2).find(|w| w.0 == place) {
         Some(w) => w.1 += weight,
@@ -91,16 +92,16 @@ fn add(list: &mut Vec<(usize, f64)>, place: usize, weight: f64) {
     }
 }
 
-/// Means of samples: those along one axis and those along the other count alike in each cell, so
-/// that rows are brought to cells first, then the rows of each cell are added.
+/// Means of samples. Within a cell, the samples along both axes count equally, so rows are first
+/// combined to cells and then the rows of each cell are added.
 struct Means {
-    /// The rows of the map that are read, ascending.
+    /// The rows of the map that are read, in ascending order.
     rows: Vec<usize>,
-    /// For each row of cells, positions in `rows` with weights.
+    /// For each row of cells, indices into `rows` with weights.
     down: Vec<Vec<(usize, f64)>>,
-    /// For each column of cells, places with weights.
+    /// For each column of cells, positions with weights.
     across: Vec<Vec<(usize, f64)>>,
-    /// Samples of a cell.
+    /// Number of samples of a cell.
     samples: f64,
 }
 
@@ -130,7 +131,7 @@ impl Means {
     }
 }
 
-/// The greatest of the weighted places of all samples.
+/// The greatest of the weighted positions of all samples.
 fn greatest<T: Elem>(plane: &[T], width: usize, down: &[Option<Tap>], across: &[Option<Tap>]) -> f64 {
     let mut best = None::<f64>;
     for y in down {
@@ -151,7 +152,7 @@ fn greatest<T: Elem>(plane: &[T], width: usize, down: &[Option<Tap>], across: &[
     best.unwrap_or(0.0)
 }
 
-/// Start and length of a cell along an axis, and how many samples it takes.
+/// Start and length of a cell along an axis, and its number of samples.
 fn cells(from: f64, to: f64, half: bool, cells: usize, samples: i64) -> Result<(f64, f64, usize)> {
     let length = if half { to - from } else { (to - from).max(1.0) };
     let taken = if samples > 0 { samples as f64 } else { (length / cells as f64).ceil().max(0.0) };
@@ -206,7 +207,7 @@ fn run_roi_align(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }), else x.refused())
 }
 
-/// Regions of the maps of an input, each brought to one size.
+/// Regions of the maps of an input, each resampled to the same size.
 struct Regions<'a> {
     x: &'a Arg<'a>,
     regions: usize,
@@ -214,8 +215,8 @@ struct Regions<'a> {
 }
 
 impl Regions<'_> {
-    /// Writes every region: `plan(region, height, width)` gives the batch that it is of, and what
-    /// brings one of its planes to its cells.
+    /// Writes every region. `plan(region, height, width)` returns the batch of a region and the
+    /// function that computes the cells of one of its planes.
     fn each<T: Elem>(
         &self,
         ctx: &mut KernelCtx<'_>,
@@ -241,7 +242,7 @@ impl Regions<'_> {
     }
 }
 
-/// What writes the cells of one plane.
+/// A function that writes the cells of one plane.
 type PlaneOf<T> = Box<dyn Fn(&[T], &mut Vec<f64>, &mut [T])>;
 
 fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -261,7 +262,8 @@ fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
         if !(0.0..n as f64).contains(&own[0]) {
             return Err(bad("input 1 `rois`", format!("batch {}", own[0]), format!("0 to {}", n as i64 - 1)));
         }
-        // The places of all cells of an axis; whole numbers, ends included.
+        // The ranges of positions of all cells of an axis; region bounds are rounded to integers
+        // and inclusive.
         let ranges = |from: f64, to: f64, cells: usize, n: usize| -> Vec<std::ops::Range<usize>> {
             let (from, to) = ((from * scale).round(), (to * scale).round());
             let step = (to - from + 1.0).max(1.0) / cells as f64;
@@ -283,7 +285,7 @@ fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }), else x.refused())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("RoiAlign", run_roi_align, &[FLOAT, FLOAT, INDEX]).gives(&[FLOAT]),
     Op::new("MaxRoiPool", run_max_roi_pool, &[FLOAT]).gives(&[FLOAT]),

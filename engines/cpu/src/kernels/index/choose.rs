@@ -18,7 +18,7 @@ fn run_non_zero(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     places_of(ctx, &x, &doubles(&x)?, |v| v != 0.0)
 }
-/// Writes the coordinates of the elements that `f` takes, row by row of the last axis.
+/// Writes the coordinates of the elements for which `f` is true, row by row of the last axis.
 fn places_of<T: Copy>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, v: &[T], f: impl Fn(T) -> bool) -> Result<()> {
     let n = lines::fold(v, 0usize, |n, v| n + usize::from(f(v)));
     let by_axis = flag(ctx, "transpose", true);
@@ -29,7 +29,8 @@ fn places_of<T: Copy>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, v: &[T], f: impl Fn(
     let mut index = vec![0i64; r - 1];
     let mut done = 0;
     for part in v.chunks_exact(width) {
-        // Every place is written where the next one that is taken belongs: no branch on the data.
+        // Every position is written where the next accepted one belongs, so there is no branch on
+        // the data.
         let mut here = 0;
         for (k, v) in part.iter().enumerate() {
             row[here] = k as i64;
@@ -55,7 +56,7 @@ fn places_of<T: Copy>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, v: &[T], f: impl Fn(
     }
     Ok(())
 }
-/// Writes the parts of an axis (None: of the flat data) that are listed.
+/// Writes the listed parts of an axis, or of the flattened data if `a` is `None`.
 fn take(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, a: Option<usize>, list: &[usize]) -> Result<()> {
     let (mut shape, n, inner) = match a {
         Some(a) => (x.shape.clone(), x.shape[a], x.shape[a + 1..].iter().product::<usize>()),
@@ -101,7 +102,7 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut same = vec![false; n];
     with_kind!(x.kind()?, T => {
         let v = x.values::<T>()?;
-        // Each part of the axis as one row.
+        // Each part of the axis becomes one row.
         let mut rows: Vec<T> = crate::args::room(x.len)?;
         for k in 0..n {
             for o in 0..outer {
@@ -115,7 +116,7 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
             same[i] = compare(row(order[i]), row(order[i - 1])).is_eq();
         }
     });
-    // Groups of equal parts: the first index of each, members, size.
+    // Groups of equal parts: the first index and the members of each.
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     for (i, &k) in order.iter().enumerate() {
         match groups.last_mut() {
@@ -143,7 +144,7 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-/// Corners of a box, ordered.
+/// Corners of a box in ascending order.
 fn corners(b: &[f32], center: bool) -> [f32; 4] {
     if center {
         let (x, y, w, h) = (b[0], b[1], b[2] / 2.0, b[3] / 2.0);
@@ -151,8 +152,8 @@ fn corners(b: &[f32], center: bool) -> [f32; 4] {
     }
     [b[0].min(b[2]), b[1].min(b[3]), b[0].max(b[2]), b[1].max(b[3])]
 }
-/// What two boxes have in common over what either has, each step in single precision: corners are
-/// often whole numbers, and then a limit of 0.7 is met exactly, as a number of the type that it has.
+/// Intersection over union of two boxes, with each step in single precision: corners are often
+/// integers, and then a limit such as 0.7 is met exactly as a single.
 fn overlap(a: &[f32; 4], b: &[f32; 4]) -> f32 {
     let area = |r: &[f32; 4]| (r[2] - r[0]) * (r[3] - r[1]);
     let (h, w) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
@@ -200,7 +201,8 @@ fn run_nms(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &[out.len() / 3, 3], &out)
 }
 
-/// The number of the row that the values are; the number of rows where none is.
+/// The number of the row that equals the values, or the number of rows if none does; with input 2,
+/// the entry of input 2 at that number.
 fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, rows) = (Arg::of(ctx, 0)?.i64s()?, Arg::of(ctx, 1)?.i64s()?);
     if x.is_empty() || rows.len() % x.len() != 0 {
@@ -212,7 +214,7 @@ fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &[], &[y])
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("MapIndex", run_map_index, &[INDEX, INDEX, INDEX]).gives(&[INDEX]),
     Op::new("NonZero", run_non_zero, &[REAL]).gives(&[INDEX]),

@@ -1,5 +1,5 @@
-//! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`: negative indices count from the end, others
-//! out of range are errors.
+//! `GatherV2`, `Gather`, `GatherElements`, `GatherNd`. Negative indices count from the end; other
+//! indices out of range are errors.
 use crate::args::{Arg, axis, bad, int_attr, size, view_error};
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::Op;
@@ -9,7 +9,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Indices within an axis of size `n`, counted from the front.
+/// Indices for an axis of size `n`, converted to count from the front.
 pub fn places(a: &Arg<'_>, n: usize) -> Result<Vec<usize>> {
     let mut v = a.i64s()?;
     for p in &mut v {
@@ -17,7 +17,7 @@ pub fn places(a: &Arg<'_>, n: usize) -> Result<Vec<usize>> {
     }
     Ok(v.into_iter().map(|p| p as usize).collect())
 }
-/// One index within an axis.
+/// One index for an axis of size `n`, converted to count from the front.
 pub fn within(p: i64, n: usize, input: usize) -> Result<i64> {
     let at = if p < 0 { p.saturating_add(n as i64) } else { p };
     if (0..n as i64).contains(&at) {
@@ -84,8 +84,8 @@ fn run_gather_elements(ctx: &mut KernelCtx<'_>) -> Result<()> {
         })
     })
 }
-/// The places in a tensor of a shape that indices along axis `a` name, each at its own place on the
-/// other axes.
+/// The positions in a tensor of shape `shape` that indices along axis `a` refer to. Each index
+/// keeps its own position on the other axes.
 pub fn element_places(idx: &Arg<'_>, shape: &[usize], a: usize) -> Result<Vec<usize>> {
     let mut at = crate::args::filled(idx.len, 0usize)?;
     if at.is_empty() {
@@ -93,7 +93,7 @@ pub fn element_places(idx: &Arg<'_>, shape: &[usize], a: usize) -> Result<Vec<us
     }
     let whole = Layout::contiguous(shape).map_err(view_error)?;
     let (n, stride) = (shape[a], whole.strides()[a] as usize);
-    // Where each element would be with index 0.
+    // The positions if every index were 0.
     let mut base = whole;
     for (d, &size) in idx.shape.iter().enumerate() {
         base = base.slice(d, 0, 1, if d == a { 1 } else { size }).map_err(view_error)?;
@@ -122,8 +122,8 @@ pub fn element_places(idx: &Arg<'_>, shape: &[usize], a: usize) -> Result<Vec<us
     }
     Ok(at)
 }
-/// Offsets, in blocks of the trailing axes, that tuples of indices name; `lead` axes of x stand
-/// before them, one block set a batch.
+/// Offsets that tuples of indices refer to, and the size of the blocks of trailing axes. The first
+/// `b` axes are shared by the indices and x.
 pub fn tuples(idx: &Arg<'_>, x_shape: &[usize], b: usize) -> Result<(Vec<usize>, usize)> {
     let Some(&k) = idx.shape.last() else { return Err(bad("input of indices", "a scalar", "rank 1 or more")) };
     if b >= idx.rank() || b + k > x_shape.len() || idx.shape[..b] != x_shape[..b] {
@@ -166,7 +166,7 @@ fn run_gather_nd(ctx: &mut KernelCtx<'_>) -> Result<()> {
     })
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("GatherV2", run_gather, &[ANY, INDEX]),
     Op::moves("Gather", run_gather, &[ANY, INDEX]),

@@ -1,5 +1,5 @@
 //! `ScatterElements`, `TensorScatterUpdate` (ONNX's ScatterND), `ScatterNd`, `TensorScatter`.
-//! Updates are applied in order, so that of several to one place the last one stays.
+//! Updates are applied in order, so of several updates of one position the last one wins.
 use super::gather::{element_places, tuples};
 use crate::args::{Arg, axis, bad, count, int_attr, out, put_f64, put_i64, size, text};
 use crate::kernels::math::special::{max, min};
@@ -11,14 +11,14 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Begins with the data, which an output in their place holds.
+/// Copies the data to the output, unless the output already shares its memory.
 fn take_over<T: Copy>(out: &mut [T], data: &[T]) {
     if out.as_ptr() != data.as_ptr() {
         out.copy_from_slice(data);
     }
 }
 
-/// Puts blocks of `block` updates at places of the data, combined by `reduction`.
+/// Writes blocks of `block` updates to positions of the data, combined by `reduction`.
 fn apply(
     ctx: &mut KernelCtx<'_>,
     data: &Arg<'_>,
@@ -71,7 +71,7 @@ fn apply(
     }, else data.refused()))
 }
 
-/// How an update and what is there become one.
+/// How an update is combined with the old value.
 #[derive(Clone, Copy)]
 enum Combine {
     Add,
@@ -92,8 +92,8 @@ impl Combine {
     }
 }
 
-/// Combines blocks of updates with those at places of the data, in order; each step is rounded to
-/// the data's type, as ONNX's reference has it.
+/// Combines blocks of updates with the data, in order. Each step is rounded to the type of the
+/// data, as in ONNX's reference.
 fn combine<T: Elem>(
     ctx: &mut KernelCtx<'_>,
     data: &Arg<'_>,
@@ -133,7 +133,7 @@ fn run_nd(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let how = text(ctx, "reduction", "none");
     apply(ctx, &data, &updates, &at, block, how)
 }
-/// `ScatterNd(indices, x, shape)`: x added into zeros.
+/// `ScatterNd(indices, x, shape)`: adds x to zeros.
 fn run_scatter_nd(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (idx, x) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     let shape = Arg::of(ctx, 2)?.list()?.iter().map(|&d| size("input 2 `shape`", d)).collect::<Result<Vec<_>>>()?;
@@ -152,7 +152,8 @@ fn run_scatter_nd(ctx: &mut KernelCtx<'_>) -> Result<()> {
     pairs.for_each(|(to, from)| v[to] = v[to].wrapping_add(u[from]));
     put_i64(ctx, 0, &shape, &v)
 }
-/// ONNX's TensorScatter: a batch of updates written into a cache from each batch's own place on.
+/// ONNX's TensorScatter: writes a batch of updates into a cache, for each batch from its own
+/// position on.
 fn run_cache(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (past, update, begin) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::opt(ctx, 2)?);
     let a = axis("attribute `axis`", int_attr(ctx, "axis", -2), past.rank())?;
@@ -200,7 +201,7 @@ fn run_cache(ctx: &mut KernelCtx<'_>) -> Result<()> {
         Ok(())
     })
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("ScatterElements", run_elements, &[ANY, INDEX, ANY]),
     Op::moves("TensorScatterUpdate", run_nd, &[ANY, INDEX, ANY]),

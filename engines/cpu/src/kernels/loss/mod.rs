@@ -1,4 +1,4 @@
-//! `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`, ONNX's semantics.
+//! `NegativeLogLikelihoodLoss` and `SoftmaxCrossEntropyLoss`, with ONNX's semantics.
 use crate::args::{Arg, bad, filled, put_f64, text};
 use crate::kernels::math::special::{exp_in_line, max};
 use crate::kernels::reduce::walk::Walk;
@@ -9,7 +9,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Logarithms of the shares of classes, which are output 1.
+/// Logarithms of the softmax over the classes, which are also written to output 1.
 fn log_softmax(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, lanes: usize) -> Result<Vec<f64>> {
     let (v, walk) = (x.f64s()?, Walk::new(&x.shape, &[1]));
     let mut top = filled(lanes, f64::NEG_INFINITY)?;
@@ -62,7 +62,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("NegativeLogLikelihoodLoss", run, &[FLOAT, INDEX, FLOAT]).gives(&[FLOAT]),
     Op::new("SoftmaxCrossEntropyLoss", run, &[FLOAT, INDEX, FLOAT]).gives(&[FLOAT]),

@@ -1,5 +1,5 @@
-//! Arithmetic of two inputs, broadcast. Floats compute in double precision and round once; whole
-//! numbers wrap.
+//! Arithmetic of two inputs, broadcast. Floating-point results are computed in double precision and
+//! rounded once; integers wrap.
 use super::division::{self, Quotient};
 use super::special::{max, min};
 use super::zip::zip;
@@ -11,7 +11,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Floats by a function of doubles.
+/// Floating-point types, by a function of doubles.
 fn floats(ctx: &mut KernelCtx<'_>, f: impl Fn(f64, f64) -> f64 + Sync) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     with_kind!(a.kind()?, [F32, F64, F16, Bf16], T => {
@@ -22,7 +22,7 @@ fn floats(ctx: &mut KernelCtx<'_>, f: impl Fn(f64, f64) -> f64 + Sync) -> Result
 pub fn is_unsigned(k: Kind) -> bool {
     matches!(k, Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64)
 }
-/// Whole numbers: signed and unsigned ones each by a function of the widest type.
+/// Integers: signed and unsigned types each use a function of the widest type.
 fn ints(ctx: &mut KernelCtx<'_>, i: impl Fn(i64, i64) -> i64 + Sync, u: impl Fn(u64, u64) -> u64 + Sync) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     if is_unsigned(a.kind()?) {
@@ -61,7 +61,7 @@ fn run_floor_div(ctx: &mut KernelCtx<'_>) -> Result<()> {
 fn run_mod(ctx: &mut KernelCtx<'_>) -> Result<()> {
     quotients(ctx, |a, b| a % b, Quotient::RestOfCut)
 }
-/// Remainder with the sign of the divisor, as numpy has it.
+/// Remainder with the sign of the divisor, as in numpy.
 pub fn floor_mod(a: f64, b: f64) -> f64 {
     let r = a % b;
     if r == 0.0 {
@@ -109,7 +109,7 @@ fn run_prelu(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn n(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[NUM])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     n("Add", run_add),
     n("Sub", run_sub),

@@ -1,5 +1,5 @@
 //! Bitwise and logical operators, shifts. A shift by the width of the type or more gives zero (or
-//! the sign for a right shift of a signed number); negative distances count as such.
+//! the sign, for a right shift of a signed number). Negative distances count as too large.
 use super::arith::is_unsigned;
 use super::zip::zip;
 use crate::args::Arg;
@@ -53,7 +53,7 @@ const fn w(name: &'static str, run: Run) -> Op {
 const fn t(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[BOOL]).gives(&[BOOL])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     w("BitwiseAnd", run_and),
     w("BitwiseOr", run_or),

@@ -1,9 +1,8 @@
-//! `Cast` between all types but complex ones, and `Bitcast`.
+//! `Cast` between all types except complex ones, and `Bitcast`.
 //!
-//! Between the common types the rules are those of
-//! `ge_kernels::view::cast`. Floats of 8 and 4 bits round to nearest even and saturate by `saturate`;
-//! whole numbers of 4 and 2 bits keep their low bits. Packed types are unpacked, cast and packed
-//! again.
+//! Between the common types the rules are those of `ge_kernels::view::cast`. Floating-point types
+//! of 8 and 4 bits round to nearest even and saturate according to `saturate`; integers of 4 and 2
+//! bits keep the low bits. Packed types are unpacked, cast and packed again.
 use super::decimal::{not_a_number, number, written};
 use super::float8::{decode_e8m0, encode_e8m0, form};
 use super::zip::map;
@@ -18,7 +17,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// The elements of any real type, in the widest number of their class.
+/// The elements of any real type, as the widest number of their class.
 pub fn nums(x: &Arg<'_>) -> Result<Vec<Num>> {
     let mut v = room(x.len)?;
     if let Some(k) = kind_of(x.dtype) {
@@ -144,10 +143,10 @@ fn run_bitcast(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("Cast", run_cast, &[REAL_TEXT]).gives(&[REAL_TEXT]),
-    // The target gives its type alone, which is the output's.
+    // The second input only provides its type, which is that of the output.
     Op::new("CastLike", run_cast, &[REAL_TEXT]).gives(&[REAL_TEXT]),
     Op::new("Bitcast", run_bitcast, &[BITS]).gives(&[BITS]),
 ];

@@ -36,7 +36,7 @@ fn equality(ctx: &mut KernelCtx<'_>, equal: bool) -> Result<()> {
     if let Ok(k) = a.kind() {
         return with_kind!(k, T => zip::<T, T, Bool>(ctx, &a, &b, |x, y| Bool::from((x == y) == equal)));
     }
-    // Small floats and packed numbers as doubles, complex numbers as two of them.
+    // Small floating-point and packed types as doubles, complex numbers as two doubles.
     let parts = |x: &Arg<'_>| -> Result<Vec<(f64, f64)>> {
         let pair = |re: f64, im: f64| (re, im);
         Ok(match x.dtype {
@@ -79,7 +79,7 @@ fn run_not_equal(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn c(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[BOOL])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     c("Less", run_less),
     c("LessEqual", run_less_equal),

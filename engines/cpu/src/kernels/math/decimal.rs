@@ -1,15 +1,15 @@
-//! Numbers as text and text as numbers, for `Cast`: decimal, plain or with an exponent; `NaN`, `INF` and
-//! `-INF`. Reals are written with the eight digits that tell most of f32 apart, as by C's `%.8g`,
-//! truth as 1 and 0.
+//! Conversion between numbers and text, for `Cast`: decimal, plain or with an exponent, and `NaN`,
+//! `INF` and `-INF`. Real numbers are written with eight significant digits, which distinguish most
+//! f32 values, as by C's `%.8g`; truth values are written as 1 and 0.
 use crate::args::bad;
 use ge_kernels::view::Num;
 use ge_plugin_api::Error;
 use ge_plugin_api::types::DType;
 
-/// Digits of a real number.
+/// Number of significant digits of a real number.
 const DIGITS: usize = 8;
 
-/// A number as text.
+/// A number converted to text.
 pub fn written(n: Num) -> String {
     match n {
         Num::I(v) => v.to_string(),
@@ -20,7 +20,7 @@ pub fn written(n: Num) -> String {
     }
 }
 
-/// A finite real number as text.
+/// A finite real number converted to text.
 fn real(v: f64) -> String {
     let scientific = format!("{v:.*e}", DIGITS - 1);
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -36,8 +36,8 @@ fn real(v: f64) -> String {
     format!("{}e{sign}{:02}", short(digits), exponent.abs())
 }
 
-/// Text as a number for an element type; None where it is none. For whole numbers what stands behind
-/// the point is cut off.
+/// Converts text to a number for an element type; `None` if it is not a number. For integer types,
+/// the fraction is cut off.
 pub fn number(s: &str, to: DType) -> Option<Num> {
     let s = s.trim();
     let digits = s.strip_prefix('+').unwrap_or(s);
@@ -50,7 +50,7 @@ pub fn number(s: &str, to: DType) -> Option<Num> {
     (!to.is_int() || v.is_finite()).then(|| Num::F(if to.is_int() { v.trunc() } else { v }))
 }
 
-/// The error about text that is no number.
+/// The error for text that is not a number.
 pub fn not_a_number(s: &str) -> Error {
     bad("input 0", format!("`{s}`"), "the text of a number")
 }
@@ -59,7 +59,7 @@ pub fn not_a_number(s: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// What onnxruntime gives.
+    /// Results of onnxruntime.
     #[test]
     fn numbers_are_written_with_eight_digits() {
         let f32s: [(f32, &str); 12] = [

@@ -1,10 +1,11 @@
-//! Quotients and remainders of whole numbers. A division by zero gives zero (ONNX leaves it open),
-//! the least number by minus one wraps.
+//! Quotients and remainders of integers. A division by zero gives zero (ONNX leaves it open); the
+//! smallest number divided by minus one wraps.
 //!
-//! Processors divide doubles several at a time and whole numbers one by one. Where both numbers are
-//! below 2^53 the quotient of doubles lies on the right side of every whole number: what the exact
-//! one lacks to the next is at least one in b parts, the rounding of a quotient below 2^53 / b is
-//! less. So it is cut or floored to the exact whole quotient, and the remainder follows from that.
+//! Processors divide several doubles at a time, but integers only one by one. If both numbers are
+//! below 2^53, the quotient in doubles is on the right side of every integer: the exact quotient
+//! differs from the next integer by at least 1 / b, and the rounding error of a quotient below 2^53
+//! / b is smaller. So truncating or flooring it gives the exact integer quotient, and the remainder
+//! follows from that.
 use super::arith::is_unsigned;
 use super::zip::zip_lines;
 use crate::args::Arg;
@@ -13,12 +14,12 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// What is asked of a division.
+/// The result wanted from a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quotient {
-    /// The quotient, toward zero.
+    /// The quotient, rounded towards zero.
     Cut,
-    /// The quotient, toward the lower number.
+    /// The quotient, rounded down.
     Floor,
     /// The remainder with the sign of the dividend.
     RestOfCut,
@@ -26,7 +27,7 @@ pub enum Quotient {
     RestOfFloor,
 }
 
-/// Divides input 0 by input 1, both whole numbers, broadcast.
+/// Divides input 0 by input 1, which are integers and are broadcast.
 pub fn run(ctx: &mut KernelCtx<'_>, how: Quotient) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     if is_unsigned(a.kind()?) {
@@ -39,10 +40,10 @@ pub fn run(ctx: &mut KernelCtx<'_>, how: Quotient) -> Result<()> {
     }, else a.refused())
 }
 
-/// Whole numbers below this are doubles exactly.
+/// Integers below this are represented exactly by doubles.
 const EXACT: u64 = 1 << 53;
 
-/// Elements that are divided one way.
+/// Number of elements for which the method is chosen at a time.
 const BLOCK: usize = 512;
 
 fn signed<T: Elem>(o: &mut [T], a: &[T], b: &[T], how: Quotient) {
@@ -74,7 +75,7 @@ fn unsigned<T: Elem>(o: &mut [T], a: &[T], b: &[T], how: Quotient) {
     }
 }
 
-/// One quotient or remainder of signed numbers.
+/// The quotient or remainder of two signed numbers.
 fn one(a: i64, b: i64, how: Quotient) -> i64 {
     if b == 0 {
         return 0;
@@ -89,9 +90,9 @@ fn one(a: i64, b: i64, how: Quotient) -> i64 {
     }
 }
 
-/// Divides numbers whose absolute values are below [`EXACT`].
+/// Divides integers whose absolute values are below [`EXACT`].
 fn by_doubles<T: Elem>(o: &mut [T], a: &[T], b: &[T], how: Quotient) {
-    // A divisor of zero becomes one of minus or plus one, and the result is masked away.
+    // A division by zero gives zero.
     let quotient = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
     let rest = |a: T, b: T, q: f64| {
         let r = a.to_i64().wrapping_sub((q as i64).wrapping_mul(b.to_i64()));

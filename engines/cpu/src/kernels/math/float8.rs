@@ -1,27 +1,27 @@
-//! Floats of 8 and 4 bits as doubles and back.
+//! Conversion between floating-point types of 8 and 4 bits and doubles.
 //!
-//! Layouts and values: OCP 8-bit Floating Point Specification (E4M3FN, E5M2), the FNUZ forms of
-//! ONNX's "Float stored in 8 bits" (bias one more, no negative zero, no infinity, NaN is 0x80), OCP
-//! Microscaling Formats (E8M0, E2M1).
+//! Layouts and values: OCP 8-bit Floating Point Specification (E4M3FN, E5M2); the FNUZ forms of
+//! ONNX's "Float stored in 8 bits" (bias larger by one, no negative zero, no infinity, NaN is
+//! 0x80); OCP Microscaling Formats (E8M0, E2M1).
 use ge_plugin_api::types::DType;
 
-/// One form.
+/// The format of a small floating-point type.
 #[derive(Clone, Copy)]
 pub struct Small {
     exp_bits: u32,
     man_bits: u32,
     bias: i32,
-    /// Codes of the largest exponent with an all-zero mantissa are infinities (E5M2).
+    /// Codes with the largest exponent and an all-zero mantissa are infinities (E5M2).
     has_inf: bool,
-    /// No negative zero, NaN is the sign bit alone.
+    /// There is no negative zero; NaN is the sign bit alone.
     fnuz: bool,
-    /// No NaN at all (E2M1).
+    /// There is no NaN (E2M1).
     finite: bool,
     /// Largest finite value.
     pub max: f64,
 }
 
-/// The form of a type; None for those that are none (E8M0 has its own functions).
+/// The format of a type; `None` if it is not a type of this kind (E8M0 has its own functions).
 pub fn form(d: DType) -> Option<Small> {
     let s = |exp_bits, man_bits, bias, has_inf, fnuz, finite, max| Small {
         exp_bits,
@@ -73,11 +73,11 @@ impl Small {
         };
         if negative { -v } else { v }
     }
-    /// The nearest code, ties to even. `saturate`: what is too large becomes the largest value,
-    /// else NaN or infinity (ONNX, Cast).
+    /// The nearest code, ties to even. If `saturate`, values that are too large become the largest
+    /// value, otherwise NaN or infinity (ONNX, Cast).
     pub fn encode(self, v: f64, saturate: bool) -> u8 {
         if v.is_nan() {
-            // Without a NaN of its own the type has negative zero for it, as ml_dtypes casts.
+            // A type without NaN uses negative zero for it, as casts of ml_dtypes do.
             return if self.finite { self.sign_bit() } else { self.nan(v.is_sign_negative()) };
         }
         let negative = v.is_sign_negative();
@@ -95,7 +95,7 @@ impl Small {
         if a.is_infinite() {
             return too_large();
         }
-        // The spacing of values around `a`, the smallest one below the normal range.
+        // The spacing of values around `a`; below the normal range, the smallest spacing.
         let e = if a == 0.0 { i32::MIN / 2 } else { exponent(a) };
         let unit = 2f64.powi(e.max(1 - self.bias) - self.man_bits as i32);
         let steps = (a / unit).round_ties_even();
@@ -134,8 +134,8 @@ pub fn decode_e8m0(code: u8) -> f64 {
     if code == 255 { f64::NAN } else { 2f64.powi(i32::from(code) - 127) }
 }
 
-/// The E8M0 code of a value. ONNX's Cast rounds up by default (`round_mode`: up, down, nearest) to
-/// a power of two.
+/// The E8M0 code of a value. ONNX's Cast by default rounds up to a power of two (`round_mode`: up,
+/// down, nearest).
 pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
     if v.is_nan() {
         return 255;

@@ -1,5 +1,5 @@
-//! `Pow`: floats in double precision, rounded once; whole numbers by squaring, wrapped, of which a
-//! negative exponent gives zero but for bases 1 and -1.
+//! `Pow`. Floating-point results are computed in double precision and rounded once. Integers use
+//! wrapping squaring; a negative exponent gives zero, except for the bases 1 and -1.
 use super::zip::{BLOCK, zip_values};
 use crate::args::Arg;
 use crate::op::Op;
@@ -23,21 +23,21 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }, else a.refused())
 }
 
-/// The exponent that all of a line have.
+/// The exponent that all elements of a line share; `None` if they differ.
 fn common<E: Elem>(e: &[E]) -> Option<E> {
     e.first().copied().filter(|first| e.iter().all(|v| v == first))
 }
 
 fn doubles<T: Elem>(o: &mut [T], x: &[T], e: &[f64]) {
-    // Exponents of a few operations; each gives the power's exact value, rounded, but the third
-    // power, which is off by less than a unit in the last place.
+    // Exponents that need only a few operations. Each gives the correctly rounded power, except for
+    // the third power, whose error is less than a unit in the last place.
     let map = |o: &mut [T], f: fn(f64) -> f64| lines::map(o, x, |v: T| T::from_f64(f(v.to_f64())));
     match common(e) {
         Some(1.0) => o.copy_from_slice(x),
         Some(2.0) => lines::map(o, x, |v: T| T::from_f64(v.to_f64() * v.to_f64())),
         Some(3.0) => lines::map(o, x, |v: T| T::from_f64(v.to_f64() * v.to_f64() * v.to_f64())),
         Some(-1.0) => lines::map(o, x, |v: T| T::from_f64(1.0 / v.to_f64())),
-        // As a power, the root of minus zero is zero and that of minus infinity is infinity.
+        // As a power, the root of minus zero is zero, and that of minus infinity is infinity.
         Some(0.5) => map(o, |v| if v == f64::NEG_INFINITY { f64::INFINITY } else { (v + 0.0).sqrt() }),
         _ => lines::zip(o, x, e, |v: T, e| T::from_f64(v.to_f64().powf(e))),
     }
@@ -87,7 +87,7 @@ fn power(mut a: i64, mut e: i64) -> i64 {
     r
 }
 
-/// The row of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("Pow", run, &[NUM]).gives(&[NUM])];
 
 #[cfg(test)]

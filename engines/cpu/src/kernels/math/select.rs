@@ -60,8 +60,8 @@ fn run_clip(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }, else x.refused())
 }
 
-/// `DropoutV3` without training, or with ratio zero: x itself and an all-true mask. Masks by chance
-/// are not computed here.
+/// `DropoutV3`. Without training, or with ratio zero, it gives x itself and an all-true mask;
+/// otherwise it drops elements by a random mask and scales the others by `1 / (1 - ratio)`.
 fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let ratio = Arg::opt(ctx, 1)?.map_or(Ok(0.5), |r| r.scalar())?;
@@ -79,7 +79,7 @@ fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("SelectV2", run_select, &[BOOL, ANY]),
     Op::moves("Select", run_select, &[BOOL, ANY]),

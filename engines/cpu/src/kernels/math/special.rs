@@ -1,7 +1,7 @@
 //! Special functions in double precision.
 //!
-//! `erf` by its series with all terms positive (Abramowitz and Stegun 7.1.6), `erfc` beyond 2 by
-//! its continued fraction (7.1.14), evaluated by the modified Lentz method.
+//! `erf` uses its series with only positive terms (Abramowitz and Stegun 7.1.6). Beyond 2, `erfc`
+//! uses its continued fraction (7.1.14), evaluated by the modified Lentz method.
 
 const TWO_OVER_SQRT_PI: f64 = core::f64::consts::FRAC_2_SQRT_PI;
 
@@ -23,7 +23,7 @@ pub fn erf(x: f64) -> f64 {
     TWO_OVER_SQRT_PI * (-x * x).exp() * sum
 }
 
-/// Its complement, without loss where it is small.
+/// The complementary error function, accurate where it is small.
 pub fn erfc(x: f64) -> f64 {
     if x >= 2.0 {
         tail(x)
@@ -34,7 +34,7 @@ pub fn erfc(x: f64) -> f64 {
     }
 }
 
-/// `erfc` of `x >= 2`.
+/// `erfc(x)` for `x >= 2`.
 fn tail(x: f64) -> f64 {
     if x > 27.3 {
         return 0.0;
@@ -54,17 +54,19 @@ fn tail(x: f64) -> f64 {
     (-x * x).exp() / (f * core::f64::consts::PI.sqrt())
 }
 
-/// `exp(x)` without a branch, for loops over lines: within two units in the last place.
+/// `exp(x)` without a branch, for loops over lines. The error is at most two units in the last
+/// place.
 ///
-/// `x` is a whole number of `ln 2` and a rest below half of it, whose power series is cut behind
-/// the thirteenth power.
+/// `x` is written as an integer multiple of `ln 2` plus a rest of magnitude at most half of that.
+/// The power series of the rest is cut after the thirteenth power.
 #[inline(always)]
 pub fn exp_in_line(x: f64) -> f64 {
-    // Added and taken off again, this rounds to a whole number, which stands in the low bits between.
+    // Adding and then subtracting this rounds to an integer; in between, the integer is in the low
+    // bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
     const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    // What is beyond has the same result as these ends.
+    // Numbers beyond these limits have the same result as the limits.
     let x = if x > 710.0 { 710.0 } else { x };
     let x = if x < -746.0 { -746.0 } else { x };
     let rounded = x * core::f64::consts::LOG2_E + ROUND;
@@ -77,7 +79,7 @@ pub fn exp_in_line(x: f64) -> f64 {
     {
         sum = sum * r + 1.0 / factorial;
     }
-    // Two steps reach numbers below the least normal one.
+    // Multiplying in two steps reaches subnormal results.
     let power = |n: i64| f64::from_bits((n.wrapping_add(1023) as u64) << 52);
     sum * power(whole >> 1) * power(whole - (whole >> 1))
 }
@@ -92,17 +94,17 @@ pub fn sigmoid(x: f64) -> f64 {
     }
 }
 
-/// x by the normal distribution's share below it.
+/// `x` times the cumulative normal distribution at `x`.
 pub fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + erf(x * core::f64::consts::FRAC_1_SQRT_2))
 }
 
-/// The same, approximated by tanh.
+/// The tanh approximation of [`gelu`].
 pub fn gelu_tanh(x: f64) -> f64 {
     0.5 * x * (1.0 + ((2.0 / core::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
 }
 
-/// x by a line between 0 and 1.
+/// `x * max(0, min(1, x / 6 + 1 / 2))`.
 pub fn hard_swish(x: f64) -> f64 {
     x * max(0.0, min(1.0, x / 6.0 + 0.5))
 }
@@ -112,12 +114,12 @@ pub fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-/// `max` as numpy's: NaN if either is.
+/// `max` as in numpy: NaN if either is NaN.
 pub fn max(a: f64, b: f64) -> f64 {
     if a.is_nan() | (a > b) { a } else { b }
 }
 
-/// `min` as numpy's: NaN if either is.
+/// `min` as in numpy: NaN if either is NaN.
 pub fn min(a: f64, b: f64) -> f64 {
     if a.is_nan() | (a < b) { a } else { b }
 }
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn erf_agrees_with_tables() {
-        // Python's math.erf and math.erfc.
+        // Values of Python's math.erf and math.erfc.
         for (x, e, c) in [
             (0.0, 0.0, 1.0),
             (0.3, 0.3286267594591274, 0.6713732405408726),

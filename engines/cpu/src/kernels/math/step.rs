@@ -15,7 +15,7 @@ use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// A tensor of the variable's shape.
+/// Input `i` as doubles; it must have the shape of the variable.
 fn like(ctx: &KernelCtx<'_>, i: usize, shape: &[usize]) -> Result<Vec<f64>> {
     let a = Arg::of(ctx, i)?;
     a.need_shape(shape)?;
@@ -68,7 +68,7 @@ fn run_adam(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 2, &shape, &v)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("ApplyGradientDescent", run_descent, &[FLOAT]).gives(&[FLOAT]),
     Op::new("ApplyMomentum", run_momentum, &[FLOAT]).gives(&[FLOAT]),

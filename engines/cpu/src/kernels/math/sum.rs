@@ -1,5 +1,5 @@
-//! `AddN(x...)`: the sum of tensors of one shape; `Assign`, `AssignAdd`, `AssignSub` write the
-//! variable that is output 0.
+//! `AddN(x...)`: the sum of tensors of equal shape. `Assign`, `AssignAdd`, `AssignSub` write the
+//! variable, which is output 0.
 use crate::args::{Arg, all, bad, out_bytes, put_f64, put_i64};
 use crate::op::Op;
 use crate::store::types::{BITS, NUM};
@@ -40,7 +40,7 @@ fn run_assign(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("AddN", run_add_n, &[NUM]).gives(&[NUM]),
     Op::new("Assign", run_assign, &[BITS]),

@@ -1,5 +1,5 @@
-//! Operators of one input, element by element (`plugins/ops/src/elementwise.rs` fixes their
-//! meaning). Floating types compute in double precision and round once; whole numbers wrap.
+//! Element-wise operators of one input (`plugins/ops/src/elementwise.rs` defines their meaning).
+//! Floating-point results are computed in double precision and rounded once; integers wrap.
 use super::arith::is_unsigned;
 use super::special::{erf, erfc, gelu, gelu_tanh, hard_swish, max, min, sigmoid, softplus};
 use super::zip::map;
@@ -11,13 +11,14 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Maps floats by a function of doubles.
+/// Maps a floating-point input by a function of doubles.
 pub fn float_map(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => map::<T, T>(ctx, &x, |v| T::from_f64(f(v.to_f64()))), else x.refused())
 }
 
-/// Maps numbers: floats, signed and unsigned whole numbers each by a function of the widest type.
+/// Maps numbers: floating-point, signed and unsigned integer types each use a function of the
+/// widest type.
 fn number_map(
     ctx: &mut KernelCtx<'_>,
     f: impl Fn(f64) -> f64 + Sync,
@@ -27,7 +28,7 @@ fn number_map(
     let x = Arg::of(ctx, 0)?;
     if x.kind()?.is_float() { float_map(ctx, f) } else { whole_map(ctx, &x, i, u) }
 }
-/// Maps whole numbers, signed and unsigned ones each by a function of the widest type.
+/// Maps integers: signed and unsigned types each use a function of the widest type.
 fn whole_map(
     ctx: &mut KernelCtx<'_>,
     x: &Arg<'_>,
@@ -42,14 +43,14 @@ fn whole_map(
     with_kind!(x.kind()?, [I8, I16, I32, I64], T => map::<T, T>(ctx, x, |v| T::from_i64(i(v.to_i64()))), else x.refused())
 }
 
-/// Maps of floats without numbers of their own: kernel, row of the table, and the function for the
-/// chains of `fused.rs`.
+/// Declares functions of floating-point numbers without parameters: the kernel, the table row, and
+/// the function for the chains of `fused.rs`.
 macro_rules! plain {
     ($($name:literal $fun:ident: |$x:ident| $e:expr;)+) => {
         $(fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
             float_map(ctx, |$x| $e)
         })+
-        /// Rows of the maps of floats.
+        /// Operator rows of the floating-point functions without parameters.
         pub const PLAIN_OPS: &[Op] = &[$(f($name, $fun)),+];
         const PLAIN: &[(&str, fn(f64) -> f64)] = &[$(($name, |$x| $e)),+];
     };
@@ -86,13 +87,13 @@ plain! {
     "HardSwish" run_hard_swish: |x| hard_swish(x);
     "Relu6" run_relu6: |x| min(max(x, 0.0), 6.0);
 }
-/// Maps of all numbers: by doubles, by signed and by unsigned whole numbers.
+/// Declares functions of all numbers: by doubles, by signed and by unsigned integers.
 macro_rules! numbers {
     ($($name:literal $fun:ident: $f:expr, $i:expr, $u:expr;)+) => {
         $(fn $fun(ctx: &mut KernelCtx<'_>) -> Result<()> {
             number_map(ctx, $f, $i, $u)
         })+
-        /// Rows of the maps of all numbers.
+        /// Operator rows of the functions of all numbers.
         pub const NUMBER_OPS: &[Op] = &[$(n($name, $fun)),+];
         const NUMBERS: &[(&str, fn(f64) -> f64)] = &[$(($name, $f)),+];
     };
@@ -104,7 +105,7 @@ numbers! {
     "Square" run_square: |x| x * x, |v| v.wrapping_mul(v), |v| v.wrapping_mul(v);
     "Relu" run_relu: |x| max(x, 0.0), |v| v.max(0), |v| v;
 }
-/// The map of one double by the operator's name, where it has no numbers of its own.
+/// The function of one double for an operator without parameters; `None` for other operators.
 pub fn plain_map(op: &str) -> Option<fn(f64) -> f64> {
     PLAIN.iter().chain(NUMBERS).find(|(name, _)| *name == op).map(|(_, f)| *f)
 }
@@ -144,11 +145,11 @@ fn run_celu(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_thresholded_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let a = float_attr(ctx, "alpha", 1.0);
-    // What is not above the threshold is zero, and NaN is not above it: the standard's evaluator
-    // and onnxruntime agree.
+    // Everything that is not above the threshold becomes zero, including NaN: the standard's
+    // evaluator and onnxruntime agree.
     float_map(ctx, |x| if x > a { x } else { 0.0 })
 }
-/// Whole numbers go through doubles, as ONNX's reference has it for attributes that are floats.
+/// Integers are converted to doubles, as in ONNX's reference for floating-point attributes.
 fn by_double(ctx: &mut KernelCtx<'_>, f: impl Fn(f64) -> f64 + Sync) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     if x.kind()?.is_float() {
@@ -213,7 +214,7 @@ const fn f(name: &'static str, run: crate::op::Run) -> Op {
 const fn n(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[NUM])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     f("Gelu", run_gelu),
     f("Swish", run_swish),

@@ -1,15 +1,15 @@
-//! The loops of element-wise operators: one or two inputs walked with an output, lines of
-//! neighbouring elements without index arithmetic, several elements at a time.
+//! The loops of element-wise operators. One or two inputs are walked together with the output, in
+//! lines of neighbouring elements without index arithmetic, several elements at a time.
 use crate::args::{Arg, out, view_error};
 use crate::par;
 use ge_kernels::view::{Elem, Layout, Nest, broadcast_shapes, lines};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Elements of an operand that does not lie element by element are laid out this many at a time.
+/// Elements of an operand that is not contiguous are copied to a line this many at a time.
 pub const BLOCK: usize = 512;
 
-/// `y = f(x)`, shape of x.
+/// `y = f(x)`, with the shape of x.
 pub fn map<S: Elem, D: Elem>(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, f: impl Fn(S) -> D + Sync) -> Result<()> {
     let v = x.values::<S>()?;
     par::chunks(out::<D>(ctx, 0, &x.shape)?, par::GRAIN, |start, part| {
@@ -28,7 +28,7 @@ pub fn zip<S: Elem, Q: Elem, D: Elem>(
     zip_lines::<S, Q, D>(ctx, a, b, |y, a, b| lines::zip(y, a, b, &f))
 }
 
-/// As [`zip`], by a function of lines of one length: output, first and second input.
+/// Like [`zip`], with a function of lines of equal length: output, first and second input.
 pub fn zip_lines<S: Elem, Q: Elem, D: Elem>(
     ctx: &mut KernelCtx<'_>,
     a: &Arg<'_>,
@@ -38,11 +38,11 @@ pub fn zip_lines<S: Elem, Q: Elem, D: Elem>(
     zip_values(ctx, (a, a.values()?), (b, b.values()?), &f)
 }
 
-/// What an operator does with lines of one length: output, first and second input.
+/// A function that computes a line of the output from lines of equal length of both inputs.
 pub type Lines<'f, S, Q, D> = &'f (dyn Fn(&mut [D], &[S], &[Q]) + Sync);
 
-/// As [`zip_lines`] over elements that stand for those of the inputs, one for one; compiled once for
-/// each choice of types.
+/// Like [`zip_lines`], over values that replace the elements of the inputs one for one. It is
+/// compiled once for each choice of types.
 pub fn zip_values<S: Elem, Q: Elem, D: Elem>(
     ctx: &mut KernelCtx<'_>,
     (a, va): (&Arg<'_>, &[S]),
@@ -54,7 +54,7 @@ pub fn zip_values<S: Elem, Q: Elem, D: Elem>(
     zip_layouts(ctx, (&la, va), (&lb, vb), f)
 }
 
-/// As [`zip_lines`] over slices by layouts of one shape, that of the output.
+/// Like [`zip_lines`], over slices with layouts of the output's shape.
 pub fn zip_layouts<S: Item, Q: Item, D: Elem>(
     ctx: &mut KernelCtx<'_>,
     (la, va): (&Layout, &[S]),
@@ -73,7 +73,7 @@ pub fn zip_layouts<S: Item, Q: Item, D: Elem>(
         nest.each_run_in(range, |[pa, pb], n, [sa, sb]| {
             let mut o = &mut part[at..at + n];
             at += n;
-            // Where both lie element by element, the whole run is one line.
+            // If both are contiguous, the whole run is one line.
             let most = if (sa, sb) == (1, 1) { n } else { BLOCK };
             let mut done = 0;
             while !o.is_empty() {
@@ -89,11 +89,11 @@ pub fn zip_layouts<S: Item, Q: Item, D: Elem>(
     })
 }
 
-/// What lines are made of: elements, or pairs of numbers.
+/// Elements of lines: tensor elements, or pairs of numbers.
 pub trait Item: Copy + Default + Sync {}
 impl<T: Copy + Default + Sync> Item for T {}
 
-/// Runs below this length are laid out one behind the other before anything is computed.
+/// Runs shorter than this are gathered into lines before anything is computed.
 const SHORT: usize = 16;
 
 fn gathered<S: Item, Q: Item, D: Elem>(
@@ -119,10 +119,10 @@ fn gathered<S: Item, Q: Item, D: Elem>(
     }
 }
 
-/// Room for a part of an operand that does not lie element by element.
+/// Working memory for a part of an operand that is not contiguous.
 struct Line<T> {
     room: [T; BLOCK],
-    /// The place whose element fills the room, and how much of it.
+    /// The position of the element that fills the room, and how much of the room it fills.
     filled: Option<(isize, usize)>,
 }
 
@@ -130,7 +130,7 @@ impl<T: Item> Line<T> {
     fn new() -> Line<T> {
         Line { room: [T::default(); BLOCK], filled: None }
     }
-    /// `len` elements from a place on, `stride` apart.
+    /// `len` elements from position `at` on, `stride` apart.
     fn of<'a>(&'a mut self, v: &'a [T], at: isize, stride: isize, len: usize) -> &'a [T] {
         match stride {
             1 => return &v[at as usize..at as usize + len],

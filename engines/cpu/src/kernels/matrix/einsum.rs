@@ -1,5 +1,5 @@
-//! `Einsum(x...) {equation}`: the sum over all letters that the result lacks, as products of
-//! matrices of two tensors at a time. Repeated letters take diagonals; `...` broadcasts.
+//! `Einsum(x...) {equation}`: the sum over all letters that are not in the result, computed as
+//! matrix products of two tensors at a time. Repeated letters take diagonals; `...` broadcasts.
 use super::product::{Mat, Wide, product, widen};
 use crate::args::{Arg, all, bad, filled, put_f64, put_i64, room, text, view_error};
 use crate::kernels::reduce::walk::Walk;
@@ -10,13 +10,14 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// An axis: a letter, or a place of the ellipsis counted from its end.
+/// An axis: a letter, or a position of the ellipsis counted from its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Dot(usize),
     Letter(char),
 }
-/// Names of the axes of a term over a tensor of some rank (None: the ellipsis has `dots` places).
+/// Names of the axes of a term. `rank` is the rank of its tensor; if it is `None`, the ellipsis has
+/// `dots` positions.
 fn names(term: &str, rank: Option<usize>, dots: usize) -> Result<Vec<Name>> {
     let letters = term.chars().filter(|c| *c != '.').count();
     let extra = match (term.contains("..."), rank) {
@@ -42,7 +43,7 @@ fn names(term: &str, rank: Option<usize>, dots: usize) -> Result<Vec<Name>> {
     }
     Ok(out)
 }
-/// A tensor with named axes, row-major; none of size one.
+/// A row-major tensor with named axes, none of size one.
 struct Term<W> {
     axes: Vec<(Name, usize)>,
     data: Vec<W>,
@@ -51,7 +52,7 @@ struct Term<W> {
 fn layout(axes: &[(Name, usize)]) -> Result<Layout> {
     Layout::contiguous(&axes.iter().map(|a| a.1).collect::<Vec<_>>()).map_err(view_error)
 }
-/// The elements that a layout sees, in order.
+/// The elements seen through a layout, in order.
 fn seen<T: Copy>(v: &[T], layout: &Layout) -> Result<Vec<T>> {
     let mut o = room(layout.len())?;
     Nest::new(layout.shape(), [layout]).each_run(|[p], n, [s]| match s {
@@ -62,7 +63,8 @@ fn seen<T: Copy>(v: &[T], layout: &Layout) -> Result<Vec<T>> {
 }
 
 impl<W: Wide> Term<W> {
-    /// Of an input: a name that comes twice takes the diagonal, sizes of one are left out.
+    /// The term of an input. A name that occurs twice takes the diagonal; axes of size one are left
+    /// out.
     fn of(x: &Arg<'_>, names: &[Name]) -> Result<Term<W>> {
         let whole = x.layout()?;
         let (mut axes, mut strides): (Vec<(Name, usize)>, Vec<isize>) = (Vec::new(), Vec::new());
@@ -97,7 +99,7 @@ impl<W: Wide> Term<W> {
         Walk::new(&shape, &over).by(&self.data, &mut data, W::default(), W::plus, W::plus);
         Ok(Term { axes, data })
     }
-    /// With its axes in an order, all of them.
+    /// Reorders all axes.
     fn in_order(self, order: &[Name]) -> Result<Term<W>> {
         let place = |n: &Name| self.axes.iter().position(|a| a.0 == *n);
         let perm: Vec<usize> = order.iter().filter_map(place).collect();
@@ -107,7 +109,7 @@ impl<W: Wide> Term<W> {
         let l = layout(&self.axes)?.permute(&perm).map_err(view_error)?;
         Ok(Term { data: seen(&self.data, &l)?, axes: perm.iter().map(|p| self.axes[*p]).collect() })
     }
-    /// The product of two tensors, summed over what both have and nobody else needs.
+    /// The product of two tensors, summed over the axes that both have and nothing else needs.
     fn times(self, other: Term<W>, kept: impl Fn(Name) -> bool) -> Result<Term<W>> {
         let (a, b) = (self, other);
         let a = a.summed(|n| kept(n) || b.has(n))?;
@@ -142,7 +144,7 @@ impl<W: Wide> Term<W> {
         }
         Ok(Term { axes, data })
     }
-    /// Elements of the product of two tensors before anything is summed that others do not need.
+    /// Number of elements of the product of two tensors, restricted to the axes that others need.
     fn cost(&self, other: &Term<W>, kept: impl Fn(Name) -> bool) -> usize {
         let own = self.axes.iter().filter(|a| kept(a.0));
         let more = other.axes.iter().filter(|a| kept(a.0) && !self.has(a.0));
@@ -150,7 +152,7 @@ impl<W: Wide> Term<W> {
     }
 }
 
-/// The elements at places that strides give by axis.
+/// The elements at positions given by a stride for each axis.
 fn diagonal<T: Copy, W>(v: &[T], axes: &[(Name, usize)], strides: &[isize], of: fn(T) -> W) -> Result<Vec<W>> {
     let n = layout(axes)?.len();
     let mut o = room(n)?;
@@ -170,7 +172,7 @@ fn diagonal<T: Copy, W>(v: &[T], axes: &[(Name, usize)], strides: &[isize], of: 
     }
     Ok(o)
 }
-/// The sum of products, in eight sums.
+/// The sum of products, with eight partial sums.
 fn dot<W: Wide>(a: &[W], b: &[W]) -> W {
     let mut sums = [W::default(); 8];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -200,7 +202,7 @@ fn sum<W: Wide>(args: &[Arg<'_>], terms: &[Vec<Name>], result: &[Name]) -> Resul
         shape.push(size?.1);
     }
     let mut left = args.iter().zip(terms).map(|(a, t)| Term::<W>::of(a, t)).collect::<Result<Vec<_>>>()?;
-    // The two whose product is smallest come first.
+    // The two terms with the smallest product come first.
     while left.len() > 1 {
         let kept = |i: usize, j: usize, n: Name| {
             result.contains(&n) || left.iter().enumerate().any(|(k, t)| k != i && k != j && t.has(n))
@@ -246,5 +248,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("Einsum", run, &[NUM]).gives(&[NUM])];

@@ -9,7 +9,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// A product of two stacks of matrices and its shape.
+/// The product of two stacks of matrices, with its shape.
 pub fn batched<W: Wide>(
     a: &[W],
     sa: &[usize],
@@ -22,7 +22,7 @@ pub fn batched<W: Wide>(
         return Err(bad("input of the product", "a scalar", "a vector or a matrix"));
     }
     let (ra, rb) = (sa.len(), sb.len());
-    // Rows, columns and their distances; a vector stands for a row or a column.
+    // Sizes and strides of rows and columns; a vector is a single row or column.
     let (m, ka, row_a, col_a) = match (ra, swap_a) {
         (1, _) => (1, sa[0], sa[0], 1),
         (_, false) => (sa[ra - 2], sa[ra - 1], sa[ra - 1], 1),
@@ -102,10 +102,11 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// Elements less their zero point: one for all, or one a row (`axis` from the end 1) or column (0).
+/// The elements minus their zero points. There is one zero point for all elements, one per row
+/// (`by_row`) or one per column.
 ///
 /// # Errors
-/// Another number of zero points.
+/// Fails if the number of zero points does not fit.
 pub fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, by_row: bool) -> Result<Vec<i64>> {
     let mut v = x.i64s()?;
     let Some(z) = zero else { return Ok(v) };
@@ -159,7 +160,7 @@ fn run_qlinear_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_i64(ctx, 0, &shape, &q)
 }
-/// Rounds half to even, adds the zero point, saturates to an 8-bit type.
+/// Rounds half to even, adds the zero point and saturates to an 8-bit type.
 pub fn saturate(v: f64, zero: i64, d: DType) -> i64 {
     let (lo, hi) = if d == DType::I8 { (-128.0, 127.0) } else { (0.0, 255.0) };
     (v.round_ties_even() + zero as f64).clamp(lo, hi) as i64
@@ -195,7 +196,7 @@ fn run_grouped(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &[m, n], &y)
 }
-/// By elimination with the greatest pivot of each column.
+/// Gaussian elimination with the greatest pivot of each column.
 fn run_determinant(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     x.need_rank(2, usize::MAX)?;
@@ -230,7 +231,7 @@ fn run_determinant(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn p(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[NUM]).gives(&[NUM])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     p("MatMulV2", run_matmul),
     p("MatMul", run_matmul),

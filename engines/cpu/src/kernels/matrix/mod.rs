@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 pub mod matmul;
 pub mod product;
 pub mod einsum;

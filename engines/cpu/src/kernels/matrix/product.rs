@@ -1,16 +1,16 @@
-//! The plain product of two matrices in a wide number, and the choice of it: doubles for floats,
-//! wrapping 64-bit integers for whole numbers. Sums run over the inner index in order.
+//! The plain product of two matrices in a wide number type: doubles for floating-point types,
+//! wrapping 64-bit integers for integers. Sums run over the inner index in order.
 use crate::args::{Arg, filled};
 use crate::par;
 use ge_kernels::view::Elem;
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 
-/// A number wide enough to sum products in.
+/// A number type wide enough to sum products in.
 pub trait Wide: Copy + Default + Send + Sync + PartialEq {
-    /// From an element.
+    /// Converts from an element.
     fn of<T: Elem>(v: T) -> Self;
-    /// To an element, rounded or cut once.
+    /// Converts to an element, rounded or truncated once.
     fn to<T: Elem>(self) -> T;
     /// `self + a * b`.
     fn mul_add(self, a: Self, b: Self) -> Self;
@@ -54,25 +54,25 @@ impl Wide for i64 {
     }
 }
 
-/// All elements of an input, wide.
+/// All elements of an input, converted to the wide type.
 pub fn widen<W: Wide>(x: &Arg<'_>) -> Result<Vec<W>> {
     let mut v = crate::args::room(x.len)?;
     with_kind!(x.kind()?, T => v.extend(x.values::<T>()?.iter().map(|e| W::of(*e))));
     Ok(v)
 }
 
-/// A matrix inside wide data.
+/// A matrix stored in wide numbers.
 #[derive(Clone, Copy)]
 pub struct Mat<'a, W> {
-    /// The data, from the first element.
+    /// The data, from the first element of the matrix on.
     pub data: &'a [W],
-    /// Distance of two rows.
+    /// Distance between two rows.
     pub row: usize,
-    /// Distance of two columns.
+    /// Distance between two columns.
     pub col: usize,
 }
 
-/// Rows and columns whose sums grow side by side.
+/// Rows and columns whose sums are accumulated together.
 const ROWS: usize = 4;
 const COLUMNS: usize = 16;
 
@@ -105,7 +105,7 @@ pub fn add_product<W: Wide>(
     if m == 0 || n == 0 {
         return Ok(());
     }
-    // Rows of b are read one after the other: a transposed b is copied first.
+    // Rows of b are read one after the other, so a transposed b is copied first.
     let copy;
     let b = if b.col == 1 || k == 0 {
         b
@@ -125,7 +125,7 @@ pub fn add_product<W: Wide>(
 }
 
 ge_kernels::multiversion! {
-    /// Some rows of the result, [`ROWS`] at most.
+    /// Computes some rows of the result, at most [`ROWS`].
     fn add_rows<W: Wide>(a: Mat<'_, W>, b: Mat<'_, W>, n: usize, k: usize, out: &mut [W]) {
         let rows = out.len() / n;
         for first in (0..n).step_by(COLUMNS) {
@@ -142,7 +142,7 @@ ge_kernels::multiversion! {
     }
 }
 
-/// `R` rows by some columns; each sum in the order of the inner index.
+/// Computes `R` rows by some columns; each sum is in the order of the inner index.
 #[inline(always)]
 fn tile<W: Wide, const R: usize>(
     a: Mat<'_, W>,
@@ -155,12 +155,12 @@ fn tile<W: Wide, const R: usize>(
     for (i, held) in held.iter_mut().enumerate() {
         held[..columns].copy_from_slice(&out[i * n + first..][..columns]);
     }
-    // Apart from what is cut to the columns, so that the sums stay in registers.
+    // Separate from the array that is sliced to the columns, so that the sums stay in registers.
     let mut sums = held;
     for j in 0..k {
         let line = &b.data[j * b.row + first..];
         let own = match line.first_chunk::<COLUMNS>() {
-            // What stands behind the columns comes to sums that nobody reads.
+            // Numbers beyond the columns go to sums that are not used.
             Some(line) => *line,
             None => {
                 let mut own = [W::default(); COLUMNS];

@@ -1,5 +1,5 @@
-//! `Hardmax {axis}`, `LpNormalization {axis, p}`, `MVNV2 {axes, eps}`: normalisations by numbers that
-//! lanes along axes have in common. Sums in doubles, each element rounded once.
+//! `Hardmax {axis}`, `LpNormalization {axis, p}`, `MVNV2 {axes, eps}`: normalisations by numbers
+//! computed for each lane along the axes. Sums are in doubles, and each element is rounded once.
 use crate::args::{Arg, axes, count, filled, float_attr, int_attr, ints_attr, out};
 use crate::kernels::reduce::fold::kept_shape;
 use crate::kernels::reduce::search::search;
@@ -26,7 +26,8 @@ fn run_hardmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
         if v.is_empty() {
             return Ok(());
         }
-        // The first greatest; what is no number is greater than nothing.
+        // The first of the greatest elements. A NaN is not greater than any element, but one in the
+        // first position stays.
         let mut best = filled(v.len() / n, 0i64)?;
         search(v, (n, inner), |a: T, b: T| if b > a { b } else { a }, false, &mut best);
         o.fill(T::default());
@@ -64,8 +65,8 @@ fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let lanes = count(&kept_shape(&x.shape, &over, false))?;
     let each = over.iter().map(|&a| x.shape[a]).product::<usize>() as f64;
     with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => {
-        // Epsilon has the type of x, as in the standard's function: of a half type nothing is left
-        // of it, and a lane of equal numbers is 0/0.
+        // Epsilon has the type of x, as in the standard's function: in a half type it rounds to
+        // zero, and a lane of equal numbers gives 0/0.
         let eps = T::from_f64(eps).to_f64();
         let v = x.values::<T>()?;
         let mut means = filled(lanes, 0f64)?;
@@ -84,5 +85,5 @@ fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[f("Hardmax", run_hardmax), f("LpNormalization", run_lp), f("MVNV2", run_mvn)];

@@ -7,7 +7,7 @@ use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// `[N, C, ...]` as (batch, channels, plane); a vector is one channel list.
+/// Views `[N, C, ...]` as (batch, channels, plane); a vector is one list of channels.
 fn channels(x: &Arg<'_>) -> Result<(usize, usize, usize)> {
     match x.shape.as_slice() {
         [] => Err(bad("input 0", "a scalar", "rank 1 or more")),
@@ -57,8 +57,8 @@ fn run_batch(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-/// Normalises runs of `run` channels, then applies the scale and offset of each channel (or of each
-/// run).
+/// Normalises runs of channels, one per group, then applies the scale and offset of each channel
+/// (or of each group).
 fn grouped(ctx: &mut KernelCtx<'_>, groups: Option<usize>, eps: f64) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let (_, c, plane) = channels(&x)?;
@@ -123,7 +123,7 @@ fn run_lrn(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     f("BNInfer", run_batch),
     f("BatchNorm", run_batch),

@@ -57,7 +57,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 2, &kept, &spread)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("LayerNormV3", run, &[FLOAT]).gives(&[FLOAT]),
     Op::new("LayerNorm", run, &[FLOAT]).gives(&[FLOAT]),

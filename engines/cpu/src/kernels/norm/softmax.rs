@@ -7,8 +7,7 @@ use ge_kernels::view::{Layout, Nest};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Calls `f` on the elements over `over` of each place of the other axes, gathered, and puts back
-/// what it leaves there.
+/// Calls `f` on each lane along the axes `over`, gathered into a slice, and writes the lane back.
 pub fn lanes(v: &mut [f64], shape: &[usize], over: &[usize], mut f: impl FnMut(&mut [f64])) -> Result<()> {
     let kept: Vec<usize> = (0..shape.len()).filter(|a| !over.contains(a)).collect();
     let l = Layout::contiguous(shape).map_err(crate::args::view_error)?;
@@ -66,7 +65,7 @@ fn run_softmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
 fn run_log_softmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
     over_axes(ctx, &[-1], log_softmax)
 }
-/// Mean and population variance.
+/// Mean and population variance of a lane.
 pub fn moments(lane: &[f64]) -> (f64, f64) {
     let n = lane.len() as f64;
     let mean = lane.iter().sum::<f64>() / n;
@@ -76,5 +75,5 @@ pub fn moments(lane: &[f64]) -> (f64, f64) {
 const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[f("SoftmaxV2", run_softmax), f("LogSoftmaxV2", run_log_softmax)];

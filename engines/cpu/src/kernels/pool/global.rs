@@ -35,8 +35,8 @@ fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let e = int_attr(ctx, "p", 2) as f64;
     global(ctx, |p| p.iter().map(|v| v.abs().powf(e)).sum::<f64>().powf(1.0 / e))
 }
-/// The inverse of a max pool: each element to its index (into the whole output that the windows
-/// give), zeros elsewhere.
+/// The inverse of a max pool: writes each element to the position given by its index and zeros
+/// elsewhere. Indices refer to the whole output that the windows imply.
 fn run_unpool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, at) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     x.need_rank(3, 5)?;
@@ -58,7 +58,7 @@ fn run_unpool(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     count(&shape)?;
     let indices = at.i64s()?;
-    // Where the natural output is the whole one, an index is a place.
+    // If the output is the one that the windows imply, an index is a position.
     let whole = count(&natural)?;
     let same = natural == shape && indices.iter().all(|i| (0..whole as i64).contains(i));
     let places = match same {
@@ -72,8 +72,8 @@ fn run_unpool(ctx: &mut KernelCtx<'_>) -> Result<()> {
         Ok(())
     }, else x.refused())
 }
-/// The place that an index into the natural output has in the output: a larger one keeps the places
-/// of each plane.
+/// The position in the output for an index into the output that the windows imply. A larger output
+/// keeps the positions within each plane.
 fn unpooled(i: i64, natural: &[usize], shape: &[usize]) -> Result<usize> {
     let r = shape.len();
     let mut rest = size("input 1 `argmax`", i)?;
@@ -88,7 +88,7 @@ fn unpooled(i: i64, natural: &[usize], shape: &[usize]) -> Result<usize> {
     Ok(place.iter().zip(shape).fold(0, |a, (p, d)| a * d + p))
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("GlobalAveragePool", run_average, &[FLOAT]).gives(&[FLOAT]),
     Op::new("GlobalMaxPool", run_max, &[FLOAT]).gives(&[FLOAT]),

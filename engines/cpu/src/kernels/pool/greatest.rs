@@ -1,24 +1,25 @@
-//! Greatest elements of windows, channels first, in the type of the input: the rows of a window
-//! become one first, then the columns of that.
+//! Greatest elements of windows, channels first, in the type of the input: first the rows of a
+//! window are combined into one, then the columns of that.
 use crate::kernels::conv::window::Axis;
 use crate::par;
 use ge_kernels::view::{Elem, lines};
 use ge_plugin_api::Result;
 
-/// The greater of two; what is no number is greater than all numbers, and the first of two stays.
+/// The greater of two elements. NaN is greater than all numbers; of equal elements the first stays.
 fn greater<T: Elem>(a: T, b: T) -> T {
     let nan = |v: &T| v.partial_cmp(v).is_none();
     if b > a || (nan(&b) && !nan(&a)) { b } else { a }
 }
 
-/// Input places of a window along an axis.
+/// Input positions of a window along an axis.
 fn places(a: &Axis, output: usize) -> impl Iterator<Item = usize> {
     let base = (output * a.stride) as i64 - a.begin;
     let (n, step) = (a.input as i64, a.dilation as i64);
     (0..a.kernel as i64).map(move |k| base + k * step).filter(move |p| (0..n).contains(p)).map(|p| p as usize)
 }
 
-/// Writes the greatest element of every window of every plane; `lowest` for windows that hold none.
+/// Writes the greatest element of every window of every plane, `lowest` for windows without
+/// elements.
 pub fn greatest<T: Elem>(x: &[T], [d, h, w]: [Axis; 3], lowest: T, y: &mut [T]) -> Result<()> {
     let (ip, op) = (d.input * h.input * w.input, d.output * h.output * w.output);
     if y.is_empty() {

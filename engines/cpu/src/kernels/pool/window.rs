@@ -12,7 +12,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Windows over an input, and the sizes of what they give.
+/// Windows over an input, and the shape of the output.
 struct Frame {
     ax: [Axis; 3],
     shape: Vec<usize>,
@@ -62,8 +62,8 @@ fn pool(ctx: &KernelCtx<'_>, x: &Arg<'_>) -> Result<Pool> {
 }
 
 impl Pool {
-    /// Calls `f(window places of the plane, plane)` for each output; places outside the input are
-    /// left out.
+    /// Calls `f(plane, window positions in the plane, output position)` for each output; positions
+    /// outside the input are left out.
     fn fold<T: Clone + Default + Send + Sync>(
         &self,
         f: impl Fn(&[f64], &mut dyn Iterator<Item = usize>, [usize; 3]) -> T + Sync,
@@ -102,7 +102,8 @@ impl Pool {
     }
 }
 
-/// The first greatest place of a window; NaN wins. None: an empty window.
+/// The first position of the greatest element of a window; NaN counts as greatest. `None` if the
+/// window is empty.
 fn greatest(plane: &[f64], places: &mut dyn Iterator<Item = usize>) -> Option<usize> {
     places.fold(None, |best: Option<usize>, p| match best {
         Some(b) if plane[b] >= plane[p] || plane[b].is_nan() => best,
@@ -119,7 +120,7 @@ fn run_max(ctx: &mut KernelCtx<'_>) -> Result<()> {
             super::greatest::greatest(x.values::<T>()?, frame.ax, T::from_f64(lowest), y)
         });
     }
-    // Channels are brought to the front, and back.
+    // The channels are moved to the front, and back afterwards.
     let plane = x.len / (frame.n * frame.c).max(1);
     if x.kind()?.is_float() {
         let (shape, y) = greatest_last(&frame, &x.f64s()?, plane, f64::NEG_INFINITY)?;
@@ -128,7 +129,7 @@ fn run_max(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (shape, y) = greatest_last(&frame, &x.i64s()?, plane, lowest(&x)? as i64)?;
     put_i64(ctx, 0, &shape, &y)
 }
-/// Greatest elements of windows where the channels stand last, with their shape.
+/// Greatest elements of windows for channels-last data, with their shape.
 fn greatest_last<W: Wide + Elem>(f: &Frame, v: &[W], plane: usize, lowest: W) -> Result<(Vec<usize>, Vec<W>)> {
     let first = regroup(v, f.n, plane, f.c)?;
     let op: usize = f.ax.iter().map(|a| a.output).product();
@@ -136,7 +137,7 @@ fn greatest_last<W: Wide + Elem>(f: &Frame, v: &[W], plane: usize, lowest: W) ->
     super::greatest::greatest(&first, f.ax, lowest, &mut y)?;
     Ok((f.shape.clone(), regroup(&y, f.n, f.c, op)?))
 }
-/// What an empty window gives: minus infinity, or the least number.
+/// The result of an empty window: minus infinity, or the smallest number of the type.
 fn lowest(x: &Arg<'_>) -> Result<f64> {
     use ge_kernels::view::Kind as K;
     Ok(match x.kind()? {
@@ -187,7 +188,7 @@ fn run_avg(ctx: &mut KernelCtx<'_>) -> Result<()> {
         if exclusive {
             return if n == 0 { 0.0 } else { sum / n as f64 };
         }
-        // Padding counts, but not what ceil_mode adds beyond it.
+        // Padding counts, but positions that ceil_mode adds beyond it do not.
         let whole: usize = ax
             .iter()
             .zip(at)
@@ -208,14 +209,14 @@ fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &p.shape, &p.back(y)?)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("MaxPoolV3", run_max, &[NUM]).gives(&[NUM]),
     Op::new("MaxPoolWithArgmaxV2", run_max_argmax, &[FLOAT_AND_SMALL]).gives(&[NUM, crate::store::types::INDEX]),
     Op::new("AvgPoolV2", run_avg, &[FLOAT]).gives(&[FLOAT]),
     Op::new("LpPool", run_lp, &[FLOAT]).gives(&[FLOAT]),
 ];
-/// Types whose every value is a double.
+/// Types whose values are all represented exactly by doubles.
 const FLOAT_AND_SMALL: &[ge_plugin_api::types::DType] = {
     use ge_plugin_api::types::DType as D;
     &[D::F32, D::F16, D::BF16, D::F64, D::I8, D::I16, D::I32, D::U8, D::U16, D::U32]

@@ -1,5 +1,5 @@
-//! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`:
-//! ONNX's semantics.
+//! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`,
+//! with ONNX's semantics.
 use crate::args::{Arg, axis, bad, flag, int_attr, kind_of, put_f64, room, size, view_error};
 use crate::kernels::math::cast::{double, doubles, nums, put_nums};
 use crate::kernels::math::zip::zip_layouts;
@@ -11,7 +11,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 
-/// For each element of x, which element of the scale it takes.
+/// A function that gives, for each element of x, the index of its scale.
 fn scale_index(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Box<dyn Fn(usize) -> usize>> {
     if s.len == 1 && s.rank() <= 1 {
         return Ok(Box::new(|_| 0));
@@ -36,7 +36,7 @@ fn scale_index(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Box<dyn 
     s.need_shape(&want)?;
     Ok(Box::new(move |i| (i / (inner * n) * m + i / inner % n / block) * inner + i % inner))
 }
-/// For each element of x, which element of the scale it takes, as a layout; None for blocks.
+/// The same assignment of scales to elements, as a layout; `None` for blocks.
 fn scale_layout(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Option<Layout>> {
     let shape = if s.len == 1 && s.rank() <= 1 {
         vec![1; x.rank()]
@@ -48,11 +48,11 @@ fn scale_layout(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Option<
     };
     Layout::contiguous(&shape).and_then(|l| l.broadcast_to(&x.shape)).map(Some).map_err(view_error)
 }
-/// Scales and zero points, side by side.
+/// Pairs of scale and zero point.
 fn steps(scales: &[f64], zero: Option<&Vec<f64>>) -> Vec<(f64, f64)> {
     scales.iter().enumerate().map(|(k, s)| (*s, zero.map_or(0.0, |z| z[k]))).collect()
 }
-/// Least and greatest whole number of a type; None for floats.
+/// The smallest and the greatest number of an integer type; `None` for other types.
 pub fn limits(d: DType) -> Option<(f64, f64)> {
     Some(match d {
         DType::I8 => (-128.0, 127.0),
@@ -85,7 +85,7 @@ fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let zero = zero_points(ctx, &s)?;
     let scales = doubles(&s)?;
     let d = ctx.output_dtype(0).unwrap_or_default();
-    // The division happens in the type of the scale where that is a single, as the runtimes do it.
+    // The division is in single precision if the scale is a single, as in the runtimes.
     let single = matches!(s.dtype, DType::F32) && !matches!(x.dtype, DType::F64);
     if let (Some(to), Some((lo, hi)), Ok(from), Some(ls)) =
         (kind_of(d), limits(d), x.kind(), scale_layout(ctx, &x, &s)?)
@@ -141,7 +141,8 @@ fn run_dequantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
 /// Numbers quantised to u8 by their own extremes, with scale and zero point.
 pub fn by_extremes(v: &[f32]) -> (Vec<f64>, f32, f32) {
     let (lo, hi) = v.iter().fold((0f32, 0f32), |(l, h), &v| (l.min(v), h.max(v)));
-    // Singles throughout: the scale is a result, and what is quantised must agree with it.
+    // All in single precision: the scale is an output, and the quantised numbers must agree with
+    // it.
     let scale = (hi - lo) / 255.0;
     let zero = if scale == 0.0 { 0.0 } else { (-lo / scale).clamp(0.0, 255.0).round_ties_even() };
     let one = |v: &f32| {
@@ -156,10 +157,10 @@ fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 1, &[], &[f64::from(scale)])?;
     put_f64(ctx, 2, &[], &[f64::from(zero)])
 }
-/// What scales can be.
+/// Types that scales can have.
 const SCALE: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32, DType::F8E8M0];
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("QuantizeLinear", run_quantize, &[REAL, SCALE, REAL]).gives(&[REAL]),
     Op::new("DequantizeLinear", run_dequantize, &[REAL, SCALE, REAL]).gives(&[FLOAT]),

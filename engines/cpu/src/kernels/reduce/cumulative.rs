@@ -1,5 +1,5 @@
-//! `Cumsum CumsumD Cumprod CumprodD`: running totals along an axis. Floats in doubles, rounded once
-//! where they are written; whole numbers wrap.
+//! `Cumsum CumsumD Cumprod CumprodD`: running totals along an axis. Floating-point totals are kept
+//! in doubles and rounded once when they are written; integers wrap.
 use super::search::axis_of;
 use crate::args::{Arg, filled, flag, out};
 use crate::op::{Op, Run};
@@ -9,26 +9,26 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// How totals run.
+/// Parameters of running totals.
 #[derive(Clone, Copy)]
 struct How {
-    /// Elements along the axis.
+    /// Number of elements along the axis.
     n: usize,
-    /// Elements behind the axis: totals side by side.
+    /// Number of elements after the axis: totals that run in parallel.
     inner: usize,
-    /// Whether an element's total is that before it.
+    /// Whether the total of an element excludes the element itself.
     exclusive: bool,
-    /// Whether they run from the end.
+    /// Whether totals run from the end.
     reverse: bool,
 }
 
-/// Totals side by side that are kept in the nearest memory.
+/// Number of parallel totals that stay in the first-level cache.
 const BLOCK: usize = 2048;
-/// Fewer totals side by side are taken one by one.
+/// Fewer parallel totals than this are computed one by one.
 const FEW: usize = 16;
 
 impl How {
-    /// The elements of the axis, in the order in which they are added.
+    /// The indices along the axis, in the order in which they are added.
     fn order(self) -> impl Iterator<Item = usize> {
         (0..self.n).map(move |k| if self.reverse { self.n - 1 - k } else { k })
     }
@@ -115,5 +115,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const fn c(name: &'static str) -> Op {
     Op::new(name, run as Run, &[NUM, INDEX]).gives(&[NUM])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[c("Cumsum"), c("CumsumD"), c("Cumprod"), c("CumprodD")];

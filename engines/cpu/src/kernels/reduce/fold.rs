@@ -1,6 +1,7 @@
 //! `ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceAll ReduceAny` and
-//! their `...D` forms (`plugins/ops/src/reduce.rs`: axes, empty lists, empty reductions). Floats in
-//! doubles; whole numbers wrap, their means divide toward zero.
+//! their `...D` forms (`plugins/ops/src/reduce.rs`: axes, empty lists, empty reductions).
+//! Floating-point types are reduced in doubles. Integers wrap, and their means are rounded towards
+//! zero.
 use super::walk::Walk;
 use crate::args::{Arg, axes, count, filled, flag, ints_attr, out, put_f64};
 use crate::kernels::math::arith::is_unsigned;
@@ -24,27 +25,27 @@ pub fn reduced_axes(ctx: &KernelCtx<'_>, rank: usize) -> Result<Vec<usize>> {
         _ => Ok((0..rank).collect()),
     }
 }
-/// The shape without the axes, or with ones in their places.
+/// The shape without the axes `over`, or with ones in their place if `keep`.
 pub fn kept_shape(shape: &[usize], over: &[usize], keep: bool) -> Vec<usize> {
     (0..shape.len())
         .filter(|a| keep || !over.contains(a))
         .map(|a| if over.contains(&a) { 1 } else { shape[a] })
         .collect()
 }
-/// What a reduction works on.
+/// The operands of a reduction.
 struct Task<'a> {
     x: &'a Arg<'a>,
     walk: Walk,
-    /// Sizes of the output, and its elements.
+    /// Shape of the output, and its number of elements.
     shape: Vec<usize>,
     len: usize,
-    /// Elements that become one.
+    /// Number of elements reduced to each output element.
     each: usize,
 }
 
 impl Task<'_> {
-    /// Reduces elements in states of one type, which `join` joins, and writes what `end` makes of
-    /// them.
+    /// Reduces elements to states of one type, which `join` combines, and writes `end` of each
+    /// state.
     fn by<S: Elem, A: Copy, D: Elem>(
         &self,
         ctx: &mut KernelCtx<'_>,
@@ -57,7 +58,7 @@ impl Task<'_> {
         self.walk.by(self.x.values::<S>()?, &mut y, start, f, join);
         self.put(ctx, &y, end)
     }
-    /// As [`Task::by`] for states that are the same in any order.
+    /// Like [`Task::by`], for states that do not depend on the order.
     fn exact<S: Elem, A: Copy, D: Elem>(
         &self,
         ctx: &mut KernelCtx<'_>,
@@ -95,7 +96,7 @@ impl Task<'_> {
             (_, true) => (0, u64::MAX.checked_shr(64 - bits).unwrap_or(u64::MAX) as i64),
             _ => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
         };
-        // Truth values come out as zero or one, whatever stands for true in the input.
+        // Truth values come out as zero or one, whatever byte represents true in the input.
         let end = |v: T| T::from_i64(v.to_i64());
         let add = |a: T, b: T| T::from_i64(a.to_i64().wrapping_add(b.to_i64()));
         let mul = |a: T, b: T| T::from_i64(a.to_i64().wrapping_mul(b.to_i64()));
@@ -126,7 +127,7 @@ impl Task<'_> {
             false => self.exact(ctx, Bool::from(false), any, |v| v),
         }
     }
-    /// The logarithm of the sum of exponentials, by the greatest element.
+    /// The logarithm of the sum of exponentials, computed relative to the greatest element.
     fn log_sum_exp(&self, ctx: &mut KernelCtx<'_>) -> Result<()> {
         let v = self.x.f64s()?;
         let mut base = filled(self.len, f64::NEG_INFINITY)?;
@@ -167,7 +168,7 @@ const fn m(name: &'static str) -> Op {
 const fn b(name: &'static str) -> Op {
     Op::new(name, run as Run, &[BOOL, INDEX]).gives(&[BOOL])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     n("ReduceSum"),
     n("ReduceMean"),

@@ -1,5 +1,5 @@
-//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD`: the first place of the extreme, or the last by
-//! `select_last_index`; NaN wins.
+//! `ArgMaxV2 ArgMaxD ArgMinV2 ArgMinD`: the first position of the extreme, or the last one with
+//! `select_last_index`. NaN counts as the extreme.
 use super::fold::kept_shape;
 use crate::args::{Arg, axis, bad, count, filled, flag, put_i64};
 use crate::op::{Op, Run};
@@ -9,7 +9,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// The axis that an attribute names, else input 1.
+/// The axis given by the attribute `key`, otherwise by input 1.
 pub fn axis_of(ctx: &KernelCtx<'_>, key: &str, rank: usize) -> Result<usize> {
     let a = match ctx.attrs.int(key) {
         Some(a) => a,
@@ -17,16 +17,17 @@ pub fn axis_of(ctx: &KernelCtx<'_>, key: &str, rank: usize) -> Result<usize> {
     };
     axis(key, a, rank)
 }
-/// Whether an element is no number.
+/// Whether an element is NaN.
 fn is_nan<T: Elem>(v: T) -> bool {
     v.partial_cmp(&v).is_none()
 }
-/// The place of the extreme in a line: what it is first, several elements at a time, then where.
+/// The position of the extreme in a line: first its value, several elements at a time, then its
+/// position.
 fn place<T: Elem>(line: &[T], better: impl Fn(T, T) -> T + Copy, last: bool) -> usize {
     let Some(&first) = line.first() else { return 0 };
     let best = lines::fold_lanes(line, first, better, better);
     let is = |v: &T| *v == best || (is_nan(best) && is_nan(*v));
-    // Blocks without it are passed as a whole.
+    // Blocks that do not contain it are skipped as a whole.
     const BLOCK: usize = 64;
     let has = |part: &[T]| lines::fold(part, false, |found, v| found | is(&v));
     if last {
@@ -38,8 +39,8 @@ fn place<T: Elem>(line: &[T], better: impl Fn(T, T) -> T + Copy, last: bool) -> 
         start + line[start..].iter().position(is).unwrap_or(0)
     }
 }
-/// The places of the extremes of columns: what they are first, then where, from the end that is not
-/// asked for.
+/// The positions of the extremes of columns: first their values, then their positions. Rows are
+/// scanned so that the wanted position, first or last, is written last.
 fn places<T: Elem>(part: &[T], inner: usize, better: impl Fn(T, T) -> T + Copy, last: bool, y: &mut [i64]) {
     let n = part.len() / inner;
     let mut best = part[..inner].to_vec();
@@ -78,7 +79,7 @@ fn run_arg(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_i64(ctx, 0, &shape, &y)
 }
-/// Writes the place of the best element of each lane of `n` elements, `inner` apart.
+/// Writes the position of the best element of each lane of `n` elements, `inner` apart.
 pub fn search<T: Elem>(
     v: &[T],
     (n, inner): (usize, usize),
@@ -86,7 +87,7 @@ pub fn search<T: Elem>(
     last: bool,
     y: &mut [i64],
 ) {
-    // Of a NaN nothing is better but another one.
+    // Nothing is better than NaN.
     let better = |a: T, b: T| if is_nan(a) { a } else { better(a, b) };
     if inner == 1 {
         y.iter_mut().zip(v.chunks_exact(n)).for_each(|(y, line)| *y = place(line, better, last) as i64);
@@ -99,5 +100,5 @@ pub fn search<T: Elem>(
 const fn g(name: &'static str) -> Op {
     Op::new(name, run_arg as Run, &[NUM, INDEX]).gives(&[INDEX])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[g("ArgMaxV2"), g("ArgMaxD"), g("ArgMinV2"), g("ArgMinD")];

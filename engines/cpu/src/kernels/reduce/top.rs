@@ -1,5 +1,5 @@
-//! `TopKV2`: the greatest or least elements along an axis, in order; of equal ones the lower place
-//! first, NaN above all numbers.
+//! `TopKV2`: the greatest or smallest elements along an axis, in order. Equal elements are ordered
+//! by position; NaN is above all numbers.
 use crate::args::{Arg, axis, bad, count, filled, flag, int_attr, out_bytes, put_i64, room, size};
 use crate::kernels::shape::moving::with_width;
 use crate::op::Op;
@@ -9,24 +9,24 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// A whole number that is ordered as the element is; equal elements have equal ones.
+/// An integer that sorts like the element; equal elements have equal keys.
 fn key<T: Elem>(v: T) -> i64 {
     match v.to_num() {
         Num::I(v) => v,
         Num::U(v) => (v ^ 1 << 63) as i64,
         Num::F(v) if v.is_nan() => i64::MAX,
         Num::F(v) => {
-            // Zeros are equal; below them the order of the bits is turned round.
+            // Both zeros are equal; for negative numbers the order of the bits is reversed.
             let bits = (v + 0.0).to_bits() as i64;
             if bits < 0 { bits ^ i64::MAX } else { bits }
         }
     }
 }
 
-/// Up to this many are kept in order while the elements are passed once.
+/// Up to this many elements are kept sorted during a single pass over all elements.
 const FEW: usize = 64;
 
-/// The `k` least of `keys` with their places, in order.
+/// Finds the `k` smallest of `keys` with their positions, in order.
 fn least(keys: &[i64], k: usize, found: &mut Vec<(i64, usize)>) {
     found.clear();
     if k == 0 {
@@ -48,7 +48,7 @@ fn least(keys: &[i64], k: usize, found: &mut Vec<(i64, usize)>) {
             }
             found.pop();
         }
-        // Equal keys that are there already have lower places.
+        // Equal keys that are already in the list have lower positions.
         let mut at = found.len();
         while at > 0 && found[at - 1].0 > key {
             at -= 1;
@@ -65,7 +65,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if k > n {
         return Err(bad("input 1 `k`", k, format!("0 to {n}")));
     }
-    // The greatest are the least of the complements.
+    // The greatest elements are those with the smallest complements.
     let turned = if flag(ctx, "largest", true) { -1 } else { 0 };
     let mut shape = x.shape.clone();
     shape[a] = k;
@@ -107,7 +107,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The row of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("TopKV2", run, &[NUM, INDEX]).gives(&[NUM, INDEX])];
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! The loops of a reduction: neighbouring axes that stay, or that go, are one; the two innermost
-//! groups are lines that are folded, or added to, several elements at a time.
+//! The loops of a reduction. Neighbouring axes that are all kept, or all reduced, are merged. The
+//! two innermost groups form lines that are folded, or accumulated, several elements at a time.
 use ge_kernels::view::lines;
 
-/// Lines below this length are walked where they stand.
+/// Lines shorter than this are processed directly.
 const SHORT: usize = 32;
 
-/// The axes of a reduction, joined.
+/// The merged axes of a reduction.
 pub struct Walk {
-    /// Size and stride in the output of each outer group; stride 0: it is reduced.
+    /// Size of each outer group and its stride in the output; stride 0 if it is reduced.
     outer: Vec<(usize, usize)>,
-    /// Lines of one step of the outer groups.
+    /// Number of lines for each step of the outer groups.
     rows: usize,
-    /// Elements of a line.
+    /// Number of elements of a line.
     run: usize,
-    /// Whether a line is reduced to one element, or the lines are reduced to one.
+    /// Whether each line is reduced to one element; otherwise the lines are combined into one.
     folds: bool,
-    /// Elements of the input.
+    /// Number of elements of the input.
     elements: usize,
 }
 
 impl Walk {
-    /// Of a shape whose axes `over` go.
+    /// Plans the reduction of a shape over the axes `over`.
     pub fn new(shape: &[usize], over: &[usize]) -> Walk {
         let elements = if shape.contains(&0) { 0 } else { shape.iter().product() };
         if elements == 0 {
@@ -46,8 +46,9 @@ impl Walk {
         Walk { outer, rows, run, folds, elements }
     }
 
-    /// Calls `visit(place, elements)` for every line, in order: the place of the output that it comes
-    /// to, or that of its first element where it is not reduced.
+    /// Calls `visit(position, elements)` for every line, in order. The position is that of the
+    /// output element that the line is reduced to or, if it is not reduced, of its first output
+    /// element.
     fn lines(&self, mut visit: impl FnMut(usize, std::ops::Range<usize>)) {
         if self.elements == 0 {
             return;
@@ -71,9 +72,10 @@ impl Walk {
         }
     }
 
-    /// Takes every element of `x` into the state of its place in `y`: `fold(place, state, line)` is
-    /// the state after a whole line, `update(place, states, line)` changes the states from a place on
-    /// by a line of as many elements.
+    /// Combines every element of `x` with the state at its position in `y`.
+    /// `fold(position, state, line)` returns the state after a whole line;
+    /// `update(position, states, line)` updates the states from a position on with a line of as
+    /// many elements.
     pub fn each<S: Copy, A: Copy>(
         &self,
         x: &[S],
@@ -91,7 +93,7 @@ impl Walk {
         });
     }
 
-    /// `o[i] = f(x[i], y[place of i])`: every element with the state of its place.
+    /// `o[i] = f(x[i], y[position of i])`: every element with the state at its position.
     pub fn map<S: Copy, A: Copy, D: Copy>(&self, x: &[S], y: &[A], o: &mut [D], f: impl Fn(S, A) -> D) {
         self.lines(|at, from| {
             let (o, x) = (&mut o[from.clone()], &x[from]);
@@ -104,8 +106,8 @@ impl Walk {
         });
     }
 
-    /// As [`Walk::each`] by one function of a state and an element, which `join` agrees with: lines
-    /// are folded in sixteen states ([`lines::fold_lanes`]) that begin with `start`.
+    /// Like [`Walk::each`], with one function of a state and an element, which must agree with
+    /// `join`. Lines are folded in sixteen states ([`lines::fold_lanes`]) that begin with `start`.
     pub fn by<S: Copy, A: Copy>(
         &self,
         x: &[S],
@@ -128,8 +130,8 @@ impl Walk {
         );
     }
 
-    /// As [`Walk::by`] for whole numbers, whose sums, products and extremes are the same in any order:
-    /// how many elements go at a time is the compiler's choice.
+    /// Like [`Walk::by`], for integers, whose sums, products and extremes do not depend on the
+    /// order: the compiler chooses how many elements to process at a time.
     pub fn in_any_order<S: Copy, A: Copy>(&self, x: &[S], y: &mut [A], f: impl Fn(A, S) -> A) {
         self.each(
             x,
@@ -145,7 +147,8 @@ impl Walk {
         );
     }
 
-    /// As [`Walk::by`] by a function of the state, the element and what is given for its place.
+    /// Like [`Walk::by`], with a function of the state, the element and the value given for its
+    /// position.
     pub fn by_place<S: Copy, A: Copy, P: Copy>(
         &self,
         (x, given): (&[S], &[P]),
@@ -198,7 +201,7 @@ mod tests {
                 got.fill(0);
                 walk.in_any_order(&x, &mut got, |s, e| s + e);
                 assert_eq!(got, want, "{shape:?} over {over:?}");
-                // What is taken off by place comes back by place.
+                // What is subtracted by position comes back by position.
                 let mut less = vec![0; n];
                 walk.map(&x, &want, &mut less, |x, sum| (n as i64) * x - sum);
                 let mut again = vec![0; want.len()];

@@ -1,6 +1,6 @@
-//! `CommonRNN`, `CommonGRU`,
-//! `CommonLSTM`: ONNX's recurrences, all directions, layouts, peepholes, clipping, lengths by batch (`plugins/ops/src/rnn.rs`),
-//! weights packed or not. Everything in doubles, outputs rounded once.
+//! `CommonRNN`, `CommonGRU`, `CommonLSTM`: ONNX's recurrences with all directions, layouts,
+//! peepholes, clipping and lengths per sequence (`plugins/ops/src/rnn.rs`), with packed or plain
+//! weights. Everything is computed in doubles, and outputs are rounded once.
 use crate::args::{Arg, bad, count, filled, int_attr, put_f64, text};
 use crate::kernels::math::special::{sigmoid, softplus};
 use crate::op::Op;
@@ -28,7 +28,7 @@ fn activations(ctx: &KernelCtx<'_>, dirs: usize, each: &[&str]) -> Result<Vec<Ac
         ctx.attrs.floats("activation_alpha").unwrap_or_default(),
         ctx.attrs.floats("activation_beta").unwrap_or_default(),
     );
-    // Alphas and betas are listed for those functions that have one.
+    // Alphas and betas are listed only for functions that have them.
     let (mut na, mut nb) = (alphas.iter(), betas.iter());
     let mut out: Vec<Act> = Vec::new();
     for name in names {
@@ -68,7 +68,7 @@ fn activations(ctx: &KernelCtx<'_>, dirs: usize, each: &[&str]) -> Result<Vec<Ac
     }
     Ok(out)
 }
-/// `out[j] += sum of v[k] * m[j][k]`.
+/// `out[j] += sum over k of v[k] * m[j][k]`.
 fn add_product(out: &mut [f64], v: &[f64], m: &[f64]) {
     if !v.is_empty() {
         out.iter_mut()
@@ -79,12 +79,11 @@ fn add_product(out: &mut [f64], v: &[f64], m: &[f64]) {
 fn shaped(a: Option<Arg<'_>>, shape: &[usize]) -> Result<Option<Vec<f64>>> {
     a.map(|a| a.need_shape(shape).and_then(|()| a.f64s())).transpose()
 }
-/// Hidden units of a block of packed weights.
+/// Hidden units per block of packed weights.
 const BLOCK: usize = 16;
 
-/// Weights `[dirs, gates * h, k]` from their packed form;
-/// `sections`: first gate and number of gates that stand together; `woven`: the gates of a block
-/// stand side by side in each row.
+/// Weights `[dirs, gates * h, k]` from their packed form. `sections` lists the first gate and the
+/// number of gates of each section. If `woven`, each row holds the gates of a block side by side.
 fn unpacked(
     a: &Arg<'_>,
     [dirs, gates, h, k]: [usize; 4],
@@ -239,7 +238,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 const TYPES: &[&[DType]] = &[FLOAT, FLOAT, FLOAT, FLOAT, &[DType::I32], FLOAT];
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("CommonRNN", run, TYPES).gives(&[FLOAT]),
     Op::new("CommonGRU", run, TYPES).gives(&[FLOAT]),

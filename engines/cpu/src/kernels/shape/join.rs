@@ -58,8 +58,9 @@ fn concat(ctx: &mut KernelCtx<'_>, args: &[Arg<'_>], dim: i64) -> Result<()> {
     let lens: Vec<usize> = args.iter().map(|a| a.shape[ax]).collect();
     join(ctx, args, ax, &shape, &lens)
 }
-/// `PhonyConcat` as a real one: axes and counts in turn, the first the innermost grouping. One
-/// level only is a plain join; more are joined through a temporary of each level.
+/// `PhonyConcat` as a real concatenation: axes and counts in turn, the first being the innermost
+/// grouping. A single level is a plain concatenation; several levels use temporary tensors for each
+/// level.
 fn run_phony_concat(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let args = crate::args::all(ctx, 0)?;
     let dims = list_or_one(ctx, "concat_dim")?;
@@ -113,7 +114,7 @@ fn run_pack(ctx: &mut KernelCtx<'_>) -> Result<()> {
     join(ctx, &args, ax, &shape, &vec![1; args.len()])
 }
 
-/// Writes parts of the given lengths along an axis to the outputs; `drop_axis` removes it.
+/// Writes parts of the given lengths along an axis to the outputs; `drop_axis` removes the axis.
 fn split(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, ax: usize, lens: &[usize], drop_axis: bool) -> Result<()> {
     let total = lens.iter().try_fold(0usize, |a, &b| a.checked_add(b));
     if total != Some(x.shape[ax]) {
@@ -200,7 +201,7 @@ fn run_unpack(ctx: &mut KernelCtx<'_>) -> Result<()> {
     split(ctx, &x, ax, &lens, true)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("ConcatD", run_concat, &[ANY]),
     Op::moves("ConcatV2D", run_concat, &[ANY]),

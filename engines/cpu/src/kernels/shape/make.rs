@@ -78,7 +78,7 @@ fn run_trilu(ctx: &mut KernelCtx<'_>) -> Result<()> {
             return Ok(());
         }
         for (i, (o, from)) in bytes.chunks_exact_mut(c * w).zip(src.bytes().chunks_exact(c * w)).enumerate() {
-            // Columns before the first that is kept, or from the first that is not.
+            // The number of columns to the left of the boundary.
             let edge = ((i % r) as i64).saturating_add(k).saturating_add(i64::from(!upper)).clamp(0, c as i64);
             let (left, right) = o.split_at_mut(edge as usize * w);
             let (from_left, from_right) = from.split_at(edge as usize * w);
@@ -124,7 +124,7 @@ fn run_one_hot(ctx: &mut KernelCtx<'_>) -> Result<()> {
         })
     })
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("Fill", run_fill, &[INDEX, ANY]),
     Op::new("Range", run_range, &[NUM]).gives(&[NUM]),

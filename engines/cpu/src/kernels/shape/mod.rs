@@ -1,4 +1,4 @@
-//! Operators that move data or make it from sizes.
+//! Operators that move data or create it from sizes.
 pub mod join;
 pub mod make;
 pub mod moving;

@@ -1,5 +1,6 @@
-//! Moving elements of any width: sources as arrays of bytes, packed types one element a byte on the
-//! way, and the copy through a layout that transposes, slices, tiles and broadcasts alike.
+//! Moving of elements of any width: sources as arrays of bytes, where packed types are expanded to
+//! one byte per element, and the copy through a layout, which serves to transpose, slice, tile and
+//! broadcast.
 use crate::args::{Arg, bad, filled, out_bytes, view_error};
 use crate::par;
 use ge_kernels::view::{Layout, Nest};
@@ -7,7 +8,7 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use std::borrow::Cow;
 
-/// Runs an expression with a constant bound to a width of 1, 2, 4, 8 or 16 bytes.
+/// Evaluates an expression with a constant bound to a width of 1, 2, 4, 8 or 16 bytes.
 macro_rules! with_width {
     ($width:expr, $n:ident => $body:expr) => {
         match $width {
@@ -36,7 +37,7 @@ macro_rules! with_width {
 }
 pub(crate) use with_width;
 
-/// Elements of `bits` bits (4 or 2, the first in the low bits), one a byte.
+/// Expands elements of `bits` bits (4 or 2, the first in the low bits) to one byte each.
 pub fn unpack(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
     let per = 8 / bits;
     let mut v = filled(count, 0u8)?;
@@ -46,7 +47,7 @@ pub fn unpack(bytes: &[u8], bits: usize, count: usize) -> Result<Vec<u8>> {
     Ok(v)
 }
 
-/// The inverse of [`unpack`]; bits that are left over are zero.
+/// The inverse of [`unpack`]; unused bits are zero.
 pub fn pack(codes: &[u8], bits: usize, bytes: &mut [u8]) {
     let per = 8 / bits;
     for (o, c) in bytes.iter_mut().zip(codes.chunks(per)) {
@@ -57,14 +58,14 @@ pub fn pack(codes: &[u8], bits: usize, bytes: &mut [u8]) {
 /// An input's elements as arrays of bytes.
 pub struct Source<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Bits of one element.
+    /// Number of bits of one element.
     pub bits: usize,
-    /// Bytes of one element here: at least one.
+    /// Number of bytes of one element here: at least one.
     pub width: usize,
 }
 
 impl<'a> Source<'a> {
-    /// Of an input.
+    /// The elements of an input.
     pub fn of(a: &'a Arg<'_>) -> Result<Source<'a>> {
         let bits = a.dtype.bits().and_then(|b| usize::try_from(b).ok()).unwrap_or(0);
         let bytes = match bits {
@@ -74,11 +75,11 @@ impl<'a> Source<'a> {
         };
         Ok(Source { bytes, bits, width: bits.div_ceil(8) })
     }
-    /// Of bytes made here, elements of whole bytes.
+    /// Elements of whole bytes in an owned buffer.
     pub fn owned(bytes: Vec<u8>, width: usize) -> Source<'static> {
         Source { bytes: Cow::Owned(bytes), bits: width * 8, width }
     }
-    /// The elements.
+    /// The elements as arrays of `N` bytes; `N` must be the width.
     pub fn items<const N: usize>(&self) -> &[[u8; N]] {
         self.bytes.as_chunks::<N>().0
     }
@@ -88,7 +89,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gives output `i` to `write` as unpacked bytes (`width` an element), then packs them where the
+/// Lets `write` fill output `i` as unpacked bytes (whole bytes per element), then packs them if the
 /// type is packed.
 pub fn write_moved(
     ctx: &mut KernelCtx<'_>,
@@ -114,7 +115,7 @@ pub fn write_moved(
     Ok(())
 }
 
-/// Writes to output `i`, row-major, the elements that a layout sees in a source.
+/// Writes to output `i`, row-major, the elements that a layout selects from a source.
 pub fn copy_through(
     ctx: &mut KernelCtx<'_>,
     i: usize,
@@ -144,7 +145,7 @@ pub fn copy_through(
     })
 }
 
-/// Input 0 through a layout to output 0.
+/// Copies input `x` through a layout to output 0.
 pub fn copy_input(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, layout: &Layout) -> Result<()> {
     copy_through(ctx, 0, layout.shape(), &Source::of(x)?, layout)
 }

@@ -6,7 +6,7 @@ use crate::store::types::{ANY, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// First index, step and number of indices that ONNX's begin, end and step take of `n`.
+/// First index, step and number of indices that ONNX's begin, end and step select from `n`.
 pub fn taken(n: usize, begin: i64, end: i64, step: i64) -> Result<(usize, isize, usize)> {
     let n = n as i64;
     if step == 0 {
@@ -24,7 +24,7 @@ pub fn taken(n: usize, begin: i64, end: i64, step: i64) -> Result<(usize, isize,
     }
     let len = (span as u64 - 1) / step.unsigned_abs() + 1;
     let step = isize::try_from(step).unwrap_or(if step > 0 { isize::MAX } else { isize::MIN });
-    // A single index needs no step: one that overflows places is as good as one.
+    // A single index needs no step; this also avoids steps too large for a position.
     Ok((b as usize, if len == 1 { 1 } else { step }, len as usize))
 }
 fn cut(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, begin: &[i64], end: &[i64], axes: &[i64], steps: &[i64]) -> Result<()> {
@@ -87,7 +87,7 @@ fn run_slice(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     copy_input(ctx, &x, &l)
 }
-/// The first `seq_lengths[b]` steps of each batch backwards, the rest as they are.
+/// Reverses the first `seq_lengths[b]` steps of each batch and copies the rest.
 fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, lens) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     let t = axis("attribute `seq_dim`", int_attr(ctx, "seq_dim", 0), x.rank())?;
@@ -97,7 +97,7 @@ fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if let Some(l) = lens.iter().find(|&&l| l < 0 || l > x.shape[t] as i64) {
         return Err(bad("input 1", l, format!("0 to {}", x.shape[t])));
     }
-    // The two axes with what stands before, between and behind them.
+    // The two axes, and the numbers of elements before, between and after them.
     let (first, second) = (t.min(b), t.max(b));
     let between: usize = x.shape[first + 1..second].iter().product();
     let inner: usize = x.shape[second + 1..].iter().product();
@@ -138,7 +138,7 @@ fn run_reverse_sequence(ctx: &mut KernelCtx<'_>) -> Result<()> {
     })
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("StridedSliceV2", run_strided, &[ANY, INDEX]),
     Op::moves("StridedSliceD", run_strided, &[ANY]),

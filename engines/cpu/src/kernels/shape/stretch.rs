@@ -24,7 +24,7 @@ fn run_tile(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if m.len() != x.rank() {
         return Err(bad("multiples", format!("{m:?}"), format!("{} numbers", x.rank())));
     }
-    // Each axis as (repeat, size): the repeats are broadcast axes.
+    // Each axis is viewed as (repeat, size), where the repeats are broadcast axes.
     let mut ones = Vec::new();
     let mut all = Vec::new();
     let mut shape = Vec::new();
@@ -38,7 +38,8 @@ fn run_tile(ctx: &mut KernelCtx<'_>) -> Result<()> {
     copy_through(ctx, 0, &shape, &Source::of(&x)?, &l)
 }
 
-/// Where a place of a padded axis of `n` reads, of which `kept` is not cropped; None: the constant.
+/// The input position that position `i` of a padded axis reads; `None` for the constant. The axis
+/// has size `n`, and the positions `kept` are not cropped.
 fn place(mode: &str, i: i64, n: i64, kept: &std::ops::Range<i64>) -> Option<usize> {
     if (0..n).contains(&i) {
         return Some(i as usize);
@@ -48,7 +49,7 @@ fn place(mode: &str, i: i64, n: i64, kept: &std::ops::Range<i64>) -> Option<usiz
     }
     match mode {
         "edge" => Some(i.clamp(0, n - 1) as usize),
-        // What is cropped does not come back at the other end.
+        // Cropped positions do not reappear at the other end.
         "wrap" if !kept.is_empty() => Some((kept.start + (i - kept.start).rem_euclid(kept.end - kept.start)) as usize),
         "wrap" => Some(i.rem_euclid(n) as usize),
         "reflect" => {
@@ -59,7 +60,7 @@ fn place(mode: &str, i: i64, n: i64, kept: &std::ops::Range<i64>) -> Option<usiz
         _ => None,
     }
 }
-/// Pads each axis by `pads[axis]` (negative crops), in ONNX's modes.
+/// Pads each axis by `pads[axis]` (negative values crop), in ONNX's modes.
 fn pad(
     ctx: &mut KernelCtx<'_>,
     x: &Arg<'_>,
@@ -79,7 +80,7 @@ fn pad(
     if shape.contains(&0) {
         return write_moved(ctx, 0, &shape, Source::of(x)?.bits, |_| Ok(()));
     }
-    // Axes behind the last one that changes move as one element.
+    // Axes after the last one that changes are moved as one element.
     let kept = pads.iter().rev().take_while(|p| **p == (0, 0)).count();
     let rank = shape.len() - kept;
     let inner: usize = shape[rank..].iter().product();
@@ -124,18 +125,18 @@ fn pad(
     })
 }
 
-/// Elements of the last axis that is padded, each `inner` neighbours.
+/// Runs of elements along the last padded axis; each element is `inner` neighbours.
 enum Run {
-    /// The constant, so many times.
+    /// The constant, this many times.
     Outside(usize),
-    /// From a place on, so many as they lie.
+    /// From a position forwards, this many elements.
     Forward(usize, usize),
-    /// From a place back, so many.
+    /// From a position backwards, this many elements.
     Back(usize, usize),
 }
 
 impl Run {
-    /// Of the places that an axis reads.
+    /// The runs for the positions that an axis reads.
     fn all(places: &[Option<usize>], inner: usize) -> Vec<Run> {
         let mut runs = Vec::new();
         for &p in places {
@@ -150,7 +151,7 @@ impl Run {
         }
         runs
     }
-    /// Writes its elements to the start of `o`; gives the rest.
+    /// Writes the elements of the run to the start of `o` and returns the rest of `o`.
     fn write<'o, T: Copy>(&self, o: &'o mut [T], from: &[T], inner: usize, fill: T) -> &'o mut [T] {
         let (Run::Outside(n) | Run::Forward(_, n) | Run::Back(_, n)) = self;
         let (o, rest) = o.split_at_mut(n * inner);
@@ -207,14 +208,15 @@ fn run_center_crop_pad(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut pads = vec![(0, 0); x.rank()];
     for (&a, &w) in axes.iter().zip(&want) {
         size("input 1 `shape`", w)?;
-        // Padding: the odd element goes to the end; cropping: to the end as well.
+        // When padding, the odd element goes to the end; when cropping, it is taken from the end
+        // too.
         let d = w - x.shape[a] as i64;
         pads[a] = if d >= 0 { (d / 2, d - d / 2) } else { (-((-d) / 2), -((-d) - (-d) / 2)) };
     }
     pad(ctx, &x, &pads, "constant", None)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("Expand", run_expand, &[ANY, INDEX]),
     Op::moves("BroadcastTo", run_expand, &[ANY, INDEX]),

@@ -1,7 +1,7 @@
-//! `TransData {src_format, dst_format, groups = 1}`: between a plain format (ND, NCHW, NHWC, HWCN)
-//! and NC1HWC0, NC1HWC0_C04, FRACTAL_Z or FRACTAL_NZ, or between plain ones. To a blocked format
-//! each axis is filled up with zeros to whole blocks, cut and turned; the way back is the same
-//! backwards, and needs an output of known sizes.
+//! `TransData {src_format, dst_format, groups = 1}`: converts between a plain format (ND, NCHW,
+//! NHWC, HWCN) and NC1HWC0, NC1HWC0_C04, FRACTAL_Z or FRACTAL_NZ, or between plain formats. For a
+//! blocked format, each axis is padded with zeros to whole blocks, cut into blocks, and the axes
+//! are permuted. The way back reverses these steps and needs an output of known size.
 use super::moving::{Source, copy_through, with_width};
 use crate::args::{Arg, bad, count, filled, int_attr, size, text, view_error};
 use crate::op::Op;
@@ -11,8 +11,8 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
 use ge_plugin_api::types::{DType, Format};
 
-/// A plain tensor cut into blocks: the block of each axis, and the order of the cut axes (axis a is
-/// 2a, its inside 2a + 1).
+/// A plain tensor cut into blocks: the block size of each axis, and the order of the cut axes (axis
+/// a is 2a, its part within a block 2a + 1).
 struct Cut {
     blocks: Vec<usize>,
     order: Vec<usize>,
@@ -38,7 +38,7 @@ fn cut(from: Format, rank: usize, to: Format, dtype: DType) -> Option<Cut> {
     }
     let own = letters(from).filter(|_| rank == 4)?;
     let axis = |l: char| own.find(l).unwrap_or(0);
-    // Capital: blocks of the axis; small: within a block.
+    // Capital letters are blocks of the axis, small letters positions within a block.
     let text = match to {
         Format::NC1HWC0 | Format::NC1HWC0_C04 => "NnCHhWwc",
         Format::FRACTAL_Z => "CHhWwNnc",
@@ -57,7 +57,8 @@ fn cut(from: Format, rank: usize, to: Format, dtype: DType) -> Option<Cut> {
     Some(Cut { blocks, order: order.collect() })
 }
 
-/// Copies the overlap of two row-major tensors of one rank, the rest of the second stays.
+/// Copies the overlap of two row-major tensors of equal rank; the rest of the second stays
+/// unchanged.
 fn overlap(width: usize, from: &[u8], have: &[usize], to: &mut [u8], room: &[usize]) -> Result<()> {
     let part: Vec<usize> = have.iter().zip(room).map(|(a, b)| *a.min(b)).collect();
     let (run, rows) = part.split_last().map_or((1, &[][..]), |(r, l)| (*r, l));
@@ -114,7 +115,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut back = vec![0; c.order.len()];
     c.order.iter().enumerate().for_each(|(i, &a)| back[a] = i);
     let l = Layout::contiguous(&turned).and_then(|l| l.permute(&back)).map_err(view_error)?;
-    // The blocks in plain order, then what lies within.
+    // The blocks in plain order, followed by the positions within them.
     let mut whole = HostTensor::zeroed(x.dtype, &room.iter().map(|&d| d as u64).collect::<Vec<_>>())?;
     {
         let from = Source::of(&x)?;
@@ -134,7 +135,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if bytes.is_empty() { Ok(()) } else { overlap(width, whole.bytes(), &room, bytes, &shape) }
 }
 
-/// The shape that a format has after cutting and turning: axes that are written as one are joined.
+/// The shape of a format after cutting and permuting; axes that are written as one are merged.
 fn shape_in(format: Format, cut: &[usize]) -> Vec<usize> {
     match (format, cut) {
         (Format::NC1HWC0 | Format::NC1HWC0_C04, &[n, _, c1, h, _, w, _, c0]) => vec![n, c1, h, w, c0],
@@ -147,7 +148,7 @@ fn shape_in(format: Format, cut: &[usize]) -> Vec<usize> {
     }
 }
 
-/// The row of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("TransData", run, &[NUMB]).gives(&[NUMB])];
 
 #[cfg(test)]
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn blocks_hold_what_the_definition_says() {
-        // f32 has eight channels a block; element (n, c, h, w) stands at (n, c / 8, h, w, c % 8).
+        // f32 has blocks of eight channels; element (n, c, h, w) is at (n, c / 8, h, w, c % 8).
         let x = count(&[2, 9, 2, 3]);
         let y = change(&x, "NCHW", "NC1HWC0", &[2, 2, 2, 3, 8]);
         for (i, v) in y.iter().enumerate() {

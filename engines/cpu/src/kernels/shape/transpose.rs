@@ -28,7 +28,7 @@ fn block(ctx: &KernelCtx<'_>) -> Result<usize> {
         b => Ok(b),
     }
 }
-/// Sees the source as `split`, permutes it, and writes it with shape `shape`.
+/// Views the source as `split`, permutes it, and writes it with shape `shape`.
 fn regroup(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, split: &[usize], perm: &[usize], shape: &[usize]) -> Result<()> {
     let l = Layout::contiguous(split).and_then(|l| l.permute(perm)).map_err(view_error)?;
     copy_through(ctx, 0, shape, &Source::of(x)?, &l)
@@ -57,7 +57,7 @@ fn run_space_to_depth(ctx: &mut KernelCtx<'_>) -> Result<()> {
     regroup(ctx, &x, &[n, c, h / b, b, w / b, b], &order, &shape)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("TransposeD", run_transpose, &[ANY]),
     Op::moves("Transpose", run_transpose, &[ANY, INDEX]),

@@ -1,5 +1,5 @@
-//! Operators whose output has the input's elements in the same order (a copy here: where they need
-//! none, another engine takes them), and those that read shapes alone.
+//! Operators whose output has the input's elements in the same order, and operators that read only
+//! shapes. The former are copies here; where no copy is needed, another engine takes them.
 use crate::args::{Arg, axes, axis, bad, int_attr, ints_or_input, need_ints, out_bytes, put_i64};
 use crate::op::{Op, Run};
 use crate::store::types::{ANY, INDEX, INT};
@@ -25,7 +25,8 @@ fn run_identity_n(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-/// The shape that a Reshape asks for: 0 copies a dimension unless `allow_zero`, one -1 is computed.
+/// The shape that a Reshape requests: 0 copies a dimension unless `allow_zero`, and one -1 is
+/// computed.
 pub fn reshaped(shape: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Vec<usize>> {
     let total = crate::args::count(shape)?;
     let mut out = Vec::with_capacity(wanted.len());
@@ -122,7 +123,7 @@ fn run_rank(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let r = ctx.input(0)?.dims.len() as i64;
     put_i64(ctx, 0, &[], &[r])
 }
-/// Checks an axis, for operators that only need it in range.
+/// Reads an axis attribute and checks that it is in range.
 pub fn checked_axis(ctx: &KernelCtx<'_>, key: &str, default: i64, rank: usize) -> Result<usize> {
     axis(&format!("attribute `{key}`"), int_attr(ctx, key, default), rank)
 }
@@ -133,7 +134,7 @@ const fn v(name: &'static str, run: Run) -> Op {
 const fn s(name: &'static str, run: Run) -> Op {
     Op::new(name, run, &[ANY]).gives(&[INT])
 }
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::moves("Identity", run_identity, &[ANY]),
     Op::moves("TensorMove", run_identity, &[ANY]),

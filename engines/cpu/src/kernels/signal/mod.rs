@@ -1,5 +1,5 @@
-//! `DFT`, `STFT`, `RFFT`, `IRFFT` by the defining sums, windows,
-//! `MelWeightMatrix` (`plugins/ops/src/fft.rs`).
+//! `DFT`, `STFT`, `RFFT`, `IRFFT` by their defining sums, window functions, `MelWeightMatrix`
+//! (`plugins/ops/src/fft.rs`).
 use crate::args::{Arg, axis, bad, count, filled, flag, int_attr, put_f64, room, size};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, INT, NUM};
@@ -16,7 +16,7 @@ fn turns(n: usize) -> Result<Vec<(f64, f64)>> {
     }));
     Ok(v)
 }
-/// The first `bins` sums of `n` complex numbers; inverse: divided by n.
+/// The first `bins` sums of `n` complex numbers; an inverse transform is divided by n.
 fn sums(x: &[(f64, f64)], n: usize, bins: usize, inverse: bool, turn: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..bins)
         .map(|k| {
@@ -35,12 +35,12 @@ fn sums(x: &[(f64, f64)], n: usize, bins: usize, inverse: bool, turn: &[(f64, f6
         })
         .collect()
 }
-/// A half spectrum completed by symmetry to `n` numbers.
+/// A half spectrum extended by symmetry to `n` numbers.
 fn completed(half: &[(f64, f64)], n: usize) -> Vec<(f64, f64)> {
     let at = |k: usize| half.get(k).copied().unwrap_or((0.0, 0.0));
     (0..n).map(|k| if k <= n / 2 { at(k) } else { (at(n - k).0, -at(n - k).1) }).collect()
 }
-/// Lengths beyond this are refused: the sums take the square of it.
+/// Longest accepted transform: the sums take time quadratic in the length.
 const LONGEST: usize = 1 << 17;
 fn length(n: i64) -> Result<usize> {
     let n = size("length of the transform", n)?;
@@ -164,7 +164,7 @@ fn run_irfft(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut y = room(count(&shape)?)?;
     for i in 0..rows {
         let mut half: Vec<(f64, f64)> = v[i * m * 2..(i + 1) * m * 2].chunks_exact(2).map(|c| (c[0], c[1])).collect();
-        // The bins that stand for themselves are real.
+        // Bins that are their own mirror image are real.
         if let Some(first) = half.first_mut() {
             first.1 = 0.0;
         }
@@ -192,7 +192,8 @@ fn run_window(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }));
     put_f64(ctx, 0, &[n], &v)
 }
-/// ONNX's mel filter bank: triangles between mel-spaced edges, places of bins floored.
+/// ONNX's mel filter bank: triangles between mel-spaced edges, whose bin positions are rounded
+/// down.
 fn run_mel(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let int = |i: usize| Arg::of(ctx, i).and_then(|a| a.int()).and_then(|v| size(&format!("input {i}"), v));
     let (bands, dft, rate) = (int(0)?, int(1)?, int(2)?);
@@ -227,7 +228,7 @@ fn run_mel(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &[bins, bands], &y)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("DFT", run_dft, &[FLOAT, INDEX, INDEX]).gives(&[FLOAT]),
     Op::new("STFT", run_stft, &[FLOAT, INDEX, FLOAT, INDEX]).gives(&[FLOAT]),

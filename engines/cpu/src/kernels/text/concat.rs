@@ -1,4 +1,5 @@
-//! `StringConcat(x, y) -> z` (ai.onnx 20 on): each string of `x` with that of `y` behind it, broadcast.
+//! `StringConcat(x, y) -> z` (ai.onnx 20 on): each string of `x` followed by that of `y`,
+//! broadcast.
 use super::strings;
 use crate::op::Op;
 use crate::store::types::TEXT;
@@ -11,5 +12,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     strings::write(ctx, 0, &dims, &all)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("StringConcat", run, &[TEXT]).gives(&[TEXT])];

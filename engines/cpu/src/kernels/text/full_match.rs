@@ -1,5 +1,5 @@
-//! `RegexFullMatch(x) {pattern} -> y bool` (ai.onnx 20 on): whether the whole of each string is what the
-//! pattern says.
+//! `RegexFullMatch(x) {pattern} -> y bool` (ai.onnx 20 on): whether each whole string matches the
+//! pattern.
 use super::regex::{translated, wrong};
 use super::strings;
 use crate::args::text;
@@ -9,10 +9,11 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use regex::Regex;
 
-/// An expression for whole strings.
+/// Compiles an expression that matches only whole strings.
 fn whole(pattern: &str) -> Result<Regex> {
     let inner = translated("pattern", pattern)?;
-    // Alone first: one with `)` and `(` too many must not end the group around it.
+    // It is also compiled alone, so that a pattern with an unbalanced `)` and `(` cannot end the
+    // group around it.
     Regex::new(&inner).and_then(|_| Regex::new(&format!(r"\A(?:{inner})\z"))).map_err(|e| wrong("pattern", pattern, &e))
 }
 
@@ -24,7 +25,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("RegexFullMatch", run, &[TEXT]).gives(&[BOOL])];
 
 #[cfg(test)]
@@ -36,7 +37,7 @@ mod tests {
         let hit = |p: &str, s: &str| whole(p).unwrap().is_match(s);
         assert!(hit("a|ab", "ab") && !hit("a", "ab") && !hit("a", "a\n") && hit("", ""));
         assert!(hit(r"www\.[\w.-]+\.\bcom\b", "www.google.com") && !hit(r"(?i)x", "yx"));
-        // Classes of ASCII, and letters that stand for themselves in a class: as RE2 has it.
+        // ASCII classes, and characters that are literal in a class, as in RE2.
         assert!(
             !hit(r"\w", "é")
                 && hit(r"\W", "é")

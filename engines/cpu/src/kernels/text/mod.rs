@@ -1,4 +1,4 @@
-//! `TfIdfVectorizer` (`plugins/ops/src/text.rs`); a file for each operator of strings.
+//! `TfIdfVectorizer` (`plugins/ops/src/text.rs`), and one file for each string operator.
 pub mod concat;
 pub mod full_match;
 pub mod normalizer;
@@ -16,17 +16,17 @@ use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
 use std::collections::HashMap;
 
-/// The n-grams that are counted, as a tree of their words.
+/// The n-grams to count, as a tree of their words.
 struct Grams {
-    /// Node behind a node and a word; node 0 is the root.
+    /// The node that follows a node and a word; node 0 is the root.
     next: HashMap<(usize, i64), usize>,
     /// Column and weight of the n-gram that ends in a node.
     ends: Vec<Option<(usize, f64)>>,
 }
 
 impl Grams {
-    /// Of a pool that has all n-grams of one word, then those of two, from the places in `starts`
-    /// on; those of another length than wanted are left out.
+    /// Builds the tree from a pool that lists all n-grams of one word, then those of two words and
+    /// so on, from the positions `ngram_counts` on. N-grams of unwanted lengths are left out.
     fn of(ctx: &KernelCtx<'_>, pool: &[i64], lengths: std::ops::RangeInclusive<usize>) -> Result<Grams> {
         let list = |key: &str| ints_attr(ctx, key).unwrap_or_default();
         let (starts, columns) = (list("ngram_counts"), list("ngram_indexes"));
@@ -66,10 +66,10 @@ impl Grams {
         Ok(g)
     }
 
-    /// Finds the n-grams of a row, and gives `each` their columns and weights.
+    /// Finds the n-grams of a row and calls `each` with their columns and weights.
     fn find(&self, row: &[i64], (least, most, skips): (usize, usize, usize), mut each: impl FnMut(usize, f64)) {
         let mut least = least;
-        // Further apart than the row is long stands no second word.
+        // At a distance longer than the row there is no second word.
         for step in 1..=skips.min(row.len()).saturating_add(1) {
             for start in 0..row.len() {
                 if step.saturating_mul(least - 1).saturating_add(start) >= row.len() {
@@ -84,7 +84,7 @@ impl Grams {
                     }
                 }
             }
-            // Single words are the same at every distance: they are counted once.
+            // Single words are the same at every distance, so they are counted only once.
             if least == 1 {
                 least = 2;
                 if least > most {
@@ -95,8 +95,8 @@ impl Grams {
     }
 }
 
-/// The shape of the input, and the words of the pool and of the input as numbers. Words that are
-/// text have the places in the pool where they stand first; below zero: the pool has no such word.
+/// The shape of the input, and the words of the pool and of the input as numbers. A text word
+/// becomes its first position in the pool, or a negative number if the pool does not contain it.
 fn words(ctx: &KernelCtx<'_>) -> Result<(Vec<usize>, Vec<i64>, Vec<i64>)> {
     if ctx.input(0)?.dtype != DType::STRING {
         let x = Arg::of(ctx, 0)?;
@@ -142,5 +142,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_f64(ctx, 0, &shape, &y)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("TfIdfVectorizer", run, &[INDEX_TEXT]).gives(&[FLOAT])];

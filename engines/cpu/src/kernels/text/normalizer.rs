@@ -1,6 +1,6 @@
-//! `StringNormalizer(x [c] or [1,c]) {case_change_action, is_case_sensitive, stopwords} -> y` (ai.onnx
-//! 10 on): the words that are no stop words, in capitals, in small letters or as they are. One empty
-//! word where none is left.
+//! `StringNormalizer(x [c] or [1,c]) {case_change_action, is_case_sensitive, stopwords} -> y`
+//! (ai.onnx 10 on): removes stop words and converts the other words to upper case, to lower case or
+//! not at all. If no word is left, the result is one empty word.
 use super::strings;
 use crate::args::{bad, text};
 use crate::op::Op;
@@ -32,5 +32,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     strings::write(ctx, 0, &dims, &all)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("StringNormalizer", run, &[TEXT]).gives(&[TEXT])];

@@ -1,16 +1,17 @@
-//! Strings as numbers: a kernel that moves or compares elements, and has none of strings, is run
-//! over numbers that stand for them. Number 0 is the empty string, which is what such a kernel fills
-//! with where it is given nothing to fill with.
+//! Strings as numbers: a kernel that moves or compares elements, but cannot handle strings, runs on
+//! numbers that stand for them. Number 0 is the empty string, because such a kernel fills with 0 if
+//! it is given no fill value.
 use super::strings;
 use crate::op::{Run, Text};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::{Error, Result};
 
-/// Runs a kernel over numbers in the place of strings.
+/// Runs a kernel on numbers in place of strings.
 ///
 /// # Errors
-/// Those of the kernel; strings that are no UTF-8, and a reduction of strings.
+/// Returns the kernel's errors; also fails if a string is not valid UTF-8 or the node asks for a
+/// reduction of strings.
 pub fn run(kernel: Run, text: Text, ctx: &mut KernelCtx<'_>) -> Result<()> {
     if ctx.attrs.str("reduction").is_some_and(|r| r != "none") {
         return Err(Error::failed("strings cannot be reduced: attribute `reduction` must be none"));

@@ -1,7 +1,7 @@
-//! Regular expressions of models. The syntax is RE2's, which that of the crate `regex` comes from: no
-//! references back and no looking around, time linear in the string.
+//! Regular expressions of models. The syntax is RE2's, from which that of the crate `regex` is
+//! derived: no backreferences and no lookaround, and time linear in the length of the string.
 //!
-//! Source: RE2's page of its syntax.
+//! Source: RE2's syntax page.
 use crate::args::bad;
 use ge_plugin_api::{Error, Result};
 use regex_automata::hybrid::dfa::{Cache, DFA};
@@ -9,21 +9,21 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
 use std::fmt::Display;
 
-/// The error about an expression in an attribute.
+/// The error for an invalid expression in an attribute.
 pub fn wrong(key: &str, pattern: &str, why: &dyn Display) -> Error {
     bad(format!("attribute `{key}`"), format!("`{pattern}`: {why}"), "an expression of RE2")
 }
 
-/// An expression of RE2 as `regex` has it: `\w`, `\d`, `\s` and `\b` are of ASCII there, and what is
-/// an operation on classes here stands for itself.
+/// Translates an expression of RE2 to the syntax of `regex`. In RE2, `\w`, `\d`, `\s` and `\b` are
+/// ASCII only, and what `regex` treats as set operations in classes is literal.
 ///
 /// # Errors
-/// `--` in a class, which would be another class here.
+/// Fails if a class contains `--`, which would mean a different class in `regex`.
 pub fn translated(key: &str, pattern: &str) -> Result<String> {
     let mut out = String::with_capacity(pattern.len());
     let (mut letters, mut class) = (pattern.chars().peekable(), None);
     while let Some(c) = letters.next() {
-        // A class ends at the first `]` that is not its first letter.
+        // A class ends at the first `]` that is not its first character.
         let first = class == Some(0);
         class = class.map(|n: usize| n + 1);
         match (c, letters.peek()) {
@@ -67,19 +67,21 @@ pub fn translated(key: &str, pattern: &str) -> Result<String> {
     Ok(out)
 }
 
-/// Finds the matches of an expression in a string: the first one that begins, and of those that
-/// begin there the longest.
+/// Finds the matches of an expression in a string: the leftmost match and, among those that begin
+/// there, the longest.
 pub struct Longest {
-    /// Tells where the first match begins.
+    /// Finds where the leftmost match begins.
     first: regex::Regex,
-    /// Tells where the longest one ends.
+    /// Finds where the longest match from there ends.
     longest: DFA,
     cache: Cache,
 }
 
 impl Longest {
+    /// Compiles an expression from the attribute `key`.
+    ///
     /// # Errors
-    /// An expression that is none of RE2, or is too large.
+    /// Fails if the expression is not valid in RE2 or is too large.
     pub fn of(key: &str, pattern: &str) -> Result<Longest> {
         let inner = translated(key, pattern)?;
         let first = regex::Regex::new(&inner).map_err(|e| wrong(key, pattern, &e))?;
@@ -90,10 +92,10 @@ impl Longest {
         Ok(Longest { first, longest, cache })
     }
 
-    /// The range of the first match at or behind a place.
+    /// The range of the leftmost match that begins at or after `from`.
     ///
     /// # Errors
-    /// An expression that needs too much memory for this string.
+    /// Fails if the search needs too much memory for this string.
     pub fn find(&mut self, s: &str, from: usize) -> Result<Option<std::ops::Range<usize>>> {
         let Some(m) = self.first.find_at(s, from) else { return Ok(None) };
         let input = Input::new(s).range(m.start()..).anchored(Anchored::Yes);

@@ -1,7 +1,8 @@
-//! `StringSplit(x) {delimiter, maxsplit} -> y, z` (ai.onnx 20 on): the parts of each string along a new
-//! last axis, as many as the string of most parts has, with empty ones behind; and how many each has.
-//! Without a delimiter, or by an empty one, a string is split where it has white space, and space at
-//! its ends parts nothing. At most `maxsplit` splits are made, what is left is the last part.
+//! `StringSplit(x) {delimiter, maxsplit} -> y, z` (ai.onnx 20 on): `y` holds the parts of each
+//! string along a new last axis, padded with empty strings to the largest number of parts; `z`
+//! holds the number of parts of each string. Without a delimiter, or with an empty one, a string is
+//! split at white space, and white space at its ends is ignored. At most `maxsplit` splits are
+//! made; the remainder is the last part.
 //!
 //! Source: ONNX's reference, which is Python's `str.split`.
 use super::strings;
@@ -12,12 +13,12 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
 use ge_plugin_api::types::DType;
 
-/// White space as Python has it.
+/// White space as Python defines it.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// Parts between white space.
+/// The parts between white space, with at most `most` splits.
 fn words(s: &str, most: usize) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = s.trim_start_matches(is_space);
@@ -54,14 +55,14 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.set_output(1, counts)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("StringSplit", run, &[TEXT]).gives(&[TEXT, &[DType::I64]])];
 
 #[cfg(test)]
 mod tests {
     use super::parts;
 
-    /// What Python 3 gives of `str.split`.
+    /// Results of Python 3's `str.split`.
     #[test]
     fn strings_are_split_as_python_does() {
         let none: [&str; 0] = [];

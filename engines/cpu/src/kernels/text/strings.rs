@@ -1,4 +1,4 @@
-//! Tensors of strings as their kernels read and write them.
+//! Reading and writing of string tensors for kernels.
 use crate::args::{bad, dims, size, view_error};
 use ge_kernels::view::broadcast_shapes;
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
@@ -8,7 +8,7 @@ use ge_plugin_api::{Error, Result};
 /// The sizes and the strings of input `i`.
 ///
 /// # Errors
-/// An input that is no tensor of strings, or has bytes that are no UTF-8.
+/// Fails if the input is not a tensor of strings or contains a string that is not valid UTF-8.
 pub fn read<'a>(ctx: &KernelCtx<'a>, i: usize) -> Result<(Vec<u64>, Vec<&'a str>)> {
     let x = ctx.input(i)?;
     let wrong = || bad(format!("input {i}"), format!("{}{:?} of other bytes", x.dtype, x.dims), "strings in UTF-8");
@@ -17,13 +17,13 @@ pub fn read<'a>(ctx: &KernelCtx<'a>, i: usize) -> Result<(Vec<u64>, Vec<&'a str>
     Ok((x.dims.to_vec(), all.ok_or_else(wrong)?))
 }
 
-/// Sizes that two inputs are broadcast to, and the strings that meet there.
+/// The broadcast sizes of two inputs, and the pairs of corresponding strings.
 pub type Pairs<'a> = (Vec<u64>, Vec<(&'a str, &'a str)>);
 
-/// The strings of inputs 0 and 1 that meet where they are broadcast, and the sizes.
+/// The pairs of corresponding strings of inputs 0 and 1 after broadcasting, and the sizes.
 ///
 /// # Errors
-/// As of [`read`]; sizes that do not broadcast.
+/// Returns the errors of [`read`]; also fails if the sizes do not broadcast.
 pub fn pairs<'a>(ctx: &KernelCtx<'a>) -> Result<Pairs<'a>> {
     let ((dx, x), (dy, y)) = (read(ctx, 0)?, read(ctx, 1)?);
     let sizes = |d: &[u64]| d.iter().map(|n| size("a size", *n as i64)).collect::<Result<Vec<usize>>>();
@@ -33,7 +33,7 @@ pub fn pairs<'a>(ctx: &KernelCtx<'a>) -> Result<Pairs<'a>> {
     Ok((dims(&shape), met.map(|(i, j)| (x[i], y[j])).collect()))
 }
 
-/// The place of each element of a shape in a tensor that is broadcast to it.
+/// The position of each element of a shape in a tensor of shape `of` that is broadcast to it.
 fn places(shape: &[usize], of: &[usize]) -> Vec<usize> {
     let missing = shape.len() - of.len();
     let mut steps = vec![0; shape.len()];
@@ -52,7 +52,7 @@ fn places(shape: &[usize], of: &[usize]) -> Vec<usize> {
 /// Writes a tensor of strings as output `i`.
 ///
 /// # Errors
-/// Memory that cannot be had; more or fewer strings than the sizes say.
+/// Fails if there is not enough memory, or the number of strings does not match the sizes.
 pub fn write<S: AsRef<str>>(ctx: &mut KernelCtx<'_>, i: usize, sizes: &[u64], all: &[S]) -> Result<()> {
     if sizes.iter().product::<u64>() != all.len() as u64 {
         return Err(Error::internal(format!("{} strings for sizes {sizes:?}", all.len())));

@@ -1,11 +1,11 @@
-//! `Tokenizer(x [c] or [n,c]) {separators, tokenexp, mincharnum, mark, pad_value} -> y`: the words of
-//! each string along a new last axis, as many as the string of most words has.
+//! `Tokenizer(x [c] or [n,c]) {separators, tokenexp, mincharnum, mark, pad_value} -> y`: the words
+//! of each string along a new last axis, which is as long as the largest number of words.
 //!
-//! Words stand between matches of the separators, each of which parts what those before it have left;
-//! without separators they are the matches of `tokenexp`. One empty separator parts a string into its
-//! characters. Words of fewer than `mincharnum` characters are left out. With `mark` the words of a
-//! string stand between the characters 2 and 3. What is left of a row is filled with `pad_value`;
-//! where no string has a word there are no columns.
+//! Words are the parts between matches of the separators; each separator splits the parts that the
+//! previous ones left. Without separators, words are the matches of `tokenexp`. A single empty
+//! separator splits a string into its characters. Words of fewer than `mincharnum` characters are
+//! left out. With `mark`, the words of a string are enclosed in the characters 2 and 3. Rows are
+//! padded with `pad_value`; if no string has a word, there are no columns.
 use super::regex::{Longest, wrong};
 use super::strings;
 use crate::args::{flag, int_attr, text};
@@ -40,7 +40,7 @@ impl Words {
             Words::Matching(expression) => {
                 let (mut all, mut at) = (Vec::new(), 0);
                 while let Some(m) = if at <= s.len() { expression.find(s, at)? } else { None } {
-                    // Behind an empty match, the next one begins a character later.
+                    // After an empty match, the next one begins a character later.
                     let step = s[m.end..].chars().next().map_or(1, char::len_utf8);
                     at = if m.is_empty() { m.end + step } else { m.end };
                     all.push(&s[m]);
@@ -95,7 +95,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     strings::write(ctx, 0, &dims, &filled)
 }
 
-/// The rows of this file.
+/// Operator rows of this file.
 pub const OPS: &[Op] = &[Op::new("Tokenizer", run, &[TEXT]).gives(&[TEXT])];
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     use ge_plugin_api::kernel::HostTensor;
     use ge_plugin_api::types::{AttrValue, DType, bytes_of_strings, strings_in};
 
-    /// What onnxruntime gives.
+    /// Results of onnxruntime.
     #[test]
     fn words_stand_between_separators_or_match() {
         let tokens = |x: &[&str], more: &[(&str, AttrValue)]| {

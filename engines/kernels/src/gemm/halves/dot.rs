@@ -1,24 +1,25 @@
-//! Rows by panels with the dot product of halves of AVX-512 (BF16): register tiles over the whole
-//! length of the sums.
+//! Product of rows and panels with the AVX-512 BF16 dot product: each register tile covers the
+//! whole length of the sums.
 use half::bf16;
 use half::slice::HalfFloatSliceExt;
 use std::arch::x86_64::*;
 
-/// Panels of sixteen columns `panel` numbers apart, `k` rows each.
+/// Panels of sixteen columns, `panel` numbers apart, with `k` rows each.
 pub(super) struct Panels<'a> {
     pub(super) data: &'a [bf16],
     pub(super) panel: usize,
     pub(super) k: usize,
-    /// Two rows by turns, an even number of them; else row by row.
+    /// Whether rows are interleaved in pairs (then their number is even); otherwise they are stored
+    /// one after the other.
     pub(super) woven: bool,
 }
 
-/// Sums of the rows of `a`, `len` numbers each, an even number, with `count` panels. Rows of `to`
-/// are `width` apart. What rows have beyond the rows of the panels is zero.
+/// Sums of the rows of `a` (`len` numbers each, an even number) with `count` panels. Rows of `to`
+/// are `width` apart. Numbers of a row beyond the rows of the panels are zero.
 pub(super) fn product(a: &[bf16], len: usize, b: &Panels<'_>, count: usize, to: &mut [f32], width: usize) {
     assert!(crate::simd::level::bf16() && b.k.next_multiple_of(2) == len && (!b.woven || b.k == len));
     assert!(a.len().is_multiple_of(len) && to.len() >= (a.len() / len) * width && width >= count * 16);
-    // SAFETY: the level has the features.
+    // SAFETY: the level is only reported if the machine has these features.
     unsafe {
         if b.woven {
             all::<true>(a, len, b, count, to, width);
@@ -37,7 +38,7 @@ fn all<const WOVEN: bool>(a: &[bf16], len: usize, b: &Panels<'_>, count: usize, 
     strip::<1, 8, WOVEN>(a, len, b, count, four.max(main)..rows, to, width);
 }
 
-/// `R` rows by `P` panels at a time.
+/// Computes tiles of `R` rows by `P` panels.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 fn strip<const R: usize, const P: usize, const WOVEN: bool>(
     a: &[bf16],
@@ -115,9 +116,9 @@ fn tile<const R: usize, const P: usize, const WOVEN: bool>(
     }
 }
 
-/// The same bits as halves.
+/// Reinterprets the bits as halves.
 #[inline(always)]
 fn as_halves(v: __m512i) -> __m512bh {
-    // SAFETY: both are sixty-four bytes of any bits.
+    // SAFETY: both types have sixty-four bytes, and every bit pattern is valid.
     unsafe { std::mem::transmute(v) }
 }

@@ -1,19 +1,20 @@
-//! Products of halves with the exponent of singles (bf16) where the machine multiplies such numbers
-//! itself: two of a row by two of a column at once, added to a sum in single precision.
+//! Products of bf16 numbers (halves with the exponent of singles) on machines that multiply them
+//! directly: two numbers of a row and two of a column at once, added to a single-precision sum.
 //!
-//! The machine wants the numbers of two rows of B by turns. Packed panels of sixteen columns are
-//! woven so as they come into registers; for tiles, and where B is not packed, some columns at a
-//! time are woven into working memory, once for all rows of a unit of work.
+//! The instructions expect the numbers of two rows of B interleaved. Packed panels of sixteen
+//! columns are interleaved ("woven") while they are loaded into registers. For AMX tiles, and where
+//! B is not packed, a few columns at a time are woven into working memory, once for all rows of a
+//! unit of work.
 //!
-//! Numbers smaller than the smallest normal single count as zero here, by the definition of the
-//! instructions. The order of a sum, hence its bits, is another one than that of widened numbers:
-//! of pairs with the dot product of AVX-512, of thirty-two numbers with tiles. It depends on the
-//! product's shape and on the instruction set, not on tiles of the plan or threads.
+//! As the instructions are defined, numbers smaller than the smallest normal single count as zero.
+//! The order of a sum, and so its bits, differs from that of widened numbers: it goes by pairs with
+//! the AVX-512 dot product, and by thirty-two numbers with AMX tiles. It depends on the shape of
+//! the product and the instruction set, not on the plan's tiles or on threads.
 
-/// The dot product of AVX-512.
+/// Product with the AVX-512 dot product.
 #[cfg(target_arch = "x86_64")]
 mod dot;
-/// Copies of both operands.
+/// Copies of both operands into the layout of the instructions.
 mod weave;
 
 use crate::amx::block::{Left, Right, Shaped, TOGETHER as BY_TILES, depth, product};
@@ -26,30 +27,30 @@ use crate::view::{Out, seen_as_mut};
 use half::bf16;
 use std::ops::Range;
 
-/// Lengths of a sum up to which columns are woven into working memory.
+/// Longest sum for which columns are woven into working memory.
 const MOST_K: usize = 16 * 1024;
-/// Numbers of woven columns at most, where they are more than [`LEAST_COLUMNS`] columns.
+/// Maximum count of woven numbers, unless that is fewer than [`LEAST_COLUMNS`] columns.
 const WOVEN: usize = 256 * 1024;
-/// Columns that are woven together at least.
+/// Minimum number of columns that are woven together.
 const LEAST_COLUMNS: usize = 32;
 /// Rows whose sums are computed and finished together by the dot product.
 const BY_DOTS: usize = 24;
-/// Numbers of k of a tile.
+/// Length along k of one AMX tile.
 const DEPTH: usize = depth::<bf16>();
 
-/// How a product is computed.
+/// The instructions that compute a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The dot product, of panels as they are or woven ahead.
+    /// The AVX-512 dot product, of packed panels as they are or of panels woven in advance.
     Dots {
-        /// Woven ahead.
+        /// Whether the panels are woven in advance.
         woven: bool,
     },
-    /// Tiles.
+    /// AMX tiles.
     Tiles,
 }
 
-/// The way of a product on this machine; None where it widens its numbers.
+/// The way to compute a product on this machine; `None` if its numbers are to be widened instead.
 pub(super) fn way(g: &Gemm) -> Option<Way> {
     if !crate::simd::level::bf16() {
         return None;
@@ -57,7 +58,7 @@ pub(super) fn way(g: &Gemm) -> Option<Way> {
     chosen(g, crate::simd::level::amx())
 }
 
-/// The same, with or without tiles.
+/// The choice of [`way`], given whether AMX tiles are available.
 fn chosen(g: &Gemm, tiles: bool) -> Option<Way> {
     let packed = matches!(g.b(), BMatrix::Packed { .. });
     let [m, _, k] = g.shape();
@@ -65,20 +66,20 @@ fn chosen(g: &Gemm, tiles: bool) -> Option<Way> {
         (0, _) => None,
         (DEPTH..=MOST_K, _) if tiles && m >= ROWS => Some(Way::Tiles),
         (_, true) => Some(Way::Dots { woven: false }),
-        // A few rows by a matrix that is read once: the copy would cost more than it saves.
+        // With few rows, B is read only once: the copy would cost more than it saves.
         (..=MOST_K, _) if m > FEW => Some(Way::Dots { woven: true }),
         _ => None,
     }
 }
 
-/// Operands and what becomes of the sums.
+/// The operands, and the epilogue for the sums.
 pub(super) struct Operands<'a, 'e, U> {
     pub(super) a: &'a [bf16],
     pub(super) b: &'a [bf16],
     pub(super) epilogue: &'a Epilogue<'e, U>,
 }
 
-/// Does the units.
+/// Does the units of work `units`.
 pub(super) fn run<U: PanelElem>(
     g: &Gemm,
     way: Way,
@@ -96,14 +97,14 @@ pub(super) fn run<U: PanelElem>(
     }
 }
 
-/// The rows and columns of some columns of a unit.
+/// The rows of a unit, and those of its columns that are processed together.
 struct Part {
     batch: usize,
     rows: Range<usize>,
     cols: Range<usize>,
 }
 
-/// Calls `f` for the columns of each unit, as many together as working memory is for.
+/// Calls `f` for the columns of each unit, `together` at a time.
 fn each_part(g: &Gemm, units: Range<usize>, together: usize, mut f: impl FnMut(&Part)) {
     for unit in units.start..units.end.min(g.units()) {
         let (batch, rows, cols) = g.tile_of(unit);
@@ -113,15 +114,15 @@ fn each_part(g: &Gemm, units: Range<usize>, together: usize, mut f: impl FnMut(&
     }
 }
 
-/// Columns that are woven together.
+/// Number of columns that are woven together.
 fn together(g: &Gemm) -> usize {
     let [_, n, k] = g.shape();
     (WOVEN / k.max(1) / 32 * 32).max(LEAST_COLUMNS).min(g.tile()[1]).min(n.next_multiple_of(16))
 }
 
-/// Working memory: sums in single precision, and two lists of halves.
+/// Lends working memory: sums in single precision, and two lists of halves.
 fn with_parts(sums: usize, halves: [usize; 2], f: impl FnOnce(&mut [f32], &mut [bf16], &mut [bf16])) {
-    // Whole lines, so that each part begins with one.
+    // Sizes are rounded up to whole cache lines, so that each part begins at one.
     let [a, b] = halves.map(|len| len.div_ceil(32) * 16);
     let sums = sums.next_multiple_of(16);
     with_scratch(sums + a + b, |all| {
@@ -133,12 +134,12 @@ fn with_parts(sums: usize, halves: [usize; 2], f: impl FnOnce(&mut [f32], &mut [
     });
 }
 
-/// By tiles.
+/// Computes the product with AMX tiles.
 fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<'_, '_, U>, out: &mut Out<'_, U>) {
     let [_, _, k] = g.shape();
     let (steps, stands) = (k.div_ceil(DEPTH), g.a().col == 1);
     let (deep, wide) = (steps * DEPTH, together(g));
-    // Rows that stand are read in place but for what is no whole step of them.
+    // Contiguous rows are read in place, except for the last incomplete step.
     let whole = if stands { k / DEPTH } else { steps };
     let width = wide.next_multiple_of(16);
     let copied = if stands { DEPTH } else { deep };
@@ -167,7 +168,7 @@ fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<
     });
 }
 
-/// By the dot product.
+/// Computes the product with the dot product.
 #[cfg(target_arch = "x86_64")]
 fn by_dots<U: PanelElem>(g: &Gemm, woven: bool, units: Range<usize>, o: &Operands<'_, '_, U>, out: &mut Out<'_, U>) {
     let [_, _, k] = g.shape();
@@ -198,7 +199,7 @@ fn by_dots<U: PanelElem>(g: &Gemm, woven: bool, units: Range<usize>, o: &Operand
     });
 }
 
-/// From sums to their places.
+/// Finishes sums and writes them to the output.
 #[allow(clippy::too_many_arguments)]
 fn finish<U: PanelElem>(
     g: &Gemm,

@@ -1,4 +1,5 @@
-//! Products of halves by tiles and by dot products, against the definition in double precision.
+//! Products of halves with AMX tiles and with dot products, compared with the definition in double
+//! precision.
 use super::*;
 use crate::amx::software::Software;
 use crate::gemm::{Bias, Matrix, pack_columns, packed_len};
@@ -18,13 +19,13 @@ fn numbers(n: usize, seed: u64) -> Vec<bf16> {
         .collect()
 }
 
-/// A product with what stands behind its operands: none of it may count, though it is no number.
+/// A product whose operands are followed by NaN, which must not affect the result.
 struct Case {
     g: Gemm,
     a: Vec<bf16>,
     b: Vec<bf16>,
     want: Vec<f64>,
-    /// Sums of the absolute values of what is added.
+    /// Sums of the absolute values of the terms.
     size: Vec<f64>,
 }
 
@@ -62,7 +63,7 @@ fn case(m: usize, n: usize, k: usize, turned: [bool; 2], packed: Option<usize>, 
     Case { g: Gemm::new([m, n, k], sa, bm, batch).unwrap(), a, b, want, size }
 }
 
-/// The sums of a product computed one way, in blocks of its units.
+/// The sums of a product computed in one way; its units are divided among blocks.
 fn sums(c: &Case, g: &Gemm, way: Option<Way>, blocks: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; c.want.len()];
     let o = Operands { a: &c.a, b: &c.b, epilogue: &Epilogue::default() };
@@ -99,7 +100,7 @@ proptest! {
         for way in ways(packed.is_some()) {
             let first = sums(&c, &c.g, way, 1);
             for (at, got) in first.iter().enumerate() {
-                // Each of the additions is rounded to 24 bits.
+                // Each addition is rounded to 24 bits.
                 let limit = c.size[at] * (k as f64 + 2.0) * 2f64.powi(-24);
                 prop_assert!((f64::from(*got) - c.want[at]).abs() <= limit, "{way:?} {at}: {got} for {}", c.want[at]);
             }
@@ -119,7 +120,7 @@ proptest! {
     }
 }
 
-/// More columns than are woven at once, several units, and a length beyond a page.
+/// More columns than are woven at once, several units, and sums longer than a page.
 #[test]
 fn long_and_wide_products_go_in_parts() {
     let c = case(40, 400, 2100, [false, true], None, 1, 5);
@@ -150,7 +151,7 @@ fn what_a_product_is_finished_with_comes_after_its_sums() {
     }
 }
 
-/// The choice hangs on sizes alone.
+/// The choice depends only on sizes.
 #[test]
 fn the_way_is_chosen_by_size() {
     let plain = |m, n, k| Gemm::plain(m, n, k).unwrap();

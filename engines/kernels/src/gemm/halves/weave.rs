@@ -1,15 +1,15 @@
-//! Copies of the operands of a product of halves: rows of A with zeros behind them, and columns of
-//! B with two rows by turns.
+//! Copies of the operands of a product of halves: rows of A padded with zeros, and columns of B
+//! with pairs of rows interleaved.
 //!
-//! **Woven panels** of sixteen columns: for each two rows of B thirty-two numbers, the two of a
-//! column side by side; what is beyond K or N is zero.
+//! **Woven panels** of sixteen columns: each pair of rows of B gives thirty-two numbers, with the
+//! two of a column next to each other. Positions beyond K or N are zero.
 use crate::gemm::plan::{BMatrix, Matrix};
 use half::bf16;
 use half::slice::HalfFloatSliceExt;
 use std::ops::Range;
 
-/// Rows `rows`, columns `cols` of A, each row `stride` numbers behind the one before, filled with
-/// zeros up to there.
+/// Copies rows `rows` and columns `cols` of A to rows that are `stride` numbers apart and padded
+/// with zeros.
 pub(super) fn copy(a: &[bf16], at: Matrix, rows: Range<usize>, cols: Range<usize>, out: &mut [bf16], stride: usize) {
     let len = cols.len();
     if at.col == 1 {
@@ -30,8 +30,8 @@ pub(super) fn copy(a: &[bf16], at: Matrix, rows: Range<usize>, cols: Range<usize
     }
 }
 
-/// Columns `cols` of the `k` rows of B, whose first is a multiple of sixteen where B is packed,
-/// into woven panels of `deep` rows.
+/// Copies columns `cols` of the `k` rows of B into woven panels of `deep` rows. If B is packed, the
+/// first column must be a multiple of sixteen.
 pub(super) fn weave(b: &[bf16], from: BMatrix, k: usize, deep: usize, cols: Range<usize>, out: &mut [bf16]) {
     for (panel, first) in out.chunks_exact_mut(deep * 16).zip(cols.clone().step_by(16)) {
         let width = (cols.end - first).min(16);
@@ -55,13 +55,13 @@ fn bits_mut(v: &mut [bf16]) -> &mut [u16] {
 }
 
 crate::multiversion! {
-    /// Rows of sixteen numbers, `stride` apart.
+    /// Weaves rows of sixteen numbers that are `stride` apart.
     fn by_rows(b: &[u16], stride: usize, k: usize, panel: &mut [u16]) {
         const NONE: [u16; 16] = [0; 16];
         for (g, cells) in panel.as_chunks_mut::<32>().0.iter_mut().enumerate().take(k.div_ceil(2)) {
             let even = &b[g * 2 * stride..][..16];
             let odd = if g * 2 + 1 < k { &b[(g * 2 + 1) * stride..][..16] } else { &NONE[..] };
-            // As whole numbers of two halves, which become vector instructions.
+            // Written as integers that hold two halves, so that it becomes vector instructions.
             for ((cell, e), o) in cells.as_chunks_mut::<2>().0.iter_mut().zip(even).zip(odd) {
                 let both = u32::from(*e) | u32::from(*o) << 16;
                 *cell = [both as u16, (both >> 16) as u16];
@@ -70,7 +70,7 @@ crate::multiversion! {
     }
 }
 
-/// Numbers at any distances.
+/// Weaves numbers at any strides.
 fn by_numbers(b: &[bf16], s: Matrix, [k, width]: [usize; 2], panel: &mut [bf16]) {
     panel[..k.next_multiple_of(2) * 16].fill(bf16::ZERO);
     for j in 0..width {

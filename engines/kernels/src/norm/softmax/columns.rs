@@ -1,4 +1,5 @@
-//! An axis with others behind it: sixteen columns side by side are the lanes of a vector.
+//! Softmax along an axis that is not the last: sixteen neighbouring columns are the lanes of a
+//! vector.
 use super::lines::{WIDE, end, ends};
 use super::{Softmax, rows};
 use crate::scratch::with_scratch;
@@ -6,10 +7,10 @@ use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Numbers of a column from which it is done alone: sixteen would take too much memory.
+/// Columns longer than this are computed one by one: sixteen would need too much memory.
 const LONG: usize = 1 << 16;
 
-/// Does the columns of `units`.
+/// Does the columns `units`.
 pub(super) fn run<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     if s.len > LONG {
         return alone(s, units, x, out);
@@ -32,7 +33,7 @@ pub(super) fn run<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: 
     });
 }
 
-/// Does the columns of `units` one after the other, each as a row.
+/// Does the columns `units` one after the other, each as a row.
 fn alone<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     with_scratch(s.len, |line| {
         for u in units {
@@ -46,8 +47,8 @@ fn alone<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<
     });
 }
 
-/// `count` columns from the first number of `x` on, a row every `step` numbers; results as lines of
-/// sixteen.
+/// `count` columns from the first number of `x` on, with rows `step` numbers apart. Results are
+/// lines of sixteen.
 struct Columns<'a, T> {
     x: &'a [T],
     step: usize,

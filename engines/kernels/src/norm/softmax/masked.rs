@@ -1,4 +1,4 @@
-//! The softmax over the last axis of numbers that are scaled and to which a mask is added.
+//! Softmax over the last axis of numbers that are scaled and to which a mask is added.
 use super::{lines_of, rows};
 use crate::scratch::with_scratch;
 use crate::simd::isa::PanelElem;
@@ -6,16 +6,16 @@ use crate::simd::lines::round_to;
 use crate::view::{Nest, Out};
 use std::ops::Range;
 
-/// The softmax of the rows of `x * scale + mask`.
+/// Softmax of the rows of `x * scale + mask`.
 #[derive(Clone, Debug)]
 pub struct MaskedSoftmax {
-    /// What the numbers are multiplied by.
+    /// Factor of the numbers.
     pub scale: f32,
     /// Number of rows, the units of work.
     pub rows: usize,
-    /// Numbers of a row.
+    /// Number of elements in a row.
     pub len: usize,
-    /// Where the mask's number for each element of all rows stands; no mask is added without.
+    /// Position of the mask's number for each element of all rows. `None`: no mask is added.
     pub mask: Option<Nest<1>>,
 }
 
@@ -35,7 +35,7 @@ crate::multiversion! {
 }
 
 impl MaskedSoftmax {
-    /// Does the rows of `units`.
+    /// Does the rows `units`.
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], mask: &[T], out: &mut Out<'_, T>) {
         let units = units.start..units.end.min(self.rows);
         if units.is_empty() || self.len == 0 {

@@ -5,22 +5,22 @@ use crate::simd::lines::{round_to, widen};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Lanes are columns.
+/// Columns as lanes of vectors.
 mod columns;
-/// What rows or columns that are lanes become.
+/// Steps shared by the variants in which rows or columns are lanes.
 mod lines;
-/// Of scaled numbers and a mask.
+/// Softmax of scaled numbers and a mask.
 mod masked;
-/// Lanes are numbers of a row.
+/// Long rows: lanes are numbers of a row.
 mod rows;
-/// Lanes are what stands in memory, of rows that are short.
+/// Short rows of neighbouring columns, in memory order.
 mod slabs;
-/// Lanes are rows.
+/// Short rows, transposed so that lanes are rows.
 mod turned;
 
 pub use masked::MaskedSoftmax;
 
-/// A tensor seen as `outer` x `len` x `inner`, normalised along `len`.
+/// A tensor viewed as `outer` x `len` x `inner`, normalised along `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Softmax {
     /// Product of the sizes before the axis.
@@ -29,12 +29,12 @@ pub struct Softmax {
     pub len: usize,
     /// Product of the sizes after the axis.
     pub inner: usize,
-    /// The logarithm is wanted.
+    /// Whether the logarithm of the softmax is computed instead.
     pub log: bool,
 }
 
 impl Softmax {
-    /// Units of work: rows, or all rows of an outer index.
+    /// Number of units of work: a unit is one row, or all rows of an outer index.
     pub fn units(&self) -> usize {
         match self.len {
             0 => 0,
@@ -44,13 +44,13 @@ impl Softmax {
     }
 }
 
-/// Rows of `len` numbers, of `rows` at most, that are widened at a time.
+/// Number of rows of `len` numbers that are widened at a time, at most `rows`.
 fn lines_of(len: usize, rows: usize) -> usize {
     (4096 / len).clamp(1, rows)
 }
 
-/// Does the rows of `units`: row `u` is that of outer index `u / inner` and inner index
-/// `u % inner`, or all rows of outer index `u` where the units are those.
+/// Does the units `units`. Unit `u` is the row of outer index `u / inner` and inner index
+/// `u % inner`, or all rows of outer index `u` if units are those ([`Softmax::units`]).
 pub fn softmax<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let units = units.start..units.end.min(s.units());
     if units.is_empty() {
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Values of numpy in double precision, of x = 10000 + [0, 0.5, 1, -3].
+    /// Values of numpy in double precision, for x = 10000 + [0, 0.5, 1, -3].
     #[test]
     fn the_logarithm_keeps_its_digits_beside_large_numbers() {
         let x = [10_000.0, 10_000.5, 10_001.0, 9_997.0];

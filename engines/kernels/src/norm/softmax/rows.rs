@@ -1,6 +1,6 @@
-//! Rows that stand one behind the other, up to sixteen at a time: maxima and sums of a group are
-//! folded together, as lanes of one vector. The sum of a row runs in sixty-four lanes, in the order
-//! of [`sum_by`](crate::simd::fold::sum_by).
+//! Contiguous rows, up to sixteen at a time. The maxima and sums of a group are folded together as
+//! lanes of one vector. The sum of a row uses sixty-four lanes, in the order of
+//! [`sum_by`](crate::simd::fold::sum_by).
 use super::lines::{WIDE, last};
 use super::turned;
 use crate::simd::exp::exp_below;
@@ -8,13 +8,14 @@ use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
 use crate::simd::turn::fold_rows;
 
-/// Vectors that maxima and sums run in.
+/// Number of vectors that accumulate maxima and sums.
 const SUMS: usize = 4;
-/// Numbers of a group, unless a row has more: they stay in the nearest cache.
+/// Maximum count of numbers in a group, unless a single row has more: they stay in the first-level
+/// cache.
 const GROUP: usize = 8192;
 
-/// The softmax of rows of `len` numbers, or its logarithm: from `x`, or from where the results
-/// go.
+/// The softmax of rows of `len` numbers, or its logarithm. The numbers are in `x`, or else in `y`,
+/// where the results go.
 pub(super) fn run(x: Option<&[f32]>, y: &mut [f32], len: usize, log: bool) {
     if turned::takes(len) {
         return turned::run(x, y, len, log);
@@ -36,14 +37,14 @@ struct Group<'a> {
     log: bool,
 }
 
-/// Logarithms, which need no powers, in memory that holds nothing yet.
+/// Logarithms of softmax from `x`: the powers need not be kept, and `y` need not be initialised.
 struct Logarithms<'a> {
     x: &'a [f32],
     y: &'a mut [f32],
     len: usize,
 }
 
-/// Sixteen maxima of a row. They may pass over what is not a number: its sum finds that.
+/// Sixteen partial maxima of a row. They may skip NaN; the sum of the row finds it.
 #[inline(always)]
 fn most_of<I: Isa>(isa: I, x: &[f32]) -> I::V {
     let mut most = [isa.splat(f32::NEG_INFINITY); SUMS];
@@ -85,7 +86,7 @@ fn sum_of_powers<I: Isa>(isa: I, x: &[f32], less: f32) -> I::V {
     isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
 }
 
-/// `sum + e^(x + less)`, of `x` or of what stands in `y`; the power goes to `y`.
+/// Returns `sum + e^(x + less)`, reading `x` or else `y`. The power is written to `y`.
 #[inline(always)]
 fn term<I: Isa>(isa: I, x: Option<&[f32; WIDE]>, y: &mut [f32; WIDE], less: I::V, sum: I::V) -> I::V {
     let e = exp_below(isa, isa.add(isa.load(x.unwrap_or(y)), less));
@@ -93,7 +94,7 @@ fn term<I: Isa>(isa: I, x: Option<&[f32; WIDE]>, y: &mut [f32; WIDE], less: I::V
     isa.add(sum, e)
 }
 
-/// The same sum of `x` or of what stands in `y`; the powers go to `y`.
+/// The same sum as [`sum_of_powers`], reading `x` or else `y`. The powers are written to `y`.
 #[inline(always)]
 fn powers<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) -> I::V {
     let less = isa.splat(less);
@@ -116,13 +117,13 @@ fn powers<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) -> I::V {
         let (x, m) = last(isa, from.map_or(&*rest, |(_, x)| x));
         let e = exp_below(isa, isa.add(x, less));
         sums[count % SUMS] = isa.add(sums[count % SUMS], e);
-        // SAFETY: the lanes are as many as there are numbers.
+        // SAFETY: only as many lanes are written as there are numbers.
         unsafe { isa.store_some(e, rest.as_mut_ptr(), m) };
     }
     isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
 }
 
-/// The numbers of a row times `by`.
+/// Multiplies the numbers of a row by `by`.
 #[inline(always)]
 fn scale<I: Isa>(isa: I, y: &mut [f32], by: f32) {
     let by = isa.splat(by);
@@ -132,7 +133,7 @@ fn scale<I: Isa>(isa: I, y: &mut [f32], by: f32) {
     }
     if !rest.is_empty() {
         let (v, m) = last(isa, rest);
-        // SAFETY: the lanes are as many as there are numbers.
+        // SAFETY: only as many lanes are written as there are numbers.
         unsafe { isa.store_some(isa.mul(v, by), rest.as_mut_ptr(), m) };
     }
 }
@@ -168,7 +169,8 @@ impl Work for Group<'_> {
                 scale(isa, y, 1.0 / sums[r]);
                 continue;
             }
-            // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
+            // Not `x - (max + ln)`: next to a large maximum the digits of the logarithm would be
+            // lost.
             let log = math::ln(sums[r]);
             for y in y {
                 *y = (*y - most[r]) - log;
@@ -189,12 +191,13 @@ impl Work for Logarithms<'_> {
             *lanes = sum_of_powers(isa, x, -most);
         }
         let mut logs = fold_rows(isa, lanes, |a, b| isa.add(a, b));
-        // A loop: what a closure computes is not compiled for the instruction set.
+        // A loop, because code in a closure is not compiled for the instruction set.
         for log in &mut logs {
             *log = math::ln(*log);
         }
         for (r, (x, y)) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).enumerate() {
-            // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
+            // Not `x - (max + ln)`: next to a large maximum the digits of the logarithm would be
+            // lost.
             for (y, x) in y.iter_mut().zip(x) {
                 *y = (*x - most[r]) - logs[r];
             }

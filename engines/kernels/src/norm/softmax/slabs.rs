@@ -1,6 +1,7 @@
-//! An axis with a few others behind it, whose columns would leave lanes of a vector idle: the numbers
-//! of an outer index, a slab, are walked as they stand in memory. Maxima and sums run in as many
-//! vectors as hold whole rows of the slab, so that a lane always meets the same column.
+//! Softmax along an axis followed by few others, where columns would leave lanes of a vector
+//! unused. The numbers of an outer index (a slab) are processed in memory order. Maxima and sums
+//! are accumulated in as many vectors as hold whole rows of the slab, so that each lane always sees
+//! the same column.
 use super::Softmax;
 use super::lines::{WIDE, last};
 use crate::scratch::with_scratch;
@@ -11,20 +12,23 @@ use crate::simd::math;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Numbers of a slab at most.
+/// Maximum count of numbers in a slab.
 const LONG: usize = 1 << 20;
-/// Vectors that maxima and sums run in, about: one would wait for itself.
+/// Approximate number of vectors that accumulate maxima and sums: a single one would wait for
+/// itself.
 const SUMS: usize = 8;
 
-/// Whether the slabs are done as a whole: where columns would leave a ninth of the lanes idle.
+/// Whether slabs are processed as a whole: if columns would leave at least a ninth of the lanes
+/// unused.
 pub(super) fn takes(s: &Softmax) -> bool {
     s.inner > 1 && 8 * s.inner.next_multiple_of(WIDE) >= 9 * s.inner && s.len.saturating_mul(s.inner) <= LONG
 }
 
-/// Does the slabs of `units`.
+/// Does the slabs `units`.
 pub(super) fn run<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
     let size = s.len * s.inner;
-    // Rows of the slab whose numbers fill whole vectors, and some times as many where a slab has enough.
+    // As many rows of the slab as fill whole vectors, doubled a few times if the slab has enough
+    // rows.
     let times = (SUMS / s.inner).min(s.len / (4 * WIDE)).max(1);
     let period = (WIDE * s.inner) << times.ilog2();
     let ends = s.inner + WIDE;
@@ -51,15 +55,16 @@ pub(super) fn run<T: PanelElem>(s: &Softmax, units: Range<usize>, x: &[T], out: 
 
 /// Working memory of a slab.
 struct Room<'a> {
-    /// Maxima or sums.
+    /// Accumulated maxima or sums.
     lanes: &'a mut [f32],
-    /// The maxima of the columns negated, and one by their sums or the logarithms of those negated;
-    /// again from the first column on for as long as a vector is.
+    /// The negated maxima of the columns, and the reciprocals of their sums or the negated
+    /// logarithms of these. At the end they repeat from the first column on, for the length of a
+    /// vector.
     less: &'a mut [f32],
     by: &'a mut [f32],
 }
 
-/// A slab, of `x` or of what stands in `y`.
+/// A slab, read from `x` or else from `y`.
 struct Slab<'a> {
     x: Option<&'a [f32]>,
     y: &'a mut [f32],
@@ -68,7 +73,7 @@ struct Slab<'a> {
     room: Room<'a>,
 }
 
-/// What begins at each vector of a slab: a column.
+/// The column at which each successive vector of a slab begins.
 struct Phase {
     at: usize,
     inner: usize,
@@ -81,7 +86,7 @@ impl Phase {
         Phase { at: 0, inner, step: WIDE % inner }
     }
 
-    /// The numbers of the columns of the next vector.
+    /// The values of the columns that the next vector covers.
     #[inline(always)]
     fn next<I: Isa>(&mut self, isa: I, columns: &[f32]) -> I::V {
         let v = columns[self.at..].first_chunk().map_or(isa.splat(0.0), |c| isa.load(c));
@@ -93,7 +98,7 @@ impl Phase {
     }
 }
 
-/// Joins the rows of the lanes, a power of two of them, in the first.
+/// Joins the rows of the lanes, whose number is a power of two, into the first row.
 #[inline(always)]
 fn join_rows(lanes: &mut [f32], inner: usize, join: impl Fn(f32, f32) -> f32) {
     let mut half = lanes.len() / 2;
@@ -106,7 +111,7 @@ fn join_rows(lanes: &mut [f32], inner: usize, join: impl Fn(f32, f32) -> f32) {
     }
 }
 
-/// Writes the numbers behind the first `inner` again from the first one on.
+/// Repeats the first `inner` numbers in the rest of `columns`.
 #[inline(always)]
 fn again(columns: &mut [f32], inner: usize) {
     for i in inner..columns.len() {
@@ -114,11 +119,11 @@ fn again(columns: &mut [f32], inner: usize) {
     }
 }
 
-/// The results of a vector.
+/// The results for one vector.
 #[inline(always)]
 fn end<I: Isa>(isa: I, v: I::V, phases: &mut [Phase; 2], [less, by]: [&[f32]; 2], log: bool) -> I::V {
     let by = phases[0].next(isa, by);
-    // Not `x - (max + ln)`: beside a large maximum the logarithm's digits would be lost.
+    // Not `x - (max + ln)`: next to a large maximum the digits of the logarithm would be lost.
     if log { isa.add(isa.add(v, phases[1].next(isa, less)), by) } else { isa.mul(v, by) }
 }
 
@@ -140,7 +145,7 @@ impl Work for Slab<'_> {
                 isa.store(isa.at_least(isa.load(most), last(isa, rest).0), most);
             }
         }
-        // Maxima may pass over what is not a number: the sum finds that.
+        // Maxima may skip NaN; the sum finds it.
         join_rows(lanes, inner, |a, b| if b > a { b } else { a });
         for (less, most) in less.iter_mut().zip(&lanes[..inner]) {
             *less = -most;
@@ -168,7 +173,7 @@ impl Work for Slab<'_> {
                 let e = exp_below(isa, isa.add(x, phase.next(isa, less)));
                 isa.store(isa.add(isa.load(&lanes[count]), e), &mut lanes[count]);
                 if !log {
-                    // SAFETY: the lanes are as many as there are numbers.
+                    // SAFETY: only as many lanes are written as there are numbers.
                     unsafe { isa.store_some(e, rest.as_mut_ptr(), m) };
                 }
             }
@@ -188,7 +193,7 @@ impl Work for Slab<'_> {
         }
         if !rest.is_empty() {
             let (v, m) = last(isa, from.map_or(&*rest, |(_, x)| x));
-            // SAFETY: the lanes are as many as there are numbers.
+            // SAFETY: only as many lanes are written as there are numbers.
             unsafe { isa.store_some(end(isa, v, &mut phases, [less, by], log), rest.as_mut_ptr(), m) };
         }
     }

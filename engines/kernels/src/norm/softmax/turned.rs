@@ -1,19 +1,20 @@
-//! Short rows, sixteen at a time: they are turned, so that lanes are rows and registers are full
-//! however short a row is, and turned back.
+//! Short rows, sixteen at a time. They are transposed, so that lanes are rows and registers are
+//! full however short a row is, and transposed back.
 use super::lines::{WIDE, end, ends};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::{load, turn};
 
-/// Numbers of a row at most: turning costs less than what rows that fill no vectors leave idle.
+/// Longest rows for which transposing costs less than the lanes that partial vectors leave unused.
 const SHORT: usize = 96;
 
-/// Whether rows of `len` numbers are such.
+/// Whether rows of `len` numbers are short enough.
 pub(super) fn takes(len: usize) -> bool {
     len <= SHORT
 }
 
-/// The softmax of rows of `len` numbers, or its logarithm: from `x`, or from where the results go.
+/// The softmax of rows of `len` numbers, or its logarithm. The numbers are in `x`, or else in `y`,
+/// where the results go.
 pub(super) fn run(x: Option<&[f32]>, y: &mut [f32], len: usize, log: bool) {
     with_scratch(len.next_multiple_of(WIDE) * WIDE, |lines| {
         let lines = lines.as_chunks_mut().0;
@@ -29,7 +30,7 @@ struct Turned<'a> {
     y: &'a mut [f32],
     len: usize,
     log: bool,
-    /// A line of the rows' numbers for each of a row, up to whole squares.
+    /// The transposed rows: one line for each position of a row, rounded up to whole squares.
     lines: &'a mut [[f32; WIDE]],
 }
 
@@ -44,7 +45,7 @@ impl Work for Turned<'_> {
         for (at, square) in (0..).step_by(WIDE).zip(lines.as_chunks_mut::<WIDE>().0) {
             let mut v = [isa.splat(0.0); WIDE];
             for (r, v) in v.iter_mut().enumerate().take(rows) {
-                // What stands behind a row is not looked at.
+                // Numbers beyond the end of the row are loaded, but not used.
                 *v = load(isa, from, r * len + at);
             }
             turn(isa, &mut v);
@@ -59,7 +60,8 @@ impl Work for Turned<'_> {
         }
         let ends = ends(isa, own, most, log);
 
-        // The last square first: what its vectors write behind their rows is written again.
+        // The last square comes first: what its vectors write beyond their rows is overwritten
+        // later.
         for (k, square) in lines.as_chunks::<WIDE>().0.iter().enumerate().rev() {
             let mut v = [isa.splat(0.0); WIDE];
             for (v, line) in v.iter_mut().zip(square) {
@@ -70,7 +72,7 @@ impl Work for Turned<'_> {
                 let to = &mut y[r * len + k * WIDE..];
                 match to.first_chunk_mut() {
                     Some(to) => isa.store(v, to),
-                    // SAFETY: the lanes are as many as there is room for.
+                    // SAFETY: only as many lanes are written as there is room for.
                     None => unsafe { isa.store_some(v, to.as_mut_ptr(), isa.lanes(0, to.len())) },
                 }
             }

@@ -1,20 +1,20 @@
-//! Columns side by side. A sum runs in sixty-four lanes that are added as a tree, as that of a row
-//! does: its elements are visited in the order in which the tree needs them, so that no more than
-//! one sum of each height is kept.
+//! Reduction of neighbouring columns. Like the sum of a row, a sum uses sixty-four lanes that are
+//! added as a tree. Elements are visited in the order in which the tree needs them, so that only
+//! one partial sum of each height is kept.
 use super::{Join, WIDE};
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, PanelElem, Work};
 use crate::simd::turn::vector;
 use std::marker::PhantomData;
 
-/// Vectors of columns that are folded together where there are as many.
+/// Vectors of columns that are folded together if there are enough.
 const TOGETHER: usize = 4;
 
-/// Where the elements of a column stand, from its first on.
+/// Positions of the elements of a column, relative to the first.
 pub(super) enum Places {
-    /// So far apart.
+    /// Evenly spaced, this far apart.
     Even(usize),
-    /// Each.
+    /// The position of each element.
     Listed(Vec<usize>),
 }
 
@@ -28,10 +28,10 @@ impl Places {
     }
 }
 
-/// As many columns as there are results, `x` beginning with the first number of the first.
+/// One column for each result; `x` begins with the first number of the first column.
 pub(super) struct Columns<'a, J, T> {
     pub(super) how: PhantomData<J>,
-    /// Elements are joined one after the other, not as a tree.
+    /// Whether elements are joined one after the other, instead of as a tree.
     pub(super) in_line: bool,
     pub(super) x: &'a [T],
     pub(super) places: &'a Places,
@@ -59,18 +59,18 @@ impl<J: Join, T: PanelElem> Work for Columns<'_, J, T> {
 }
 
 impl<J: Join, T: PanelElem> Columns<'_, J, T> {
-    /// `N` vectors of columns from column `first` on, of which there are `columns`.
+    /// Reduces `columns` columns from column `first` on, in `N` vectors.
     #[inline(always)]
     fn vectors<I: Isa, const N: usize>(&mut self, isa: I, first: usize, columns: usize) {
         let sums =
             if self.in_line { self.line::<I, N>(isa, first, columns) } else { self.tree::<I, N>(isa, first, columns) };
         for (sum, to) in sums.into_iter().zip(self.to[first..first + columns].chunks_mut(WIDE)) {
-            // SAFETY: the lanes are as many as there are numbers.
+            // SAFETY: only as many lanes are written as there are numbers.
             unsafe { isa.store_some(sum, to.as_mut_ptr(), isa.lanes(0, to.len())) };
         }
     }
 
-    /// The terms of an element of these columns.
+    /// The terms of one element of these columns.
     #[inline(always)]
     fn terms<I: Isa, const N: usize>(&self, isa: I, element: usize, first: usize, columns: usize) -> [I::V; N] {
         let row = &self.x[self.places.at(element) + first..][..columns];
@@ -81,7 +81,7 @@ impl<J: Join, T: PanelElem> Columns<'_, J, T> {
         v
     }
 
-    /// All elements joined one after the other.
+    /// Joins all elements one after the other.
     #[inline(always)]
     fn line<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
         let mut all = [isa.splat(J::NONE); N];
@@ -94,18 +94,18 @@ impl<J: Join, T: PanelElem> Columns<'_, J, T> {
         all
     }
 
-    /// All elements added as the lanes of a row are: lane `l` has every sixty-fourth element from `l`
-    /// on, and lanes half of all apart are added first.
+    /// Adds all elements like the lanes of a row: lane `l` takes every sixty-fourth element from
+    /// `l` on, and lanes that are half their number apart are added first.
     #[inline(always)]
     fn tree<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
-        // Lanes without an element would add zero.
+        // Lanes without an element would only add zero.
         let lanes = self.count.min(LANES).next_power_of_two();
         let bits = lanes.trailing_zeros();
         let leaf = |turn: usize| self.lane::<I, N>(isa, turn, bits, first, columns);
         if bits < 2 {
             return if bits == 0 { leaf(0) } else { both(isa, leaf(0), leaf(1)) };
         }
-        // Sums of four lanes, of eight and so on, as far as they wait for others.
+        // Partial sums of four lanes, of eight and so on, while they wait for others.
         let mut heights = [[isa.splat(0.0); N]; LANES.trailing_zeros() as usize - 1];
         for turn in 0..lanes / 4 {
             let near = both(isa, leaf(4 * turn), leaf(4 * turn + 1));
@@ -120,10 +120,10 @@ impl<J: Join, T: PanelElem> Columns<'_, J, T> {
         heights[bits as usize - 2]
     }
 
-    /// The sum of the lane that is added at `turn`, of `2^bits`.
+    /// The sum of the lane that is added at `turn`, of `2^bits` lanes.
     #[inline(always)]
     fn lane<I: Isa, const N: usize>(&self, isa: I, turn: usize, bits: u32, first: usize, columns: usize) -> [I::V; N] {
-        // The order of leaves is that of the reversed bits of their numbers.
+        // The leaves are visited in bit-reversed order.
         let lane = if bits == 0 { 0 } else { turn.reverse_bits() >> (usize::BITS - bits) };
         let mut sum = [isa.splat(0.0); N];
         for element in (lane..self.count).step_by(LANES) {
@@ -136,7 +136,7 @@ impl<J: Join, T: PanelElem> Columns<'_, J, T> {
     }
 }
 
-/// The sums of two times `N` vectors.
+/// Adds `N` vectors to `N` others.
 #[inline(always)]
 fn both<I: Isa, const N: usize>(isa: I, a: [I::V; N], b: [I::V; N]) -> [I::V; N] {
     let mut sum = a;

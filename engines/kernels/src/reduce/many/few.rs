@@ -1,15 +1,15 @@
-//! Rows of two to four numbers: what each row gives is its numbers joined by halves, as a longer one's
-//! lanes are. The loops are over numbers, which the compiler puts side by side.
+//! Reduction of rows of two to four numbers. The numbers of a row are joined by halves, like the
+//! lanes of a longer row. The loops are over single numbers; the compiler vectorises them.
 use super::Join;
 use crate::simd::isa::{Isa, Work};
 use std::marker::PhantomData;
 
-/// Whether rows of `count` numbers are such.
+/// Whether rows have two to four numbers.
 pub(super) fn takes(count: usize) -> bool {
     (2..=4).contains(&count)
 }
 
-/// Rows of `count` numbers, as many as there are results.
+/// Rows of `count` numbers, one for each result.
 pub(super) struct Few<'a, J> {
     pub(super) how: PhantomData<J>,
     pub(super) x: &'a [f32],
@@ -17,7 +17,7 @@ pub(super) struct Few<'a, J> {
     pub(super) to: &'a mut [f32],
 }
 
-/// A lane that begins with nothing and gets one number.
+/// The value of a lane that starts neutral and takes one number.
 #[inline(always)]
 fn lane<J: Join>(v: f32) -> f32 {
     J::two(J::NONE, J::one(v))

@@ -1,13 +1,13 @@
-//! `ln(sum e^x)` of rows that stand one behind the other, by their maxima: powers of some rows at a
-//! time, then their sums. The bits are those of each row alone ([`fold`](super::fold)).
+//! `ln(sum e^x)` of contiguous rows, computed relative to their maxima: first the powers of a few
+//! rows, then their sums. The bits are those of each row alone ([`fold`](super::fold)).
 use super::Reduce;
 use crate::scratch::with_scratch;
 use crate::simd::math;
 
-/// Numbers of rows that are done at a time, unless a row has more.
+/// Maximum count of numbers in the rows that are processed at a time, unless a single row has more.
 const GROUP: usize = 4096;
 
-/// Rows of `count` numbers, as many as there are results.
+/// Reduces rows of `count` numbers, one for each result.
 pub(super) fn rows(count: usize, x: &[f32], to: &mut [f32]) {
     let group = (GROUP / count).max(1);
     with_scratch(group * (count + 1), |s| {
@@ -33,7 +33,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Sums become results; a row whose largest number is infinite gives that.
+    /// Turns sums into results; a row with an infinite maximum gives that maximum.
     fn logarithms(most: &[f32], to: &mut [f32]) {
         for (to, most) in to.iter_mut().zip(most) {
             let sum = *most + math::ln(*to);

@@ -1,15 +1,15 @@
-//! Rows one behind the other: each is folded to a vector, sixteen of those are turned and folded
-//! together.
+//! Reduction of contiguous rows: each row is folded to a vector, and sixteen such vectors are
+//! transposed and folded together.
 use super::{Join, Sum, WIDE};
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, Work};
 use crate::simd::turn::{fold, load, turn};
 use std::marker::PhantomData;
 
-/// Vectors that a row is folded in.
+/// Number of vectors that a row is folded into.
 const SUMS: usize = LANES / WIDE;
 
-/// Rows of `count` numbers, as many as there are results.
+/// Rows of `count` numbers, one for each result.
 pub(super) struct Rows<'a, J> {
     pub(super) how: PhantomData<J>,
     pub(super) x: &'a [f32],
@@ -17,7 +17,7 @@ pub(super) struct Rows<'a, J> {
     pub(super) to: &'a mut [f32],
 }
 
-/// The first sixteen lanes of a row's sixty-four, to which the others are joined.
+/// Sixteen lanes of a row, to which the others of its sixty-four lanes have been joined.
 #[inline(always)]
 fn lanes<I: Isa, J: Join>(isa: I, row: &[f32]) -> I::V {
     let mut sums = [isa.splat(J::NONE); SUMS];
@@ -37,7 +37,7 @@ fn lanes<I: Isa, J: Join>(isa: I, row: &[f32]) -> I::V {
     J::join(isa, J::join(isa, sums[0], sums[2]), J::join(isa, sums[1], sums[3]))
 }
 
-/// The first sixteen lanes of a row's sum.
+/// Sixteen partial sums of a row.
 #[inline(always)]
 pub(crate) fn sum_lanes<I: Isa>(isa: I, row: &[f32]) -> I::V {
     lanes::<I, Sum>(isa, row)
@@ -53,13 +53,13 @@ impl<J: Join> Work for Rows<'_, J> {
             let mut v = [isa.splat(0.0); WIDE];
             for (row, v) in v.iter_mut().enumerate().take(to.len()) {
                 let at = (group * WIDE + row) * count;
-                // Of a row of a vector at most what stands behind it is left out below.
+                // For a row of at most one vector, numbers beyond its end are replaced below.
                 *v =
                     if count <= WIDE { J::term(isa, load(isa, x, at)) } else { lanes::<I, J>(isa, &x[at..at + count]) };
             }
             turn(isa, &mut v);
             v.iter_mut().skip(count).for_each(|v| *v = isa.splat(J::NONE));
-            // A sum that begins with zero is never minus zero.
+            // Starting from zero, a sum is never minus zero.
             v[0] = J::join(isa, isa.splat(J::NONE), v[0]);
             let mut results = [0.0; WIDE];
             isa.store(fold(v, |a, b| J::join(isa, a, b)), &mut results);
@@ -68,7 +68,7 @@ impl<J: Join> Work for Rows<'_, J> {
     }
 }
 
-/// The products of such rows, each in the order of its numbers.
+/// Products of rows, each in the order of its numbers.
 pub(super) struct Products<'a> {
     pub(super) x: &'a [f32],
     pub(super) count: usize,

@@ -1,28 +1,28 @@
-//! Rows of bytes by packed weights of bytes, and real numbers from their sums.
+//! Products of rows of bytes and packed byte weights, and the real numbers from their sums.
 //!
 //! **The packed format** of the weights of a direction, `[K, 4 H]` with the gates i, o, f, c side
-//! by side: for each block of sixteen hidden units and each gate of it a panel of sixteen columns,
-//! as `gemm::int8` packs them, and behind it the sums of its columns, sixteen 32-bit
-//! integers of which the lowest byte comes first. Weights that are unsigned have 128 subtracted.
+//! by side: for each block of sixteen hidden units and each of its gates, a panel of sixteen
+//! columns as `gemm::int8` packs it, followed by the sums of its columns as sixteen little-endian
+//! 32-bit integers. Unsigned weights are stored minus 128.
 use crate::gemm::int8::{dots, pack_int8};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::int8_pairs;
 use crate::rnn::pack::LANES;
 
-/// Gates of an LSTM.
+/// Number of gates of an LSTM.
 pub(super) const GATES: usize = 4;
 
-/// Bytes of a panel: its groups of four rows, and the sums of its columns.
+/// Size of a panel in bytes: its groups of four rows, and the sums of its columns.
 pub(super) fn panel_len(k: usize) -> usize {
     (k.div_ceil(4) + 1) * 64
 }
 
-/// Bytes of the packed weights of a direction: `k` rows, `hidden` columns of each gate.
+/// Size in bytes of the packed weights of a direction: `k` rows, `hidden` columns per gate.
 pub fn packed_bytes_len(k: usize, hidden: usize) -> usize {
     hidden.div_ceil(LANES) * GATES * panel_len(k)
 }
 
-/// Packs the weights of a direction, `[k, 4 * hidden]`; `out` has [`packed_bytes_len`] bytes.
+/// Packs the weights of a direction, `[k, 4 * hidden]`. `out` must have [`packed_bytes_len`] bytes.
 pub fn pack_bytes(w: &[i8], k: usize, hidden: usize, out: &mut [i8]) {
     for (p, panel) in out.chunks_exact_mut(panel_len(k)).enumerate() {
         let (block, gate) = (p / GATES * LANES, p % GATES);
@@ -40,19 +40,19 @@ pub fn pack_bytes(w: &[i8], k: usize, hidden: usize, out: &mut [i8]) {
     }
 }
 
-/// One factor of a product of all its rows with packed weights.
+/// The packed weights of a product, with what is needed to scale its sums.
 pub(super) struct Factor<'f> {
     pub(super) packed: &'f [i8],
     pub(super) k: usize,
-    /// For each padded column.
+    /// Sum of each padded column.
     pub(super) column_sums: &'f [i32],
-    /// For each padded column; empty where all are zero.
+    /// Zero point of each padded column; empty if all are zero.
     pub(super) zeros: &'f [i32],
     pub(super) scales: &'f [f32],
 }
 
 crate::multiversion! {
-    /// Real numbers from the sums of a row.
+    /// Converts the sums of a row to real numbers.
     pub(super) fn real(sums: &[i32], zero: i32, column_sums: &[i32], scale: f32, scales: &[f32], out: &mut [f32]) {
         for (((o, s), c), k) in out.iter_mut().zip(sums).zip(column_sums).zip(scales) {
             *o = s.wrapping_sub(zero.wrapping_mul(*c)) as f32 * (scale * k);
@@ -61,7 +61,7 @@ crate::multiversion! {
 }
 
 crate::multiversion! {
-    /// Real numbers from the sums of a row, added to `out`, and the bias.
+    /// Converts the sums of a row to real numbers and adds them and the bias to `out`.
     pub(super) fn add_real(sums: &[i32], zero: i32, column_sums: &[i32], scale: f32, scales: &[f32], bias: &[f32], out: &mut [f32]) {
         for ((((o, s), c), k), b) in out.iter_mut().zip(sums).zip(column_sums).zip(scales).zip(bias) {
             *o = (*o + s.wrapping_sub(zero.wrapping_mul(*c)) as f32 * (scale * k)) + b;
@@ -70,7 +70,7 @@ crate::multiversion! {
 }
 
 impl Factor<'_> {
-    /// Takes the zero points of the weights out of the sums of a row of bytes.
+    /// Removes the zero points of the weights from the sums of a row of bytes.
     pub(super) fn centre(&self, row: &[u8], zero: i32, sums: &mut [i32]) {
         if self.zeros.is_empty() {
             return;
@@ -81,7 +81,7 @@ impl Factor<'_> {
         }
     }
 
-    /// Raw sums of `rows` rows of bytes, `wide` columns each.
+    /// Raw sums of `count` rows of bytes with `wide` columns.
     pub(super) fn sums(&self, rows: &[u8], count: usize, wide: usize, sums: &mut [i32]) {
         let len = self.k.next_multiple_of(4);
         if self.k == 0 {
@@ -89,7 +89,7 @@ impl Factor<'_> {
         }
         #[cfg(target_arch = "x86_64")]
         if crate::simd::level::vnni() {
-            // SAFETY: the features were asked for.
+            // SAFETY: the features were checked.
             return unsafe { vnni::product(rows, len, self.packed, sums, wide) };
         }
         #[cfg(target_arch = "x86_64")]
@@ -111,15 +111,15 @@ impl Factor<'_> {
     }
 }
 
-/// Register tiles over the byte dot product of AVX-512.
+/// Register tiles with the AVX-512 dot product of bytes.
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use super::LANES;
     use crate::gemm::int8::accumulate;
     use std::arch::x86_64::_mm512_storeu_si512;
 
-    /// Sums of all rows with all panels. Panels go by eight or four, whose weights are read once
-    /// for up to four rows at a time.
+    /// Sums of all rows with all panels. Panels are taken eight or four at a time, and their
+    /// weights are read once for up to four rows.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) fn product(rows: &[u8], len: usize, packed: &[i8], sums: &mut [i32], wide: usize) {
         let (panels, count) = (wide / LANES, rows.len() / len);
@@ -149,7 +149,7 @@ mod vnni {
         }
     }
 
-    /// `R` rows by `P` panels; gives `R`.
+    /// The sums of `R` rows and `P` panels. It returns `R`.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     fn tile<const R: usize, const P: usize>(
         rows: &[u8],

@@ -1,5 +1,5 @@
-//! LSTMs of bytes against the same arithmetic written down once more, number by number, in the
-//! same order: all bits, on every instruction set and for any order of units.
+//! Byte LSTMs compared with a second implementation of the same arithmetic, number by number and in
+//! the same order: all bits must be equal, on every instruction set and for any order of units.
 use super::*;
 use crate::simd::act::Map;
 use crate::simd::{Level, with_level};
@@ -13,7 +13,7 @@ fn noise(n: usize, seed: usize) -> Vec<f32> {
 struct Case {
     plan: ByteLstm,
     x: Vec<f32>,
-    /// Weights of input and state as ONNX has them, with scales and zero points.
+    /// Weights of input and state in the layout of ONNX, with scales and zero points.
     weights: [Vec<i8>; 2],
     scales: [Vec<f32>; 2],
     zeros: [Vec<i32>; 2],
@@ -45,7 +45,7 @@ fn case([steps, batch, input, hidden]: [usize; 4], directions: &[bool]) -> Case 
     }
 }
 
-/// Bytes of numbers, their scale and zero point.
+/// Quantised numbers, their scale and zero point.
 fn quantised(x: &[f32]) -> (Vec<i64>, f32, i64) {
     let (low, high) = x.iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)));
     let scale = if (high - low) / 255.0 == 0.0 { 1.0 } else { (high - low) / 255.0 };
@@ -93,7 +93,7 @@ impl Case {
         out
     }
 
-    /// Gates of a row of numbers by the weights of a direction.
+    /// Gates from a row of numbers and the weights of a direction.
     fn product(&self, m: usize, d: usize, q: &[i64], scale: f32, zero: i64) -> Vec<f32> {
         let (dirs, columns) = (self.plan.directions.len(), 4 * self.plan.hidden);
         let own = |len: usize, j: usize| if len == dirs { d } else { d * columns + j };
@@ -162,7 +162,7 @@ impl Case {
     }
 
     fn check(&self, what: &str) {
-        // What is no number has many forms, all of which mean the same.
+        // NaN has many bit patterns, which are treated as equal.
         let bits = |o: &[Vec<f32>; 3]| {
             o.iter().flatten().map(|v| if v.is_nan() { u32::MAX } else { v.to_bits() }).collect::<Vec<_>>()
         };
@@ -182,7 +182,8 @@ impl Case {
 
 #[test]
 fn every_size_gives_the_bits_of_its_definition() {
-    // Sizes of one, tails of every kind, rows for each register tile, several parts of the steps.
+    // Sizes of one, remainders of every kind, rows for each register tile, several parts of the
+    // steps.
     let sizes = [
         [1, 1, 1, 1],
         [3, 1, 5, 16],
@@ -238,7 +239,8 @@ fn lengths_states_peepholes_clips_and_coupled_gates() {
     for forget in [false, true] {
         let mut c = case([6, 5, 3, 19], &[false, true]);
         c.plan.input_forget = forget;
-        // The longest is shorter than the steps: what is behind it has no say in the scale.
+        // The longest sequence is shorter than the steps: elements after it do not affect the
+        // scale.
         c.lens = vec![5, 0, 3, 1, 5];
         c.x[5 * 5 * 3..].fill(100.0);
         c.h0 = noise(2 * 5 * 19, 5);
