@@ -1,5 +1,4 @@
-//! Compiles a graph in text form to an OM file, loads the file and runs it: the whole way in one
-//! program.
+//! Compiles a graph in text form to an OM file, loads the file and runs it, all in one program.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;

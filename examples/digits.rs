@@ -1,5 +1,5 @@
-//! Runs a compiled classifier of handwritten digits on the images of a folder and counts what it
-//! gets right.
+//! Runs a compiled classifier of handwritten digits on the images of a folder and counts the
+//! correct answers.
 //!
 //! `digits MODEL.om FOLDER`: the folder has
 //! `images.npy` (f32[N,1,1,8,8], values from 0 to 1) and `labels.npy` (i64[N]). `cargo xtask demo`
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [om, folder] = args.as_slice() else { return Err("two arguments are needed: MODEL.om FOLDER".into()) };
-    // A session finds the plugins as `ge` does: by `GE_PLUGINS`, by `plugins.toml` in this folder,
-    // or by the one beside the program.
+    // A session finds the plugins as `ge` does: from `GE_PLUGINS`, from `plugins.toml` in this
+    // folder, or from the one beside the program.
     let session = Session::new(SessionOptions::default())?;
     let model = session.load_om(om)?;
     let images = read(&folder.join("images.npy"), DType::F32)?;

@@ -1,5 +1,5 @@
-//! A model that serves requests from several threads: workers take them from a queue, and all of
-//! them run one loaded model.
+//! A model that serves requests from several threads: workers take them from a queue and all run
+//! the same loaded model.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;
@@ -11,7 +11,7 @@ const GRAPH: &str = "graph @double(%x: f32[4]) {\n  %y = Add(%x, %x) : f32[4]\n 
 const WORKERS: usize = 4;
 const REQUESTS: usize = 100;
 
-/// A request, and where its answer goes.
+/// A request, and the channel for its answer.
 struct Request {
     number: usize,
     answer: mpsc::Sender<(usize, Result<Vec<f32>, String>)>,
@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(&path, GRAPH)?;
     let session = Session::new(SessionOptions::default())?;
     let compiled = session.compile("double", session.import(&path, "")?, &OptionMap::default(), &Quiet)?;
-    // A loaded model is `Sync`: each run has memory of its own, and nothing is compiled or looked
-    // up by name.
+    // A loaded model is `Sync`: each run has its own memory, and nothing is compiled or looked up
+    // by name.
     let model = session.load(compiled.model)?;
     let run = |number: usize| -> Result<Vec<f32>, String> {
         let bytes: Vec<u8> = [number as f32; 4].iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..WORKERS {
             threads.spawn(|| {
                 while let Some(request) = next() {
-                    // Whoever asked may have gone away: then nobody needs the answer.
+                    // The requester may be gone, and then nobody needs the answer.
                     let _ = request.answer.send((request.number, run(request.number)));
                 }
             });

@@ -1,5 +1,4 @@
-//! Two graphs of one session under numbers, one of them with an open size, each with options of its
-//! own.
+//! Two numbered graphs in one session, each with its own options; one of them has an open size.
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{GraphModel, Session, SessionOptions};
@@ -23,8 +22,8 @@ fn tensor(dims: &[u64], values: &[f32]) -> Result<HostTensor, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Options of a graph stand over those of the session, and those over the global ones that the
-    // manager is made with.
+    // Options of a graph override those of the session, which override the global options given to
+    // the manager.
     let manager = GraphManager::new(Session::new(SessionOptions::default())?, OptionMap::default());
     let mut thorough = OptionMap::default();
     thorough.set_pair("ge.oo.level=O3")?;
@@ -35,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     manager.build(1)?;
     let sum = manager.run(1, &[tensor(&[2], &[1.0, 2.0])?, tensor(&[2], &[3.0, 4.0])?])?;
     println!("graph 1: {:?}", sum[0].view().values::<f32>()?);
-    // One with open sizes is built for those that come, and again when they change.
+    // A graph with open sizes is built for the sizes that it gets, and again when they change.
     for rows in [1u64, 3] {
         let input = tensor(&[rows, 2], &vec![-1.5; rows as usize * 2])?;
         let relu = manager.run(2, &[input])?;

@@ -1,10 +1,10 @@
 //! Compiles a graph with two independent branches for one stream and for two, and shows which nodes
-//! stand on which stream.
+//! are on which stream.
 use ge::options::OptionMap;
 use ge::session::{Quiet, Session, SessionOptions};
 use std::error::Error;
 
-/// Two chains of two products of 1024 x 1024 matrices; the chains do not need each other.
+/// Two independent chains of two products of 1024 x 1024 matrices.
 const GRAPH: &str = "graph @branches(%x: f32[1024,1024], %y: f32[1024,1024]) {
   %left = MatMulV2(%x, %x) : f32[1024,1024]
   %left_again = MatMulV2(%left, %x) : f32[1024,1024]
@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         answers.push(session.load(compiled.model)?.run_random(7)?);
     }
-    // The plan changes when nodes run, never what they compute.
+    // The plan decides when nodes run, but never changes what they compute.
     if answers[0][0].bytes() != answers[1][0].bytes() { Err("the two plans differ".into()) } else { Ok(()) }
 }

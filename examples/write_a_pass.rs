@@ -1,7 +1,7 @@
-//! Writes a pass against the plugin interface and tries it on a graph, without building a plugin:
-//! how a pass is tested.
+//! Writes a pass against the plugin interface and runs it on a graph without building a plugin, as
+//! one does to test a pass.
 //!
-//! `examples/vendor` is the crate of a vendor that ships such a pass in a library of its own.
+//! `examples/vendor` is a crate of a vendor that ships such a pass in its own library.
 use ge_ir::text::{NoFiles, parse, to_string};
 use ge_ir::view::GraphContext;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -19,7 +19,7 @@ impl Pass for DoubleNegPass {
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> ge_plugin_api::Result<()> {
         for outer in graph.nodes_of(&["Neg"]) {
             let inner = outer.input(0).map(|v| graph.node(v.node)).filter(|n| n.op() == "Neg");
-            // The edits are recorded; the graph changes when all of them are applied.
+            // The edits are recorded; the graph changes only when all of them are applied.
             if let Some(x) = inner.and_then(|n| n.input(0)) {
                 patch.replace_uses(outer.value(0), x);
                 patch.remove(outer.id());

@@ -1,7 +1,7 @@
-//! Fuzz targets: whatever reads bytes from outside is given changed files, and must answer or
-//! refuse; it may not panic or hang.
+//! Fuzz targets: everything that reads bytes from outside gets modified files and must either
+//! accept or refuse them; it must not panic or hang.
 //!
-//! The tests run a fixed number of cases of each target, the same in every run. To search longer,
+//! The tests run a fixed number of cases per target, the same ones in every run. To search longer,
 //! on the same stable toolchain:
 //!
 //! ```text
@@ -9,13 +9,13 @@
 //! GE_FUZZ_SEED=1234                # another sequence of cases
 //! ```
 //!
-//! An input that fails is written to
-//! `target/tmp/fuzz`; once its cause is mended, it belongs into `fuzz/corpus/TARGET`, whose files
-//! come first in every run. A target is one function in `targets.rs`.
+//! A failing input is written to `target/tmp/fuzz`. Once its cause is fixed, it belongs in
+//! `fuzz/corpus/TARGET`, whose files are tested first in every run. A target is a function in
+//! `targets.rs`.
 
-/// How inputs are changed.
+/// How inputs are modified.
 mod mutate;
-/// What is fuzzed.
+/// The code that is fuzzed.
 mod targets;
 
 use mutate::Mutator;
@@ -23,20 +23,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Cases of each target in the gate.
+/// Number of cases per target in the normal test run.
 const CASES: u64 = 10_000;
-/// A case that takes longer hangs.
+/// A case that takes longer counts as a hang.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Something that reads bytes.
+/// Code that reads bytes.
 pub struct Target<'a> {
-    /// Its name; that of its folder in `fuzz/corpus`.
+    /// Name of the target and of its folder in `fuzz/corpus`.
     pub name: &'a str,
-    /// Inputs that it accepts.
+    /// Valid inputs.
     pub seeds: Vec<Vec<u8>>,
-    /// Pieces that mean something to it.
+    /// Byte sequences that have a meaning in its format.
     pub words: &'a [&'a [u8]],
-    /// Reads an input; panics where it is answered wrongly.
+    /// Reads an input; panics if the result is wrong.
     pub read: &'a dyn Fn(&[u8]),
 }
 
@@ -53,7 +53,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{variable} is `{v}`, no number")))
 }
 
-/// Reads one input; a panic or a hang is told with the file that shows it again.
+/// Reads one input; a panic or a hang is reported with a file that reproduces it.
 fn case(target: &Target<'_>, input: &[u8], which: &str) {
     let start = Instant::now();
     let done = catch_unwind(AssertUnwindSafe(|| (target.read)(input)));
@@ -69,7 +69,7 @@ fn case(target: &Target<'_>, input: &[u8], which: &str) {
     panic!("{} {what} on {which}, which is in {}", target.name, file.display());
 }
 
-/// Runs the corpus and then changed seeds.
+/// Runs the corpus, then modified seeds.
 pub fn fuzz(target: &Target<'_>) {
     assert!(!target.seeds.is_empty(), "{} has no seeds", target.name);
     let known = corpus(target.name);

@@ -1,18 +1,18 @@
-//! Changes of inputs: bits, numbers, pieces of other inputs and words that mean something, a few at
-//! a time.
+//! Modifies inputs: flips bits and changes numbers, inserts pieces of other inputs and meaningful
+//! byte sequences, a few changes at a time.
 
-/// Makes one changed input; the same number gives the same one.
+/// Makes one modified input; the same number gives the same input.
 pub struct Mutator<'a> {
     random: fastrand::Rng,
     seeds: &'a [&'a [u8]],
     words: &'a [&'a [u8]],
 }
 
-/// Bytes at the edges of what lengths and tags may be.
+/// Bytes at the limits of lengths and tags.
 const EDGES: [u8; 10] = [0, 1, 2, 0x0a, 0x12, 0x1f, 0x7f, 0x80, 0xfe, 0xff];
 
 impl<'a> Mutator<'a> {
-    /// A generator of one input.
+    /// Creates the generator of one input.
     pub fn new(number: u64, seeds: &'a [&'a [u8]], words: &'a [&'a [u8]]) -> Mutator<'a> {
         Mutator { random: fastrand::Rng::with_seed(number), seeds, words }
     }
@@ -39,12 +39,12 @@ impl<'a> Mutator<'a> {
 
     fn change(&mut self, bytes: &mut Vec<u8>) {
         let at = self.random.usize(..=bytes.len());
-        // Most changes keep the length, so that what stands around them is still read.
+        // Most changes keep the length, so that the data around them is still parsed.
         match self.random.u8(..24) {
             0..=8 if at < bytes.len() => bytes[at] ^= 1 << self.random.u8(..8),
             9..=13 if at < bytes.len() => bytes[at] = EDGES[self.random.usize(..EDGES.len())],
-            // A number of several bytes that is far too large, as a length of a protobuf field may
-            // be.
+            // A multi-byte number that is far too large, for example as the length of a protobuf
+            // field.
             14 => insert(bytes, at, &[0xff, 0xff, 0xff, 0xff, 0x0f][..1 + self.random.usize(..5)]),
             15 | 16 => {
                 let end = at + self.random.usize(..=(bytes.len() - at).min(32));

@@ -1,4 +1,4 @@
-//! The targets: text form, ONNX, OM, `plugins.toml`, TASK_INFO.
+//! The fuzz targets: text form, ONNX, OM, `plugins.toml`, TASK_INFO.
 use super::{Target, fuzz};
 use crate::api::session;
 use ge::options::OptionMap;
@@ -7,7 +7,7 @@ use ge_plugin_api::types::Blob;
 use ge_tests::root;
 use std::path::{Path, PathBuf};
 
-/// Files below a folder that end so and are small, in the order of their names.
+/// Small files below a folder that have this ending, sorted by name.
 fn small_files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     fn walk(folder: &Path, ending: &str, out: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -43,7 +43,7 @@ fn om_of(model: &ge_model::CompiledModel) -> Vec<u8> {
     ge_om::OmWriter::new(&model.name).model(ge_model::encode(model)).to_vec().unwrap()
 }
 
-/// An error that says that a plugin panicked is a panic.
+/// An error that reports a panic in a plugin counts as a panic.
 #[track_caller]
 fn no_panic<T>(answer: Result<T, ge::Error>) {
     if let Err(e) = answer {
@@ -56,7 +56,7 @@ fn text() {
     let words: &[&[u8]] = &[b"graph @", b"dense<", b" : f32[", b"?", b"after(", b"{", b"}", b"-9223372036854775808"];
     let read = |input: &[u8]| {
         let Ok(model) = import::parse_text(Path::new("fuzz.ge"), input) else { return };
-        // What was read is printed, and what was printed is read.
+        // What was read can be printed, and the printed text can be read again.
         let printed = ge_ir::text::to_string_whole(&model).unwrap();
         assert!(import::parse_text(Path::new("fuzz.ge"), printed.as_bytes()).is_ok(), "is printed as:\n{printed}");
     };
@@ -80,7 +80,7 @@ fn om() {
     let s = session(OptionMap::default());
     let read = |input: &[u8]| {
         let mut sealed = input.to_vec();
-        // Behind a right checksum, if the file is whole enough to have one; else as it is.
+        // Also with a corrected checksum, if the file is intact enough to have one.
         let _ = ge_om::reader::reseal(&mut sealed);
         for file in [input, &sealed] {
             if let Ok(om) = ge_om::OmFile::from_bytes(file.to_vec()) {
@@ -106,8 +106,8 @@ fn plugins_toml() {
     fuzz(&Target { name: "plugins_toml", seeds, words, read: &read });
 }
 
-/// Tasks that are a message and yet not those of the model: they are refused when the model is
-/// decoded or loaded, or they load.
+/// Tasks that are valid messages but not those of the model: they are either refused when the model
+/// is decoded or loaded, or they load.
 #[test]
 fn task_info() {
     use prost::Message;

@@ -1,5 +1,5 @@
-//! Cost of one call over the plugin interface beside a direct call of the same trait object: the
-//! least of many readings.
+//! Cost of a call through the plugin interface compared with a direct call of the same trait
+//! object; the minimum of many measurements.
 use ge_plugin_api::Result;
 use ge_plugin_api::engine::{Engine, EngineInfo, EngineObject, Support};
 use ge_plugin_api::kernel::{HostKernel, KernelCtx};
@@ -29,7 +29,7 @@ impl Engine for Small {
     }
 }
 
-/// Nanoseconds a call, the least of 20 readings of a million.
+/// Nanoseconds per call: the minimum of 20 measurements of a million calls.
 fn least(mut f: impl FnMut() -> bool) -> f64 {
     const CALLS: u32 = 1_000_000;
     let mut best = f64::INFINITY;

@@ -1,17 +1,17 @@
-//! Files that are written whole or not at all.
+//! Atomic writing of files.
 use crate::{Diagnostic, Result};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all (through a temporary file in the same folder).
 ///
 /// # Errors
-/// The folder or the disk refuses it.
+/// Fails if the folder or the disk does not allow the write.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     let fail = |e: std::io::Error| {
         Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE)
     };
-    // A device or a pipe is written as it is.
+    // A device or a pipe is written directly: it cannot be replaced.
     if path.exists() && !path.is_file() {
         return std::fs::write(path, bytes).map_err(fail);
     }

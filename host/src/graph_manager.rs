@@ -1,5 +1,5 @@
-//! `GraphManager`: several graphs of one session, each added, built, run and removed under its
-//! number (003 §1.1).
+//! `GraphManager`: several graphs in one session, each added, built, run and removed by its number
+//! (003 §1.1).
 //!
 //! ```no_run
 //! use ge::graph_manager::GraphManager;
@@ -22,8 +22,9 @@
 //! # }
 //! ```
 //!
-//! Variables are the session's: a graph that trains and one that evaluates share each weight by its
-//! name, whatever shapes they are built for (`tests/models/train` has two such graphs).
+//! Variables belong to the session: a training graph and an evaluation graph share each weight by
+//! its name, even if they are built for different shapes (`tests/models/train` has two such
+//! graphs).
 //!
 //! ```no_run
 //! # use ge::graph_manager::GraphManager;
@@ -59,35 +60,36 @@ use ge_plugin_api::kernel::HostTensor;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-/// The graphs of a session.
+/// Manages several graphs of one session. All methods may be called from any thread.
 pub struct GraphManager {
     session: Session,
     global: OptionMap,
     graphs: RwLock<BTreeMap<u32, Arc<Mutex<Entry>>>>,
 }
 
-/// One graph.
+/// A graph with its options and its built model.
 struct Entry {
     graph: GraphModel,
     options: OptionMap,
-    /// What was built of it, and for which input shapes, if the graph leaves them open.
+    /// The built model, and the input shapes it was built for if inputs were given.
     built: Option<(Arc<Model>, Option<Vec<Vec<u64>>>)>,
 }
 
 impl GraphManager {
-    /// For a session; `global` options stand below those of the session and of each graph.
+    /// Creates a manager for a session. `global` options have the lowest precedence, below the
+    /// options of the session and of each graph.
     pub fn new(session: Session, global: OptionMap) -> GraphManager {
         GraphManager { session, global, graphs: RwLock::default() }
     }
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Adds a graph under a number.
+    /// Adds a graph under a number. It is built later, by [`GraphManager::build`] or the first run.
     ///
     /// # Errors
-    /// The number is taken.
+    /// Fails if the number is already in use.
     pub fn add_graph(&self, id: u32, graph: GraphModel, options: OptionMap) -> Result<()> {
         let mut graphs = self.graphs.write().unwrap_or_else(|e| e.into_inner());
         if graphs.contains_key(&id) {
@@ -99,11 +101,11 @@ impl GraphManager {
         Ok(())
     }
 
-    /// Puts another graph, or the same one changed, in the place of one; it is built anew when it
-    /// is next needed. Runs that have begun end with the old one.
+    /// Replaces a graph by another one, or by a changed version of itself. It is built again when
+    /// it is next needed. Runs already in progress finish with the old graph.
     ///
     /// # Errors
-    /// There is no graph of that number.
+    /// Fails if there is no graph with that number.
     pub fn replace_graph(&self, id: u32, graph: GraphModel) -> Result<()> {
         let entry = self.entry(id)?;
         let mut e = lock(&entry);
@@ -112,47 +114,48 @@ impl GraphManager {
         Ok(())
     }
 
-    /// Whether the next run would build first.
+    /// Whether the next run must build the graph first.
     ///
     /// # Errors
-    /// There is no graph of that number.
+    /// Fails if there is no graph with that number.
     pub fn needs_build(&self, id: u32) -> Result<bool> {
         let entry = self.entry(id)?;
         let built = lock(&entry).built.is_some();
         Ok(!built)
     }
 
-    /// Compiles a graph and loads it, if that is not done yet.
+    /// Compiles a graph and loads it, unless that is already done.
     ///
     /// # Errors
-    /// What the compiler or the device says; the graph leaves input shapes open (`run` builds it
-    /// for the shapes that it gets).
+    /// Fails if the compiler or the device reports an error, or if the graph has open input shapes
+    /// ([`GraphManager::run`] builds it for the shapes that it is given).
     pub fn build(&self, id: u32) -> Result<()> {
         self.built(id, None).map(|_| ())
     }
 
-    /// The built model of a graph.
+    /// Returns the built model of a graph, building it first if needed.
     ///
     /// # Errors
-    /// As [`GraphManager::build`].
+    /// See [`GraphManager::build`].
     pub fn model(&self, id: u32) -> Result<Arc<Model>> {
         self.built(id, None)
     }
 
-    /// Runs a graph on inputs in order, from any number of threads. It is built first where it is
-    /// new or has changed, or where it leaves input shapes open and was last built for others.
+    /// Runs a graph; `inputs` are in the graph's input order. May be called from any number of
+    /// threads. The graph is built first if it is new or has changed, or if it has open input
+    /// shapes and was last built for other shapes.
     ///
     /// # Errors
-    /// As [`GraphManager::build`], or what the run says.
+    /// See [`GraphManager::build`]; also fails if the run itself fails.
     pub fn run(&self, id: u32, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let model = self.built(id, Some(inputs))?;
         model.run(inputs)
     }
 
-    /// Removes a graph. Runs that have begun end as they would.
+    /// Removes a graph. Runs already in progress finish normally.
     ///
     /// # Errors
-    /// There is no graph of that number.
+    /// Fails if there is no graph with that number.
     pub fn remove_graph(&self, id: u32) -> Result<()> {
         let mut graphs = self.graphs.write().unwrap_or_else(|e| e.into_inner());
         match graphs.remove(&id) {
@@ -161,7 +164,7 @@ impl GraphManager {
         }
     }
 
-    /// Numbers of the graphs, ascending.
+    /// The numbers of the graphs, in ascending order.
     pub fn graphs(&self) -> Vec<u32> {
         self.graphs.read().unwrap_or_else(|e| e.into_inner()).keys().copied().collect()
     }
@@ -173,7 +176,7 @@ impl GraphManager {
 
     fn built(&self, id: u32, inputs: Option<&[HostTensor]>) -> Result<Arc<Model>> {
         let entry = self.entry(id)?;
-        // A second thread that needs the same graph waits for the one build.
+        // A second thread that needs the same graph waits here until the first one has built it.
         let mut e = lock(&entry);
         let wanted = inputs.map(|l| l.iter().map(|t| t.dims.to_vec()).collect::<Vec<_>>());
         let open =
@@ -187,7 +190,7 @@ impl GraphManager {
         if let (true, Some(wanted)) = (open, &wanted) {
             give_shapes(&mut graph, wanted)?;
         }
-        // Graph over session over global.
+        // Options of the graph override those of the session, which override the global ones.
         let mut options = e.options.clone();
         options.under(self.session.options().clone());
         options.under(self.global.clone());
@@ -205,7 +208,7 @@ impl GraphManager {
     }
 }
 
-/// Sets the shapes of the inputs that leave them open.
+/// Sets the shapes of the inputs that have open shapes.
 fn give_shapes(graph: &mut GraphModel, wanted: &[Vec<u64>]) -> Result<()> {
     let nodes: Vec<_> = graph.root().data_nodes().iter().map(|n| (n.id(), n.name().to_owned())).collect();
     if nodes.len() != wanted.len() {

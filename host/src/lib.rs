@@ -1,5 +1,5 @@
-//! The host: session, options, commands. It loads plugins, compiles and runs, and does no
-//! operator's work.
+//! The host: sessions, options and commands. It loads plugins, compiles models and runs them; it
+//! implements no operator itself.
 //!
 //! ```no_run
 //! use ge::session::{Session, SessionOptions};
@@ -17,17 +17,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-/// The declared table of options.
+/// The options of ge, each declared once.
 pub mod options;
-/// Drawing of diagnostics, progress and results.
+/// Drawing of diagnostics, progress and results on the terminal.
 pub mod render;
-/// Sessions: plugins, devices, models.
+/// Sessions: plugins, devices and models.
 pub mod session;
-/// Several graphs of one session, added, built, run and removed.
+/// Several graphs in one session, each added, built, run and removed separately.
 pub mod graph_manager;
-/// What `ge plugin check` compiles and runs.
+/// The checks behind `ge plugin check`: compiles and runs sample graphs with a plugin.
 mod conformance;
-/// Files that are written whole or not at all.
+/// Writes a file completely or not at all.
 mod files;
 /// The commands of `ge`.
 pub mod commands;

@@ -1,9 +1,9 @@
-//! `cargo xtask bench-peers [NAME...]`: times models beside other runtimes, by
+//! `cargo xtask bench-peers [NAME...]`: compares the times of models with other runtimes, using
 //! `tests/reference/bench_peers.py`.
 use crate::models;
 use crate::process::{Result, cargo, root, run, target};
 
-/// The models whose times are compared where none are named.
+/// The models that are compared if none are named.
 const MODELS: [&str; 14] = [
     "bert_l4_h256_s128",
     "encoder_l6_h384_s128",
@@ -21,8 +21,8 @@ const MODELS: [&str; 14] = [
     "lstm_l2_h256_s64",
 ];
 
-/// Builds in release, makes the models and prints the table; `args` are names of models and options
-/// of the script.
+/// Builds in release mode, makes the models and prints the table; `args` are names of models and
+/// options of the script.
 pub(crate) fn measure(args: &[&str]) -> Result<()> {
     cargo(&["build", "--workspace", "--release"])?;
     let folder = models::make()?;
@@ -36,7 +36,7 @@ pub(crate) fn measure(args: &[&str]) -> Result<()> {
     let (plugins, folder) = (text(root().join("plugins.toml")), text(folder));
     let mut all = vec![script.as_str(), &ge, &plugins, &folder];
     all.extend(args);
-    // An option takes a value of its own; what else there is are names.
+    // Each option is followed by its value; everything else is a name.
     let (mut words, mut named) = (args.iter(), false);
     while let Some(word) = words.next() {
         if word.starts_with("--") {

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from a trained model to right answers, on the simulator.
+//! `cargo xtask demo`: from a trained model to correct answers, on the simulator.
 use crate::process::{Result, cargo, root, run_with, target};
 use crate::progress::Steps;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn demo() -> Result<()> {
     let (om, timeline) = (out.join("digits.om"), out.join("timeline.json"));
     let path = |p: &Path| p.display().to_string();
     let ge = target().join("debug/ge");
-    // The configuration is named, so that a folder of build results elsewhere serves too.
+    // The configuration is given explicitly, so that a build folder elsewhere also works.
     let config = path(&root().join("plugins.toml"));
     let run = |program: &Path, args: &[&str]| run_with(program, args, &[("GE_PLUGINS", &config)]);
     steps.next("compile a trained classifier of digits to an OM file");

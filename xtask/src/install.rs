@@ -1,11 +1,10 @@
-//! `cargo xtask install --prefix DIR`: `bin/ge`, `lib/ge/libge_*.so`,
-//! `etc/ge/plugins.toml`, the crate that plugins are written with in `share/ge/plugin-api`, the
-//! headers for plugins in C in
-//! `share/ge/include`, and the symbols of each file in a folder `.debug` beside it.
+//! `cargo xtask install --prefix DIR`: installs `bin/ge`, `lib/ge/libge_*.so`,
+//! `etc/ge/plugins.toml`, the crate for writing plugins in `share/ge/plugin-api`, the headers for
+//! plugins in C in `share/ge/include`, and the symbols of each file in a folder `.debug` beside it.
 //!
-//! Symbols and line tables are three quarters of what is built. What is installed has a link to its
-//! `.debug` file, which backtraces and debuggers follow; without those files all works, and
-//! backtraces have addresses alone.
+//! Symbols and line tables are three quarters of the build result. Installed files link to their
+//! `.debug` files, which backtraces and debuggers follow. Without those files everything works, but
+//! backtraces show only addresses.
 use crate::process::{Result, cargo, root, run_quietly, target};
 use crate::progress::{Steps, say};
 use std::path::Path;
@@ -38,8 +37,8 @@ pub(crate) fn run(prefix: &Path, release: bool) -> Result<()> {
     Ok(())
 }
 
-/// The headers for plugins in C, and the crate `ge-plugin-api` as it would be published: it builds
-/// without this workspace.
+/// Installs the headers for plugins in C, and the crate `ge-plugin-api` as it would be published:
+/// it builds without this workspace.
 fn interface(share: &Path) -> Result<()> {
     let include = share.join("include");
     folder(&include)?;
@@ -58,7 +57,7 @@ fn interface(share: &Path) -> Result<()> {
         .ok_or_else(|| format!("cargo left no package in {}", package.display()))?;
     let (to, text) = (share.join("plugin-api"), |p: &Path| p.display().to_string());
     folder(share)?;
-    // An older one goes as a whole: its files must not stand beside the new ones.
+    // An older version is removed completely, so that its files do not mix with the new ones.
     if to.exists() {
         std::fs::remove_dir_all(&to).map_err(|e| format!("cannot replace {}: {e}", to.display()))?;
     }
@@ -73,13 +72,14 @@ fn folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|e| format!("cannot make {}: {e}", path.display()))
 }
 
-/// Puts a program or library into a folder, its symbols into `.debug` below; its name and size.
+/// Copies a program or library into a folder and its symbols into `.debug` below it, and prints its
+/// name and size.
 fn place(from: &Path, to: &Path) -> Result<()> {
     let name = from.file_name().and_then(|n| n.to_str()).ok_or_else(|| format!("{} has no name", from.display()))?;
     let symbols = to.join(".debug");
     folder(&symbols)?;
     let debug = symbols.join(format!("{name}.debug"));
-    // A file in use must not be written over: a new one takes its name.
+    // A file in use must not be overwritten, so a new file replaces it by name.
     let fresh = to.join(format!("{name}.new"));
     let text = |p: &Path| p.display().to_string();
     run_quietly("objcopy", &["--only-keep-debug", &text(from), &text(&debug)])?;

@@ -1,5 +1,5 @@
-//! Tasks around the code:
-//! `cargo xtask demo | test | models | fetch-models | onnx-backend | random-models | bench-peers | install --prefix DIR`.
+//! Development tasks: `cargo xtask demo | test | models | fetch-models | onnx-backend |
+//! random-models | bench-peers | install --prefix DIR`.
 mod bench_peers;
 mod demo;
 mod install;

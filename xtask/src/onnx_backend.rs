@@ -1,16 +1,16 @@
-//! `cargo xtask onnx-backend [FILTER]`: the ONNX package's own backend tests through `ge compile`
-//! and `ge run` of the OM, each in processes of its own, judged by
-//! `tests/reference/checks/onnx_backend.py`. The OM knows nothing of the values that it is run
+//! `cargo xtask onnx-backend [FILTER]`: runs the ONNX package's own backend tests through `ge
+//! compile` and `ge run` of the OM, each in separate processes, and evaluates them with
+//! `tests/reference/checks/onnx_backend.py`. The OM is compiled without the values that it is run
 //! with.
 use crate::models::python;
 use crate::process::{Result, cargo, root, run, target};
 use std::collections::BTreeMap;
 
-/// Cases that pass; fewer are a step back.
+/// Number of cases that must pass; fewer are a regression.
 const PASS: usize = 1852;
-/// Cases that another rounding sets one or two units beside the expected values: sums that the
-/// reference rounds to f16 at every step and ours once; JPEG files, for which the standard leaves
-/// the accuracy of the inverse transform to the decoder.
+/// Cases that differ from the expected values by one or two units because of rounding: sums that
+/// the reference rounds to f16 at every step and ours only once; and JPEG files, for which the
+/// standard leaves the accuracy of the inverse transform to the decoder.
 const BESIDE: [&str; 4] = [
     "test_attention_4d_causal_fp16_expanded",
     "test_image_decoder_decode_jpeg_bgr",
@@ -18,14 +18,14 @@ const BESIDE: [&str; 4] = [
     "test_image_decoder_decode_jpeg_rgb",
 ];
 
-/// Runs the suite, or the cases whose name a regular expression finds; a wrong answer, a crash or a
-/// hang fails.
+/// Builds and runs the suite, or the cases whose names match a regular expression; fails if there
+/// is a wrong answer, a crash or a hang.
 pub(crate) fn measure(filter: Option<&str>) -> Result<()> {
     cargo(&["build", "--workspace"])?;
     suite(filter)
 }
 
-/// As [`measure`], with what is built.
+/// Like [`measure`], without building.
 pub(crate) fn suite(filter: Option<&str>) -> Result<()> {
     let python = python(&root().join("tests/reference"))?;
     let text = |p: std::path::PathBuf| p.display().to_string();
@@ -44,8 +44,8 @@ pub(crate) fn suite(filter: Option<&str>) -> Result<()> {
     let rows = std::fs::read_to_string(&csv).map_err(|e| format!("cannot read {table}: {e}"))?;
     let mut count: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows.lines().skip(1) {
-        // suite, case, op, opset, ir, nodes, status; the first fields have no commas but the
-        // operator sets, in quotes.
+        // suite, case, op, opset, ir, nodes, status; of the first fields only the operator sets, in
+        // quotes, contain commas.
         let status = ["passed", "failed", "error", "unsupported", "crash", "timeout"];
         let found = status.into_iter().find(|s| row.contains(&format!(",{s},")));
         let case = row.split(',').nth(1).unwrap_or(row);

@@ -1,4 +1,4 @@
-//! Running other programs: what runs is said before, a failure names it.
+//! Runs other programs: each command is printed before it runs, and a failure names it.
 use crate::progress::{Bar, say};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn run(program: impl AsRef<Path>, args: &[&str]) -> Result<()> {
     run_with(program, args, &[])
 }
 
-/// Runs a program with variables set.
+/// Runs a program with environment variables set.
 pub(crate) fn run_with(program: impl AsRef<Path>, args: &[&str], vars: &[(&str, &str)]) -> Result<()> {
     let program = program.as_ref();
     say(&format!("{} {}", program.display(), args.join(" ")));
@@ -35,19 +35,19 @@ pub(crate) fn run_with(program: impl AsRef<Path>, args: &[&str], vars: &[(&str, 
     if status.success() { Ok(()) } else { Err(format!("`{} {}` failed ({status})", program.display(), args.join(" "))) }
 }
 
-/// Runs a program without saying so; what it says is part of the error.
+/// Runs a program without printing its command; its stderr becomes part of the error.
 pub(crate) fn run_quietly(program: &str, args: &[&str]) -> Result<()> {
     let out = Command::new(program).args(args).output().map_err(|e| format!("cannot start {program}: {e}"))?;
     let said = || String::from_utf8_lossy(&out.stderr).trim().to_owned();
     if out.status.success() { Ok(()) } else { Err(format!("`{program} {}` failed: {}", args.join(" "), said())) }
 }
 
-/// Cargo, as it runs this task, with how far it is.
+/// Runs the cargo that runs this task, and shows its progress.
 pub(crate) fn cargo(args: &[&str]) -> Result<()> {
     cargo_with(args, &[])
 }
 
-/// Cargo with variables set.
+/// Runs cargo with environment variables set.
 pub(crate) fn cargo_with(args: &[&str], vars: &[(&str, &str)]) -> Result<()> {
     let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     if std::io::stderr().is_terminal() {

@@ -1,16 +1,16 @@
-//! How far a task is: numbered steps with the time since the start, and cargo's own progress bar as
-//! plain lines.
+//! Progress of a task: numbered steps with the time since the start, and cargo's own progress bar
+//! as plain lines.
 //!
-//! Cargo draws its bar on a terminal only. Elsewhere (a log, a pipe, CI) it says nothing between
-//! "Compiling a" and "Compiling b", and with `--quiet` nothing at all. [`Bar`] asks cargo for the
-//! bar nevertheless and prints a line of it every few seconds.
+//! Cargo draws its bar only on a terminal. Elsewhere (a log, a pipe, CI) it prints nothing between
+//! "Compiling a" and "Compiling b", and with `--quiet` nothing at all. [`Bar`] makes cargo draw the
+//! bar anyway and prints it as a line every few seconds.
 use std::io::{Read, Write};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Pause between two lines of progress.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How cargo's lines about single crates begin.
+/// Prefixes of cargo's lines about single crates.
 const COUNTED: [&str; 3] = ["Compiling ", "Checking ", "Documenting "];
 
 /// When the program started.
@@ -19,7 +19,7 @@ fn start() -> Instant {
     *START.get_or_init(Instant::now)
 }
 
-/// Seconds since the start, as each line of ours begins.
+/// Seconds since the start, the prefix of our own lines.
 fn clock() -> String {
     format!("[{:>4} s]", start().elapsed().as_secs())
 }
@@ -29,7 +29,7 @@ pub(crate) fn say(text: &str) {
     eprintln!("{} {text}", clock());
 }
 
-/// The steps of one task, counted.
+/// Counts the steps of one task.
 pub(crate) struct Steps {
     task: &'static str,
     done: usize,
@@ -37,25 +37,25 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// A task of `all` steps.
+    /// Starts a task with `all` steps.
     pub(crate) fn new(task: &'static str, all: usize) -> Steps {
         start();
         Steps { task, done: 0, all }
     }
-    /// Says which step comes now.
+    /// Announces the next step.
     pub(crate) fn next(&mut self, what: &str) {
         self.done += 1;
         say(&format!("{} {}/{}: {what}", self.task, self.done, self.all));
     }
-    /// Says what the task took: wall time, and the processor time of all programs that it ran.
+    /// Reports what the task took: wall time, and the processor time of all programs that it ran.
     pub(crate) fn end(self) {
         let cpu = children_seconds().map_or_else(String::new, |s| format!(", {s} s of processor time"));
         say(&format!("{} done in {} s{cpu}", self.task, start().elapsed().as_secs()));
     }
 }
 
-/// Processor seconds, of user and system together, of the programs that have ended. Linux tells
-/// them in hundredths of a second.
+/// Processor seconds (user and system) of the programs that have ended. Linux reports them in
+/// hundredths of a second.
 fn children_seconds() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses; fields 16 and 17 are the times of
@@ -64,16 +64,16 @@ fn children_seconds() -> Option<u64> {
     Some((fields.get(13)? + fields.get(14)?) / 100)
 }
 
-/// What a piece of cargo's stderr is.
+/// Kind of a piece of cargo's stderr.
 #[derive(Debug, PartialEq)]
 enum Piece {
-    /// The bar: how many of how many units are compiled, and what is in work.
+    /// The bar: number of compiled units, total number, and the units in progress.
     At { done: usize, all: usize, now: String },
     /// The bar while packages are fetched.
     Fetch(String),
     /// A line for the user.
     Line(String),
-    /// Nothing to see.
+    /// Nothing to show.
     Blank,
 }
 
@@ -92,7 +92,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// Reads one piece, which ended with a line feed or, as the bar does, with a carriage return.
+/// Parses one piece, which ended with a line feed or, for the bar, with a carriage return.
 fn piece(text: &str, line: bool) -> Piece {
     let text = plain(text);
     let text = text.trim_end();
@@ -119,7 +119,7 @@ fn piece(text: &str, line: bool) -> Piece {
     }
 }
 
-/// Reads cargo's stderr to its end and prints it, the bar as a line every few seconds.
+/// Reads cargo's stderr to its end and prints it; the bar becomes a line every few seconds.
 pub(crate) struct Bar {
     said: Instant,
     last: usize,
@@ -129,7 +129,7 @@ impl Bar {
     pub(crate) fn new() -> Bar {
         Bar { said: Instant::now(), last: 0 }
     }
-    /// Shows all that comes.
+    /// Shows everything that arrives.
     pub(crate) fn follow(mut self, mut from: impl Read) {
         let (mut kept, mut block) = (Vec::new(), [0u8; 4096]);
         while let Ok(n @ 1..) = from.read(&mut block) {
@@ -149,10 +149,10 @@ impl Bar {
     fn show(&mut self, piece: Piece) {
         let due = self.said.elapsed() >= PAUSE;
         match piece {
-            // The bar says the same, and how many are still to come.
+            // The bar shows the same, and also how many are left.
             Piece::Line(line) if COUNTED.iter().any(|w| line.trim_start().starts_with(w)) => {}
             Piece::Line(line) => {
-                // Nobody reads on: no reason to end the build.
+                // A closed stderr is no reason to end the build.
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
             Piece::At { done, all, now } if due && done != self.last => {
@@ -172,7 +172,7 @@ impl Bar {
     }
 }
 
-/// A list that fits on a line.
+/// A list, shortened to fit on a line.
 fn shortened(text: &str) -> String {
     if text.chars().count() <= 80 { text.to_owned() } else { text.chars().take(79).chain(['…']).collect() }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the whole gate; `--long`: with more random cases and all trained models.
+//! `cargo xtask test`: runs all tests; `--long`: with more random cases and all trained models.
 use crate::process::{Result, cargo, cargo_with};
 use crate::progress::Steps;
 use crate::{models, onnx_backend, random_models};
@@ -17,7 +17,7 @@ pub(crate) fn run(long: bool) -> Result<()> {
     if long {
         models::fetch(true)?;
     }
-    // The libraries and the binary first: end-to-end tests run the real ones.
+    // Build the libraries and the binary first, because end-to-end tests run the real ones.
     steps.next("build all");
     cargo(&["build", "--workspace", "--all-targets"])?;
     steps.next("ONNX backend tests and random models, beside onnxruntime");

@@ -1,5 +1,5 @@
-//! The two engines over one op store: AIcoreEngine offers all of it, VectorEngine the rows marked
-//! so.
+//! The two engines over one op store: AIcoreEngine offers all operators, VectorEngine only the rows
+//! marked for it.
 use crate::families::{cube, matmul, qconv};
 use crate::kernel::{Kernel, Tiling, blocks_on, on_device};
 use crate::on_device as tiling;
@@ -20,7 +20,7 @@ use ge_plugin_api::types::{DType, Format};
 use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 
-/// Operations of a core in a nanosecond, about.
+/// Approximate operations per core per nanosecond.
 const OPERATIONS_A_NS: u64 = 64;
 
 /// One of the two engines.
@@ -33,7 +33,7 @@ pub struct Nn {
 }
 
 impl Nn {
-    /// The AI core: every operator of the store.
+    /// The AI core, with every operator of the store.
     pub fn ai_core() -> Nn {
         Nn {
             name: "AIcoreEngine",
@@ -44,7 +44,7 @@ impl Nn {
         }
     }
 
-    /// The vector core: element-wise operators, casts, changes of layout.
+    /// The vector core, with element-wise operators, casts and changes of layout.
     pub fn vector() -> Nn {
         Nn {
             name: "VectorEngine",
@@ -59,8 +59,8 @@ impl Nn {
         if self.vector { soc.aiv_cores } else { soc.aic_cores }.max(1)
     }
 
-    /// Time of a launch: its operations, and what it lays out on its way, as many elements a
-    /// nanosecond and core as operations.
+    /// Time of a launch in nanoseconds: its operations, plus the elements that it converts to cube
+    /// formats, which take as long as the same number of operations.
     fn time_of(&self, kernel: &dyn Kernel, soc: &SocSpec) -> u64 {
         let blocks = u64::from(Tiling::of(kernel, self.cores(soc)).block_dim).max(1);
         let laid = kernel.lays_out();
@@ -69,7 +69,7 @@ impl Nn {
     }
 }
 
-/// A node offered with these types, and the formats of a signature.
+/// A variant of a node with these input types, and the other types and formats of a signature.
 fn variant(input_types: Vec<DType>, sig: &Sig, cost: u64) -> Variant {
     Variant {
         input_types: input_types.into(),
@@ -80,7 +80,8 @@ fn variant(input_types: Vec<DType>, sig: &Sig, cost: u64) -> Variant {
     }
 }
 
-/// The inputs whose values the tiling of a node reads on the device; None: it is tiled on the host.
+/// The inputs whose values the node's tiling reads on the device; `None` if tiling runs on the
+/// host.
 fn sunk(node: &Node<'_>) -> Option<&'static [u32]> {
     store::reads(node.op()).filter(|_| node.flag(tiling_sink::SINK))
 }
@@ -89,7 +90,7 @@ fn refused(node: &Node<'_>, why: String) -> Error {
     Error::unsupported(why).at_node(node.name(), node.op())
 }
 
-/// The instruction set that the device was opened with.
+/// The instruction set that the device was opened with, if it was set.
 fn level(request: &LoadRequest) -> Result<Option<Level>> {
     let Some(name) = request.attrs.str("_device_isa") else { return Ok(None) };
     match Level::named(name).filter(|l| Level::available().contains(l)) {
@@ -98,22 +99,23 @@ fn level(request: &LoadRequest) -> Result<Option<Level>> {
     }
 }
 
-/// The threads that the device was opened with: as many as the machine has where it was not told.
+/// The number of threads that the device was opened with; by default, the number of the machine's
+/// cores.
 fn threads(request: &LoadRequest) -> u32 {
     let told = request.attrs.str("_device_threads").and_then(|n| n.parse().ok());
     told.unwrap_or_else(|| cores() as u32)
 }
 
-/// The kernel of a node as its launch asks for it.
+/// The kernel of a node, with the schedule that its launch asks for.
 fn kernel_of(request: &LoadRequest, sig: &Sig) -> Result<Box<dyn Kernel>> {
     let kernel = store::build(sig).map_err(|why| Error::damaged(why).at_node(&request.node, &request.op))?;
-    // What another version offered is no way of this one: the kernel then divides as it would.
+    // A schedule of another version may be unknown here; the kernel then uses its default.
     let other = request.attrs.str("_schedule").and_then(|s| kernel.scheduled(s));
     Ok(other.unwrap_or(kernel))
 }
 
 impl Nn {
-    /// The kernel of a launch, and the blocks that it is run with.
+    /// The kernel of a launch, and the number of blocks that it runs with.
     fn launched(&self, request: &LoadRequest) -> Result<(LoadedKernel, u32)> {
         let (sig, places) = Sig::of_request(request)?;
         let kernel = kernel_of(request, &sig)?;
@@ -159,8 +161,8 @@ impl Engine for Nn {
     fn variants(&self, node: &Node<'_>, target: &Target) -> Result<Vec<Variant>> {
         let factors = store::FACTORS.contains(&node.op());
         let half = |i: usize| node.input_desc(i).is_some_and(|d| matches!(d.dtype, DType::F16 | DType::BF16));
-        // Formats of the cube unit are for half types, and for the filters of convolutions of
-        // bytes.
+        // Formats of the cube unit exist for 16-bit types and for the filters of convolutions on
+        // 8-bit integers.
         let bytes = store::PACKED.contains(&node.op());
         let offers = !self.vector && (factors || bytes || half(0) || half(1)) && store::find(node.op()).is_some();
         let Some(sig) = offers.then(|| Sig::of_node(node).ok()).flatten() else { return Ok(Vec::new()) };
@@ -177,7 +179,7 @@ impl Engine for Nn {
         if !out.is_empty() {
             out.insert(0, variant(types(), &sig, own));
         }
-        // Factors in half types, all else as it is: the cube reads half the bytes.
+        // Factors in f16 or bf16 and everything else unchanged: the cube reads half the bytes.
         if factors && types().iter().all(|t| matches!(*t, DType::F32 | DType::UNKNOWN)) {
             for half in [DType::F16, DType::BF16] {
                 let mut narrow = types();
@@ -203,8 +205,8 @@ impl Engine for Nn {
         let sig = Sig::of_node(node).map_err(|e| refused(node, e))?;
         store::build(&sig).map_err(|e| refused(node, e))?;
         let binary = sig.encode();
-        // Equal values make equal binaries: the digest of the bytes tells kernels of one type
-        // apart.
+        // Equal values give equal binaries, so the digest of the bytes distinguishes kernels of one
+        // operator.
         let digest =
             binary.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Ok(Some(KernelBinary { name: format!("nn_{}_{digest:016x}", node.op()).into(), binary: binary.into() }))

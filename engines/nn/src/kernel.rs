@@ -1,5 +1,4 @@
-//! The kernel contract inside this crate, tiling data, and the adapter to the device's block
-//! kernel.
+//! The kernel trait of this crate, tiling data, and the adapter to the device's block kernels.
 use crate::sig::Places;
 use ge_kernels::simd::{Level, with_level};
 use ge_kernels::view::{Elem, Out, Parts, block_range, cast_slice, cast_slice_mut};
@@ -9,82 +8,85 @@ use ge_plugin_api::{Error, Result};
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// A kernel over units of work. The bits of a unit depend on nothing but the inputs.
+/// A kernel whose work is divided into units. The bits of a unit depend only on the inputs.
 pub trait Kernel: Send + Sync + 'static {
     /// Number of units.
     fn units(&self) -> usize;
-    /// Elementary operations of all units together, for block_dim and planning.
+    /// Number of elementary operations of all units, used for block_dim and planning.
     fn work(&self) -> u64;
-    /// Multiply-adds of all units together, of a kernel that is made of products.
+    /// Number of multiply-adds of all units, for kernels made of products; 0 for others.
     fn products(&self) -> u64 {
         0
     }
-    /// Arithmetic operations of all units together; none where numbers are moved alone.
+    /// Number of arithmetic operations of all units; 0 for kernels that only move data.
     fn operations(&self) -> u64 {
         match self.products() {
             0 => self.work(),
             products => products.saturating_mul(2),
         }
     }
-    /// Elements that it reads and writes, of a kernel whose arithmetic may be little beside them.
+    /// Number of elements read and written, for kernels with little arithmetic per element; 0 for
+    /// others.
     fn moved(&self) -> u64 {
         0
     }
-    /// Elements that a launch lays out for the cube unit on its way, because they do not come in
-    /// its formats.
+    /// Number of elements that a launch converts to the cube unit's formats because they do not
+    /// come in them.
     fn lays_out(&self) -> u64 {
         0
     }
-    /// Elements that each block looks through before it begins, however small its part is.
+    /// Number of elements that each block scans before it begins, however small its part is.
     fn scanned(&self) -> u64 {
         0
     }
-    /// Units one behind the other that prepare the same and share it, where one block does them.
+    /// Number of consecutive units that share the same preparation if one block computes them.
     fn shared(&self) -> usize {
         1
     }
-    /// Other ways to divide its work into units, by name; the numbers keep their bits.
+    /// Names of other ways to divide the work into units; all give the same bits.
     fn schedules(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The kernel divided in one of these ways; None where it is none of them.
+    /// The kernel divided in the named way; `None` if it has no such way.
     fn scheduled(&self, schedule: &str) -> Option<Box<dyn Kernel>> {
         let _ = schedule;
         None
     }
-    /// Whether it reads what the outputs hold when it begins: they are variables.
+    /// Whether it reads what the outputs held before it began, because they are variables.
     fn updates(&self) -> bool {
         false
     }
-    /// Does some units.
+    /// Computes some units.
     ///
     /// # Errors
-    /// When an operand is not what it was planned to be, or a value is out of range.
+    /// Fails if an operand differs from what was planned, or if a value is out of range.
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()>;
-    /// Does some units by what the device's tiling found: its data behind version and units.
+    /// Computes some units with the result of the tiling on the device; `data` is what follows the
+    /// version and the units.
     ///
     /// # Errors
-    /// As `run`; and when the data does not fit.
+    /// See `run`; also fails if the data does not match.
     fn run_tiled(&self, units: Range<usize>, io: &Io<'_, '_>, data: &[u8]) -> Result<()> {
         let _ = data;
         self.run(units, io)
     }
-    /// Tiling on the device: from the values of the inputs that tiling reads, in the store's order
-    /// (None: absent), to the words of the tiling data.
+    /// Tiling on the device: computes the words of the tiling data from the values of the inputs
+    /// that tiling reads, in the store's order (`None`: the input is absent).
     ///
     /// # Errors
-    /// Where the values do not fit the shapes; and of a kernel without such a tiling.
+    /// Fails if the values do not match the shapes, or if the kernel has no such tiling.
     fn tile(&self, values: &[Option<Vec<i64>>]) -> Result<Vec<u64>> {
         let _ = values;
         Err(Error::internal("a kernel whose tiling reads no values"))
     }
-    /// Bytes of each workspace that tiling on the device wants.
+    /// Size in bytes of each workspace that tiling on the device needs.
     fn workspaces(&self) -> Vec<u64> {
         Vec::new()
     }
 }
 
-/// Names of the divisions near one of `a` by `b`: half, as much and twice of each, but it itself.
+/// Names of divisions near `a` by `b`: each of the two halved, unchanged or doubled, except both
+/// unchanged.
 pub fn near(word: &str, [a, b]: [usize; 2], fits: impl Fn([usize; 2]) -> bool) -> Vec<String> {
     let of = |v: usize| [v / 2, v, v.saturating_mul(2)];
     let all = of(a).into_iter().flat_map(|x| of(b).map(|y| [x, y]));
@@ -93,7 +95,7 @@ pub fn near(word: &str, [a, b]: [usize; 2], fits: impl Fn([usize; 2]) -> bool) -
         .collect()
 }
 
-/// The two numbers of a name that [`near`] gave, of a kernel that has it.
+/// The two numbers in a name made by [`near`]; `None` if the kernel has no such schedule.
 pub fn divided(kernel: &dyn Kernel, schedule: &str) -> Option<[usize; 2]> {
     if !kernel.schedules().iter().any(|s| s == schedule) {
         return None;
@@ -102,14 +104,14 @@ pub fn divided(kernel: &dyn Kernel, schedule: &str) -> Option<[usize; 2]> {
     Some([a.parse().ok()?, b.parse().ok()?])
 }
 
-/// Inputs and outputs of one block.
+/// The inputs and outputs of one block.
 pub struct Io<'c, 'a> {
     call: &'c BlockArgs<'a>,
     places: &'c Places,
     watch: Option<&'c Watch>,
 }
 
-/// The parts of output 0 that a kernel was lent, in elements.
+/// Records the parts of output 0 that were lent to a kernel, as element ranges.
 #[derive(Default)]
 pub struct Watch(RefCell<Vec<Range<usize>>>);
 
@@ -123,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// The parts, each element in one of them.
+    /// The recorded parts, merged so that each element is in one of them.
     pub fn parts(self) -> Vec<Range<usize>> {
         let mut all = self.0.into_inner();
         all.sort_unstable_by_key(|r| r.start);
@@ -139,25 +141,25 @@ impl Watch {
 }
 
 impl<'a> Io<'_, 'a> {
-    /// The same, which tells which parts of output 0 it lends.
+    /// The same inputs and outputs, recording in `watch` which parts of output 0 are lent.
     pub fn watched<'w>(&'w self, watch: &'w Watch) -> Io<'w, 'a> {
         Io { call: self.call, places: self.places, watch: Some(watch) }
     }
 
-    /// Input `i`.
+    /// Returns input `i`.
     ///
     /// # Errors
-    /// When it is absent or not aligned.
+    /// Fails if the input is absent or not aligned.
     pub fn input<T: Elem>(&self, i: usize) -> Result<&[T]> {
         let arg =
             self.places.inputs.get(i).copied().flatten().ok_or_else(|| Error::internal(format!("no input {i}")))?;
         cast_slice(self.call.input::<u8>(arg)?).map_err(|e| Error::failed(format!("input {i}: {e}")))
     }
 
-    /// Input `i`, empty where it is absent.
+    /// Returns input `i`, or an empty slice if it is absent.
     ///
     /// # Errors
-    /// When it is not aligned.
+    /// Fails if the input is not aligned.
     pub fn opt_input<T: Elem>(&self, i: usize) -> Result<&[T]> {
         if self.places.inputs.get(i).copied().flatten().is_none() { Ok(&[]) } else { self.input(i) }
     }
@@ -165,7 +167,7 @@ impl<'a> Io<'_, 'a> {
     /// Calls `f` with output `k`.
     ///
     /// # Errors
-    /// When it is absent, and what `f` says.
+    /// Fails if the output is absent, or if `f` fails.
     pub fn output<T: Elem, R>(&self, k: usize, f: impl FnOnce(&mut Out<'_, T>) -> Result<R>) -> Result<R> {
         let arg = *self.places.outputs.get(k).ok_or_else(|| Error::internal(format!("no output {k}")))?;
         let mut lent = Lent(self.call.writer::<u8>(arg)?, self.watch.filter(|_| k == 0));
@@ -173,7 +175,7 @@ impl<'a> Io<'_, 'a> {
     }
 }
 
-/// An output as the numeric library writes it.
+/// An output, in the form in which the numeric library writes it.
 struct Lent<'b>(Writer<'b, u8>, Option<&'b Watch>);
 
 impl<T: Elem> Parts<T> for Lent<'_> {
@@ -186,43 +188,43 @@ impl<T: Elem> Parts<T> for Lent<'_> {
     }
 }
 
-/// How a launch shares a kernel's units: version, units, in 16 bytes.
+/// How the blocks of a launch share a kernel's units. Encoded as version and units, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// Units of the whole launch.
+    /// Number of units of the whole launch.
     pub units: u64,
-    /// Blocks that do them.
+    /// Number of blocks that compute them.
     pub block_dim: u32,
 }
 
 /// Version of the tiling data.
 const VERSION: u64 = 1;
-/// Operations that a block should have to be worth starting.
+/// Minimum number of operations that makes starting a block worthwhile.
 const GRAIN: u64 = 32 * 1024;
-/// Blocks of a launch that a thread does, where each does as many.
+/// Maximum number of blocks per thread in a launch.
 const BLOCKS_A_THREAD: u32 = 4;
 
 impl Tiling {
-    /// The tiling of a kernel on a device of so many cores.
+    /// The tiling of a kernel on a device with `cores` cores.
     pub fn of(kernel: &dyn Kernel, cores: u32) -> Tiling {
         let units = kernel.units() as u64;
         let work = kernel.work().max(kernel.moved()).saturating_add(kernel.lays_out());
-        // Looking through four elements takes about an operation's time: that of all blocks shall
-        // be less than half of the rest.
+        // Scanning four elements takes about as long as one operation; the scans of all blocks
+        // together must take less than half of the rest.
         let most = work.saturating_mul(2).checked_div(kernel.scanned()).unwrap_or(u64::MAX);
         let worth = (work / GRAIN).min(most).clamp(1, u64::from(cores.max(1)));
         Tiling { units, block_dim: u32::try_from(alike(units.max(1), worth.min(units.max(1)))).unwrap_or(1) }
     }
 
-    /// The tiling data.
+    /// Encodes the tiling data.
     pub fn encode(&self) -> Vec<u8> {
         [VERSION.to_le_bytes(), self.units.to_le_bytes()].concat()
     }
 
-    /// Units of a launch from its tiling data.
+    /// The number of units of a launch, from its tiling data.
     ///
     /// # Errors
-    /// `damaged` where the data is not ours.
+    /// `damaged` if the data was not written by this engine.
     pub fn units_of(data: &[u8]) -> Result<u64> {
         match Self::split(data)? {
             (units, []) => Ok(units),
@@ -230,7 +232,7 @@ impl Tiling {
         }
     }
 
-    /// Units, and what follows them.
+    /// The number of units, and the data that follows it.
     fn split(data: &[u8]) -> Result<(u64, &[u8])> {
         match data.as_chunks::<8>().0 {
             [v, units, ..] if u64::from_le_bytes(*v) == VERSION => Ok((u64::from_le_bytes(*units), &data[16..])),
@@ -239,9 +241,10 @@ impl Tiling {
     }
 }
 
-/// Blocks of a launch that is planned for `planned` of them, where `threads` threads do them: one, or
-/// so many for each that all end at about the same time. What blocks prepare alike is prepared less
-/// often then. The bits do not depend on how many there are.
+/// Number of blocks for a launch that was planned with `planned` blocks, if `threads` threads
+/// execute them: one, or so many per thread that all threads end at about the same time.
+/// Preparation that every block repeats is then repeated less often. The bits do not depend on the
+/// number of blocks.
 pub fn blocks_on(kernel: &dyn Kernel, planned: u32, threads: u32) -> u32 {
     if threads <= 1 {
         return planned.min(1);
@@ -255,7 +258,7 @@ pub fn blocks_on(kernel: &dyn Kernel, planned: u32, threads: u32) -> u32 {
     u32::try_from(most).unwrap_or(planned) / threads * threads
 }
 
-/// An even number of blocks, not far below `most`, that have as many units each; `most` where there
+/// An even number of blocks, not far below `most`, that divides the units evenly; `most` if there
 /// is none.
 fn alike(units: u64, most: u64) -> u64 {
     let near = (most.div_ceil(2).max(2)..=most).rev().filter(|b| b.is_multiple_of(2));
@@ -265,9 +268,9 @@ fn alike(units: u64, most: u64) -> u64 {
 struct OnDevice {
     kernel: Box<dyn Kernel>,
     places: Places,
-    /// Argument that holds the tiling data of the device.
+    /// Index of the argument that holds the device's tiling data, if any.
     context: Option<usize>,
-    /// The most that its loops may use; None: what the machine has.
+    /// The highest instruction set that its loops may use; `None`: whatever the machine has.
     level: Option<Level>,
     node: String,
     op: String,
@@ -284,8 +287,9 @@ impl BlockKernel for OnDevice {
 
 impl OnDevice {
     fn units(&self, call: &BlockArgs<'_>) -> Result<()> {
-        // Units are the kernel's own, which another build may cut in another way: the bits do not
-        // depend on them, and blocks share them whatever their number.
+        // The units of this build may be cut differently from those of the build that planned the
+        // launch. That does no harm: the bits do not depend on the units, and any number of blocks
+        // can share them.
         let data = match self.context {
             Some(arg) => {
                 let (units, data) = Tiling::split(tiling_sink::tiling_data(call, arg)?)?;
@@ -310,7 +314,7 @@ impl OnDevice {
     }
 }
 
-/// The device's form of a kernel; `access` of each argument follows from its place.
+/// Wraps a kernel for the device; the access of each argument follows from its place.
 pub fn on_device(kernel: Box<dyn Kernel>, places: Places, level: Option<Level>, node: &str, op: &str) -> LoadedKernel {
     let writes = |a: &usize| places.outputs.contains(a) || places.workspaces.contains(a);
     let written = if kernel.updates() { Access::READ_WRITE } else { Access::WRITE };
@@ -324,15 +328,15 @@ pub fn on_device(kernel: Box<dyn Kernel>, places: Places, level: Option<Level>, 
     )
 }
 
-/// The words of the tiling data that [`Kernel::tile`] gave.
+/// The words of the tiling data that [`Kernel::tile`] computed.
 pub fn words(data: &[u8]) -> Vec<u64> {
     data.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect()
 }
 
-/// Units of element-wise kernels: this many elements.
+/// Number of elements per unit of element-wise kernels.
 pub const CHUNK: usize = 4096;
 
-/// The elements of some chunks of `n`.
+/// The element range of some chunks of `n` elements.
 pub fn chunk(units: &Range<usize>, n: usize) -> Range<usize> {
     (units.start * CHUNK).min(n)..(units.end * CHUNK).min(n)
 }
@@ -379,7 +383,8 @@ mod tests {
             [blocks(100, 1, 24, 2), blocks(24, 1, 24, 2), blocks(5, 1, 5, 2), blocks(100, 1, 24, 64)],
             [8, 8, 5, 24]
         );
-        // Two strips of two units each are two blocks; one of four is cut, so that both have a part.
+        // Two strips of two units each give two blocks; one strip of four is cut so that both have
+        // a part.
         assert_eq!([blocks(4, 2, 4, 2), blocks(4, 4, 4, 2), blocks(6, 6, 6, 3), blocks(7, 1, 7, 3)], [2, 2, 3, 7]);
         assert_eq!(blocks(11, 1, 24, 4), 8);
     }

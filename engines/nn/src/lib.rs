@@ -1,26 +1,26 @@
 //! AIcoreEngine and VectorEngine: the fast kernels.
 //!
-//! An operator's row in
-//! [`store`] names its family; the family turns the node's signature (types, shapes, attributes, values of small constants) into a [`kernel::Kernel`],
-//! or says in words why not. The same function serves the op store, the kernel builder and the
-//! executor, so that what is promised is what runs. A kernel's work is cut into units; which units
-//! a block does follows from its index and the tiling data alone, and no unit's bits depend on who
-//! does it.
+//! An operator's row in [`store`] names its family. The family turns the node's signature (types,
+//! shapes, attributes, values of small constants) into a [`kernel::Kernel`], or explains why it
+//! cannot. The op store, the kernel builder and the executor all use this function, so what the
+//! store promises is what runs. A kernel's work is divided into units. Which units a block computes
+//! depends only on its index and the tiling data, and the bits of a unit do not depend on which
+//! block computes it.
 #![forbid(unsafe_code)]
 
-/// What a family sees of a node.
+/// The part of a node that a family sees.
 pub mod sig;
-/// The kernel contract inside this crate, tiling data, and the adapter to the device's.
+/// The kernel trait of this crate, tiling data, and the adapter to the device's block kernels.
 pub mod kernel;
 /// Tiling functions that run on the device.
 pub mod on_device;
-/// Kernels by family.
+/// The kernels, by family.
 pub mod families;
-/// Operators, their families and types.
+/// The operators with their families and core types.
 pub mod store;
 /// The two engines.
 pub mod engine;
-/// Fusions for these kernels.
+/// Fusions that make nodes for these kernels.
 pub mod passes;
 
 use ge_plugin_api::fusion::{DecomposePass as Decomposed, PatternFusionPass as Fusion};

@@ -1,5 +1,5 @@
-//! Tiling on the device (TILING_ON_AICPU): the function behind a PREPROCESS_KERNEL, for every
-//! kernel that has `Kernel::tile`.
+//! Tiling on the device (TILING_ON_AICPU): the function of a PREPROCESS_KERNEL, for every kernel
+//! that has `Kernel::tile`.
 use crate::kernel::{Kernel, Tiling};
 use ge_kernels::view::Kind;
 use ge_plugin_api::author::tiling_sink;
@@ -7,14 +7,15 @@ use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::kernel::{BlockArgs, BlockKernel, LoadedKernel, block_kernel};
 use ge_plugin_api::{Error, Result};
 
-/// Reads the values, writes key, blocks and tiling data into the context, which is argument 0.
+/// Reads the values and writes key, blocks and tiling data to the context, which is argument 0.
 struct OnDeviceTiling {
     kernel: Box<dyn Kernel>,
-    /// Argument of each value and whether its numbers have eight bytes; None: the input is absent.
+    /// For each value, its argument and whether its numbers have eight bytes; `None`: the input is
+    /// absent.
     values: Vec<Option<(usize, bool)>>,
-    /// Values of those inputs that are constants.
+    /// The values of those inputs that are constants.
     constants: Vec<Option<Vec<i64>>>,
-    /// The most cores that the kernel was compiled for.
+    /// Maximum number of cores that the kernel was compiled for.
     cores: u32,
     node: String,
     op: String,
@@ -40,11 +41,11 @@ impl BlockKernel for OnDeviceTiling {
     }
 }
 
-/// Loads the tiling function of a PREPROCESS_KERNEL: argument 0 is the context, the node's inputs
+/// Loads the tiling function of a PREPROCESS_KERNEL. Argument 0 is the context; the node's inputs
 /// and outputs follow.
 ///
 /// # Errors
-/// `damaged` where the request does not fit.
+/// `damaged` if the request does not match the node.
 pub fn load(
     request: &LoadRequest,
     sig: &crate::sig::Sig,

@@ -1,5 +1,5 @@
-//! The signature of a node: what a family reads of it, at compile from the graph, at load from the
-//! request.
+//! The signature of a node: what a family knows about it. It is made from the graph when compiling,
+//! and from the request when loading.
 use ge_kernels::view::Kind;
 use ge_plugin_api::engine::LoadRequest;
 use ge_plugin_api::fusion;
@@ -9,44 +9,45 @@ use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use std::sync::OnceLock;
 
-/// Most values of a constant input that travel with the kernel.
+/// Maximum number of values of a constant input that are stored with the kernel.
 const MOST_VALUES: usize = 4096;
-/// Operators and inputs whose constants of real numbers travel with the kernel, and most such numbers.
+/// Operators and inputs whose real constants are stored with the kernel, and the maximum count of
+/// them.
 const REAL_VALUES: &[(&str, usize)] = &[("Resize", 1), ("Resize", 2)];
 const MOST_REALS: usize = 64;
-/// Longest line that a block copies: 1 GiB of floats.
+/// Longest line that a block copies, in elements: 1 GiB of f32.
 const MOST_LINE: usize = 1 << 28;
-/// First bytes of a kernel binary; its form follows.
+/// First bytes of a kernel binary; the format version follows.
 const MAGIC: &[u8; 4] = b"GENN";
-/// The form of kernels and of packed weights. It is another one as soon as weights are packed in
-/// another way or attributes mean something else: the test `packed_forms_are_those_of_the_version`
-/// tells.
+/// Format version of kernels and packed weights. It must change whenever weights are packed
+/// differently or attributes change their meaning; the test `packed_forms_are_those_of_the_version`
+/// checks this.
 pub const FORM: u16 = 3;
 
-/// A refusal in words, or success.
+/// A result, or the reason for a refusal as text.
 pub type Answer<T> = std::result::Result<T, String>;
 
-/// One input or output.
+/// The description of one input or output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Element type, if kernels compute on it.
+    /// Element type, if kernels can compute with it.
     pub kind: Option<Kind>,
-    /// Element type as the graph has it.
+    /// Element type in the graph.
     pub dtype: DType,
     /// Layout of the axes.
     pub format: Format,
-    /// Sizes.
+    /// Size of each axis.
     pub shape: Vec<usize>,
-    /// Layout and sizes before it was laid out in another format.
+    /// Layout and sizes before it was converted to another format; `None` if it was not.
     pub origin: Option<(Format, Vec<usize>)>,
-    /// Values, where it is a small constant of whole numbers.
+    /// Its values, if it is a small integer constant.
     pub values: Option<Vec<i64>>,
-    /// Values, where it is a small constant of real numbers that its operator's kernel is planned by.
+    /// Its values, if it is a small real constant that the kernel is planned with.
     pub reals: Option<Vec<f64>>,
 }
 
 impl Tensor {
-    /// Of a descriptor; a reason where it has no static shape.
+    /// Describes a tensor descriptor; fails with a reason if the shape is not static.
     pub fn of(desc: &TensorDesc, values: Option<Vec<i64>>) -> Answer<Tensor> {
         let shape = sizes(&desc.shape)?;
         let origin = desc.origin.as_ref().into_option().map(|o| Ok::<_, String>((o.format, sizes(&o.shape)?)));
@@ -62,7 +63,8 @@ impl Tensor {
         })
     }
 
-    /// The same in another format; None where that is not defined, or it has been laid out already.
+    /// The same tensor converted to another format; `None` if that is not defined or if it was
+    /// converted already.
     pub fn laid_out(&self, to: Format) -> Option<Tensor> {
         let from = Shape::new(self.shape.iter().map(|&d| Dim::known(d as u64)));
         let shape = transfer_shape(self.format, &from, to, self.dtype).filter(|_| self.origin.is_none())?;
@@ -70,10 +72,10 @@ impl Tensor {
         Some(Tensor { format: to, shape: sizes(&shape).ok()?, origin, values: None, reals: None, ..self.clone() })
     }
 
-    /// The same as it was before it was laid out.
+    /// The tensor before it was converted to its format.
     ///
     /// # Errors
-    /// A blocked tensor that does not say so, or whose sizes are not those of its format.
+    /// Fails if a blocked tensor lacks its original shape, or if its sizes do not match its format.
     fn plain_form(&self) -> Answer<Tensor> {
         let Some((format, shape)) = self.origin.clone() else {
             return Ok(self.clone());
@@ -96,7 +98,7 @@ impl Tensor {
     }
 }
 
-/// Sizes of a static shape.
+/// The sizes of a static shape.
 fn sizes(shape: &Shape) -> Answer<Vec<usize>> {
     let known = shape.sizes().ok_or_else(|| format!("shape {shape} is not known"))?;
     let sizes = known.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<Vec<_>, _>>();
@@ -105,7 +107,7 @@ fn sizes(shape: &Shape) -> Answer<Vec<usize>> {
     Ok(sizes)
 }
 
-/// The kernels' name of an element type.
+/// The kernels' type for an element type; `None` if kernels do not compute with it.
 pub fn kind_of(dtype: DType) -> Option<Kind> {
     Some(match dtype {
         DType::F32 => Kind::F32,
@@ -125,29 +127,29 @@ pub fn kind_of(dtype: DType) -> Option<Kind> {
     })
 }
 
-/// Attributes of a node without the names of what it was made of, which are long and no kernel's
-/// business.
+/// Attributes of a node, without the names of its original nodes: these can be long and kernels do
+/// not need them.
 fn attrs_of(node: &Node<'_>) -> AttrMap {
     static NAMES: OnceLock<[Key; 3]> = OnceLock::new();
     let names = NAMES.get_or_init(|| [fusion::ORIGINALS, fusion::PASS_NAME, "_origin_tensors"].map(Key::new));
     node.attrs().iter().filter(|a| !names.contains(&a.key)).cloned().collect()
 }
 
-/// What a family reads of a node.
+/// The part of a node that a family sees.
 #[derive(Clone, Debug)]
 pub struct Sig {
     /// Operator type.
     pub op: String,
     /// Attributes.
     pub attrs: AttrMap,
-    /// Inputs; None where an optional one is absent.
+    /// Inputs; `None` for an absent optional input.
     pub inputs: Vec<Option<Tensor>>,
     /// Outputs.
     pub outputs: Vec<Tensor>,
 }
 
 impl Sig {
-    /// Of a node of a graph.
+    /// The signature of a node in a graph.
     pub fn of_node(node: &Node<'_>) -> Answer<Sig> {
         let mut inputs = Vec::with_capacity(node.inputs().len());
         for i in 0..node.inputs().len() {
@@ -188,10 +190,10 @@ impl Sig {
         b
     }
 
-    /// Of a task at load, and the argument numbers of its inputs and outputs.
+    /// The signature of a task at load time, and the argument numbers of its inputs and outputs.
     ///
     /// # Errors
-    /// `damaged` where arguments, descriptors and binary do not fit each other.
+    /// `damaged` if arguments, descriptors and binary do not match each other.
     pub fn of_request(r: &LoadRequest) -> Result<(Sig, Places)> {
         let node = r.node.as_str();
         let bad = |what: String| Error::damaged(format!("task of `{node}`: {what}"));
@@ -278,25 +280,26 @@ impl Sig {
         Ok((sig, places))
     }
 
-    /// Input `i`, which must be there.
+    /// Input `i`; an error if it is missing.
     pub fn input(&self, i: usize) -> Answer<&Tensor> {
         self.inputs.get(i).and_then(Option::as_ref).ok_or_else(|| format!("input {i} is missing"))
     }
 
-    /// Input `i`, if given.
+    /// Input `i`, or `None` if it is absent.
     pub fn opt_input(&self, i: usize) -> Option<&Tensor> {
         self.inputs.get(i).and_then(Option::as_ref)
     }
 
-    /// Output `k`, which must be there.
+    /// Output `k`; an error if it is missing.
     pub fn output(&self, k: usize) -> Answer<&Tensor> {
         self.outputs.get(k).ok_or_else(|| format!("output {k} is missing"))
     }
 
-    /// The node before its inputs and outputs were laid out.
+    /// The signature with all inputs and outputs as they were before they were converted to their
+    /// formats.
     ///
     /// # Errors
-    /// A tensor whose sizes are not those of its format.
+    /// Fails if the sizes of a tensor do not match its format.
     pub fn plain_form(&self) -> Answer<Sig> {
         let named = |what: &str, i: usize, t: &Tensor| t.plain_form().map_err(|e| format!("{what} {i}: {e}"));
         let inputs = self.inputs.iter().enumerate();
@@ -310,7 +313,7 @@ impl Sig {
         })
     }
 
-    /// Refuses a blocked layout of an input, whose axes are others than the operator's.
+    /// Refuses a blocked layout of an input, since its axes differ from the operator's.
     pub fn plain(&self, i: usize) -> Answer<()> {
         match self.opt_input(i).map(|t| t.format) {
             Some(f @ (Format::NC1HWC0 | Format::NC1HWC0_C04 | Format::FRACTAL_Z | Format::FRACTAL_NZ)) => {
@@ -320,7 +323,7 @@ impl Sig {
         }
     }
 
-    /// Refuses lines that no working memory of a block can hold.
+    /// Refuses lines that are too long for the working memory of a block.
     pub fn holds_lines(&self, len: usize) -> Answer<()> {
         if len > MOST_LINE {
             return Err(format!("lines of {len} elements, it takes {MOST_LINE}"));
@@ -328,7 +331,7 @@ impl Sig {
         Ok(())
     }
 
-    /// Values of input `i`, which must be a constant of whole numbers.
+    /// The values of input `i`, which must be an integer constant.
     pub fn values(&self, i: usize) -> Answer<&[i64]> {
         self.input(i)?
             .values
@@ -336,7 +339,7 @@ impl Sig {
             .ok_or_else(|| format!("input {i} is not a constant of at most {MOST_VALUES} values"))
     }
 
-    /// Whole numbers from an attribute, or from a constant input where that is not given.
+    /// Integers from an attribute, or from constant input `i` if the attribute is not given.
     pub fn ints_or(&self, key: &str, i: usize) -> Answer<Vec<i64>> {
         match self.attrs.ints(key) {
             Some(v) => Ok(v.to_vec()),
@@ -344,22 +347,22 @@ impl Sig {
         }
     }
 
-    /// A whole-number attribute or its default.
+    /// An integer attribute, or its default.
     pub fn int(&self, key: &str, default: i64) -> i64 {
         self.attrs.int(key).unwrap_or(default)
     }
 
-    /// A real attribute or its default.
+    /// A real attribute, or its default.
     pub fn float(&self, key: &str, default: f64) -> f32 {
         self.attrs.float(key).unwrap_or(default) as f32
     }
 
-    /// A text attribute or its default.
+    /// A text attribute, or its default.
     pub fn text<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
         self.attrs.str(key).unwrap_or(default)
     }
 
-    /// The element type that all given inputs and output 0 have, one of `kinds`.
+    /// The element type shared by all given inputs and output 0; it must be one of `kinds`.
     pub fn one_kind(&self, kinds: &[Kind]) -> Answer<Kind> {
         let kind = self.kind_in(0, kinds)?;
         for (i, t) in self.inputs.iter().enumerate() {
@@ -375,8 +378,8 @@ impl Sig {
         Ok(kind)
     }
 
-    /// The element type of the two factors, and the one of all others and of output 0: the same, or
-    /// f32 of half types.
+    /// The element type of the two factors, and that of all other inputs and output 0: the same
+    /// type, or f32 if the factors are f16 or bf16.
     pub fn factors(&self, kinds: &[Kind]) -> Answer<(Kind, Kind)> {
         let kind = self.kind_in(0, kinds)?;
         let y = self.output(0)?;
@@ -394,7 +397,7 @@ impl Sig {
         Ok((kind, gives))
     }
 
-    /// The element type of input `i`, one of `kinds`.
+    /// The element type of input `i`; it must be one of `kinds`.
     pub fn kind_in(&self, i: usize, kinds: &[Kind]) -> Answer<Kind> {
         let t = self.input(i)?;
         t.kind.filter(|k| kinds.contains(k)).ok_or_else(|| {
@@ -410,20 +413,20 @@ fn header(b: &[u8]) -> Option<(usize, usize, &[u8])> {
     Some((u32::from_le_bytes(*input) as usize, u32::from_le_bytes(*n) as usize, rest))
 }
 
-/// Which argument of the launch each input and output is, and the bytes of every argument.
+/// The launch argument of each input and output, and the size of every argument.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// By input.
+    /// Argument of each input; `None` for an absent one.
     pub inputs: Vec<Option<usize>>,
-    /// By output.
+    /// Argument of each output.
     pub outputs: Vec<usize>,
-    /// By argument.
+    /// Size in bytes of each argument.
     pub bytes: Vec<u64>,
     /// Arguments that are workspaces.
     pub workspaces: Vec<usize>,
-    /// The argument that holds the device's tiling data.
+    /// The argument that holds the device's tiling data, if any.
     pub context: Option<usize>,
 }
 
-/// The three types that arithmetic in single precision serves.
+/// The three types that kernels compute in single precision.
 pub const FLOATS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16];

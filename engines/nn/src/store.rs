@@ -1,4 +1,5 @@
-//! The op store: one row an operator; the yes and the reason of a no come from the row's family.
+//! The op store: one row per operator. The row's family decides whether a node is supported and
+//! gives the reason if it is not.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
     byte_lstm, chain, cluster, conv, conv_pair, elementwise, fill, grouped, layout, logic, matmul, norm, pad, places,
@@ -8,35 +9,35 @@ use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 use ge_plugin_api::task::ContextType;
 
-/// Makes a node's kernel, or says why not.
+/// Makes the kernel of a node, or returns the reason why it cannot.
 pub type Build = fn(&Sig) -> Answer<Box<dyn Kernel>>;
 
-/// One operator.
+/// The row of one operator.
 #[derive(Clone, Copy)]
 pub struct Row {
     /// Operator type.
     pub op: &'static str,
-    /// Its family.
+    /// Function of its family that makes the kernel.
     pub build: Build,
-    /// VectorEngine offers it too.
+    /// Whether VectorEngine offers it, too.
     pub vector: bool,
-    /// The cores that it runs on.
+    /// The type of core that it runs on.
     pub core: ContextType,
 }
 
 const fn row(op: &'static str, build: Build, vector: bool) -> Row {
     Row { op, build, vector, core: ContextType::AIV }
 }
-/// On the cube cores.
+/// A row for an operator on the cube cores.
 const fn cube(op: &'static str, build: Build) -> Row {
     Row { op, build, vector: false, core: ContextType::AICORE }
 }
-/// Products on the cube cores, and what is done to them on the vector cores.
+/// A row for products on the cube cores with further steps on the vector cores.
 const fn mixed(op: &'static str, build: Build) -> Row {
     Row { op, build, vector: false, core: ContextType::MIX_AIC }
 }
 
-/// Operators by family; those of `families/maps.rs` come to them.
+/// Operators by family; [`rows`] adds those of `families/maps.rs`.
 const ROWS: &[Row] = &[
     cube("MatMul", matmul::build),
     cube("MatMulV2", matmul::build),
@@ -151,12 +152,12 @@ const ROWS: &[Row] = &[
     row("ScatterElements", places::scatter_elements, true),
 ];
 
-/// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values it
-/// reads.
+/// Operators whose tiling can run on the device (TILING_ON_AICPU), and the inputs whose values the
+/// tiling reads.
 pub const ON_DEVICE_TILING: &[(&str, &[u32])] =
     &[("GroupedMatmul", &[2]), ("PromptFlashAttention", &[5, 6]), ("TopKV2", &[1])];
 
-/// Operators of two factors, whose sums are in single precision whatever the type of the factors.
+/// Operators with two factors; they sum in single precision, whatever the type of the factors.
 pub const FACTORS: &[&str] = &[
     "MatMul",
     "MatMulV2",
@@ -171,27 +172,29 @@ pub const FACTORS: &[&str] = &[
     "FusedConv",
 ];
 
-/// Operators of bytes whose constant factor can be had in the form that their kernels read.
+/// Operators on 8-bit integers whose constant filter can be stored in the form that their kernels
+/// read.
 pub const PACKED: &[&str] = &["QLinearConv", "ConvInteger"];
 
-/// The inputs whose values an operator's tiling on the device reads.
+/// The inputs whose values the operator's tiling on the device reads; `None` if it has no such
+/// tiling.
 pub fn reads(op: &str) -> Option<&'static [u32]> {
     ON_DEVICE_TILING.iter().find(|(o, _)| *o == op).map(|(_, inputs)| *inputs)
 }
 
-/// All operators.
+/// The rows of all operators.
 pub fn rows() -> impl Iterator<Item = Row> {
     let maps = MAPS.iter().map(|m| row(m.op, elementwise::unary, true));
     let pairs = PAIRS.iter().map(|(op, _)| row(op, elementwise::binary, true));
     ROWS.iter().copied().chain(maps).chain(pairs)
 }
 
-/// The row of an operator type.
+/// The row of an operator, if the store has one.
 pub fn find(op: &str) -> Option<Row> {
     rows().find(|r| r.op == op)
 }
 
-/// The kernel of a signature, or why there is none.
+/// The kernel for a signature, or the reason why there is none.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     (find(&sig.op).ok_or_else(|| "type".to_owned())?.build)(sig)
 }

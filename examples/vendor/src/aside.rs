@@ -1,4 +1,5 @@
-//! `AcmeSquareSum(x) -> y`: `x * x + x`. The squares are made on an attached stream, beside the node's own, which waits for them.
+//! `AcmeSquareSum(x) -> y`: `x * x + x`. The squares are computed on an attached stream beside the
+//! node's own, which waits for them.
 use ge_plugin_api::device::SocSpec;
 use ge_plugin_api::engine::{AttachedStream, SyncResource};
 use ge_plugin_api::prelude::*;
@@ -8,7 +9,7 @@ register_op!(|| OpDef::new("AcmeSquareSum", infer::same).input("x", &[DType::F32
 struct AcmeAside;
 register_engine!(|| Box::new(AcmeAside));
 
-/// The stream's name, and that of the event that says that its work is done.
+/// Name of the stream, and of the event that signals that its work is done.
 const NAME: &str = "acme_squares";
 
 fn bytes(node: &Node<'_>) -> Result<u64, String> {
@@ -43,7 +44,7 @@ impl Engine for AcmeAside {
         let aside = StreamSlot::attached(0);
         let squares = KernelTask::new("acme_square_sum", 1, "{i0*}{ws0*}");
         let sum = KernelTask { tiling_key: 1, ..KernelTask::new("acme_square_sum", 1, "{i0*}{ws0*}{o0*}") };
-        // On the attached stream: the squares, then the record. On the node's own: the wait, before all else.
+        // On the attached stream: the squares, then the record. On the node's own: first the wait.
         Ok(vec![Task::kernel(squares).on(aside), Task::record(0).on(aside), Task::wait(0), Task::kernel(sum)])
     }
     fn time_ns(&self, _: &Node<'_>, _: &SocSpec) -> u64 {

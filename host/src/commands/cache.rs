@@ -1,4 +1,4 @@
-//! `ge cache list | verify | prune DIR`: the model cache, looked at from outside.
+//! `ge cache list | verify | prune DIR`: inspects and cleans a model cache.
 use crate::Result;
 use crate::commands::flags::Global;
 use crate::commands::talk::{print, print_json, say};
@@ -33,7 +33,7 @@ pub struct Folder {
     dir: PathBuf,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, c: &CacheCommand) -> Result<u8> {
     match c {
         CacheCommand::List(f) => {

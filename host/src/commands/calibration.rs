@@ -1,4 +1,4 @@
-//! `ge compile --calibrate DIR`: folders of inputs, and what is told of what they led to.
+//! `ge compile --calibrate DIR`: finds the folders of inputs, runs the calibration and reports it.
 use super::inputs::{Given, NamedInputs, gather};
 use super::reduced::is_finite;
 use crate::options::OptionMap;
@@ -9,7 +9,7 @@ use crate::{Diagnostic, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The folders of inputs: this one, where it has inputs itself, else those in it that have.
+/// The folders of inputs: `dir` itself if it holds inputs, else those of its subfolders that do.
 pub fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     let fail = |what: String| {
         let help = "give a folder with input_0.npy …, or a folder of such folders";
@@ -25,7 +25,7 @@ pub fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     if all.is_empty() { Err(fail("no folder in it has an input_0.npy".into())) } else { Ok(all) }
 }
 
-/// Calibrates on these folders.
+/// Runs the calibration on these folders.
 pub fn run(
     session: &Session,
     name: &str,
@@ -54,7 +54,7 @@ fn shown(e: &Errors) -> String {
     format!("{:.2e} ({:.2e} of the output's greatest number{classes})", e.max_abs, e.max_rel)
 }
 
-/// The line of the summary.
+/// The line in the summary.
 pub fn line(c: &Calibration) -> String {
     let kept = match c.nodes_f32.len() {
         0 => "no node kept in f32".to_owned(),
@@ -67,7 +67,7 @@ pub fn line(c: &Calibration) -> String {
     )
 }
 
-/// The same for programs. Errors that are no number (a NaN where f32 has one) are null.
+/// The result as JSON. Errors that are not a number (a NaN where f32 has a number) are null.
 pub fn document(c: &Calibration) -> Value {
     let errors = |e: &Errors| json!({"max_abs": e.max_abs, "max_rel": e.max_rel, "classes_changed": e.classes});
     let mut out = errors(&c.after);

@@ -1,4 +1,4 @@
-//! `ge check OM`: whether this `ge` with these plugins runs the file: yes, rebuild or no, and why.
+//! `ge check OM`: whether this `ge` with these plugins runs the file (yes, rebuild or no), and why.
 use crate::commands::flags::Global;
 use crate::commands::talk::{print, print_json};
 use crate::session::fresh::{changed, compatible};
@@ -19,7 +19,7 @@ pub struct CheckArgs {
     model: PathBuf,
 }
 
-/// Says it; 0 only for yes.
+/// Prints the answer. Returns 0 only for yes.
 pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
     let bytes = import::map(&a.model)?;
     if import::kind_of(&bytes) != FileKind::Om {
@@ -35,14 +35,14 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
     }
     let (word, reasons, code) = match read_om(&a.model) {
         Ok(m) => {
-            // Manifests say which engines and devices there are: no library is opened.
+            // Manifests list the engines and devices, so no library is loaded.
             let registry =
                 PluginSet::load_lenient(&LoadRequest { config: global.plugins.clone(), want: Want::Nothing })?;
             let (word, reasons) = judge(&m, &registry);
             (word, reasons, u8::from(word != "yes"))
         }
         Err(e) if e.kind == ErrorKind::USAGE => return Err(e),
-        // Another version of the form: the model must be compiled again. Damage: no.
+        // Another version of the format: the model must be compiled again. A damaged file: no.
         Err(e) => {
             let foreign = e.diagnostics.iter().any(|d| ge_codes::FOREIGN_OM.is(d));
             let word = if e.kind == ErrorKind::UNSUPPORTED && !foreign { "rebuild" } else { "no" };
@@ -61,7 +61,7 @@ pub fn run(global: &Global, a: &CheckArgs) -> Result<u8> {
     Ok(code)
 }
 
-/// What a file is that is a model and no OM.
+/// What the file is, if it is a model but not an OM.
 fn source(global: &Global, path: &Path, bytes: Blob) -> Result<Option<String>> {
     if import::kind_of(&bytes) == FileKind::Text {
         return Ok(Some("a graph in text form".into()));
@@ -77,7 +77,7 @@ fn texts(e: &Error) -> Vec<String> {
     e.diagnostics.iter().map(|d| d.message.to_string()).collect()
 }
 
-/// Plugins that are enabled and in order, as far as it can be seen without opening them.
+/// Plugins that are enabled and usable, as far as can be seen without loading them.
 fn here(registry: &Registry) -> impl Iterator<Item = &PluginRecord> {
     registry.plugins().iter().filter(|p| p.usable())
 }
@@ -90,7 +90,7 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
         rebuild.push(format!("it was compiled by ge {}, this is ge {ours}", m.version));
     }
     for engine in m.engines_needed().into_iter().filter(|e| !e.is_empty()) {
-        // An engine that is excluded takes no new nodes, and runs what it compiled.
+        // An excluded engine gets no new nodes, but still runs what it compiled.
         if !here(registry).any(|p| p.provides.iter().any(|e| e == engine)) {
             let node = m.graphs.iter().flat_map(|g| &g.nodes).find(|n| n.engine == engine);
             let who = node.map_or(String::new(), |n| format!(" (`{}`, {})", n.name, n.op));
@@ -99,8 +99,8 @@ fn judge(m: &CompiledModel, registry: &Registry) -> (&'static str, Vec<String>) 
     }
     for p in &m.plugins {
         match registry.plugin(&p.name) {
-            // Missing plugins that only took part in the compilation do not matter; engines were
-            // asked above.
+            // A missing plugin that only took part in the compilation does not matter; engines were
+            // checked above.
             None => {}
             Some(here) => {
                 if let Status::Refused(e) = &here.status {

@@ -1,4 +1,4 @@
-//! `ge completions SHELL`: the completion script on stdout.
+//! `ge completions SHELL`: prints the completion script to stdout.
 use crate::Result;
 use clap::Args;
 
@@ -8,7 +8,7 @@ pub struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-/// Prints the script.
+/// Runs the command.
 pub fn run(args: &CompletionsArgs, command: &mut clap::Command) -> Result<u8> {
     let mut out = Vec::new();
     clap_complete::generate(args.shell, command, "ge", &mut out);

@@ -1,4 +1,4 @@
-//! `ge explain CODE`: the page of an error code.
+//! `ge explain CODE`: shows the page of an error code.
 use crate::Result;
 use crate::commands::flags::Global;
 use crate::commands::talk::{print, print_json};
@@ -12,10 +12,10 @@ pub struct ExplainArgs {
     code: String,
 }
 
-/// Prints the page.
+/// Runs the command.
 pub fn run(global: &Global, a: &ExplainArgs) -> Result<u8> {
     let asked = a.code.trim().to_uppercase();
-    // atc's own codes stand beside ours in errors.
+    // Errors show atc's own codes beside ours.
     let ours = ATC.iter().find(|(atc, _)| *atc == asked).map(|(_, ours)| ours.text().to_owned());
     let asked = ours.unwrap_or(asked);
     let digits: String = asked.trim_start_matches("GE-").trim_start_matches('E').to_owned();

@@ -70,14 +70,14 @@ pub struct CompileFlags {
 }
 
 impl CompileFlags {
-    /// Shapes of inputs: by the flag, else by the option of that name.
+    /// Shapes of the inputs: from the flag, else from the option of that name.
     pub fn shapes(&self) -> Result<String> {
         if let Some(s) = &self.input_shape {
             return Ok(s.clone());
         }
         Ok(OptionMap::gather(&self.sets, self.options.as_deref())?.resolved()?.input_shape)
     }
-    /// The gears that are asked for, by flags, else by the option.
+    /// The requested gears: from the flags, else from the option.
     pub fn gears(&self) -> Result<Gears> {
         let mut asked = Gears {
             by_name: self.dims.clone(),

@@ -1,8 +1,9 @@
-//! `ge opt --check`: golden files, run in this process and compared with what they expect (DESIGN
-//! 7, "Golden tests").
+//! `ge opt --check`: runs golden files in this process and compares the results with what they
+//! expect (DESIGN 7, "Golden tests").
 //!
-//! A file's graphs are cases of their own: each that no other names runs alone, with those that it
-//! names. Several `# RUN:` lines must all give what is expected.
+//! The graphs of a file are separate cases: each graph that no other graph refers to runs alone,
+//! with the graphs that it refers to. If there are several `# RUN:` lines, all must give the
+//! expected result.
 use super::opt::OptArgs;
 use super::parse_opt;
 use crate::commands::flags::Global;
@@ -14,7 +15,7 @@ use ge_ir::text::golden::{Golden, Outcome, cases, join};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Runs `ge opt --check PATH`: 0 if all is as expected, else 1.
+/// Runs `ge opt --check PATH`. Returns 0 if everything is as expected, else 1.
 pub fn run(global: &Global, path: &Path) -> Result<u8> {
     let mut runner = Runner::new(global.plugins.clone(), std::env::var_os("UPDATE_EXPECT").is_some_and(|v| v == "1"));
     let files = files(path)?;
@@ -40,11 +41,11 @@ pub fn run(global: &Global, path: &Path) -> Result<u8> {
     Ok(u8::from(!failed.is_empty()))
 }
 
-/// The golden files of a path: itself, or all `.ge` files below a folder that have a `# RUN:` line,
-/// by name.
+/// The golden files of a path: the file itself, or all `.ge` files below a folder that have a `#
+/// RUN:` line, sorted by name.
 ///
 /// # Errors
-/// A path that cannot be read.
+/// Fails if a path cannot be read.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let bad = |e: std::io::Error| {
         Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE)
@@ -70,7 +71,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Runs golden files with one set of plugins, loaded once for each SoC that a file asks for.
+/// Runs golden files with one set of plugins, which is loaded once per SoC that a file asks for.
 pub struct Runner {
     plugins: Option<PathBuf>,
     update: bool,
@@ -78,7 +79,8 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// With a configuration of plugins; `update` writes expectations anew instead of comparing.
+    /// Creates a runner for a plugin configuration. `update`: rewrite the expectations instead of
+    /// comparing.
     pub fn new(plugins: Option<PathBuf>, update: bool) -> Runner {
         Runner { plugins, update, sessions: BTreeMap::new() }
     }
@@ -86,14 +88,14 @@ impl Runner {
     /// Checks one file.
     ///
     /// # Errors
-    /// The differences, ready to be shown.
+    /// Returns the differences as text for the user.
     pub fn check(&mut self, path: &Path) -> std::result::Result<(), String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}\n"))?;
         let shown = path.display().to_string();
         let golden = Golden::read(&text, &shown).map_err(|d| told(&d))?;
         let beside = path.parent().map_or_else(String::new, |d| d.display().to_string());
         for line in &golden.run {
-            // `%S`: the folder of the golden file, for files that options name.
+            // `%S` stands for the folder of the golden file, so that options can name files there.
             let args = parse_opt(&line.replace("%S", &beside))?;
             let outcome = self.outcome(&args, golden.input, path);
             if self.update {
@@ -127,7 +129,7 @@ impl Runner {
         };
         let mut done = Vec::new();
         for case in cases(&model) {
-            // Cases may give their nodes the same names.
+            // Different cases may use the same node names.
             let mut records = Records::default();
             done.push(args.apply(session, case, &mut records)?);
             let told = records.refusals.values().flatten().map(|(pass, reason)| format!("{pass}: {reason}"));

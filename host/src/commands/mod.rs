@@ -1,4 +1,5 @@
-//! The commands: parse, call the library, render. One file a command.
+//! The commands of `ge`: each parses its arguments, calls the library and renders the result. One
+//! file per command.
 mod compile;
 mod inputs;
 mod outputs;
@@ -85,16 +86,16 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// The word behind which `ge plugin check` starts its child; no command, so that neither help nor
-/// completions offer it.
+/// The first argument of the child process that `ge plugin check` starts. It is not a clap command,
+/// so neither help nor completions offer it.
 pub const PROBE: &str = "__probe-plugin";
-/// In place of its configuration: it compiles and runs nothing.
+/// Passed to the child in place of a configuration: it then compiles and runs nothing.
 pub(crate) const NO_RUN: &str = "--no-run";
 
-/// Reads one command line of `ge opt`, as a golden file's `# RUN:` has it.
+/// Parses a command line of `ge opt`, as given in the `# RUN:` line of a golden file.
 ///
 /// # Errors
-/// Words that cannot be told apart, another command, an unknown flag.
+/// Fails if the words cannot be split, if it is another command, or if a flag is unknown.
 fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
     let mut words = shlex::split(line).ok_or_else(|| format!("an open quote in `{line}`"))?;
     // The file itself is the input.
@@ -105,9 +106,9 @@ fn parse_opt(line: &str) -> std::result::Result<opt::OptArgs, String> {
     }
 }
 
-/// Runs the command line; the exit code.
+/// Runs the command line and returns the exit code.
 pub fn main(args: Vec<OsString>) -> u8 {
-    // What a panic says is kept for the error that it becomes; nothing is printed beside it.
+    // A panic message goes into the error made from the panic, so it is not printed separately.
     ge_plugin_api::abi::guard::install_panic_hook();
     if let [_, word, config, library] = args.as_slice()
         && word == PROBE
@@ -129,14 +130,14 @@ pub fn main(args: Vec<OsString>) -> u8 {
             return code;
         }
     };
-    // What plugins print must not stand between what this command prints.
+    // Output that plugins print must not mix with the output of this command.
     ge_plugin::stdio::claim();
     let colour = match cli.global.color {
         Colour::Always => true,
         Colour::Never => false,
         Colour::Auto => std::io::stderr().is_terminal() && colours_wanted(|name| std::env::var_os(name)),
     };
-    // A second Ctrl-C, or work that does not look, still ends within a second.
+    // A second Ctrl-C, or work that ignores the first one, still ends the program within a second.
     let _ = ctrlc::set_handler(|| {
         ge_plugin::services::set_cancelled(true);
         std::thread::spawn(|| {
@@ -147,7 +148,8 @@ pub fn main(args: Vec<OsString>) -> u8 {
     });
     crate::render::watch::start(cli.global.quiet);
     if !cli.global.quiet {
-        // What a plugin warns of is for the user; the rest of its talk is for those who ask.
+        // Warnings of plugins are for every user; their other messages appear only with
+        // `--verbose`.
         let least = if cli.global.verbose > 0 { Level::INFO } else { Level::WARN };
         ge_plugin::services::set_log_sink(Some(std::sync::Arc::new(move |level: Level, text: &str| {
             if level.code() <= least.code() {
@@ -169,8 +171,8 @@ pub fn main(args: Vec<OsString>) -> u8 {
     }
 }
 
-/// Whether the environment wants colours: `NO_COLOR` counts when it is not empty (no-color.org), a
-/// dumb terminal has none.
+/// Whether the environment wants colours: `NO_COLOR` counts if it is not empty (no-color.org), and
+/// a dumb terminal has no colours.
 fn colours_wanted(var: impl Fn(&str) -> Option<OsString>) -> bool {
     var("NO_COLOR").is_none_or(|v| v.is_empty()) && var("TERM").is_none_or(|t| t != "dumb")
 }
@@ -181,7 +183,8 @@ fn interrupted() {
 }
 
 fn report(global: &Global, e: &Error, colour: bool) -> u8 {
-    // What the tests run, they run with this on: no error is made past the table of codes.
+    // The tests run with debug assertions, so every error they make must agree with the table of
+    // codes.
     debug_assert!(ge_codes::contradiction(e).is_none(), "code and exit code contradict each other: {e:?}");
     if global.json {
         let _ = print_json(&crate::render::diagnostic::error_json(e));

@@ -1,9 +1,10 @@
-//! Elements of tensors as numbers, to compare them, and as people read them.
+//! Elements of tensors as numbers, for comparing them and for showing them to people.
 use ge_ir::text::decode_real;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
-/// The bits of each element of at most 64 bits; packed ones lie from the low end of a byte on.
+/// The bits of each element, for types of at most 64 bits. Packed elements fill each byte from its
+/// low end.
 fn bits(t: &HostTensor, width: usize) -> impl Iterator<Item = u64> + '_ {
     let bytes = t.bytes();
     let count = usize::try_from(t.dims.iter().product::<u64>()).unwrap_or(0);
@@ -19,7 +20,7 @@ fn signed(bits: u64, width: usize) -> i64 {
     ((bits << (64 - width)) as i64) >> (64 - width)
 }
 
-/// What the elements of a type are made of, and how many of them make one.
+/// The component type of a type, and the number of components per element.
 fn parts(dtype: DType) -> (DType, usize) {
     match dtype {
         DType::COMPLEX64 => (DType::F32, 2),
@@ -28,8 +29,8 @@ fn parts(dtype: DType) -> (DType, usize) {
     }
 }
 
-/// The elements as real numbers: the two parts of complex ones behind each other, the bytes of texts
-/// and of types that are not known.
+/// The elements as real numbers. Complex numbers give two values each; strings and unknown types
+/// give their bytes.
 pub fn values(t: &HostTensor) -> Vec<f64> {
     let bytes = || t.bytes().iter().map(|b| f64::from(*b)).collect();
     let (part, each) = parts(t.dtype);
@@ -54,7 +55,7 @@ fn is_signed(d: DType) -> bool {
     matches!(d, DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64)
 }
 
-/// The first elements as people read them; whole numbers to the last digit.
+/// The first elements as text for people; integers with all digits.
 pub fn words(t: &HostTensor, most: usize) -> Vec<String> {
     let width = t.dtype.bits().unwrap_or(0) as usize;
     if t.dtype.is_int() && (1..=64).contains(&width) {
@@ -73,8 +74,8 @@ pub fn words(t: &HostTensor, most: usize) -> Vec<String> {
     all.chunks_exact(each).take(most).map(one).collect()
 }
 
-/// A number of a type as people read it: as few digits as tell it from its neighbours, powers of
-/// ten for what is very small or large.
+/// A number as text for people: as few digits as distinguish it from its neighbours in the type,
+/// with powers of ten for very small or large numbers.
 pub fn number(x: f64, dtype: DType) -> String {
     let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
     let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!((words(&large, 8), values(&large)), (vec!["18446744073709551615".to_owned()], vec![2f64.powi(64)]));
         let nibbles = tensor(DType::I4, &[3], &[0x7f, 0x08]);
         assert_eq!((values(&nibbles), words(&nibbles, 2)), (vec![-1.0, 7.0, -8.0], vec!["-1".into(), "7".into()]));
-        // By the OCP's table: 1.5, the greatest, NaN.
+        // Values of the OCP's table: 1.5, the largest number, NaN.
         let eights = tensor(DType::F8E4M3FN, &[3], &[0x3c, 0x7e, 0x7f]);
         let got = values(&eights);
         assert!(got[..2] == [1.5, 448.0] && got[2].is_nan());

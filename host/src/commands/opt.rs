@@ -1,4 +1,4 @@
-//! `ge opt IN.ge`: passes or stages on a graph in text form.
+//! `ge opt IN.ge`: runs passes or stages on a graph in text form.
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say, say_warnings};
 use crate::render::Progress;
@@ -57,7 +57,7 @@ pub struct OptArgs {
     repro: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     if a.list {
         return list(global, a);
@@ -99,10 +99,10 @@ pub fn run(global: &Global, a: &OptArgs) -> Result<u8> {
     finish(global, a, &result, &records)
 }
 
-/// Stages with their passes in order: ours, then those of plugins, which run at the place that they
-/// ask for.
+/// Lists the stages with their passes in order: ge's own, then those of plugins, which run at the
+/// place that they ask for.
 fn list(global: &Global, a: &OptArgs) -> Result<u8> {
-    // Without plugins there are still ours.
+    // If the plugins cannot be loaded, ge's own passes are still listed.
     let session = match a.session(global.plugins.clone()) {
         Ok(s) => Some(s),
         Err(e) => {
@@ -159,7 +159,7 @@ fn list(global: &Global, a: &OptArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The stage in which a custom pass runs.
+/// The stage in which a plugin's pass runs.
 fn stage_of(at: PassStage) -> &'static str {
     match at {
         PassStage::BEFORE_INFER_SHAPE | PassStage::AFTER_INFER_SHAPE => "prepare",
@@ -172,15 +172,15 @@ fn stage_of(at: PassStage) -> &'static str {
 }
 
 impl OptArgs {
-    /// Whether neither passes nor stages are asked for.
+    /// Whether neither passes nor stages are requested.
     pub fn changes_nothing(&self) -> bool {
         self.from.is_none() && self.until.is_none() && self.passes.is_empty()
     }
-    /// The SoC asked for.
+    /// The requested SoC.
     pub fn soc(&self) -> Option<&str> {
         self.flags.soc.as_deref()
     }
-    /// A session with all plugins for this command.
+    /// Opens a session with all plugins for this command.
     pub fn session(&self, plugins: Option<PathBuf>) -> Result<Session> {
         Session::new(SessionOptions {
             plugins,
@@ -190,7 +190,7 @@ impl OptArgs {
             ..SessionOptions::default()
         })
     }
-    /// The passes or stages asked for, on a model.
+    /// Runs the requested passes or stages on a model.
     pub fn apply(&self, session: &Session, mut model: ge_ir::Model, records: &mut Records) -> Result<ge_ir::Model> {
         let (from, until) = (stage(self.from.as_deref())?, stage(self.until.as_deref())?);
         let options = self.flags.gather()?;
@@ -212,8 +212,8 @@ impl OptArgs {
     }
 }
 
-/// Runs a bundle: its stage on its graph, or the whole compilation. The failure is given back as it
-/// comes; 0 if there is none.
+/// Runs a bundle: its stage on its graph, or the whole compilation. Returns the failure unchanged,
+/// or 0 if nothing fails.
 fn repro(global: &Global, a: &OptArgs, path: &Path) -> Result<u8> {
     let b = Bundle::read(path)?;
     let mut options = a.flags.gather()?;

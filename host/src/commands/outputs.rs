@@ -1,4 +1,5 @@
-//! Outputs that are sequences, optionals or strings: as files, beside what was expected, as text.
+//! Outputs that are sequences, optionals or strings: writing them to files, comparing them with
+//! what was expected, and showing them as text.
 use super::inputs::items::{list, numbers};
 use super::inputs::read_npy;
 use crate::session::model::Item;
@@ -8,7 +9,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::path::Path;
 
-/// What an output is, as JSON.
+/// Describes an output as JSON.
 pub fn output(o: &IoInfo, made: Option<&Item>) -> serde_json::Value {
     let mut out = serde_json::json!({"name": o.name, "dtype": o.desc.dtype.name(), "shape": o.desc.shape.sizes()});
     match made {
@@ -26,11 +27,11 @@ pub fn output(o: &IoInfo, made: Option<&Item>) -> serde_json::Value {
     out
 }
 
-/// Writes sequences as folders `output_K` with `0.npy` …; what an earlier run has left under the
-/// name of an output goes.
+/// Writes sequences as folders `output_K` with `0.npy` … Files that an earlier run left under the
+/// name of an output are removed.
 ///
 /// # Errors
-/// A file that cannot be written, a type without a form in it.
+/// Fails if a file cannot be written or if `.npy` cannot represent a type.
 pub fn write(dir: &Path, outputs: &[Item]) -> Result<()> {
     for (k, i) in outputs.iter().enumerate() {
         let (folder, file) = (dir.join(format!("output_{k}")), dir.join(format!("output_{k}.npy")));
@@ -48,7 +49,7 @@ pub fn write(dir: &Path, outputs: &[Item]) -> Result<()> {
             std::fs::remove_file(&old).map_err(|e| fail(&old, e))?;
         }
         if matches!(i, Item::Nothing) {
-            // Left only if it has what is not ours.
+            // The folder stays if it holds files that are not ours.
             let _ = std::fs::remove_dir(&folder);
             continue;
         }
@@ -64,14 +65,14 @@ pub fn write(dir: &Path, outputs: &[Item]) -> Result<()> {
     Ok(())
 }
 
-/// Pairs of what a tensor is called, what it is and what was expected.
+/// Name, actual tensor and expected tensor of each pair.
 type Pairs<'i> = Vec<(String, &'i HostTensor, HostTensor)>;
 
-/// What the files of an expected output say beside one that is no tensor; else how it differs as a
-/// whole.
+/// Reads the expected tensors for an output that is not a single tensor; otherwise describes how
+/// the output as a whole differs.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Fails if a file cannot be read.
 pub fn expected<'i>(
     dir: &Path,
     k: usize,
@@ -104,7 +105,7 @@ pub fn expected<'i>(
     }
 }
 
-/// The first string that differs.
+/// Describes the first string that differs.
 pub fn other_text(name: &str, t: &HostTensor, want: &HostTensor) -> Option<Diagnostic> {
     let (a, b) = (ge_runtime::npy_text::texts(t)?, ge_runtime::npy_text::texts(want)?);
     let at = a.iter().zip(&b).position(|(a, b)| a != b)?;

@@ -1,4 +1,4 @@
-//! `ge plan memory`: the memory planner on a file of buffers.
+//! `ge plan`: the memory planner on a file of buffers, and the stream planner on a graph file.
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
 use crate::{Diagnostic, Result};
@@ -59,7 +59,7 @@ pub struct MemoryArgs {
     options: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, command: &PlanCommand) -> Result<u8> {
     match command {
         PlanCommand::Memory(a) => memory(global, a),

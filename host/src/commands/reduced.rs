@@ -1,6 +1,6 @@
-//! Models whose nodes compute in narrower types than the model has: by which mode, and what became
-//! of their outputs. Where an output is not finite though the inputs are, the model is run once
-//! more with every node's outputs kept, to name the first that is to blame.
+//! Models whose nodes compute in narrower types than the source model: which mode caused it, and
+//! whether the outputs are still finite. If an output is not finite although the inputs are, the
+//! model runs once more with all node outputs captured, to name the first node to blame.
 use super::tensors;
 use crate::session::Session;
 use crate::{Diagnostic, Result};
@@ -10,10 +10,10 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 use ge_runtime::{LoadOptions, RunOptions};
 
-/// The options that name a mode.
+/// The options that name a precision mode.
 const MODES: [&str; 2] = ["ge.exec.precision_mode", "ge.exec.precision_mode_v2"];
 
-/// Why nodes of a model compute in a narrower type, in words behind "in f16,"; None: none does.
+/// Why nodes of a model compute in a narrower type, as text to follow "in "; `None` if none does.
 pub fn reason(m: &CompiledModel) -> Option<String> {
     let to = narrow(m)?;
     let given = |o: &&str| m.options.get(*o).filter(|v| !v.is_empty()).map(|v| format!("{o}={v}"));
@@ -26,14 +26,14 @@ pub fn reason(m: &CompiledModel) -> Option<String> {
     by_default(m).map(|mode| format!("{to}, for {mode} is the default on {}", m.soc.name))
 }
 
-/// The mode that no option named, where nodes have other types by it.
+/// The default precision mode, if no option named one and it changes the types of nodes.
 pub fn by_default(m: &CompiledModel) -> Option<&'static str> {
     let named = MODES.iter().any(|o| m.options.get(*o).is_some_and(|v| !v.is_empty()));
     let mode = mode::default_mode(&m.soc).text();
     (!named && mode != "must_keep_origin_dtype" && narrow(m).is_some()).then_some(mode)
 }
 
-/// The narrow type of nodes in a model that the caller gives or gets single precision from.
+/// The narrow type used by nodes of a model that has f32 inputs or outputs, if any.
 fn narrow(m: &CompiledModel) -> Option<DType> {
     let single = m.inputs.iter().chain(&m.outputs).any(|io| io.desc.dtype == DType::F32);
     let types = || m.graphs.iter().flat_map(|g| &g.nodes).flat_map(|n| &n.outputs).map(|t| t.dtype);
@@ -52,14 +52,15 @@ pub fn is_finite(t: &HostTensor) -> bool {
     }
 }
 
-/// Outputs that are not finite though every input is, by name.
+/// Names of the outputs that are not finite although every input is.
 pub fn not_finite<'m>(m: &'m CompiledModel, inputs: &[HostTensor], outputs: &[HostTensor]) -> Vec<&'m str> {
     let bad = outputs.iter().zip(&m.outputs).filter(|(t, _)| !is_finite(t)).map(|(_, o)| o.name.as_str());
     let bad: Vec<&str> = bad.collect();
     if bad.is_empty() || !inputs.iter().all(is_finite) { Vec::new() } else { bad }
 }
 
-/// What the session's variables hold before a run, where a second run may be wanted to name a node.
+/// The values of the session's variables before a run, in case a second run must find a node to
+/// blame; empty if the model has no reduced types.
 pub fn variables(session: &Session, m: &CompiledModel) -> Result<Vec<(String, HostTensor)>> {
     if reason(m).is_none() {
         return Ok(Vec::new());
@@ -71,9 +72,9 @@ fn set(session: &Session, values: &[(String, HostTensor)]) -> Result<()> {
     values.iter().try_for_each(|(name, v)| session.variables().write(name, &v.view())).map_err(|e| e.into_error())
 }
 
-/// One more run of a model on a device of its own, with the variables as they were `before` the
-/// first run: the first node that computes no finite number. Afterwards the variables hold what the
-/// first run left.
+/// Runs a model once more on a separate device, with the variables as they were `before` the first
+/// run, and returns the first node that computes a value that is not finite. Afterwards the
+/// variables hold again what the first run left.
 pub fn blame(
     session: &Session,
     m: &CompiledModel,
@@ -92,7 +93,7 @@ pub fn blame(
     Ok(tensors::first_not_finite(m, &outcome.captured))
 }
 
-/// What the user is told of outputs that are not finite.
+/// The warning about outputs that are not finite.
 pub fn warning(m: &CompiledModel, outputs: &[&str], first: Option<&Diagnostic>) -> Option<String> {
     let why = reason(m)?;
     let names = outputs.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! `ge run MODEL_OR_OM`: loads, runs, writes and compares outputs.
+//! `ge run MODEL_OR_OM`: loads and runs a model, and writes and compares its outputs.
 use super::compile::BuildFlags;
 use super::inputs::shapes::Sizes;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
@@ -76,13 +76,13 @@ pub struct RunArgs {
     check_numerics: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
     let ranks = a.ranks.max(1);
-    // Ranks share one model, and may have other inputs each.
+    // Ranks share one compiled model but may have different inputs, so inputs cannot specialise it.
     let given = a.inputs.given(global).filter(|_| ranks == 1);
     let piped = super::stdin::spool(&a.model)?;
     let target = Target {
@@ -203,14 +203,14 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
         }
     }
     let warnings = warnings(global, (&session, &before), &compiled, &inputs, &all)?;
-    // Streams of the ranks, and the objects on the device that they share.
+    // Number of streams of all ranks, and the device objects that they share.
     let asked: usize = models.iter().map(|m| m.device_streams().len()).sum();
     let pool = session.stream_pool();
     let streams = serde_json::json!({"of_models": asked, "objects": pool.len(), "created": pool.created(), "priority": a.stream_priority.unwrap_or(0)});
     let mut json = serde_json::json!({
         "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().enumerate().map(|(k, o)| {
-            // Sizes that the model leaves open are those of the run.
+            // Sizes that the model leaves open are reported as in this run.
             let made = all.first().and_then(|r| r.get(k));
             outputs::output(o, made)
         }).collect::<Vec<_>>(),
@@ -242,7 +242,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The gear that ran: its place, sizes and graph; or the model of sizes of no gear.
+/// The gear that ran (index, sizes and graph), or the model for sizes outside the gears.
 fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value> {
     let gears = m.gears.as_ref()?;
     let Some(k) = gear else {
@@ -254,8 +254,8 @@ fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value
     Some(serde_json::json!({"index": k, "dims": dims, "graph": g.graph}))
 }
 
-/// Tells outputs of a model in reduced types that are not finite though the inputs are, with the
-/// node that is to blame.
+/// Warns about outputs of a model in reduced types that are not finite although the inputs are, and
+/// names the node to blame.
 fn warnings(
     global: &Global,
     (session, before): (&Session, &[(String, HostTensor)]),
@@ -269,14 +269,14 @@ fn warnings(
     }
     for (inputs, outputs) in inputs.iter().zip(outputs) {
         let tensors = |l: &[Item]| l.iter().map(|i| Some(copy_of(i.tensor()?))).collect::<Option<Result<Vec<_>>>>();
-        // Sequences are those of models that compute on the host.
+        // Only models that compute on the host have sequences.
         let (Some(inputs), Some(outputs)) = (tensors(inputs), tensors(outputs)) else { continue };
         let (inputs, outputs) = (&inputs?, &outputs?);
         let bad = reduced::not_finite(m, inputs, outputs);
         if bad.is_empty() {
             continue;
         }
-        // A rank of several computes nothing alone.
+        // A model of several ranks cannot be run again with one rank, so no node is blamed.
         let first =
             if told.is_empty() && m.rank_size <= 1 { reduced::blame(session, m, inputs, before)? } else { None };
         told.extend(reduced::warning(m, &bad, first.as_ref()));
@@ -286,7 +286,7 @@ fn warnings(
     Ok(told)
 }
 
-/// Extended attributes of nodes as the first rank's loader keeps them.
+/// Extended attributes of nodes, as kept by the first rank's loader.
 fn ext_attrs(models: &[crate::session::Model]) -> Result<serde_json::Map<String, serde_json::Value>> {
     let all = models.first().map(crate::session::Model::ext_attrs).transpose()?.unwrap_or_default();
     let value = |attrs: ge_plugin_api::types::AttrMap| {
@@ -295,22 +295,22 @@ fn ext_attrs(models: &[crate::session::Model]) -> Result<serde_json::Map<String,
     Ok(all.into_iter().map(|(node, attrs)| (node, serde_json::Value::Object(value(attrs)))).collect())
 }
 
-/// What is to be run, and where.
+/// What to run, and where.
 pub struct Target<'a> {
-    /// A model or an OM file.
+    /// Path of a model or an OM file.
     pub model: &'a Path,
-    /// Options of the compilation, for a model.
+    /// Compilation options, used for a model.
     pub flags: &'a CompileFlags,
-    /// What is wanted of that compilation beside the model.
+    /// Additional results of that compilation (dumps, bundle, checks).
     pub build: &'a BuildFlags,
-    /// The device, with its options.
+    /// The device and its options.
     pub device: &'a DeviceFlags,
     /// Inputs that a model is compiled for.
     pub given: Option<Given<'a>>,
 }
 
-/// A session, the compiled model, and whether it was compiled now: an OM is taken as it is, a model
-/// compiled on the spot.
+/// Opens a session and the compiled model; the flag tells whether it was compiled now. An OM is
+/// used as it is, a model is compiled.
 pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, bool)> {
     let (device, device_options) = a.device.parse()?;
     let is_om = import::kind_of(&import::map(a.model)?) == FileKind::Om;
@@ -329,10 +329,10 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     }
     let compiled = read_om(a.model)?;
     super::unused::check(global, a.model, (a.flags, a.build), &compiled)?;
-    // Only what the OM names is opened: its engines, the run-time engine, devices.
+    // Only the plugins that the OM needs are loaded: its engines, the run-time engine and devices.
     let mut names: Vec<String> = compiled.engines_needed().into_iter().map(str::to_owned).collect();
     names.push("DNN_VM_RTS".to_owned());
-    // Where sizes are settled by the run, every engine and every prototype is asked.
+    // If the run settles sizes, every engine and every prototype may be asked.
     let open = compiled.is_dynamic() || compiled.outside().is_some();
     let want = if open { Want::All } else { Want::kinds(&["device"]).and(Want::providers(&names)) };
     let options =
@@ -343,8 +343,8 @@ pub fn open(global: &Global, a: &Target<'_>) -> Result<(Session, CompiledModel, 
     Ok((session, compiled, false))
 }
 
-/// An engine that is missing because its plugin was refused: the refusal is what the user has to
-/// mend.
+/// If an engine is missing because its plugin was refused, fails with that refusal: this is what
+/// the user must fix.
 fn engines_there(session: &Session, m: &CompiledModel) -> Result<()> {
     let registry = session.registry();
     let needed = m.engines_needed();
@@ -361,7 +361,7 @@ fn engines_there(session: &Session, m: &CompiledModel) -> Result<()> {
     if told.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::PLUGIN, told)) }
 }
 
-/// A build that stops for tuning leaves nothing to run.
+/// A build that stops for tuning gives no model to run.
 fn stops_nowhere(c: &crate::session::Compiled) -> Result<()> {
     match &c.stopped {
         None => Ok(()),
@@ -379,7 +379,7 @@ fn write_outputs(dir: &Path, outputs: &[Item], m: &CompiledModel) -> Result<()> 
     outputs::write(dir, outputs)
 }
 
-/// Writes outputs by their numbers.
+/// Writes outputs, named by their index.
 fn write_some(dir: &Path, outputs: &[(usize, &HostTensor)], m: &CompiledModel) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| Error::failed(format!("cannot write `{}`: {e}", p.display()));
     std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
@@ -424,7 +424,7 @@ fn expect(dir: &Path, outputs: &[Item], m: &CompiledModel, given: (Option<f64>, 
             bad.extend(outputs::other_text(name, t, want));
             continue;
         }
-        // A whole number is right or wrong: a token by its neighbour's number is another token.
+        // Integers must match exactly: a token id that is off by one is another token.
         let (near, least) = if t.dtype.is_int() || t.dtype == DType::BOOL { (0.0, 0.0) } else { (1e-3, 1e-5) };
         let (rtol, atol) = (given.0.unwrap_or(near), given.1.unwrap_or(least));
         if let Some((at, found, expected)) = worst(t, want, rtol, atol) {
@@ -441,7 +441,7 @@ fn expect(dir: &Path, outputs: &[Item], m: &CompiledModel, given: (Option<f64>, 
     if bad.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::FAILED, bad)) }
 }
 
-/// The element that passes its tolerance by most, if any does.
+/// The element that exceeds its tolerance most, if any does.
 fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usize, f64, f64)> {
     let (a, b) = (values(t), values(want));
     let mut out: Option<(usize, f64, f64)> = None;
@@ -477,7 +477,7 @@ fn show_outputs(all: &[Vec<Item>], m: &CompiledModel) -> String {
     text
 }
 
-/// Type, sizes and the first elements of a tensor.
+/// Type, sizes and first elements of a tensor.
 fn shown(t: &HostTensor) -> String {
     const MOST: usize = 8;
     let (all, count) = match ge_runtime::npy_text::texts(t).filter(|_| t.dtype == DType::STRING) {
@@ -488,7 +488,7 @@ fn shown(t: &HostTensor) -> String {
         None => (words(t, MOST), usize::try_from(t.dims.iter().product::<u64>()).unwrap_or(usize::MAX)),
     };
     let more = if count > MOST { format!(" … {} more", count - MOST) } else { String::new() };
-    // Sizes that the model leaves open are those of the run.
+    // Sizes that the model leaves open are shown as in this run.
     let shape = ge_plugin_api::types::Shape::of(&t.dims);
     format!("{}{shape} = {}{more}", t.dtype, all.join(" "))
 }

@@ -1,7 +1,8 @@
-//! `ge run MODEL` with inputs at hand: what a model leaves open is settled by them. Open dimensions
-//! are those of the inputs. Where sizes hang on values (a Reshape to an input, the places of a
-//! NonZero), the values count as constants: first small tables of whole numbers, which shapes are
-//! made of, then all inputs, so that the folding engine computes what no static plan can hold.
+//! `ge run MODEL` with inputs at hand: the inputs settle what the model leaves open. Open
+//! dimensions take the sizes of the inputs. Where sizes depend on values (a Reshape to an input,
+//! the positions of a NonZero), the values become constants: first small integer tensors, which
+//! usually hold shapes, then all inputs. The folding engine then computes what no static plan can
+//! hold.
 use crate::commands::flags::Global;
 use crate::commands::talk::say;
 use crate::session::{Compiled, Session, import};
@@ -10,13 +11,13 @@ use ge_ir::{Model, NodeId};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{DType, TensorDesc};
 
-/// Whole numbers up to this many bytes are taken for shapes.
+/// Integer tensors of at most this many bytes are assumed to hold shapes.
 const SHAPE_BYTES: usize = 1024;
 
 /// An input of a graph that is not compiled yet: name, node, declared type and shape.
 pub type Input = (String, NodeId, TensorDesc);
 
-/// The inputs, in order.
+/// The inputs of a model, in order.
 pub fn inputs(model: &Model) -> Vec<Input> {
     let Some(root) = model.graphs().first() else { return Vec::new() };
     let data = root.data_nodes().into_iter();
@@ -24,7 +25,7 @@ pub fn inputs(model: &Model) -> Vec<Input> {
     data.map(|n| (n.name().to_owned(), n.id(), desc(n))).collect()
 }
 
-/// Compiles for these inputs.
+/// Compiles a model for these inputs.
 pub fn compile(
     global: &Global,
     session: &Session,
@@ -51,7 +52,7 @@ pub fn compile(
             continue;
         }
         match session.compile(name, graph, options, observer) {
-            // A plan for these values is faster than one that settles sizes as it runs.
+            // A plan for these values is faster than one that settles sizes in the run.
             Ok(c) if c.model.is_dynamic() => dynamic = dynamic.or(Some(c)),
             Ok(c) => {
                 if attempts > 0 {
@@ -67,16 +68,17 @@ pub fn compile(
     dynamic.ok_or_else(|| first.unwrap_or_else(|| Error::internal("no attempt was made")))
 }
 
-/// Faults of sizes: not known, or of a branch or a loop that these inputs never take.
+/// Errors about sizes: they are unknown, or belong to a branch or a loop that these inputs never
+/// take.
 const SIZES: &[ge_codes::Code] = &[ge_codes::OPEN_SIZES, ge_codes::CONTROL_FLOW, ge_codes::BRANCH];
 
-/// Whether all that is wrong are sizes, so that values of the inputs may help.
+/// Whether all problems are about sizes, so that values of the inputs may help.
 fn open_sizes(e: &Error) -> bool {
     !e.diagnostics.is_empty() && e.diagnostics.iter().all(|d| SIZES.iter().any(|c| c.is(d)))
 }
 
-/// Gives an input the sizes of its tensor where they fit what it declares; what does not fit is
-/// told at the run.
+/// Gives an input the sizes of its tensor if they match its declaration; a mismatch is reported by
+/// the run.
 fn bind_shape(model: &mut Model, id: NodeId, t: &HostTensor) {
     let Some(root) = model.graphs_mut().first_mut() else { return };
     let Some(old) = root.get(id).and_then(|n| n.outputs().first().cloned()) else { return };
@@ -91,7 +93,7 @@ fn bind_shape(model: &mut Model, id: NodeId, t: &HostTensor) {
     }
 }
 
-/// Gives an input's readers its value, where anything reads it.
+/// Fixes an input to its value, if any node reads it. Returns whether one does.
 fn freeze(model: &mut Model, id: NodeId, t: &HostTensor) -> Result<bool> {
     let read = model.graphs().first().and_then(|g| g.get(id)).is_some_and(|n| !n.uses(0).is_empty());
     if read {
@@ -105,8 +107,8 @@ mod tests {
     use super::*;
     use crate::Diagnostic;
 
-    /// Another attempt, with values of the inputs as constants, costs a whole compilation: nothing
-    /// but faults of sizes is worth one. A pass that cannot be switched is none.
+    /// A further attempt, with input values as constants, costs a whole compilation, so only errors
+    /// about sizes may lead to one. A pass that cannot be switched off must not.
     #[test]
     fn only_faults_of_sizes_are_compiled_again() {
         for p in ge_codes::pages() {

@@ -1,18 +1,18 @@
-//! A model from stdin (`-`): it is written to a file for as long as the command runs, as models are
-//! mapped and not read.
+//! A model from stdin (`-`): it is written to a temporary file while the command runs, because
+//! model files are mapped into memory.
 use crate::{Diagnostic, Error, Result};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-/// What stdin gave, in a folder of its own. The model is named `stdin`.
+/// The model from stdin, in a temporary folder. The file is named `stdin`.
 pub struct Piped {
-    // Removed with what is in it when the command ends.
+    // Removed with its contents when the command ends.
     _folder: tempfile::TempDir,
     file: PathBuf,
 }
 
 impl Piped {
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.file
     }
@@ -20,10 +20,10 @@ impl Piped {
 
 const NAME: &str = "stdin";
 
-/// Reads stdin where the path is `-`; None for any other path.
+/// Reads stdin if the path is `-`; returns `None` for any other path.
 ///
 /// # Errors
-/// Stdin is a terminal, empty, or cannot be read; the system's folder for temporary files cannot be
+/// Fails if stdin is a terminal, is empty or cannot be read, or if the temporary folder cannot be
 /// written.
 pub fn spool(path: &Path) -> Result<Option<Piped>> {
     if path != Path::new("-") {

@@ -1,5 +1,5 @@
-//! `ge run OM --steps N`: runs of a model with state or variables, each on what the last one left
-//! (`ge compile --state`).
+//! `ge run OM --steps N`: runs a model with state or variables several times, each run on what the
+//! previous one left (`ge compile --state`).
 use super::inputs::shapes::Sizes;
 use super::inputs::{Given, defaults, gather};
 use crate::commands::flags::Global;
@@ -14,31 +14,31 @@ use ge_runtime::{LoadOptions, RunOptions};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What steps are run with.
+/// Parameters of the steps.
 pub struct Asked<'a> {
-    /// How many.
+    /// Number of steps.
     pub steps: u64,
-    /// Inputs of all steps, and the first value of what is state; a folder may have `step<k>` with
-    /// those of one step.
+    /// Inputs of all steps, and initial values of the state. The folder may have subfolders
+    /// `step<k>` with the inputs of one step.
     pub given: Option<Given<'a>>,
-    /// Sizes of random inputs that the model leaves open.
+    /// Sizes of random inputs where the model leaves them open.
     pub sizes: Sizes,
-    /// Inputs are random of this seed.
+    /// Seed of random inputs; `None`: the inputs are given.
     pub random: Option<u64>,
-    /// Folder for what each step gives, `step<k>/output_<i>.npy`.
+    /// Folder for the outputs of each step: `step<k>/output_<i>.npy`.
     pub outputs: Option<&'a Path>,
-    /// How the model is loaded.
+    /// Options for loading the model.
     pub load: LoadOptions,
-    /// Values of variables before the first step.
+    /// File with the values of variables before the first step.
     pub restore: Option<&'a Path>,
-    /// Where those behind the last one are written.
+    /// File to write the values of variables to after the last step.
     pub save: Option<&'a Path>,
 }
 
-/// Runs them and tells what came of it; `write` puts the outputs of one step into a folder.
+/// Runs the steps and reports the result. `write` stores the outputs of one step in a folder.
 ///
 /// # Errors
-/// A model without state, inputs that are missing, what a run fails with.
+/// Fails if the model has no state, if inputs are missing, or if a run fails.
 pub fn run(
     global: &Global,
     session: &Session,
@@ -109,7 +109,7 @@ pub fn run(
     Ok(0)
 }
 
-/// The inputs of a step that are no state; before the first one, state that is given is set.
+/// The inputs of a step that are not state. Before the first step, given state is set.
 fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Result<Vec<HostTensor>> {
     let info = model.info();
     let whole: Vec<Option<HostTensor>> = if let Some(seed) = a.random {
@@ -132,13 +132,14 @@ fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Res
             }
             (None, _) if (0..info.inputs.len()).all(|k| steps.carries(k)) => vec![None; 0],
             (None, _) => {
-                // Tells which inputs are missing, as a single run does.
+                // This reports which inputs are missing, as a single run does.
                 return gather(info, &Given { dir: None, by_name: &Default::default(), plugins: None });
             }
         }
     };
     if step == 0 {
-        // State that is not given begins empty, in the sizes that it shares with what is.
+        // State that is not given starts empty, with the named sizes that it shares with given
+        // inputs.
         let given: Vec<(usize, &[u64])> =
             whole.iter().enumerate().filter_map(|(k, t)| Some((k, t.as_ref()?.view().dims))).collect();
         let open = |k: &usize| steps.carries(*k) && whole.get(*k).is_none_or(|t| t.is_none());

@@ -1,10 +1,10 @@
-//! What commands say: results on stdout, talk on stderr.
+//! Output of the commands: results go to stdout, messages to stderr.
 use super::flags::Global;
 use crate::options::OptionMap;
 use crate::{Error, Result};
 use std::io::Write;
 
-/// Writes to stdout; a closed pipe is a quiet end, a full one an error that says so.
+/// Writes to stdout. A closed pipe is not an error; any other failure is.
 pub fn print(text: &str) -> Result<()> {
     match ge_plugin::stdio::write(text.as_bytes()) {
         Ok(()) => Ok(()),
@@ -19,21 +19,21 @@ pub fn print_json(v: &serde_json::Value) -> Result<()> {
     print(&format!("{text}\n"))
 }
 
-/// Talk on stderr, unless quiet.
+/// Prints a message on stderr, unless `--quiet` is set.
 pub fn say(global: &Global, text: &str) {
     if !global.quiet {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 }
 
-/// Options of the original that mean nothing here.
+/// Notes options of the original that have no effect here.
 pub fn say_foreign(global: &Global, options: &OptionMap) {
     for (name, why) in options.foreign() {
         say(global, &format!("note: option `{name}` has no effect: {why}"));
     }
 }
 
-/// Warnings of the loader on stderr.
+/// Prints the plugin loader's warnings on stderr.
 pub fn say_warnings(global: &Global, registry: &ge_plugin::Registry) {
     for w in registry.warnings() {
         say(global, &format!("warning[{}]: {}", w.code, w.message));

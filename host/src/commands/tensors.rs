@@ -1,5 +1,5 @@
-//! What nodes computed in a run: by the names of the model's own tensors, in its own layout;
-//! written to files, searched for the first value that is no number.
+//! The tensors that nodes computed in a run, by the model's own names and in its own layout: writes
+//! them to files and finds the first value that is not finite.
 mod layout;
 
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -11,27 +11,27 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What lies beside dumped tensors: which file holds which of them.
+/// File beside dumped tensors that lists which file holds which tensor.
 pub const INDEX: &str = "tensors.json";
 
-/// The names of a model's tensors.
+/// Naming of a model's tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
-    /// Whether the model came with names of its own; else its nodes' names are all there is.
+    /// Whether the model has tensor names of its own; if not, only node names exist.
     own: bool,
 }
 
 impl Names {
-    /// Of a model.
+    /// Determines the naming of a model.
     pub fn of(model: &CompiledModel) -> Names {
         let own = model.graphs.iter().flat_map(|g| &g.nodes).any(|n| n.attrs.get(ORIGIN_TENSORS).is_some());
         Names { own }
     }
-    /// Whether the model came with names of its own.
+    /// Whether the model has tensor names of its own.
     pub fn own(&self) -> bool {
         self.own
     }
-    /// What the model calls output `k` of a node; empty for what only the compiler knows.
+    /// The model's names of output `k` of a node; empty for tensors that only the compiler knows.
     pub fn tensors(&self, n: &NodeInfo, k: u32) -> Vec<String> {
         let given: Vec<String> =
             origin_tensors(&n.attrs).filter(|(output, _)| *output == k).map(|(_, name)| name.to_owned()).collect();
@@ -43,39 +43,39 @@ impl Names {
     }
 }
 
-/// A value by its node: the node's name for its first output, `NODE:K` for others.
+/// Name of a tensor by its node: `NODE` for the first output, `NODE:K` for others.
 pub fn ours(node: &str, k: u32) -> String {
     if k == 0 { node.to_owned() } else { format!("{node}:{k}") }
 }
 
-/// A value that a run computed.
+/// A tensor that a run computed.
 pub struct Computed {
-    /// What the model calls it; empty for what only the compiler knows.
+    /// The model's names of the tensor; empty if only the compiler knows it.
     pub names: Vec<String>,
-    /// The node that computed it.
+    /// Name of the node that computed it.
     pub node: String,
-    /// Its output.
+    /// Index of the output of that node.
     pub output: u32,
-    /// Its place in that output, where this is a sequence.
+    /// Index of the element, if the output is a sequence.
     pub element: Option<usize>,
     /// Operator type.
     pub op: String,
     /// Engine.
     pub engine: String,
-    /// Whether the node has no task: what it stands for was written by others.
+    /// Whether the node has no task: its output was then written by other nodes.
     pub no_task: bool,
-    /// The value, in the layout that the model knows.
+    /// The value, in the layout of the source model.
     pub tensor: HostTensor,
 }
 
 impl Computed {
-    /// The name to show.
+    /// The name to show to the user.
     pub fn shown(&self) -> String {
         self.names.first().cloned().unwrap_or_else(|| ours(&self.node, self.output))
     }
 }
 
-/// What was captured, in the graph's order, by names.
+/// The captured tensors with their names, in the graph's order.
 pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
     let names = Names::of(m);
     let tasks: BTreeSet<(u32, u32)> = m.tasks.iter().map(|t| (t.graph, t.node)).collect();
@@ -96,21 +96,20 @@ pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
     captured.into_iter().filter_map(one).collect()
 }
 
-/// A name without what has a meaning in paths: separators and control characters become `_`.
+/// Replaces characters with a meaning in paths (separators and control characters) by `_`.
 pub fn safe(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_control() || matches!(c, '/' | '\\' | ':') { '_' } else { c }).collect();
     safe.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(safe.clone())
 }
 
-/// A node's output as a file name.
+/// The file name for an output of a node.
 pub fn file_name(node: &str, output: u32) -> String {
     format!("{}_{output}.npy", safe(node))
 }
 
-/// Writes every captured tensor that
-/// `.npy` has a form for: one that the model names under each of its names, others as `NODE_OUTPUT.npy`;
-/// and a list of what is where.
+/// Writes every captured tensor that `.npy` can represent, and a list of the files. A tensor with
+/// names in the model is written under each of them, others as `NODE_OUTPUT.npy`.
 pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| {
         Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).raise(ge_codes::UNWRITABLE)
@@ -127,8 +126,8 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
             vec![(ours(&t.node, t.output), file_name(&t.node, t.output))]
         };
         for (name, wanted) in names {
-            // Names that differ only in their separators, or in capitals that a file system may not
-            // tell apart.
+            // Different names may give the same file name: if they differ only in separators, or in
+            // upper and lower case on file systems that ignore case.
             let mut file = wanted.clone();
             let mut k = 1;
             while !seen.insert(file.to_lowercase()) {
@@ -171,7 +170,7 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
     None
 }
 
-/// Fails with the first node, in the graph's order, that computed a NaN or an infinity.
+/// Fails if a node computed a NaN or an infinity, and names the first one in the graph's order.
 pub fn check(m: &CompiledModel, captured: &[Captured]) -> Result<()> {
     if let Some(d) = first_not_finite(m, captured) {
         return Err(d.of(ErrorKind::FAILED));

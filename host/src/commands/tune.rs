@@ -1,4 +1,4 @@
-//! `ge tune MODEL -o FILE`: measures other ways to divide the work of a model's kernels, and keeps
+//! `ge tune MODEL -o FILE`: measures other ways to divide the work of a model's kernels and keeps
 //! those that are faster on this machine.
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags, gather};
@@ -44,22 +44,22 @@ pub struct TuneArgs {
     device: DeviceFlags,
 }
 
-/// A kernel that can be divided in several ways.
+/// A kernel whose work can be divided in several ways.
 struct Tunable {
-    /// Its nodes, graph and position.
+    /// The nodes with this kernel: graph and index.
     nodes: Vec<(usize, usize)>,
-    /// The ways, that of its own first.
+    /// The ways; the default (`None`) is the first.
     ways: Vec<Option<String>>,
-    /// The least time of each, all nodes together, ns.
+    /// The shortest time of each way, summed over all nodes, in ns.
     least: Vec<u64>,
 }
 
-/// A way is kept where it takes at most this share of the time.
+/// A way is kept if it takes at most this share of the default's time.
 const WORTH: f64 = 0.97;
-/// Times that all ways are measured by turns.
+/// Number of rounds; each round measures every way once.
 const ROUNDS: u32 = 3;
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &TuneArgs) -> Result<u8> {
     if !(a.budget > 0.0 && a.budget <= 86_400.0) {
         return Err(Error::usage("`--budget` takes seconds from above 0 to 86400"));
@@ -67,7 +67,7 @@ pub fn run(global: &Global, a: &TuneArgs) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
-    // A file of another kind is found before anything is measured.
+    // A file of another kind is rejected before anything is measured.
     let mut file = if a.output.exists() { Tuning::read(&a.output)? } else { Tuning::default() };
     let given = a.inputs.given(global);
     let target = Target { model: &a.model, flags: &a.flags, build: &BuildFlags::default(), device: &a.device, given };
@@ -91,7 +91,7 @@ pub fn run(global: &Global, a: &TuneArgs) -> Result<u8> {
     let measured: BTreeMap<String, Option<Entry>> = all.iter().map(|(k, t)| (k.clone(), best(cpu, k, t))).collect();
     let better = measured.values().flatten().count();
     let (before, after) = confirm(&session, &compiled, &inputs, cpu, &measured, budget / 10)?;
-    // What is faster alone and makes the model slower is not kept.
+    // If the kept ways make the whole model slower, although each is faster alone, none is kept.
     let kept = if after <= before { better } else { 0 };
     let measured = if kept == better { measured } else { measured.into_keys().map(|k| (k, None)).collect() };
     file.put(cpu, measured);
@@ -118,7 +118,7 @@ pub fn run(global: &Global, a: &TuneArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The kernels that can be divided in several ways, by what they hang on.
+/// The kernels that can be divided in several ways, by their description.
 fn tunables(session: &Session, m: &CompiledModel) -> BTreeMap<String, Tunable> {
     let mut all: BTreeMap<String, Tunable> = BTreeMap::new();
     for (g, graph) in m.graphs.iter().enumerate() {
@@ -140,7 +140,7 @@ fn tunables(session: &Session, m: &CompiledModel) -> BTreeMap<String, Tunable> {
     all
 }
 
-/// The model with the ways that `way` says.
+/// The model with the schedules that `way` returns.
 fn with_ways(
     m: &CompiledModel,
     all: &BTreeMap<String, Tunable>,
@@ -170,8 +170,8 @@ fn once(model: &Model, inputs: &[HostTensor], profile: bool) -> Result<ge_runtim
     model.run_views(&views, RunOptions { profile })
 }
 
-/// Measures the ways within a model that runs, all kernels' first ways in one, their second in the
-/// next, by turns.
+/// Measures the ways inside the running model: the first way of all kernels in one model, their
+/// second way in the next, and so on, in turns.
 fn measure(
     session: &Session,
     m: &CompiledModel,
@@ -185,7 +185,7 @@ fn measure(
         for k in 0..most {
             let begin = Instant::now();
             let model = session.load(with_ways(m, all, |_, t| t.ways.get(k).cloned().flatten()))?;
-            // The first run touches what later ones find in place.
+            // The first run is not counted: it touches memory that later runs find ready.
             once(&model, inputs, false)?;
             while {
                 let ran = once(&model, inputs, true)?;
@@ -197,7 +197,7 @@ fn measure(
     Ok(())
 }
 
-/// Notes what the kernels took in a run of their `k`th ways.
+/// Records the times of the kernels in a run with their `k`th ways.
 fn note(m: &CompiledModel, report: &ge_plugin_api::device::RunReport, all: &mut BTreeMap<String, Tunable>, k: usize) {
     let mut ns: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for t in &report.tasks {
@@ -213,7 +213,7 @@ fn note(m: &CompiledModel, report: &ge_plugin_api::device::RunReport, all: &mut 
     }
 }
 
-/// The best way of a kernel; None where it is its own.
+/// The best way of a kernel; `None` if that is the default.
 fn best(cpu: &str, key: &str, t: &Tunable) -> Option<Entry> {
     let (own, others) = t.least.split_first()?;
     let (k, least) = others.iter().enumerate().min_by_key(|(_, ns)| **ns)?;
@@ -226,7 +226,7 @@ fn best(cpu: &str, key: &str, t: &Tunable) -> Option<Entry> {
     Some(Entry { cpu, kernel, schedule, us: us(*least), default_us: us(*own) })
 }
 
-/// The least time of a whole run without and with what was found best, by turns; ms.
+/// The shortest times of a whole run without and with the best ways, measured in turns, in ms.
 fn confirm(
     session: &Session,
     m: &CompiledModel,

@@ -1,5 +1,5 @@
-//! Options of a compilation that are given with an OM file: it is compiled already, so they have no
-//! effect. What they name must be right all the same, and whoever gives them is told.
+//! Compilation options given with an OM file: it is compiled already, so they have no effect. Their
+//! names and values must still be valid, and the user is told that they have no effect.
 use super::compile::{BuildFlags, known_operators};
 use super::inputs::defaults;
 use crate::commands::flags::{CompileFlags, Global};
@@ -12,11 +12,11 @@ use ge_model::CompiledModel;
 use ge_plugin::Want;
 use std::path::Path;
 
-/// Checks flags that an OM has no use for, and says so.
+/// Checks flags that have no effect on an OM file and notes that.
 ///
 /// # Errors
-/// `usage`: an unknown option, value, operator, SoC or input; sizes that the model was not compiled
-/// for.
+/// `usage` if an option, value, operator, SoC or input is unknown, or if the model was not compiled
+/// for the given sizes.
 pub fn check(
     global: &Global,
     path: &Path,
@@ -76,7 +76,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether sizes are those of the model, and of inputs that it has.
+/// Checks that shapes name inputs of the model and agree with their sizes.
 fn fits(shapes: &str, m: &CompiledModel) -> Result<()> {
     let mut bad = Vec::new();
     let (asked, constant) = (parse_input_shapes(shapes)?.input_shapes, m.constant_inputs());

@@ -1,5 +1,6 @@
-//! Kernels that engines run on the host: they fold constants and compute what a shape hangs on.
-//! Each is called twice on the same numbers, and held against that of another plugin.
+//! Checks of kernels that engines run on the host: they fold constants and compute values that
+//! shapes depend on. Each is called twice on the same numbers and compared with another plugin's
+//! kernel.
 use super::runs::{Runs, Tried, differs, inferred, is_fault, show};
 use super::samples::{Given, Sample};
 use crate::session::model::{filled, fixed_value};
@@ -10,7 +11,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::strings::bytes_of_strings;
 use ge_plugin_api::types::{DType, TensorDesc};
 
-/// One node on an engine's host kernel.
+/// Runs one node with an engine's host kernel.
 pub fn sample(
     runs: &Runs<'_>,
     e: &EngineHandle,
@@ -43,7 +44,7 @@ pub fn sample(
         }
     }
     let Some(judge) = judge(runs, e, op) else { return Ok(Tried::Alone) };
-    // Where the other cannot compute it, the numbers are none of the operator's.
+    // If the other engine fails too, the numbers are not valid for the operator.
     let Ok(right) = call(judge) else { return Ok(Tried::Alone) };
     match differs(&first, &right, sample) {
         Some(what) => Err(format!("{}: {what}, {} has the other number", show(op.name(), sample), judge.name())),
@@ -51,13 +52,14 @@ pub fn sample(
     }
 }
 
-/// Another plugin's engine that has a host kernel for the operator: the one that folds, if it does.
+/// An engine of another plugin with a host kernel for the operator; preferably one that folds
+/// constants.
 fn judge<'r>(runs: &Runs<'r>, e: &EngineHandle, op: &OpHandle) -> Option<&'r EngineHandle> {
     let all = runs.beside.with.engines().iter().filter(|o| o.owner().name != e.owner().name);
     all.filter(|o| o.has_host_kernel(op.name())).max_by_key(|o| o.has(flags::FOLDS_CONSTANTS))
 }
 
-/// Numbers for the inputs of a sample, the same ones each time.
+/// Numbers for the inputs of a sample; the same ones each time.
 fn numbers(sample: &Sample) -> Result<Vec<Option<HostTensor>>> {
     let of = |(k, i): (usize, &Given)| match i {
         Given::Absent => Ok(None),
@@ -68,7 +70,7 @@ fn numbers(sample: &Sample) -> Result<Vec<Option<HostTensor>>> {
     sample.inputs.iter().enumerate().map(of).collect()
 }
 
-/// Texts for an input, an empty one among them.
+/// Strings for an input; some are empty.
 fn texts(d: &TensorDesc, input: usize) -> Result<HostTensor> {
     let dims = d.shape.sizes().unwrap_or_default();
     let count = usize::try_from(dims.iter().product::<u64>()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What mappings make: nodes of operators that somebody has a prototype of.
+//! Checks that mappings make nodes only of operators that have a prototype.
 use ge_plugin::Registry;
 use ge_plugin::conformance::Found;
 use ge_plugin_api::abi::ROption;
@@ -6,11 +6,11 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, MappingInfo, MappingRef
 use ge_plugin_api::patch::Edit;
 use ge_plugin_api::types::{DType, Shape, TensorDesc};
 
-/// Inputs of a foreign node at most.
+/// Maximum number of inputs of a tested foreign node.
 const MOST_INPUTS: u32 = 5;
 
-/// Maps nodes of zero to [`MOST_INPUTS`] inputs of ordinary tensors; what a mapping refuses says
-/// nothing.
+/// Maps nodes with zero to [`MOST_INPUTS`] inputs of ordinary tensors. A mapping may refuse such a
+/// node: that proves nothing.
 pub fn made(known: &Registry, info: &MappingInfo, mapping: MappingRef) -> Found {
     let mut types = Vec::new();
     for inputs in 0..=MOST_INPUTS {
@@ -29,7 +29,7 @@ pub fn made(known: &Registry, info: &MappingInfo, mapping: MappingRef) -> Found 
     Ok(types.join(", "))
 }
 
-/// Types of the nodes that it makes of one node.
+/// Types of the nodes that a mapping makes from one node.
 fn of(info: &MappingInfo, mapping: MappingRef, inputs: u32) -> Vec<String> {
     let desc = TensorDesc::new(DType::F32, Shape::of(&[2, 3]));
     let mut b = GraphBuilder::new(None);

@@ -1,14 +1,14 @@
-//! The part of `ge plugin check` that compiles and runs: the plugin beside those of the
-//! configuration in use. Nodes of its engines run under guard and against another engine, and small
-//! graphs give the same numbers with the plugin as without it.
+//! The part of `ge plugin check` that compiles and runs: it loads the plugin together with those of
+//! the configuration in use. It runs nodes of the plugin's engines under guard, compares them with
+//! another engine, and checks that small graphs give the same numbers with and without the plugin.
 
-/// Kernels that engines run on the host.
+/// Checks of kernels that engines run on the host.
 mod hosts;
-/// What mappings make.
+/// Checks of the nodes that mappings make.
 mod mappings;
-/// Nodes of one operator, of many shapes and types.
+/// Sample nodes of one operator, with many shapes and types.
 mod samples;
-/// What is run, and what is compared.
+/// Running and comparing samples and graphs.
 mod runs;
 
 use crate::session::{Session, SessionOptions};
@@ -23,17 +23,18 @@ use samples::Sample;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Samples of one operator on one engine, at most.
+/// Maximum number of samples of one operator on one engine.
 const SAMPLES: usize = 5;
-/// Candidates that are looked at for them, and those among them that are compiled without result.
+/// Maximum number of candidates examined for them, and of those compiled without success.
 const CANDIDATES: usize = 600;
 const IN_VAIN: usize = 40;
 
-/// Runs it for the library `path` of plugin `name`. `config`: a configuration that was named.
+/// Runs the checks for the library `path` of plugin `name`. `config`: the configuration file, if
+/// one was named.
 pub fn probe(name: &str, path: &Path, config: Option<&Path>, probe: &mut Probe) {
     let beside = match beside(name, path, config) {
         Ok(b) => b,
-        // What stands beside the plugin is no fault of it.
+        // Errors of the other plugins are not the fault of the plugin under check.
         Err(e) => {
             probe.item(Rule::C11, "beside the plugins in use", || Ok(format!("not run: {e}")));
             return;
@@ -81,7 +82,7 @@ fn runs_alone(e: &EngineHandle) -> bool {
     !apart.iter().any(|f| e.has(*f))
 }
 
-/// Whether an operator gives the same numbers each time, and has no effect beyond them.
+/// Whether an operator gives the same numbers each time and has no side effects.
 fn comparable(op: u64) -> bool {
     let apart = op_flags::RANDOM
         | op_flags::STATEFUL
@@ -93,7 +94,7 @@ fn comparable(op: u64) -> bool {
     op & apart == 0
 }
 
-/// Samples of one operator on one engine; `ran` is the first that ran.
+/// Runs samples of one operator on one engine. `ran` receives the first sample that ran.
 fn one<'r>(runs: &Runs<'r>, e: &EngineHandle, op: &str, ran: &mut Option<(&'r OpHandle, Sample)>) -> Found {
     let Some(handle) = runs.beside.with.op(op) else { return Ok(String::new()) };
     several(handle, |sample, first| {
@@ -105,8 +106,8 @@ fn one<'r>(runs: &Runs<'r>, e: &EngineHandle, op: &str, ran: &mut Option<(&'r Op
     })
 }
 
-/// Tries samples of an operator until enough ran; what they were held against. `tried` is told
-/// whether it is the first that may run.
+/// Tries samples of an operator until enough have run, and reports what they were compared with.
+/// `tried` is also told whether no sample has run yet.
 fn several(op: &OpHandle, mut tried: impl FnMut(&Sample, bool) -> core::result::Result<Tried, String>) -> Found {
     let (mut ran, mut in_vain) = (0, 0);
     let mut against: BTreeMap<String, usize> = BTreeMap::new();
@@ -132,17 +133,17 @@ fn several(op: &OpHandle, mut tried: impl FnMut(&Sample, bool) -> core::result::
     Ok(if ran == 0 { "no sample is one that it takes".to_owned() } else { list.join(", ") })
 }
 
-/// The plugins of a configuration, with the plugin under check and without it.
+/// The plugins of a configuration, with and without the plugin under check.
 pub(crate) struct Beside {
-    /// With it: the registry.
+    /// The registry that includes the plugin.
     pub with: Registry,
-    /// How it was made.
+    /// The configuration of `with`.
     config: Config,
     without: Config,
 }
 
 impl Beside {
-    /// A session for a SoC. Blocks run one by themselves, between guard pages, where `guarded`.
+    /// Opens a session for a SoC. If `guarded`, blocks run one at a time, between guard pages.
     pub fn session(&self, with: bool, soc: Option<&str>, guarded: bool) -> Result<Session> {
         let registry = PluginSet::load_config(if with { &self.config } else { &self.without }, &Want::All)?;
         let device_options = if guarded { vec![("check_races".to_owned(), "full".to_owned())] } else { Vec::new() };
@@ -156,11 +157,11 @@ impl Beside {
     }
 }
 
-/// The configuration in use with the library in the place of its own entry.
+/// The configuration in use, with the library in place of the plugin's own entry.
 fn beside(name: &str, path: &Path, config: Option<&Path>) -> Result<Beside> {
     let mut config = Config::read(&ge_plugin::config::find(config)?)?;
     let mut without = config.clone();
-    // A plugin that is a part of the configuration is needed by the others.
+    // A plugin that is part of the configuration is needed by the others, so it stays in `without`.
     if let Some(e) = config.entries.iter_mut().find(|e| e.name == name) {
         e.path = Some(path.to_owned());
         (e.sha256, e.enabled) = (None, true);

@@ -1,5 +1,5 @@
-//! Samples and graphs compiled and run: blocks between guard pages, twice, beside another engine,
-//! on every SoC of the simulator.
+//! Compiles and runs samples and graphs: blocks between guard pages, each run twice and compared
+//! with another engine, on every SoC of the simulator.
 use super::Beside;
 use super::samples::{Given, Sample};
 use crate::options::OptionMap;
@@ -15,24 +15,24 @@ use ge_plugin_api::types::{Blob, ConstTensor, DType, TensorDesc};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// When a run is cancelled: kernels are at work by then.
+/// Time after which a run is cancelled; kernels are running by then.
 const AT_WORK: Duration = Duration::from_millis(5);
-/// A cancelled run is over within this.
+/// A cancelled run must end within this time.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What became of a sample.
+/// Result of trying a sample.
 pub enum Tried {
-    /// The operator has no such node, or the engine does not take it.
+    /// The operator has no such node, or the engine does not accept it.
     NotTaken,
-    /// The same, found out by compiling it.
+    /// The same, found only by compiling it.
     InVain,
-    /// It ran; no other engine takes it.
+    /// It ran; no other engine accepts it.
     Alone,
-    /// It ran and agrees with this engine.
+    /// It ran and agrees with the engine of this name.
     Against(String),
 }
 
-/// Graphs that are run with the plugin and without it.
+/// Graphs that are run with and without the plugin, each with its description.
 pub const GRAPHS: &[(&str, &str)] = &[
     (
         "of element-wise operators",
@@ -61,13 +61,13 @@ pub const GRAPHS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sessions, made once.
+/// The sessions, each opened once.
 pub struct Runs<'b> {
     pub beside: &'b Beside,
-    /// The plugin.
+    /// Name of the plugin.
     name: String,
     guarded: Result<Session>,
-    /// One for each SoC of other numbers.
+    /// One session per SoC with different parameters, by name.
     socs: Vec<(String, Session)>,
 }
 
@@ -90,7 +90,7 @@ impl<'b> Runs<'b> {
         Runs { beside, name: name.to_owned(), guarded: beside.session(true, Some("sim"), true), socs }
     }
 
-    /// One node on an engine. `everywhere`: on all SoCs too.
+    /// Runs one node on an engine. `everywhere`: also on all SoCs.
     pub fn sample(
         &self,
         e: &EngineHandle,
@@ -113,8 +113,8 @@ impl<'b> Runs<'b> {
         };
         let (first, second) = match run(session, mine, 2) {
             Ok((first, second)) => (first, second),
-            // Where the other engine cannot compute it either, the numbers are none of the
-            // operator's.
+            // If the other engine cannot compute it either, the numbers are not valid for the
+            // operator.
             Err(e) if judge.is_some() && right.is_none() && !is_fault(&e) => return Ok(Tried::InVain),
             Err(e) if judge.is_none() && !is_fault(&e) => return Ok(Tried::InVain),
             Err(e) => return Err(format!("{}: {e}", shown())),
@@ -140,18 +140,19 @@ impl<'b> Runs<'b> {
         })
     }
 
-    /// Another engine that takes it, best one of another plugin: `cpu`'s, where it is there.
+    /// Another engine that accepts the sample; preferably of another plugin, then one with the flag
+    /// `AICPU`, then the cheapest.
     fn judge(&self, e: &EngineHandle, op: &OpHandle, sample: &Sample) -> Option<String> {
         let mut others: Vec<&EngineHandle> = self.beside.with.engines().iter().collect();
         others.retain(|o| o.name() != e.name() && super::runs_alone(o));
-        // An oracle of the same plugin shares its arithmetic: the last choice.
+        // An engine of the same plugin may share its arithmetic, so it is the last choice.
         others.sort_by_key(|o| (o.owner().name == self.name, !o.has(flags::AICPU), o.info.cost));
         let of =
             |o: &&&EngineHandle| o.op_types().is_ok_and(|t| t.iter().any(|t| t == op.name())) && taken(o, op, sample);
         others.iter().find(of).map(|o| o.name().to_owned())
     }
 
-    /// The sample compiled for an engine; `None`: the node is none of its.
+    /// The sample compiled for an engine; `None` if the engine did not get the node.
     fn compiled(
         &self,
         session: &Session,
@@ -174,8 +175,8 @@ impl<'b> Runs<'b> {
         }
     }
 
-    /// A sample whose run is cancelled while a kernel is at work: what the engine's kernels still do
-    /// then is over within a second.
+    /// Cancels the run of a sample while a kernel is running: the engine's kernels must end within
+    /// a second.
     pub fn cancelled(&self, e: &EngineHandle, op: &OpHandle, sample: &Sample) -> core::result::Result<(), String> {
         let say = |e: Error| format!("{}: {e}", show(op.name(), sample));
         let session = self.guarded.as_ref().map_err(|e| e.to_string())?;
@@ -206,7 +207,8 @@ impl<'b> Runs<'b> {
         }
     }
 
-    /// A graph of others' operators: the same numbers with the plugin as without it.
+    /// Runs a graph of other plugins' operators: it must give the same numbers with and without the
+    /// plugin.
     pub fn graph(&self, text: &str) -> core::result::Result<(), String> {
         let say = |e: Error| e.to_string();
         let go = |with: bool| -> Result<Vec<HostTensor>> {
@@ -215,7 +217,7 @@ impl<'b> Runs<'b> {
             let compiled = session.compile("graph", model, &OptionMap::default(), &Quiet)?;
             Ok(run(&session, compiled.model, 1)?.0)
         };
-        // What fails without the plugin says nothing of it.
+        // If the graph fails without the plugin, it proves nothing about the plugin.
         let Ok(right) = go(false) else { return Ok(()) };
         let mine = go(true).map_err(say)?;
         let near = Sample { inputs: Vec::new(), outputs: right.len(), attrs: Default::default() };
@@ -226,7 +228,7 @@ impl<'b> Runs<'b> {
     }
 }
 
-/// The node of a sample with these outputs.
+/// The node of a sample with the given outputs.
 fn graph(op: &OpHandle, sample: &Sample, outputs: Vec<TensorDesc>) -> SampleGraph {
     let of = |i: &Given| match i {
         Given::Absent => None,
@@ -237,12 +239,12 @@ fn graph(op: &OpHandle, sample: &Sample, outputs: Vec<TensorDesc>) -> SampleGrap
     SampleGraph::over(op.name(), inputs, outputs, sample.attrs.clone()).flags(op.proto.flags)
 }
 
-/// What the prototype says of the outputs; None: it does not take the node.
+/// The outputs that the prototype infers; `None` if it rejects the node.
 pub fn inferred(op: &OpHandle, sample: &Sample) -> Option<Vec<TensorDesc>> {
     op.infer(&graph(op, sample, vec![TensorDesc::unknown(); sample.outputs]).node()).ok()
 }
 
-/// Whether prototype and engine take it.
+/// Whether the prototype and the engine accept the sample.
 fn taken(e: &EngineHandle, op: &OpHandle, sample: &Sample) -> bool {
     let Some(outputs) = inferred(op, sample) else { return false };
     let known = outputs.iter().all(TensorDesc::is_static);
@@ -272,7 +274,7 @@ fn model(op: &str, engine: &str, sample: &Sample) -> Result<ge_ir::Model> {
     b.build().map_err(|e| Error::failed(format!("{e:?}")))
 }
 
-/// Outputs of the first run and of the last.
+/// Returns the outputs of the first run and of the last.
 fn run(session: &Session, m: ge_model::CompiledModel, times: usize) -> Result<(Vec<HostTensor>, Vec<HostTensor>)> {
     let loaded = session.load(m)?;
     let inputs = loaded.random_inputs(7)?;
@@ -284,7 +286,7 @@ fn run(session: &Session, m: ge_model::CompiledModel, times: usize) -> Result<(V
     Ok((first, last))
 }
 
-/// Whether an error is the plugin's: what is refused in words is not.
+/// Whether an error is a fault of the plugin; a refusal with a reason is not.
 pub fn is_fault(e: &Error) -> bool {
     [ErrorKind::PLUGIN, ErrorKind::PANIC, ErrorKind::INTERNAL, ErrorKind::DEVICE].contains(&e.kind)
 }
@@ -305,7 +307,7 @@ fn numbers(t: &HostTensor) -> Vec<f64> {
     whole.and_then(|c| c.to_f64(usize::MAX)).unwrap_or_else(|| t.bytes().iter().map(|b| f64::from(*b)).collect())
 }
 
-/// What differs by more than rounding in the narrowest type of the sample explains.
+/// Describes the first difference that is too large for rounding in the sample's narrowest type.
 pub fn differs(found: &[HostTensor], right: &[HostTensor], sample: &Sample) -> Option<String> {
     let narrow = |t: DType| matches!(t, DType::F16 | DType::BF16);
     let of = |i: &Given| if let Given::Data(d) = i { narrow(d.dtype) } else { false };
@@ -317,7 +319,7 @@ pub fn differs(found: &[HostTensor], right: &[HostTensor], sample: &Sample) -> O
         }
         let (x, y) = (numbers(a), numbers(b));
         let most = y.iter().filter(|v| v.is_finite()).fold(1.0f64, |m, v| m.max(v.abs()));
-        // Whole numbers of arithmetic that rounds may be one apart.
+        // Integers computed with rounding may differ by one.
         let step = if a.dtype.is_int() && half { 1.0 } else { 0.0 };
         let near = |x: f64, y: f64| {
             x == y

@@ -1,7 +1,7 @@
-//! Nodes of an operator as its prototype allows them: number of inputs, types, attributes within
-//! their ranges; shapes of one element, odd ones and large ones, in families that operators ask for
-//! (equal, broadcast, matrices, windows, one number a channel). Whether a sample is one of the
-//! operator's is not known here: inference and op store say it.
+//! Sample nodes of an operator as its prototype allows them: number of inputs, types, attributes
+//! within their ranges; shapes with one element, odd shapes and large ones, in groups that
+//! operators need (equal, broadcast, matrices, windows, one number per channel). It is not known
+//! here whether a sample is valid for the operator: inference and the op store decide that.
 use ge_plugin::conformance::attributes;
 use ge_plugin_api::ops::{AttrKind, OpProto, ParamKind, ParamSpec};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, DType, Shape, TensorDesc};
@@ -9,15 +9,15 @@ use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, DType, Shape, Tensor
 /// An input of a sample.
 #[derive(Clone, Debug)]
 pub enum Given {
-    /// None.
+    /// The input is not given.
     Absent,
-    /// Of the graph, filled by chance.
+    /// An input of the graph, filled with random numbers.
     Data(TensorDesc),
     /// A constant.
     Const(ConstTensor),
 }
 
-/// A node.
+/// A sample node.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub inputs: Vec<Given>,
@@ -25,7 +25,7 @@ pub struct Sample {
     pub attrs: AttrMap,
 }
 
-/// Shapes of the inputs in order; the last stands for those that follow.
+/// Shapes of the inputs in order; further inputs get the last shape.
 const SHAPES: &[&[&[u64]]] = &[
     &[&[7]],
     &[&[2, 3]],
@@ -42,13 +42,13 @@ const SHAPES: &[&[&[u64]]] = &[
     &[&[2, 3, 5], &[2, 5, 7], &[7]],
     &[&[65, 129], &[129, 33], &[33]],
     &[&[1, 1], &[1, 1], &[1]],
-    // Windows over images, one number a channel, numbers of the last dimension.
+    // Windows over images, one number per channel, numbers along the last dimension.
     &[&[1, 4, 9, 9], &[6, 4, 3, 3], &[6]],
     &[&[2, 3, 17, 15], &[5, 3, 1, 1], &[5]],
     &[&[2, 6, 5, 5], &[6]],
     &[&[4, 10], &[10]],
     &[&[3, 4, 64], &[64]],
-    // Rows by index, one number a row.
+    // Rows by index, one number per row.
     &[&[10, 4], &[3]],
     &[&[6, 5], &[6]],
     &[&[1, 6, 9, 9], &[6, 1, 3, 3], &[6]],
@@ -57,23 +57,24 @@ const SHAPES: &[&[&[u64]]] = &[
     &[&[]],
 ];
 
-/// Whole numbers of constants that inference reads (axes, sizes, orders of dimensions).
+/// Integers for constants that inference reads (axes, sizes, orders of dimensions).
 const NUMBERS: &[&[i64]] =
     &[&[0], &[1], &[-1], &[1, 0], &[2, 3], &[0, 1], &[3, 2], &[0, 2, 1], &[0, 3, 1, 2], &[1, 1, 1, 1]];
 
-/// Lists of whole numbers of attributes (axes, windows, strides), one for all of a node's.
+/// Integer lists for attributes (axes, windows, strides); all list attributes of a node get the
+/// same one.
 const LISTS: &[&[i64]] = &[&[1], &[0], &[1, 1], &[2, 2], &[1, 1, 1, 1], &[1, 1, 2, 2], &[1, 1, 1]];
 
-/// Types tried of each operator, at most.
+/// Maximum number of types tried for each operator.
 const TYPES: usize = 4;
 
-/// Candidates, the same ones each time.
+/// The candidate samples; the same ones each time.
 pub fn of(proto: &OpProto) -> impl Iterator<Item = Sample> + '_ {
     let types = types(proto);
     let values = !proto.value_inputs.is_empty();
     let numbers = if values { NUMBERS } else { &NUMBERS[..1] };
     let attrs = variants(proto);
-    // Shapes go round first, so that the first samples that fit are of many shapes.
+    // Shapes vary fastest, so that the first samples that fit have many different shapes.
     let whole = [true, false];
     types.into_iter().flat_map(move |t| {
         let attrs = attrs.clone();
@@ -89,7 +90,7 @@ pub fn of(proto: &OpProto) -> impl Iterator<Item = Sample> + '_ {
     })
 }
 
-/// Types of the first input that has a choice.
+/// Types for the first input that allows more than one.
 fn types(proto: &OpProto) -> Vec<DType> {
     let first = proto.inputs.iter().find(|p| p.types.len() > 1).or(proto.inputs.first());
     let all = first.map_or(&[][..], |p| p.types.as_slice());
@@ -101,7 +102,8 @@ fn types(proto: &OpProto) -> Vec<DType> {
     out
 }
 
-/// Attributes: as they are by default, and each with a choice of texts or numbers changed once.
+/// Attribute sets: the defaults, and for each text or number attribute one set with that attribute
+/// changed.
 fn variants(proto: &OpProto) -> Vec<AttrMap> {
     let base = attributes(proto);
     let mut out = vec![base.clone()];
@@ -118,7 +120,7 @@ fn variants(proto: &OpProto) -> Vec<AttrMap> {
         out.push(changed);
     }
     out.truncate(6);
-    // Lists are as they are by default where that is one; else they are tried together.
+    // All list attributes are then changed together to each of the lists.
     let lists: Vec<&str> = proto.attrs.iter().filter(|a| a.kind == AttrKind::INTS).map(|a| a.name.as_str()).collect();
     for list in LISTS.iter().filter(|_| !lists.is_empty()) {
         let mut changed = base.clone();
@@ -128,7 +130,7 @@ fn variants(proto: &OpProto) -> Vec<AttrMap> {
     out
 }
 
-/// A node of these shapes; `None`: the operator has no such node.
+/// A node with these shapes; `None` if the operator has no such node.
 fn sample(
     proto: &OpProto,
     t: DType,

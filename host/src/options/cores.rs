@@ -1,15 +1,16 @@
-//! `MAX_RUNTIME_CORE_NUMBER`: on how many threads a model of open sizes is executed (facts 8.9).
+//! `MAX_RUNTIME_CORE_NUMBER`: number of threads that execute a model of unknown shapes (facts 8.9).
 use crate::{Diagnostic, Result};
 
-/// The variable.
+/// Name of the environment variable.
 pub const CORES: &str = "MAX_RUNTIME_CORE_NUMBER";
-/// Threads at most.
+/// Largest number of threads accepted.
 const MOST: usize = 1024;
 
-/// The threads that the environment asks for; below 2 a model has an executor of one thread.
+/// Number of threads that the environment asks for; 0 if the variable is unset or empty. Below 2, a
+/// model gets an executor with one thread.
 ///
 /// # Errors
-/// `usage`: a value that is no number of threads.
+/// `usage` if the value is not a valid number of threads.
 pub fn runtime_cores() -> Result<usize> {
     match std::env::var_os(CORES).filter(|v| !v.is_empty()) {
         None => Ok(0),

@@ -1,4 +1,4 @@
-//! Options: each declared once, one flat map from every source (DESIGN 6).
+//! Options: each is declared once; values from all sources go into one flat map (DESIGN 6).
 mod cores;
 
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ pub use ge_compiler::options::{Decl, FOREIGN, Kind, Scope, TABLE, find};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Values by name, before defaults.
+/// Values of options by name, before defaults are filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionMap {
     values: BTreeMap<String, String>,
@@ -15,10 +15,12 @@ pub struct OptionMap {
 }
 
 impl OptionMap {
-    /// Sets a value after checking it against the table.
+    /// Checks a value against the table of options and sets it. `source` says in errors where the
+    /// value came from.
     ///
     /// # Errors
-    /// An unknown name, a short name that several options have, a value that is not allowed.
+    /// Fails if the name is unknown, if a short name matches several options, or if the value is
+    /// not allowed.
     pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<()> {
         if let Some((foreign, _)) = FOREIGN.iter().find(|(n, _)| *n == name) {
             self.foreign.push(foreign);
@@ -29,7 +31,7 @@ impl OptionMap {
         self.values.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
-    /// Sets `key=value` as `--set` gives it.
+    /// Sets an option from `key=value`, the form that `--set` takes.
     pub fn set_pair(&mut self, pair: &str) -> Result<()> {
         let Some((k, v)) = pair.split_once('=') else {
             return Err(Diagnostic::error(format!("`--set {pair}` has no `=`"))
@@ -39,16 +41,15 @@ impl OptionMap {
         };
         self.set(k.trim(), v.trim(), "--set")
     }
-    /// Values of another source go over those that are not set yet (the other has the lower
-    /// precedence).
+    /// Takes over from `lower`, a source of lower precedence, the values that are not set here yet.
     pub fn under(&mut self, lower: OptionMap) {
         for (k, v) in lower.values {
             self.values.entry(k).or_insert(v);
         }
         self.foreign.extend(lower.foreign);
     }
-    /// Reads a JSON file: an object of names and values, or atc's nested form (`compile options`
-    /// with global, session and graph scopes, the inner one winning).
+    /// Reads a JSON file: either one object of names and values, or atc's nested form (`compile
+    /// options` with global, session and graph scopes; the inner scope wins).
     pub fn read_json(path: &Path) -> Result<OptionMap> {
         let shown = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|e| {
@@ -78,27 +79,27 @@ impl OptionMap {
         }
         Ok(out)
     }
-    /// What was given, by name.
+    /// The values that were given, by option name.
     pub fn given(&self) -> &BTreeMap<String, String> {
         &self.values
     }
-    /// The value of an option of the table, or its default.
+    /// The value of an option, or its default.
     pub fn text<'o>(&'o self, of: &'o Decl) -> &'o str {
         self.values.get(of.name).map_or(of.default, String::as_str)
     }
-    /// The original's names that were given and mean nothing here, each with the reason.
+    /// The given option names of the original that have no meaning here, each with the reason.
     pub fn foreign(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         FOREIGN.iter().filter(|(n, _)| self.foreign.contains(n)).copied()
     }
-    /// Everything typed, with defaults filled in.
+    /// All options with their types, with defaults filled in.
     ///
     /// # Errors
-    /// None for what [`OptionMap::set`] has let pass.
+    /// Does not fail for values that [`OptionMap::set`] has accepted.
     pub fn resolved(&self) -> Result<ge_compiler::Options> {
         ge_compiler::Options::resolve(&self.values).map_err(|e| ge_codes::OPTION_VALUE.error(e.to_string()))
     }
-    /// Command line over `--options` over `$GE_OPTIONS`; the environment variable of the original
-    /// counts as the lowest.
+    /// Gathers options by precedence: command line, then the `--options` file, then `$GE_OPTIONS`,
+    /// then the environment variable of the original.
     pub fn gather(sets: &[String], file: Option<&Path>) -> Result<OptionMap> {
         let mut out = OptionMap::default();
         for s in sets {
@@ -131,9 +132,9 @@ fn plain(v: &serde_json::Value) -> String {
     }
 }
 
-/// The whole name of an option whose last words are given, as
-/// `precision_mode` is for `ge.exec.precision_mode`. A name that is known is itself; one that is
-/// not known at all is left to [`check`].
+/// Expands a name whose last words are given, for example `precision_mode` to
+/// `ge.exec.precision_mode`. A known full name is returned unchanged; an unknown name is left to
+/// [`check`].
 fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
     if find(name).is_some() || name.is_empty() {
         return Ok(name);
@@ -152,11 +153,11 @@ fn full_name<'n>(name: &'n str, source: &str) -> Result<&'n str> {
     }
 }
 
-/// Checks one value; the error names the option, what was found, what is expected, and the nearest
-/// name.
+/// Checks one value. The error names the option, the value found, the values expected and the
+/// nearest known name.
 pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
     let Some(d) = find(name) else {
-        // A short name that is misspelt is near the end of a whole one.
+        // A misspelt short name resembles the end of a full name.
         let last = |n: &'static str| n.rsplit('.').next().unwrap_or(n);
         let short = || nearest(name, TABLE.iter().map(|d| last(d.name)));
         let near = nearest(name, TABLE.iter().map(|d| d.name))
@@ -183,7 +184,7 @@ pub fn check(name: &str, value: &str, source: &str) -> Result<()> {
     }
 }
 
-/// The known name nearest to a given one, if any is near.
+/// The known name nearest to the given one, if one is near enough.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     known
@@ -193,7 +194,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, k)| k)
 }
 
-/// An error of a name that is not known, with the nearest one.
+/// Makes the error for an unknown name, with the nearest known name.
 pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     const SHOWN: usize = 40;
     let count = known.clone().count();

@@ -1,15 +1,15 @@
-//! Diagnostics as people read them (STYLE 3.6): code, what failed, place, found and expected, who
-//! else was asked, help.
+//! Diagnostics as people read them (STYLE 3.6): code, what failed, place, found and expected, which
+//! others were asked, help.
 use crate::{Diagnostic, Error, ErrorKind};
 use ge_plugin_api::abi::ROption;
 use std::io::Write;
 
 pub use ge_codes::exit_code;
 
-/// How many diagnostics of one failure are drawn; the rest are counted.
+/// Maximum number of diagnostics drawn for one failure; the rest are only counted.
 const SHOWN: usize = 10;
 
-/// Prints a failure on stderr; colour where asked.
+/// Prints a failure on stderr, in colour if `colour` is set.
 pub fn print_error(e: &Error, colour: bool) {
     let mut out = String::new();
     for d in e.diagnostics.iter().take(SHOWN) {
@@ -48,7 +48,7 @@ fn draw(out: &mut String, d: &Diagnostic, kind: ErrorKind, colour: bool) {
     }
 }
 
-/// A failure as JSON.
+/// Converts a failure to JSON.
 pub fn error_json(e: &Error) -> serde_json::Value {
     let list: Vec<serde_json::Value> = e
         .diagnostics

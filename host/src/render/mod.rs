@@ -4,7 +4,7 @@ pub mod progress;
 
 pub use diagnostic::{exit_code, print_error};
 pub use progress::{Progress, ProgressMode};
-/// Long calls into plugins.
+/// Watching for long calls into plugins.
 pub mod watch;
 /// Timelines of runs.
 pub mod timeline;

@@ -1,8 +1,8 @@
 //! Progress on stderr: a first line within 0.2 s, then one whenever a stage ends or 2 s have
-//! passed; a bar only on a terminal.
+//! passed. A progress bar is shown only on a terminal.
 //!
-//! `beat` is called a few times a second by whoever watches (`super::watch`), so that a line comes
-//! also while the work itself says nothing, and names the call into a plugin that lasts.
+//! The watcher (`super::watch`) calls `beat` a few times a second, so that lines also appear while
+//! the work itself reports nothing, and so that a long call into a plugin is named.
 use ge_plugin::watch::AtWork;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProgressMode {
-    /// A rewritten line on a terminal, plain lines after half a second elsewhere.
+    /// A rewritten line on a terminal; elsewhere plain lines, the first after 0.15 s.
     Auto,
     /// Plain lines.
     Plain,
@@ -22,7 +22,7 @@ pub enum ProgressMode {
 /// The progress of one command.
 pub struct Progress(Arc<Shown>);
 
-/// The progress that is shown, for the one who watches.
+/// The progress state that the watcher shares.
 pub struct Shown {
     mode: ProgressMode,
     terminal: bool,
@@ -42,22 +42,22 @@ struct State {
     finished: bool,
 }
 
-/// Work is silent so long before its first line off a terminal.
+/// Time without any output at the start when stderr is not a terminal.
 const FIRST: Duration = Duration::from_millis(150);
-/// Nothing is said for so long at most off a terminal.
+/// Maximum time without output when stderr is not a terminal.
 const SILENT: Duration = Duration::from_millis(1800);
-/// A call that lasts so long is worth a word.
+/// A call into a plugin that lasts this long is named.
 const LONG_CALL: Duration = Duration::from_millis(200);
 
 static LATEST: Mutex<Weak<Shown>> = Mutex::new(Weak::new());
 
-/// The progress that was begun last, while it lives.
+/// The most recently started progress, while it exists.
 pub fn latest() -> Option<Arc<Shown>> {
     LATEST.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
 }
 
 impl Progress {
-    /// Progress over `total` stages.
+    /// Starts progress over `total` stages.
     pub fn new(mode: ProgressMode, quiet: bool, total: usize) -> Progress {
         let mode = if quiet { ProgressMode::None } else { mode };
         let shown = Arc::new(Shown {
@@ -70,7 +70,7 @@ impl Progress {
         *LATEST.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&shown);
         Progress(shown)
     }
-    /// A stage begins.
+    /// Reports that a stage begins.
     pub fn stage(&self, name: &'static str, nodes: usize) {
         let mut s = self.0.locked();
         let stages = ge_compiler::pipeline::STAGES;
@@ -80,11 +80,11 @@ impl Progress {
         (s.of, s.unit) = ((nodes as u64, nodes as u64), "nodes");
         self.0.line(&mut s);
     }
-    /// Work within a stage, in steps of its own.
+    /// Reports progress within a stage: `done` of `total` steps.
     pub fn at(&self, done: u64, total: u64) {
         self.0.at(done, total);
     }
-    /// Ends a rewritten line.
+    /// Finishes: clears a rewritten line and prints nothing more.
     pub fn finish(&self) {
         let mut s = self.0.locked();
         s.finished = true;
@@ -110,7 +110,7 @@ impl Shown {
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Work within a stage, in steps of its own.
+    /// Reports progress within a stage: `done` of `total` steps.
     pub fn at(&self, done: u64, total: u64) {
         let mut s = self.locked();
         (s.of, s.unit) = ((done, total), "steps");
@@ -119,20 +119,20 @@ impl Shown {
     fn rewrites(&self) -> bool {
         self.terminal && self.mode == ProgressMode::Auto
     }
-    /// A line if one is due after work has said something.
+    /// Prints a line if one is due after the work has reported something.
     fn line(&self, s: &mut State) {
         let pause = if self.terminal { Duration::from_millis(80) } else { Duration::from_millis(900) };
         if s.last.is_some_and(|l| l.elapsed() < pause) {
             return;
         }
-        // Short work is silent off a terminal: a first sign after 0.15 s is early enough.
+        // Short work stays silent off a terminal; a first line after 0.15 s is early enough.
         if !self.terminal && self.mode == ProgressMode::Auto && self.start.elapsed() < FIRST {
             return;
         }
         self.write(s, None);
     }
-    /// A line if one is due though the work has said nothing; `call`: what a plugin is at, the
-    /// longest first.
+    /// Prints a line if one is due although the work has reported nothing. `call`: the longest
+    /// plugin call in progress.
     pub fn beat(&self, call: Option<&AtWork>) {
         let mut s = self.locked();
         let due = match s.last {
@@ -145,7 +145,7 @@ impl Shown {
             self.write(&mut s, call.filter(|c| c.time >= LONG_CALL));
         }
     }
-    /// Words on a line of their own, clear of a line that is rewritten.
+    /// Prints text on a line of its own, clearing a rewritten line first.
     pub fn say(&self, text: &str) {
         let mut s = self.locked();
         clear(&mut s);
@@ -164,7 +164,7 @@ impl Shown {
     }
 }
 
-/// One line.
+/// Formats one progress line.
 fn text(
     (step, steps): (usize, usize),
     stage: &str,
@@ -180,7 +180,7 @@ fn text(
     line
 }
 
-/// A number with thousands separated.
+/// Formats a number with separated thousands.
 pub fn group(n: u64) -> String {
     let s = n.to_string();
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! The timeline of a run as Chrome trace JSON, which Perfetto opens: a track per physical stream,
-//! flows for events, a counter track for memory (DESIGN 5).
+//! The timeline of a run as Chrome trace JSON, which Perfetto opens: one track per physical stream,
+//! flow arrows for events, and a counter track for memory (DESIGN 5).
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
 use ge_plugin_api::device::{MemoryKind, RunReport, TaskProfile};
 use ge_plugin_api::task::TaskType;
@@ -9,22 +9,22 @@ use std::collections::{BTreeMap, HashMap};
 
 /// One run of one rank, or one launch of a model of unknown shapes.
 pub struct Lane<'a> {
-    /// What it is called.
+    /// Name of the lane.
     pub name: String,
     /// The model.
     pub model: &'a CompiledModel,
-    /// What the device said.
+    /// What the device reported.
     pub report: &'a RunReport,
 }
 
-/// The lanes of ranks that run one model.
+/// The lanes of ranks that run the same model.
 pub fn ranks<'a>(model: &'a CompiledModel, reports: &'a [RunReport]) -> Vec<Lane<'a>> {
     let name =
         |rank: usize| if reports.len() == 1 { model.name.clone() } else { format!("{} rank {rank}", model.name) };
     reports.iter().enumerate().map(|(rank, report)| Lane { name: name(rank), model, report }).collect()
 }
 
-/// The trace of the ranks of one run; each is a process of the trace.
+/// The trace of the ranks of one run; each rank is a process in the trace.
 pub fn trace(lanes: &[Lane<'_>]) -> Value {
     let mut events = Vec::new();
     let mut counters: BTreeMap<String, u64> = BTreeMap::from([("host_tiling".to_owned(), 0)]);
@@ -57,7 +57,7 @@ pub fn trace(lanes: &[Lane<'_>]) -> Value {
     json!({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
 }
 
-/// Adds what the host executed to a trace, as a process behind those that are there.
+/// Adds the host's steps to a trace as another process.
 pub fn add_host(trace: &mut Value, steps: &[HostStep]) {
     if steps.is_empty() {
         return;
@@ -104,8 +104,8 @@ fn slice(m: &CompiledModel, rank: usize, p: &TaskProfile) -> Option<Value> {
     }))
 }
 
-/// An arrow from each record to the wait that takes it: the k-th record of an id belongs to its
-/// k-th wait.
+/// Draws an arrow from each record to the wait that it releases: the k-th record of an id belongs
+/// to its k-th wait.
 fn flows(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
     let mut sides: BTreeMap<(bool, u32), [Vec<(u64, u32)>; 2]> = BTreeMap::new();
     for p in &lane.report.tasks {
@@ -118,7 +118,7 @@ fn flows(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
             _ => continue,
         };
         let Some(id) = t.sync_id else { continue };
-        // A record counts when it ends, a wait when it ends: it ends because of the record.
+        // Both count at their end: a wait ends because of the record.
         sides.entry((notify, id)).or_default()[side].push((p.end_ns, t.stream));
     }
     let mut next = 0u64;
@@ -137,7 +137,7 @@ fn flows(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
     }
 }
 
-/// Bytes of the feature map that hold a live value, by memory kind, as they change.
+/// Bytes of the feature map that hold a live value, by memory kind, over time.
 fn memory(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
     let times = node_times(lane.model, lane.report);
     let mut changes: BTreeMap<(u8, u64), i64> = BTreeMap::new();
@@ -167,7 +167,7 @@ fn memory(lane: &Lane<'_>, rank: usize, events: &mut Vec<Value>) {
     }
 }
 
-/// Start and end of each node's tasks.
+/// Start and end of each node's tasks, in nanoseconds.
 pub fn node_times(m: &CompiledModel, report: &RunReport) -> HashMap<(u32, u32), (u64, u64)> {
     let mut out: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
     for p in &report.tasks {
@@ -178,8 +178,8 @@ pub fn node_times(m: &CompiledModel, report: &RunReport) -> HashMap<(u32, u32), 
     out
 }
 
-/// When each node's outputs are read last; nodes without a task hand their readers on to what they
-/// read.
+/// When each node's outputs are last read. A node without a task passes the time of its readers on
+/// to its inputs.
 fn last_use(nodes: &[NodeInfo], graph: u32, times: &HashMap<(u32, u32), (u64, u64)>, run_end: u64) -> Vec<u64> {
     let mut ends = vec![0u64; nodes.len()];
     for (i, n) in nodes.iter().enumerate().rev() {

@@ -1,5 +1,5 @@
-//! The one who watches: a thread that keeps the progress line alive, says when a call into a plugin
-//! takes long, and names on Ctrl-C who does not come back.
+//! The watcher: a thread that keeps the progress line alive, reports calls into plugins that take
+//! long and, on Ctrl-C, names calls that do not return.
 use super::progress;
 use ge_plugin::watch::{AtWork, at_work, tick};
 use std::io::Write;
@@ -7,13 +7,13 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_millis(100);
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 static WARN_S: AtomicU64 = AtomicU64::new(10);
 
-/// Starts it, once a process; with `quiet` it says nothing of long calls.
+/// Starts the watcher, once per process. If `quiet`, it does not report long calls.
 pub fn start(quiet: bool) {
     static STARTED: Once = Once::new();
     QUIET.store(quiet, Ordering::Relaxed);
@@ -25,12 +25,13 @@ pub fn start(quiet: bool) {
         };
         ge_plugin::services::set_progress_sink(Some(std::sync::Arc::new(at)));
         let thread = std::thread::Builder::new().name("ge-watch".into());
-        // Without it everything works, with less to see.
+        // If the thread cannot be started, everything still works, only with less output.
         let _ = thread.spawn(watch);
     });
 }
 
-/// Seconds after which a call is said to take long (`ge.x.plugin_call_warn_s`); 0: never.
+/// Sets the time in seconds after which a call counts as long (`ge.x.plugin_call_warn_s`); 0:
+/// never.
 pub fn warn_after(seconds: u64) {
     WARN_S.store(seconds, Ordering::Relaxed);
 }
@@ -62,8 +63,8 @@ fn say(text: &str) {
     }
 }
 
-/// What has been said of which call: each is told of when it passes the limit, and whenever its
-/// time has doubled since.
+/// What has been reported about which call: each call is reported when it passes the limit and each
+/// time its duration has doubled since.
 #[derive(Default)]
 struct Told(Vec<(u64, Duration)>);
 
@@ -86,7 +87,7 @@ impl Told {
     }
 }
 
-/// Names on stderr the calls that hold the end up.
+/// Names on stderr the calls that have not returned.
 pub fn say_who_is_at_work() {
     for c in at_work() {
         say(&format!("interrupted: {c} did not come back, after {:.1} s", c.time.as_secs_f32()));

@@ -1,10 +1,10 @@
-//! Files beside a model: those that it names, from its own folder alone.
+//! Files that a model refers to; they must lie in the model's own folder.
 use crate::{Diagnostic, Result};
 use ge_plugin_api::frontend::RelativeFiles;
 use ge_plugin_api::types::Blob;
 use std::path::{Component, Path, PathBuf};
 
-/// Reads a file's bytes, shared.
+/// Maps a file and returns its bytes without copying.
 pub fn map(path: &Path) -> Result<Blob> {
     let shown = path.display().to_string();
     ge_om::map_file(path).map(Blob::from_owner).map_err(|e| {
@@ -15,13 +15,13 @@ pub fn map(path: &Path) -> Result<Blob> {
     })
 }
 
-/// Files beside the model.
+/// The folder beside a model.
 pub(super) struct Beside {
     folder: PathBuf,
 }
 
 impl Beside {
-    /// Of the model at `path`.
+    /// The folder of the model at `path`.
     pub(super) fn of(path: &Path) -> Beside {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Beside { folder: folder.to_path_buf() }
@@ -41,7 +41,7 @@ impl RelativeFiles for Beside {
             return Err(refuse("leaves the model's folder"));
         }
         let full = self.folder.join(p);
-        // A link inside the folder may still lead out of it.
+        // A symbolic link inside the folder may still point outside of it.
         let real = full.canonicalize().map_err(|e| {
             Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
                 .at(full.display().to_string(), 0, 0)

@@ -1,5 +1,5 @@
-//! A bundle that reproduces a failure: the graph as it stood, the stage, options, SoC and versions,
-//! in one JSON file.
+//! A bundle that reproduces a failure: the graph at that point, the stage, options, SoC and
+//! versions, in one JSON file.
 use crate::options::OptionMap;
 use crate::session::Session;
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -11,39 +11,40 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a bundle holds.
+/// Contents of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
-    /// Form of the file.
+    /// Version of the file format.
     pub schema: u32,
     /// Version of ge.
     pub version: String,
     /// Name of the model.
     pub model: String,
-    /// The stage that failed on the graph; empty: the graph is as it was imported.
+    /// The stage that failed on the graph; empty: the graph is as imported.
     pub stage: String,
-    /// The pass of it that failed, where one did.
+    /// The pass of that stage that failed; empty if none did.
     #[serde(default)]
     pub pass: String,
-    /// The node that the pass looked at, for a pass over nodes.
+    /// The node that the pass was looking at, for a pass over nodes; empty otherwise.
     #[serde(default)]
     pub node: String,
-    /// Whether `graph` is what `pass` alone, or `stage`, fails on; else it is as it was imported.
+    /// What to run on `graph`: `pass`, `stage`, or the whole compilation (the graph is then as
+    /// imported).
     #[serde(default)]
     pub alone: Alone,
-    /// What was said, if something failed.
+    /// The error message; empty if nothing failed.
     pub error: String,
-    /// Options that were given.
+    /// The options that were given.
     pub options: BTreeMap<String, String>,
-    /// SoC that was asked for.
+    /// The SoC that was requested.
     pub soc: Option<String>,
-    /// Plugins and their versions, in order.
+    /// Names and versions of the plugins, in their order.
     pub plugins: Vec<(String, String)>,
-    /// Whether the constants are the model's own.
+    /// Whether `graph` holds the model's own constants; if false, they are zeros.
     pub weights: bool,
-    /// The graph.
+    /// The graph as text.
     pub graph: String,
-    /// The file that it was read from, for messages.
+    /// The file that the graph was read from, for messages.
     #[serde(skip)]
     pub file: String,
 }
@@ -52,32 +53,32 @@ pub struct Bundle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Alone {
-    /// The pass.
+    /// Only the pass.
     Pass,
-    /// The stage.
+    /// Only the stage.
     #[default]
     Stage,
     /// The whole compilation.
     Whole,
 }
 
-/// Whether constants travel along.
+/// How a bundle stores constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// They do.
+    /// With their values.
     Kept,
-    /// Each is all zeros.
+    /// As zeros of the same type and shape.
     Zeroed,
 }
 
 impl Bundle {
-    /// Of a graph in a session.
+    /// Creates a bundle for a graph in a session.
     ///
     /// # Errors
-    /// The graph cannot be printed.
+    /// Fails if the graph cannot be printed.
     pub fn new(session: &Session, name: &str, graph: &Model, options: &OptionMap, weights: Weights) -> Result<Bundle> {
         let print = |m: &Model| {
-            // One file that holds all: no constant lies beside it.
+            // A bundle is a single file, so constants cannot go into a side file.
             ge_ir::text::to_string_whole(m).map_err(|e| Error::failed(format!("the graph cannot be printed: {e}")))
         };
         let graph = match weights {
@@ -107,19 +108,19 @@ impl Bundle {
             file: String::new(),
         })
     }
-    /// Writes it.
+    /// Writes the bundle to a file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
         crate::files::write_atomic(path, &text)
     }
-    /// Writes it under a name of its own, here, or in the system's temporary folder where that
-    /// cannot be. The path.
+    /// Writes the bundle under a generated name into the current folder or, if that fails, into the
+    /// system's temporary folder. Returns the path.
     ///
     /// # Errors
-    /// Neither can be written.
+    /// Fails if neither folder can be written.
     pub fn write_somewhere(&self) -> Result<PathBuf> {
         let name = format!("ge-bundle-{}-{}.json", self.model, std::process::id());
         let here = PathBuf::from(&name);
@@ -129,7 +130,7 @@ impl Bundle {
         let there = std::env::temp_dir().join(name);
         self.write(&there).map(|()| there)
     }
-    /// What failed, and what is run again, in words.
+    /// Describes what failed and what [`Bundle::run`] runs.
     pub fn what(&self) -> String {
         let at = if self.node.is_empty() { String::new() } else { format!(" at `{}`", self.node) };
         let failed = match (self.pass.as_str(), self.stage.as_str()) {
@@ -144,11 +145,11 @@ impl Bundle {
         };
         format!("{failed}; run again: {run}")
     }
-    /// Runs what it holds in a session: its pass or its stage on its graph, or the whole
+    /// Runs the contents in a session: the pass or the stage on the graph, or the whole
     /// compilation.
     ///
     /// # Errors
-    /// What fails; a stage that cannot be run alone on a text.
+    /// Returns the error of what was run; also fails if the stage cannot be run alone on a text.
     pub fn run(&self, session: &Session, options: &OptionMap) -> Result<()> {
         let file = if self.file.is_empty() { "bundle" } else { &self.file };
         let place = format!("{file} (its graph)");
@@ -160,7 +161,7 @@ impl Bundle {
             if !passes.knows(&self.pass) {
                 let here = |name: &String| session.registry().plugin(name).is_some();
                 if !self.plugins.iter().all(|(name, _)| here(name)) {
-                    // A pass of a plugin that is not enabled here fails no more.
+                    // The pass belongs to a plugin that is not enabled here, so it cannot fail.
                     return Ok(());
                 }
                 return Err(Diagnostic::error(format!("the bundle runs pass `{}`, which there is not", self.pass))
@@ -176,17 +177,17 @@ impl Bundle {
         }
         let at = Stage::named(&self.stage).filter(|s| *s <= Stage::LAST_TEXT);
         let Some(at) = at else { return Err(Error::usage(format!("stage `{}` cannot be run alone", self.stage))) };
-        // The plans after `streams` are made anew from there.
+        // A text does not hold the plans made after `streams`, so those stages are run again.
         let from = at.min(Stage::Streams);
         let toolbox = session.toolbox(options, false)?;
         run_range(model, &toolbox, &options.resolved()?, from, at, &mut Records::default())
             .map(drop)
             .map_err(|e| e.into_error())
     }
-    /// Reads one.
+    /// Reads a bundle.
     ///
     /// # Errors
-    /// The file cannot be read, or is no bundle.
+    /// Fails if the file cannot be read or is not a bundle.
     pub fn read(path: &Path) -> Result<Bundle> {
         let shown = path.display().to_string();
         let bytes = super::import::map(path)?;
@@ -215,34 +216,34 @@ impl Bundle {
     }
 }
 
-/// Where a compilation failed.
+/// The stage where a compilation failed.
 pub struct Failed {
-    /// The stage.
+    /// The failed stage.
     pub stage: &'static str,
-    /// The pass of it, where one did.
+    /// The failed pass of that stage, if a pass failed.
     pub pass: Option<Blamed>,
     /// The graph as the stage left it.
     pub graph: Model,
 }
 
-/// A compilation that has failed.
+/// A failed compilation.
 pub struct Failure<'a> {
     /// Name of the model.
     pub name: &'a str,
-    /// The stage that failed by a fault, and its graph.
+    /// The stage that failed, and its graph; `None` if no stage failed through a fault.
     pub failed: Option<Failed>,
-    /// Options that were given.
+    /// The options that were given.
     pub options: &'a OptionMap,
-    /// Whether constants travel along.
+    /// How the bundle stores constants.
     pub weights: Weights,
-    /// Where the bundle is written; none: under a name of its own.
+    /// Where to write the bundle; `None`: under a generated name.
     pub path: Option<&'a Path>,
 }
 
 impl Failure<'_> {
-    /// The error with the bundle that reproduces it, which is written: of the pass that failed
-    /// where that alone fails in the same way, else of the stage, else of the whole compilation of
-    /// what `again` imports. It names stage and pass in each case.
+    /// Writes a bundle that reproduces the error, and returns the error with the bundle's path. The
+    /// bundle runs only the failed pass if that alone fails in the same way, else the stage, else
+    /// the whole compilation of what `again` imports. It names stage and pass in each case.
     pub fn bundled(self, mut e: Error, session: &Session, again: &dyn Fn() -> Result<Model>) -> Error {
         let said = e.to_string();
         let of = |alone: Alone, graph: &Model| -> Result<Bundle> {
@@ -292,7 +293,7 @@ impl Failure<'_> {
     }
 }
 
-/// The same graph with constants of zeros: types and shapes stay.
+/// Returns the same graph with all constants zero; types and shapes stay.
 fn zeroed(m: &Model) -> Model {
     let mut out = m.clone();
     for g in out.graphs_mut() {

@@ -1,13 +1,14 @@
-//! Calibration: given inputs run through a model in its own types and in those of its precision
-//! mode, node by node; what the narrow type costs too much stays as it is.
+//! Calibration: runs given inputs through a model in its own types and in those of its precision
+//! mode, and compares them node by node. Nodes for which the narrow type costs too much precision
+//! keep their type.
 //!
-//! Each round compares every node of the model so far with the same node in f32. A node is to blame
-//! where its own numbers are off by more than [`TOLERANCE`] of the greatest of them and those that
-//! it reads are not; what computes it, and what it reads, then keeps its type. Where errors add up
-//! with no node to blame, those keep their types that add most to them: a sixteenth of the nodes,
-//! then twice as many. Rounds end when the outputs are right, or when nothing is left in a narrow
-//! type. Then parts of what is kept, halves to sixteenths, get the narrow type back where the
-//! outputs stay right.
+//! Each round compares every node of the current model with the same node in f32. A node is to
+//! blame if its own numbers are off by more than [`TOLERANCE`] relative to the greatest of them,
+//! while the numbers that it reads are not. The nodes that compute it and its inputs then keep
+//! their types. If errors add up without a node to blame, the nodes that contribute most keep their
+//! types: first a sixteenth of the nodes, then twice as many in each round. The rounds end when the
+//! outputs are right or when nothing is left in a narrow type. Then parts of the kept nodes, halves
+//! down to sixteenths, get the narrow type back where the outputs stay right.
 use super::Session;
 use crate::options::OptionMap;
 use crate::{Diagnostic, Result};
@@ -22,41 +23,41 @@ use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Greatest error of an output, and of a node that is not to blame, in parts of the greatest number
+/// Largest error of an output, and of a node that is not to blame, relative to the greatest number
 /// of the tensor.
 pub const TOLERANCE: f64 = 1e-2;
-/// Lead of a row's greatest number over its second, in parts of the tensor's greatest, from which
-/// on it must not change: a smaller one is within the error that is allowed.
+/// Lead of a row's greatest number over its second, relative to the tensor's greatest number, from
+/// which on its position must not change. Smaller leads are within the allowed error.
 const LEAD: f64 = TOLERANCE;
-/// Part of the nodes that keep their types in the first round in which no node is to blame.
+/// In the first round without a node to blame, one node in this many keeps its type.
 const PART: usize = 16;
-/// Smallest parts that are tried without.
+/// The smallest parts tried with the narrow type are one in this many of the kept nodes.
 const PARTS: usize = 16;
-/// The model in its own types, a round of those to blame, shares that double until they are all,
-/// and all parts (2 + 4 + 8 + 16).
+/// Upper bound of compilations: the model in its own types, a round for nodes to blame, shares that
+/// double until they cover all nodes, and all parts (2 + 4 + 8 + 16).
 const MOST_COMPILATIONS: u64 = 40;
 
-/// What came of it.
+/// Result of a calibration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
-    /// Nodes that keep f32 for these inputs, by name.
+    /// Names of the nodes that must keep f32 for these inputs.
     pub nodes_f32: Vec<String>,
-    /// Sets of inputs.
+    /// Number of input sets.
     pub sets: usize,
-    /// Errors of the outputs before any node was kept.
+    /// Errors of the outputs before any node kept its type.
     pub before: Errors,
-    /// Errors of the outputs of the model that came out.
+    /// Errors of the outputs of the resulting model.
     pub after: Errors,
 }
 
-/// Errors of outputs over all sets.
+/// Errors of the outputs over all input sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Greatest difference to f32.
+    /// Largest absolute difference to f32.
     pub max_abs: f64,
-    /// Greatest difference to f32, in parts of the greatest number of the output.
+    /// Largest difference to f32, relative to the greatest number of the output.
     pub max_rel: f64,
-    /// Rows (of the last axis) whose greatest number stands elsewhere than in f32.
+    /// Number of rows (of the last axis) whose greatest number is at another position than in f32.
     pub classes: usize,
 }
 
@@ -68,30 +69,29 @@ impl Errors {
             classes: self.classes + e.classes,
         }
     }
-    /// Whether outputs are as good as they should be.
+    /// Whether the errors are within the allowed limits.
     fn is_fine(self) -> bool {
         self.max_rel <= TOLERANCE && self.classes == 0
     }
 }
 
-/// The inputs to calibrate on.
+/// The input sets for a calibration.
 pub struct Sets<'a> {
-    /// How many sets there are.
+    /// Number of sets.
     pub count: usize,
-    /// Set `k` for a model.
+    /// Returns set `k` for a model.
     pub of: &'a dyn Fn(&CompiledModel, usize) -> Result<Vec<HostTensor>>,
-    /// Told before each compilation: how many there were, of at most how many.
+    /// Called before each compilation with the number done so far and the maximum.
     pub at: &'a dyn Fn(u64, u64),
 }
 
-/// The greatest error of each node, by graph and place.
+/// The largest error of each node, by graph and node index.
 type ByNode = BTreeMap<(u32, u32), f64>;
 
-/// Calibrates a graph on sets of inputs; the options that it is to be compiled with are those given
-/// and what is added to them.
+/// Calibrates a graph on sets of inputs. Adds to `options` what the graph must be compiled with.
 ///
 /// # Errors
-/// Those of compiling and running.
+/// Fails if compiling or running fails.
 pub fn calibrate(
     session: &Session,
     name: &str,
@@ -148,7 +148,8 @@ pub fn calibrate(
         let new = |names: BTreeSet<String>| names.into_iter().filter(|n| !known.contains(n)).collect::<Vec<_>>();
         let mut more = new(found.iter().filter(|a| a.to_blame).flat_map(|a| a.names.clone()).collect());
         if more.is_empty() {
-            // A round of this kind doubles the share: after a few all keep their types.
+            // Each round of this kind doubles the share, so after a few rounds all nodes keep their
+            // types.
             share = (share * 2).max(found.len().div_ceil(PART));
             more = new(most(found, share));
         }
@@ -158,7 +159,8 @@ pub fn calibrate(
         kept.extend(more);
         keep(options, &kept)?;
     }
-    // Neighbours that can do without are let go together: halves first, then ever smaller parts.
+    // Neighbouring nodes that may be narrow are released together: first halves, then smaller
+    // parts.
     let mut parts = 2;
     while out.after.is_fine() && parts <= PARTS.min(kept.len()) {
         let each = kept.len().div_ceil(parts);
@@ -177,14 +179,14 @@ pub fn calibrate(
         keep(options, &kept)?;
     }
     out.nodes_f32 = kept;
-    // Nodes that passes made, changes of type among them, are no names of the user's.
+    // Drop names of nodes that passes made, such as casts: the user does not know them.
     let known: BTreeSet<&str> = graph.graphs().iter().flat_map(|g| g.nodes()).map(|n| n.name()).collect();
     out.nodes_f32.retain(|n| known.contains(n.as_str()));
     out.nodes_f32.sort();
     Ok(out)
 }
 
-/// The options of the same model in its own types.
+/// The options for compiling the same model in its own types.
 fn in_own_types(options: &OptionMap) -> Result<OptionMap> {
     let mut own = OptionMap::default();
     own.set("ge.exec.precision_mode", "must_keep_origin_dtype", "--calibrate")?;
@@ -211,8 +213,8 @@ fn numbers(t: &HostTensor) -> Option<Vec<f64>> {
     if float { ConstTensor::new(t.dtype, &t.dims, blob())?.to_f64(usize::MAX) } else { None }
 }
 
-/// By how much a tensor differs from the same in f32. Numbers that are the same infinity, or both
-/// no number, do not.
+/// How much a tensor differs from its f32 version. Two equal infinities, or two NaNs, count as
+/// equal.
 fn difference(low: &HostTensor, wide: &HostTensor, rows: bool) -> Errors {
     let (Some(a), Some(b)) = (numbers(low), numbers(wide)) else { return Errors::default() };
     if a.len() != b.len() {
@@ -237,7 +239,7 @@ fn greatest(row: &[f64]) -> Option<usize> {
     row.iter().enumerate().reduce(|m, v| if v.1 > m.1 { v } else { m }).map(|v| v.0)
 }
 
-/// By how much the greatest number of a row leads.
+/// Lead of the greatest number of a row over the second.
 fn leads(row: &[f64]) -> f64 {
     let (first, second) = row
         .iter()
@@ -245,7 +247,7 @@ fn leads(row: &[f64]) -> f64 {
     first - second
 }
 
-/// The error of each node of the narrow model whose values both have, by place.
+/// The error of each node of the narrow model, by place, for nodes whose values both models have.
 fn by_node(wide: (&CompiledModel, &RunOutcome), low: (&CompiledModel, &RunOutcome)) -> ByNode {
     let mut of: HashMap<(&str, u32), &HostTensor> = HashMap::new();
     for c in &wide.1.captured {
@@ -268,7 +270,7 @@ fn is_narrow(t: DType) -> bool {
     matches!(t, DType::F16 | DType::BF16)
 }
 
-/// A node's name and those of the nodes that it stands for.
+/// The name of a node and those of the original nodes that it stands for.
 fn names(n: &NodeInfo) -> impl Iterator<Item = String> + '_ {
     let originals = n.attrs.strs(ORIGINALS).into_iter().flatten().map(|s| s.to_string());
     std::iter::once(n.name.clone()).chain(originals)
@@ -287,17 +289,17 @@ fn computes_narrow(m: &CompiledModel, g: usize, n: &NodeInfo) -> bool {
     n.outputs.iter().chain(read).any(|t| is_narrow(t.dtype))
 }
 
-/// A node that computes in a narrow type, or reads what does.
+/// A node that computes in a narrow type or reads the output of such a node.
 struct Added {
-    /// Its names and, where it is to blame, those of what makes what it reads.
+    /// Its names and, if it is to blame, the names of the nodes that compute its inputs.
     names: BTreeSet<String>,
-    /// Its error beyond that of what it reads.
+    /// Its error minus that of its inputs.
     error: f64,
-    /// It gives wrong numbers of right ones.
+    /// Whether it makes wrong numbers from right inputs.
     to_blame: bool,
 }
 
-/// Names in the order of the model's nodes.
+/// Sorts names by the order of the model's nodes.
 fn in_order(m: &CompiledModel, mut kept: Vec<String>) -> Vec<String> {
     let all = m.graphs.iter().flat_map(|g| &g.nodes).flat_map(names).enumerate();
     let mut place: HashMap<String, usize> = HashMap::new();
@@ -308,17 +310,17 @@ fn in_order(m: &CompiledModel, mut kept: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// The names of those that add most.
+/// The names of the nodes that contribute most to the errors.
 fn most(mut found: Vec<Added>, share: usize) -> BTreeSet<String> {
     found.sort_by(|a, b| b.error.total_cmp(&a.error).then_with(|| a.names.cmp(&b.names)));
     found.into_iter().take(share.max(1)).flat_map(|a| a.names).collect()
 }
 
-/// What each node in a narrow type adds to the errors, and each that is to blame.
+/// What each node in a narrow type adds to the errors, and whether it is to blame.
 fn added(m: &CompiledModel, errors: &ByNode) -> Vec<Added> {
     let mut out = Vec::new();
     for (gi, g) in m.graphs.iter().enumerate() {
-        // A node that only the narrow model has (a change of type) is off as what it reads.
+        // A node that only the narrow model has (a cast) takes over the error of its input.
         let mut off = vec![0.0f64; g.nodes.len()];
         let inputs = |n: &NodeInfo| -> Vec<usize> { n.inputs.iter().flatten().map(|v| v.node as usize).collect() };
         for (i, n) in g.nodes.iter().enumerate() {
@@ -331,13 +333,13 @@ fn added(m: &CompiledModel, errors: &ByNode) -> Vec<Added> {
                 continue;
             }
             let mut told: BTreeSet<String> = names(n).filter(|_| narrow).collect();
-            // What is infinite on both sides adds nothing that can be told.
+            // If the error is infinite on both sides, the contribution is unknown and counts as 0.
             let error = if off[i] > read { off[i] - read } else { 0.0 };
             if !to_blame {
                 out.push(Added { names: told, error, to_blame });
                 continue;
             }
-            // Through changes of type to what computes.
+            // Walk back through casts to the nodes that compute.
             let mut behind = inputs(n);
             let mut steps = 0;
             while let Some(k) = behind.pop().filter(|_| steps < 64) {

@@ -1,5 +1,5 @@
-//! Large constants of texts, in one file beside them: each is written once, whichever text names
-//! it.
+//! A side file for the large constants of graph texts. Each constant is written once, however many
+//! texts refer to it.
 use ge_ir::text::SideFileSink;
 use ge_plugin_api::types::{Blob, FileRange};
 use std::collections::HashMap;
@@ -7,28 +7,29 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The file: made with the first constant, under its name once [`Constants::publish`] is called; it
-/// may grow after that.
+/// The side file. It is created with the first constant, gets its name when [`Constants::publish`]
+/// is called, and may grow after that.
 pub struct Constants {
     folder: PathBuf,
     name: String,
     hidden: Option<tempfile::NamedTempFile>,
     public: Option<File>,
     at: u64,
-    /// Where the same bytes of memory lie. The blobs are held: no address is used again.
+    /// Offset in the file by address and length in memory. The blobs are held so that no address is
+    /// reused.
     known: HashMap<(usize, usize), (u64, Blob)>,
 }
 
 impl Constants {
-    /// A file of this name in a folder.
+    /// Prepares a file with this name in a folder.
     pub fn new(folder: &Path, name: &str) -> Constants {
         let known = HashMap::new();
         Constants { folder: folder.to_path_buf(), name: name.to_owned(), hidden: None, public: None, at: 0, known }
     }
-    /// Puts the file in its place, with all that was placed so far.
+    /// Moves the file to its name, with all constants written so far.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if the file cannot be written.
     pub fn publish(&mut self) -> io::Result<()> {
         if let Some(file) = self.hidden.take() {
             file.as_file().sync_all()?;

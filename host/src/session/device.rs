@@ -1,4 +1,4 @@
-//! Which device a session uses: by its own name, else by the SoC that is asked for.
+//! Choice of the session's device: by its name if given, else by the requested SoC.
 use super::Session;
 use crate::{Diagnostic, Result};
 use ge_plugin::{DeviceHandle, OpenDevice};
@@ -6,7 +6,7 @@ use ge_plugin_api::device::{Counter, SocSpec};
 use std::sync::Arc;
 
 impl Session {
-    /// The options of the device: those that were given, and the threads of `--threads`.
+    /// The options of the device: those that were given, plus the thread count of `--threads`.
     pub(super) fn device_options(&self) -> Vec<(String, String)> {
         let mut options = self.options.device_options.clone();
         if let Some(n) = ge_plugin::services::jobs()
@@ -17,7 +17,7 @@ impl Session {
         options
     }
 
-    /// The device library: the one asked for, else the first that describes the SoC asked for, else
+    /// The device library: the requested one, else the first that describes the requested SoC, else
     /// the first.
     pub fn device(&self) -> Result<&DeviceHandle> {
         match self.named_device()? {
@@ -26,12 +26,12 @@ impl Session {
         }
     }
 
-    /// The SoC: by name, by file, or the device's default.
+    /// The SoC: by name, from a file, or the device's default.
     pub fn soc(&self) -> Result<SocSpec> {
         Ok(self.device_and_soc()?.1)
     }
 
-    /// The device that is asked for by its own name.
+    /// The device that was requested by name, if any.
     fn named_device(&self) -> Result<Option<&DeviceHandle>> {
         let Some((name, _)) = &self.options.device else { return Ok(None) };
         let all = || self.registry.devices().iter().map(|d| d.name());
@@ -39,7 +39,7 @@ impl Session {
         found.map(Some).ok_or_else(|| crate::options::unknown_name("device", name, all()))
     }
 
-    /// The devices that may be meant: the one asked for, else all of them.
+    /// The candidate devices: the requested one, else all of them.
     fn candidates(&self) -> Result<Vec<&DeviceHandle>> {
         let all: Vec<&DeviceHandle> = match self.named_device()? {
             Some(d) => vec![d],
@@ -68,20 +68,21 @@ impl Session {
         described(&all, name)
     }
 
-    /// Opens the device for a SoC: the one asked for, else the one that describes it. A SoC that
-    /// none describes came from a file: with one device it is clear whose.
+    /// Opens the device for a SoC: the requested device, else the one that describes the SoC. If
+    /// none describes it, the SoC came from a file; that works only if there is exactly one device.
     pub fn open_device(&self, soc: &SocSpec) -> Result<Arc<OpenDevice>> {
         Ok(Arc::new(self.open_with(soc, None)?.1))
     }
 
-    /// The counters of a device that has measured its machine as it was opened, by its option
-    /// `roofline`; None where it has no such option.
+    /// The counters of a device that measures its machine when it is opened with its option
+    /// `roofline`; `None` if the device has no such option.
     pub fn measured(&self, soc: &SocSpec) -> Result<Option<Vec<Counter>>> {
         let (known, device) = self.open_with(soc, Some("roofline"))?;
         if known { Ok(Some(device.counters()?)) } else { Ok(None) }
     }
 
-    /// Opens the device, with one more option turned on where it has it, and says whether it has.
+    /// Opens the device with option `on` turned on if the device has it, and returns whether it
+    /// has.
     fn open_with(&self, soc: &SocSpec, on: Option<&str>) -> Result<(bool, OpenDevice)> {
         let all = self.candidates()?;
         let device = match all.as_slice() {
@@ -93,7 +94,7 @@ impl Session {
             }
         };
         let id = self.options.device.as_ref().map_or(0, |(_, id)| *id);
-        // A device need not look at options that it does not have.
+        // Checked here because a device may ignore options that it does not know.
         let known = || device.info.options.chunks(2).filter_map(|o| o.first()).map(|o| o.as_str());
         if let Some((k, _)) = self.options.device_options.iter().find(|(k, _)| known().all(|o| o != k)) {
             let d = Diagnostic::error(format!("device `{}` has no option `{k}`", device.name()))
@@ -122,8 +123,8 @@ impl Session {
     }
 }
 
-/// The first device that describes a SoC by name; by what they list before they are asked, since a
-/// device may describe more names than it lists.
+/// The first device that describes a SoC by name. The lists of the devices are searched first; then
+/// each device is asked, since it may describe more names than it lists.
 fn described<'d>(all: &[&'d DeviceHandle], name: &str) -> Result<(&'d DeviceHandle, SocSpec)> {
     if let Some(d) = all.iter().find(|d| d.info.socs.iter().any(|n| n.as_str() == name)) {
         return Ok((d, d.soc(name)?));
@@ -139,7 +140,7 @@ fn described<'d>(all: &[&'d DeviceHandle], name: &str) -> Result<(&'d DeviceHand
     })
 }
 
-/// The first device that answers, with its answer; else what each said.
+/// The first device that answers, with its answer; otherwise all the errors.
 fn first_that<'d, T>(
     all: &[&'d DeviceHandle],
     ask: impl Fn(&DeviceHandle) -> Result<T>,

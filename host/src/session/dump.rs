@@ -1,6 +1,6 @@
-//! `--dump STAGE,pass:NAME,…` and
-//! `--dump-passes`: the graph as text after stages, with what they have decided, and after passes that have changed it, written when the stage or pass ends (DESIGN 5, Dumps); constants over 1 KiB stand in `dump.weights`
-//! beside the texts.
+//! `--dump STAGE,pass:NAME,…` and `--dump-passes`: writes the graph as text, with what was decided,
+//! at the end of stages and of passes that changed it (DESIGN 5, Dumps). Constants over 1 KiB go to
+//! `dump.weights` beside the texts.
 use super::bundle::Failed;
 use super::constants::Constants;
 use crate::render::Progress;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// An observer that shows progress, asks for Ctrl-C and writes dumps.
+/// An observer that shows progress, stops on Ctrl-C and writes dumps.
 pub struct Dumps<'a> {
     progress: &'a Progress,
     wanted: Wanted,
@@ -25,16 +25,16 @@ pub struct Dumps<'a> {
     times: Mutex<Vec<StageTime>>,
 }
 
-/// What a stage took, its rounds and parts together.
+/// Time of one stage, summed over its rounds and parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageTime {
-    /// Stage.
+    /// Name of the stage.
     pub stage: &'static str,
-    /// Microseconds.
+    /// Time in microseconds.
     pub micros: u64,
 }
 
-/// What is dumped.
+/// The stages and passes to dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     stages: Vec<Stage>,
@@ -42,15 +42,15 @@ pub struct Wanted {
     each_pass: bool,
 }
 
-/// Before the name of a pass in `--dump`.
+/// Prefix of a pass name in `--dump`.
 const PASS: &str = "pass:";
 
 impl Wanted {
-    /// From the names of `--dump`: stages, `all` for every one of them, `pass:NAME`; `each_pass` as
-    /// `--dump-passes` says.
+    /// Parses the names of `--dump`: stages, `all` for every stage, or `pass:NAME`. `each_pass`:
+    /// whether `--dump-passes` was given.
     ///
     /// # Errors
-    /// A stage that there is not.
+    /// Fails if there is no such stage.
     pub fn parse(names: &[String], each_pass: bool) -> Result<Wanted> {
         let mut out = Wanted { each_pass, ..Wanted::default() };
         for n in names.iter().map(|n| n.trim()).filter(|n| !n.is_empty()) {
@@ -63,10 +63,10 @@ impl Wanted {
         }
         Ok(out)
     }
-    /// Holds the names of passes against those that there are.
+    /// Checks that the named passes exist.
     ///
     /// # Errors
-    /// A pass that there is not.
+    /// Fails if a pass does not exist.
     pub fn check(&self, registry: &Registry) -> Result<()> {
         let own = PASSES.iter().map(|p| p.pass.name()).chain(["InferShapePass", "HostcpuEngineUpdatePass"]);
         let all: Vec<&str> = own.chain(registry.passes().iter().map(|p| p.name())).collect();
@@ -87,7 +87,7 @@ impl Wanted {
 }
 
 impl<'a> Dumps<'a> {
-    /// Dumps into a folder, which is made.
+    /// Dumps into a folder, which is created if anything is to be dumped.
     pub fn new(progress: &'a Progress, wanted: Wanted, dir: PathBuf) -> Result<Dumps<'a>> {
         if !wanted.is_empty() {
             std::fs::create_dir_all(&dir).map_err(|e| {
@@ -98,7 +98,7 @@ impl<'a> Dumps<'a> {
         let (state, failed, times) = (Mutex::new((0, None)), Mutex::default(), Mutex::default());
         Ok(Dumps { progress, wanted, dir, state, constants, failed, times })
     }
-    /// Writes the graph as it stands when a stage or a pass has ended.
+    /// Writes the graph at the end of a stage or a pass.
     fn write<'m>(&self, stage: &str, part: &str, wanted: bool, graph: &dyn Fn() -> Cow<'m, ge_ir::Model>) {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let number = state.0;
@@ -108,7 +108,7 @@ impl<'a> Dumps<'a> {
         }
         let part = if part.is_empty() { String::new() } else { format!("_{}", part.replace(['/', '\\'], "_")) };
         let path = self.dir.join(format!("{number:03}_{stage}{part}.ge"));
-        // Large constants lie beside the texts, in one file for all of them.
+        // Large constants of all texts share one side file.
         let mut constants = self.constants.lock().unwrap_or_else(|e| e.into_inner());
         let mut text = Vec::new();
         let mut options = PrintOptions { side_files: Some(&mut *constants), ..PrintOptions::default() };
@@ -118,11 +118,11 @@ impl<'a> Dumps<'a> {
             .and_then(|()| crate::files::write_atomic(&path, &text));
         state.1 = written.err();
     }
-    /// The stage that failed by a fault, and its graph.
+    /// Takes the stage that failed through a fault, and its graph.
     pub fn take_failed(&self) -> Option<Failed> {
         self.failed.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
-    /// The times of the stages that were run, in order. Errors: the first dump that could not be
+    /// The times of the stages that were run, in order. Fails with the first dump that could not be
     /// written.
     pub fn finish(self) -> Result<Vec<StageTime>> {
         match self.state.into_inner().unwrap_or_else(|e| e.into_inner()).1 {

@@ -1,6 +1,7 @@
-//! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): `weight/weight_<sha256>` for
-//! each distinct weight, which models in one folder share, or `weight/<om>_weight_combined`. Each
-//! file is known by its digest: a changed one is damage, a missing one is named.
+//! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): either one
+//! `weight/weight_<sha256>` per distinct weight, which models in the same folder share, or
+//! `weight/<om>_weight_combined`. Each file is checked by its digest: a changed file is an error,
+//! and a missing file is named.
 use super::import;
 use crate::{Diagnostic, Result};
 use bytes::Bytes;
@@ -9,22 +10,22 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::path::{Component, Path, PathBuf};
 
-/// The folder beside the OM.
+/// Name of the folder beside the OM.
 const FOLDER: &str = "weight";
 
-/// How weights are written.
+/// Where weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// In the OM.
+    /// Inside the OM.
     Inside,
-    /// A file for each.
+    /// In one file per weight.
     Each,
-    /// One file for all.
+    /// In one file for all weights.
     Combined,
 }
 
 impl Mode {
-    /// Of the option's value.
+    /// The mode that the option's value selects.
     pub fn of(option: &str) -> Mode {
         match option {
             "1" => Mode::Each,
@@ -34,11 +35,11 @@ impl Mode {
     }
 }
 
-/// Writes the weights of a model that will stand at `om`, or of the `part` of it that has this
-/// name. The parts, in rising order; none for [`Mode::Inside`].
+/// Writes the weights of a model whose OM will be at `om`; `part` is the name of the model's part,
+/// if any. Returns the parts in ascending order; empty for [`Mode::Inside`].
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec<ExternalWeight>> {
     if mode == Mode::Inside || m.weights.is_empty() {
         return Ok(Vec::new());
@@ -73,7 +74,7 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
     for ((offset, data), sha256) in m.weights.iter().zip(digests) {
         let name = format!("weight_{sha256}");
         let to = folder.join(&name);
-        // The name is the content: a file that is there and whole is shared.
+        // The name is the digest of the content, so an existing intact file is shared.
         let there = ge_om::map_file(&to).is_ok_and(|b| b.len() == data.len() && digest(&b) == sha256);
         if !there {
             crate::files::write_atomic(&to, data)?;
@@ -84,11 +85,11 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
     Ok(parts)
 }
 
-/// Fetches the weights of a model that was read from `om`: one file is mapped, several are put
-/// together.
+/// Fetches the external weights of a model that was read from `om`: a single file is mapped,
+/// several are joined.
 ///
 /// # Errors
-/// A file is missing (exit 2), or is not the one that was written (exit 4).
+/// Fails if a file is missing (exit 2) or is not the one that was written (exit 4).
 pub fn fetch(m: &mut CompiledModel, om: &Path) -> Result<()> {
     if m.external.is_empty() {
         return Ok(());

@@ -1,14 +1,16 @@
-//! `FileConstant`: constants whose bytes lie in a file beside the model.
+//! `FileConstant`: a constant whose bytes lie in a file beside the model.
 use super::beside::Beside;
 use crate::{Diagnostic, Error, Result};
 use ge_ir::{Model, Node};
 use ge_plugin_api::frontend::RelativeFiles;
 use ge_plugin_api::types::{Blob, ConstTensor};
 
-/// Makes plain constants of the `FileConstant`s of a model whose files lie in `folder`.
+/// Replaces the `FileConstant` nodes of a model by ordinary constants, reading their files from
+/// `folder`.
 ///
 /// # Errors
-/// A file that is missing, lies elsewhere or is too short; a type or a shape that is open.
+/// Fails if a file is missing, lies in another folder or is too short, or if a type or a shape is
+/// open.
 pub fn read(model: &mut Model, folder: &Beside) -> Result<()> {
     for gi in 0..model.graphs().len() {
         let graph = &model.graphs()[gi];

@@ -1,10 +1,10 @@
-//! Whether what compiled a model and what is here fit: versions of plugins then and now.
+//! Checks whether a compiled model matches the plugin versions that are installed now.
 use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
 use ge_plugin::Registry;
 
-/// What `made` wrote is understood by `here`: one major version (one minor before 1.0), and not
-/// older.
+/// Whether version `here` understands what version `made` wrote: the major version must be the same
+/// (before 1.0 the minor version too), and `here` must not be older.
 pub(crate) fn compatible(made: &str, here: &str) -> bool {
     let parts = |v: &str| -> Option<[u64; 3]> {
         let mut n = v.split(['.', '-', '+']).map(|p| p.parse::<u64>().ok());
@@ -16,7 +16,7 @@ pub(crate) fn compatible(made: &str, here: &str) -> bool {
     }
 }
 
-/// Plugins whose version does not fit any more, in words.
+/// Describes the plugins whose version no longer matches.
 pub(crate) fn changed(m: &CompiledModel, registry: &Registry) -> Vec<String> {
     let other = |p: &&ge_model::PluginInfo| {
         let here = registry.plugin(&p.name).map(|r| r.version.as_str()).filter(|v| !v.is_empty());
@@ -26,7 +26,7 @@ pub(crate) fn changed(m: &CompiledModel, registry: &Registry) -> Vec<String> {
     all.map(|(name, then, now)| format!("plugin `{name}` was {then} then and is {now} now")).collect()
 }
 
-/// Engines of other versions than those that compiled the model may read its kernels otherwise.
+/// Checks the engines that the model needs: another version may read its kernels differently.
 pub(crate) fn check(m: &CompiledModel, registry: &Registry) -> Result<()> {
     let needed = m.engines_needed();
     let brings =

@@ -1,5 +1,5 @@
-//! Gears: `--dim b=1,4,8`, atc's `--dynamic-batch-size`, `--dynamic-image-size` and
-//! `--dynamic-dims`, as attributes of a graph that is to be compiled for each of those sizes.
+//! Gears: turns `--dim b=1,4,8` and atc's `--dynamic-batch-size`, `--dynamic-image-size` and
+//! `--dynamic-dims` into attributes of a graph that is compiled for each of these sizes.
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
@@ -7,24 +7,24 @@ use ge_ir::{Dim, Model, ValueRef};
 use ge_model::gears;
 use ge_plugin_api::types::tensor::Container;
 
-/// Most gears of a model (facts 8.7).
+/// Maximum number of gears of a model (facts 8.7).
 const MOST: usize = 100;
 
-/// How sizes are asked for.
+/// How the user asks for gears.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// `NAME=SIZE,SIZE,…`: each combination is a gear.
     pub by_name: Vec<String>,
-    /// Sizes of the first dimension where it is open.
+    /// Sizes of the first dimension, where it is open.
     pub batch: Option<String>,
-    /// Heights and widths, where two dimensions are open: `224,224;448,448`.
+    /// Heights and widths for the two open dimensions: `224,224;448,448`.
     pub image: Option<String>,
-    /// A size for each open dimension, in the order of the inputs: `1,20;4,40`.
+    /// One size for each open dimension, in the order of the inputs: `1,20;4,40`.
     pub dims: Option<String>,
 }
 
 impl Asked {
-    /// Whether nothing is asked for.
+    /// Whether no gears are asked for.
     pub fn is_empty(&self) -> bool {
         *self == Asked::default()
     }
@@ -45,14 +45,14 @@ fn bad(flag: &str, found: &str, expected: &str) -> Error {
         .raise(ge_codes::GEARS)
 }
 
-/// Sizes apart by commas; a cache that is empty at first has 0.
+/// Parses sizes separated by commas. 0 is allowed: a cache that is empty at first has size 0.
 fn sizes(flag: &str, text: &str) -> Result<Vec<u64>> {
     let one = |t: &str| t.trim().parse::<u64>().ok().filter(|n| (0..=i32::MAX as u64).contains(n));
     let all: Option<Vec<u64>> = text.split(',').map(one).collect();
     all.ok_or_else(|| bad(flag, text, "whole sizes, apart by commas"))
 }
 
-/// Tuples apart by semicolons, each of so many sizes.
+/// Parses tuples separated by semicolons, each of `width` sizes.
 fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
     let one = |t: &str| {
         let all = sizes(flag, t)?;
@@ -62,11 +62,11 @@ fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
     text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
 
-/// Asks for gears of a graph: its open dimensions get the names that its gears set.
+/// Adds gears to a graph: its open dimensions get the names that the gears set.
 ///
 /// # Errors
-/// Sizes that cannot be read, names that no dimension has, dimensions that no gear sets, fewer than
-/// two gears or more than 100.
+/// Fails if sizes cannot be read, if no dimension has a given name, if no gear sets an open
+/// dimension, or if there are fewer than two or more than 100 gears.
 pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
     if asked.is_empty() {
         return Ok(());
@@ -126,7 +126,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
 fn open_dims(model: &Model) -> Result<Vec<Open>> {
     let mut out = Vec::new();
     for n in model.root().data_nodes() {
-        // What a sequence or an optional holds has its sizes from the run.
+        // The sizes of sequences and optionals come from the run.
         let Some(d) = n.outputs().first().filter(|d| d.container == Container::TENSOR) else { continue };
         if d.shape.is_unranked() {
             return Err(Diagnostic::error(format!(
@@ -144,7 +144,7 @@ fn open_dims(model: &Model) -> Result<Vec<Open>> {
     Ok(out)
 }
 
-/// Gives open dimensions the names of a flag. Names in the order in which they first stand.
+/// Gives open dimensions the names of a flag. Returns the names in the order of first use.
 fn tie(
     model: &mut Model,
     open: &[Open],
@@ -170,7 +170,7 @@ fn tie(
     Ok(names)
 }
 
-/// The letters of open dimensions; one without a letter gets a name of its own.
+/// The letters of open dimensions; a dimension without a letter gets a name of its own.
 fn own_names(model: &mut Model, open: &[Open]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for o in open {
@@ -195,9 +195,9 @@ fn set(model: &mut Model, o: &Open, name: &str) {
     }
 }
 
-/// `b=1,4,8`: each combination of the sizes of all names.
+/// `b=1,4,8`: every combination of the sizes of all names.
 fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>)> {
-    // Inputs may share a name.
+    // Several inputs may share a name.
     let first = |(k, o): &(usize, &Open)| !open[..*k].iter().any(|before| before.symbol == o.symbol);
     let known = || open.iter().enumerate().filter(first).filter_map(|(_, o)| o.symbol.as_deref());
     let mut names: Vec<String> = Vec::new();
@@ -244,7 +244,7 @@ fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>
     Ok((names, values))
 }
 
-/// Whether the gears lie in the ranges of `--input-shape`, which they replace.
+/// Checks that the gears lie within the ranges of `--input-shape`, and removes these ranges.
 fn within(model: &mut Model, names: &[String], values: &[Vec<u64>]) -> Result<()> {
     let Some(ranges) = model.root_mut().attrs_mut().remove(RANGES) else { return Ok(()) };
     for e in ranges.as_dict().unwrap_or_default() {
@@ -285,7 +285,7 @@ mod tests {
         let one = "graph @main(%x: f32[b,3]) { %z = Neg(%x) : f32[b,3] return %z }";
         let by_name = |l: &[&str]| Asked { by_name: l.iter().map(|s| (*s).to_owned()).collect(), ..Asked::default() };
         assert_eq!(wanted(one, &by_name(&["b=1,4"])).expect("two"), (vec!["b".into()], vec![vec![1], vec![4]]));
-        // Both inputs have the name, which is told once.
+        // Both inputs have the name; the message lists it once.
         let both = TWO.replace("b,?", "b,2");
         assert_eq!(wanted(&both, &by_name(&["c=1,4"])).expect_err("no such size").diagnostics[0].expected, "one of b");
         let (names, values) = wanted(TWO, &Asked { dims: text("1,20;4,40"), ..Asked::default() }).expect("tuples");

@@ -1,6 +1,6 @@
 //! Groups of ranks: models that communicate with each other are loaded together, after their
-//! collectives are held against each other (VerifyCommNodesOrder: 003 §4.2, facts 3.7). Ranks that
-//! do their collectives in different orders wait for each other for ever.
+//! collectives have been compared (VerifyCommNodesOrder: 003 §4.2, facts 3.7). Ranks that run their
+//! collectives in different orders would wait for each other forever.
 use super::{Model, Session, fits_group};
 use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
@@ -9,7 +9,7 @@ use ge_runtime::LoadOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One collective as a rank does it.
+/// One collective operation of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Collective {
     node: String,
@@ -18,11 +18,11 @@ struct Collective {
 }
 
 impl Session {
-    /// Loads one model for each rank, in rank order, as a group of its own.
+    /// Loads one model per rank, in rank order, as a separate group.
     ///
     /// # Errors
-    /// `usage`: a model is made for another number of ranks; ranks do their collectives in
-    /// different orders.
+    /// `usage` if a model was made for another number of ranks, or if ranks run their collectives
+    /// in different orders.
     pub fn load_group(&self, models: Vec<CompiledModel>) -> Result<Vec<Model>> {
         static GROUPS: AtomicU64 = AtomicU64::new(1);
         let ranks = u32::try_from(models.len()).unwrap_or(u32::MAX);
@@ -38,11 +38,12 @@ impl Session {
         (0..).zip(models).map(load).collect()
     }
 
-    /// Holds the collectives of ranks against each other: in each group of ranks all do the same
-    /// ones in the same order.
+    /// Compares the collectives of the ranks: within each group, all ranks must run the same ones
+    /// in the same order.
     ///
     /// # Errors
-    /// `usage`: two ranks differ; the first difference, with the node of each.
+    /// `usage` if two ranks differ; the error shows the first difference, with the node of each
+    /// rank.
     pub fn verify_comm_nodes_order(&self, models: &[CompiledModel]) -> Result<()> {
         let Some((first, others)) = models.split_first() else { return Ok(()) };
         let one = self.collectives(first);
@@ -61,8 +62,8 @@ impl Session {
         Ok(())
     }
 
-    /// Collectives by group, in the order of their tasks. What has one partner only
-    /// (`dest_rank`, `src_rank`) is none.
+    /// Collectives by group, in the order of their tasks. Operations with a single partner
+    /// (`dest_rank`, `src_rank`) are not collectives.
     fn collectives(&self, m: &CompiledModel) -> BTreeMap<String, Vec<Collective>> {
         let between = |e: &str| self.registry().engine(e).is_some_and(|e| e.has(flags::INDEPENDENT));
         let mut out: BTreeMap<String, Vec<Collective>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Import: a model file by its content to a graph, with the files beside it that it names
-//! (`beside`).
+//! Import: detects the type of a model file by its content and turns it into a graph, including the
+//! files beside it that it refers to (`beside`).
 use super::beside::Beside;
 pub use super::beside::map;
 use super::origins::Origins;
@@ -14,18 +14,18 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor};
 use std::path::Path;
 
-/// What a model file is.
+/// Type of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// An OM.
+    /// An OM file.
     Om,
-    /// The text form.
+    /// ge's text form.
     Text,
-    /// Something for a front end.
+    /// Any other format; a front end must recognise it.
     Foreign,
 }
 
-/// Tells a file by its content.
+/// Detects the type of a file by its content.
 pub fn kind_of(bytes: &[u8]) -> FileKind {
     if bytes.starts_with(b"IMOD") {
         return FileKind::Om;
@@ -83,33 +83,34 @@ impl DefaultShape for InputShape {
     }
 }
 
-/// A model as its front end has built it.
+/// A model as built by its front end.
 pub struct Imported {
-    /// The graphs.
+    /// The graphs of the model.
     pub model: ge_ir::Model,
-    /// What the model itself says of nodes.
+    /// What the source model says about its nodes.
     pub origins: Origins,
-    /// Nodes that the front end cannot import, each with its reasons; others stand in their place.
+    /// Nodes that the front end cannot import, each with its reasons; the graph has placeholder
+    /// nodes for them.
     pub refused: Vec<Diagnostic>,
 }
 
-/// Attribute of a node in place of one that cannot be imported: the reasons.
+/// Attribute of a placeholder node for one that cannot be imported; it holds the reasons.
 const REFUSED: &str = "_refused";
 
 /// Builds the graph of a model file with the front end that recognises it.
 ///
 /// # Errors
-/// A file that no front end reads, that is damaged, or that has nodes without a mapping: all of
-/// them.
+/// Fails if no front end reads the file, if it is damaged, or if it has nodes without a mapping;
+/// the error then lists all of them.
 pub fn import(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<ge_ir::Model> {
     let i = import_whole(registry, path, bytes, options)?;
     if i.refused.is_empty() { Ok(i.model) } else { Err(Error::all(ErrorKind::UNSUPPORTED, i.refused)) }
 }
 
-/// As [`import`], but nodes without a mapping are told beside the graph.
+/// Like [`import`], but returns nodes without a mapping beside the graph instead of failing.
 ///
 /// # Errors
-/// A file that no front end reads, or that is damaged.
+/// Fails if no front end reads the file or if it is damaged.
 pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &ImportOptions) -> Result<Imported> {
     let shown = path.display().to_string();
     let file = FileRef { path: shown.as_str().into(), bytes };
@@ -119,7 +120,7 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
     let beside = Beside::of(path);
     let place = || ge_plugin_api::diagnostic::Place { file: shown.as_str().into(), line: 0, column: 0 };
     let edits = front.import(&file, options, &beside).map_err(|mut e| {
-        // Formats that share the encoding look alike from afar.
+        // Formats with the same encoding can look alike to a front end.
         if e.kind == ErrorKind::DAMAGED && kinds::is_tensorflow(&shown, &file.bytes) {
             return unreadable(registry, &shown, &file.bytes);
         }
@@ -154,13 +155,13 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
     Ok(out)
 }
 
-/// Whether a node stands for one that cannot be imported.
+/// Whether a node is a placeholder for one that cannot be imported.
 pub fn is_refused(n: &ge_ir::Node) -> bool {
     n.attr(REFUSED).is_some()
 }
 
-/// Why a node cannot be imported: code, message, operator, subject, found, expected, help and
-/// notes, as its front end left them.
+/// Why a node cannot be imported, as its front end stored it: code, message, operator, subject,
+/// found, expected, help and notes.
 fn reasons(n: &ge_ir::Node) -> Vec<Diagnostic> {
     let Some(ge_ir::AttrValue::List(list)) = n.attr(REFUSED) else { return Vec::new() };
     let one = |v: &ge_ir::AttrValue| {
@@ -176,7 +177,7 @@ fn reasons(n: &ge_ir::Node) -> Vec<Diagnostic> {
     list.iter().filter_map(one).collect()
 }
 
-/// A file that is no model: what it looks like, and what to do with it.
+/// Makes the error for a file that is not a model: what it looks like, and what to do with it.
 fn unreadable(registry: &Registry, shown: &str, bytes: &[u8]) -> Error {
     let known: Vec<&str> = registry.frontends().iter().map(|f| f.framework.as_str()).collect();
     let known = if known.is_empty() { "(no front end is enabled)".into() } else { known.join(", ") };
@@ -187,7 +188,7 @@ fn unreadable(registry: &Registry, shown: &str, bytes: &[u8]) -> Error {
         .raise(ge_codes::NO_FRONT_END)
 }
 
-/// Reads a graph in text form: parsed, and its side files found beside it.
+/// Parses a graph in text form. Its side files are searched beside it.
 pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     let shown = path.display().to_string();
     let text = std::str::from_utf8(bytes).map_err(|e| {
@@ -201,7 +202,7 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<ge_ir::Model> {
     Ok(model)
 }
 
-/// An error with the place of each node that it names: the line in a text, else the file.
+/// Adds to an error the place of each node that it names: the line in a text, otherwise the file.
 pub fn placed(path: &Path, mut e: Error) -> Error {
     let open = e.diagnostics.iter().any(|d| d.place.is_none() && !d.node.is_empty());
     let Some(bytes) = open.then(|| map(path).ok()).flatten() else { return e };
@@ -219,10 +220,10 @@ pub fn placed(path: &Path, mut e: Error) -> Error {
     e
 }
 
-/// Gives the inputs of a graph in text form the shapes that the user asks for.
+/// Sets the input shapes that the user asks for in a graph in text form.
 ///
 /// # Errors
-/// An unknown input, a shape that does not fit what the graph says.
+/// Fails if an input is unknown or if a shape contradicts the graph.
 pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<()> {
     let inputs: Vec<(String, ge_ir::NodeId)> =
         model.root().data_nodes().iter().map(|n| (n.name().to_owned(), n.id())).collect();
@@ -245,11 +246,11 @@ pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<
     Ok(())
 }
 
-/// Compiles an input of the model for one value: its readers read a constant, a run with another
-/// value is refused.
+/// Fixes an input of the model to one value: its readers read a constant, and a run with another
+/// value is rejected.
 ///
 /// # Errors
-/// The node is no input, or the tensor's bytes do not fit its type and sizes.
+/// Fails if the node is not an input, or if the tensor's bytes do not match its type and sizes.
 pub fn fix_input(model: &mut ge_ir::Model, id: ge_ir::NodeId, t: &HostTensor) -> Result<()> {
     let value = ConstTensor::new(t.dtype, &t.dims, Blob::copy_of(t.bytes()))
         .ok_or_else(|| Error::usage("the value of an input does not fit its own shape"))?;

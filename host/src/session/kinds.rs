@@ -1,7 +1,7 @@
-//! Files that are no model for `ge`: what they are by their content, and how to make a model of
-//! them.
+//! Files that `ge` cannot read as a model: recognises them by their content and says how to make a
+//! model from them.
 
-/// What a file is, and what to do.
+/// Describes what a file is, and what to do with it.
 pub fn of(path: &str, bytes: &[u8]) -> (String, String) {
     let ends = |e: &str| path.to_lowercase().ends_with(e);
     let all = |what: &str, help: &str| (format!("{what} of {} bytes", bytes.len()), help.to_owned());
@@ -47,12 +47,12 @@ pub fn of(path: &str, bytes: &[u8]) -> (String, String) {
     }
 }
 
-/// Whether a file is a TensorFlow graph, by its name or what stands in its beginning.
+/// Whether a file is a TensorFlow graph, judged by its name or its first bytes.
 pub fn is_tensorflow(path: &str, b: &[u8]) -> bool {
     path.to_lowercase().ends_with(".pb") || contains(&b[..b.len().min(1 << 16)], b"saved_model")
 }
 
-/// Eight bytes of length, then a JSON object of tensors.
+/// The format starts with the header's length in eight bytes, then a JSON object of tensors.
 fn safetensors(b: &[u8]) -> bool {
     let Some((len, rest)) = b.split_first_chunk::<8>() else { return false };
     let len = u64::from_le_bytes(*len);
@@ -61,7 +61,7 @@ fn safetensors(b: &[u8]) -> bool {
 }
 
 fn contains(bytes: &[u8], what: &[u8]) -> bool {
-    // Names of an archive's first entries stand at its beginning, the list of all at its end.
+    // The names of an archive's first entries stand at its beginning, the full list at its end.
     let (head, tail) = (&bytes[..bytes.len().min(1 << 16)], &bytes[bytes.len().saturating_sub(1 << 16)..]);
     [head, tail].iter().any(|p| p.windows(what.len()).any(|w| w == what))
 }

@@ -1,4 +1,5 @@
-//! Sessions: plugins and devices of one configuration, models compiled and loaded with them.
+//! Sessions: the plugins and devices of one configuration, and the models compiled and loaded with
+//! them.
 mod beside;
 pub mod bundle;
 pub mod cache;
@@ -46,43 +47,43 @@ use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a session is made.
+/// Configuration of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
-    /// `plugins.toml`; None: found as DESIGN 3.3 says.
+    /// Path of `plugins.toml`; `None`: it is searched as DESIGN 3.3 says.
     pub plugins: Option<PathBuf>,
-    /// Options of the session.
+    /// Options that hold for the whole session.
     pub options: OptionMap,
-    /// SoC by name or file; None: the device's default.
+    /// SoC by name or file; `None`: the device's default.
     pub soc: Option<String>,
-    /// Device by name, with its number.
+    /// Name and number of the device.
     pub device: Option<(String, u32)>,
-    /// Options of the device.
+    /// Options of the device, as names and values.
     pub device_options: Vec<(String, String)>,
-    /// Which plugins are opened.
+    /// Which plugins to load.
     pub want: Want,
-    /// Whether compilations ask the device what it can do (`ge run MODEL`); `ge compile` goes by
-    /// options and SoC file alone.
+    /// Whether compilations ask the device for its capabilities (as `ge run MODEL` does). If false,
+    /// only the options and the SoC file count (as for `ge compile`).
     pub online: bool,
 }
 
-/// Plugins and a device.
+/// Loaded plugins, with the streams and variables that the session's models share.
 pub struct Session {
     registry: Registry,
     options: SessionOptions,
     streams: Arc<StreamPool>,
     variables: Arc<Variables>,
-    /// Digests of the libraries, made when a model cache first asks.
+    /// Name and digest of each library; computed when a model cache first needs them.
     libraries: std::sync::OnceLock<Vec<(String, String)>>,
 }
 
 impl Session {
-    /// Loads the plugins.
+    /// Creates a session and loads its plugins.
     pub fn new(options: SessionOptions) -> Result<Session> {
         let registry = PluginSet::load(&LoadRequest { config: options.plugins.clone(), want: options.want.clone() })?;
         Ok(Session::with(registry, options))
     }
-    /// With plugins that are loaded already.
+    /// Creates a session with plugins that are already loaded.
     pub(crate) fn with(registry: Registry, options: SessionOptions) -> Session {
         Session {
             registry,
@@ -92,21 +93,21 @@ impl Session {
             libraries: std::sync::OnceLock::new(),
         }
     }
-    /// The plugins.
+    /// The loaded plugins.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
-    /// The options.
+    /// The options of the session.
     pub fn options(&self) -> &OptionMap {
         &self.options.options
     }
 
-    /// The SoC asked for, by name or file.
+    /// The requested SoC, by name or file; `None` if none was requested.
     pub fn soc_name(&self) -> Option<&str> {
         self.options.soc.as_deref()
     }
 
-    /// What the plugins offer for one compilation.
+    /// Collects what the plugins offer for one compilation.
     pub fn toolbox(&self, options: &OptionMap, online: bool) -> Result<Toolbox> {
         let soc = self.soc()?;
         let typed = options.resolved()?;
@@ -133,7 +134,7 @@ impl Session {
         Ok(Toolbox::new(&self.registry, target, &excluded))
     }
 
-    /// The names of an option that lists engines by their users' names or their own.
+    /// Checks an option that lists engines, by user name or by engine name.
     fn engines_named(&self, named: &[String], option: &str, of: &dyn Fn(&EngineInfo) -> bool) -> Result<Vec<String>> {
         let engines = || self.registry.engines().iter().map(|e| &e.info).filter(|e| of(e));
         for n in named {
@@ -146,8 +147,8 @@ impl Session {
         Ok(named.to_vec())
     }
 
-    /// Reads a model file of any kind that an enabled front end knows, or ge's text;
-    /// `shapes` as `--input-shape` has them.
+    /// Imports a model file: ge's text form or any format that an enabled front end knows. `shapes`
+    /// has the form of `--input-shape`.
     pub fn import(&self, path: impl AsRef<Path>, shapes: &str) -> Result<GraphModel> {
         let path = path.as_ref();
         let bytes = import::map(path)?;
@@ -161,8 +162,8 @@ impl Session {
         }
     }
 
-    /// What the plugins offer while a model of unknown shapes runs, by the options that it was
-    /// compiled with.
+    /// Collects what the plugins offer while a model of unknown shapes runs, using the options that
+    /// it was compiled with.
     fn tools(&self, compiled: &ge_model::CompiledModel) -> Result<Arc<Tools>> {
         let mut options = OptionMap::default();
         for (name, value) in &compiled.options {
@@ -174,10 +175,10 @@ impl Session {
         Tools::new(&self.registry, target, &out).map(Arc::new).map_err(|e| e.into_error())
     }
 
-    /// What the executor decides of a model of unknown shapes before any size is known.
+    /// What the executor decides about a model of unknown shapes before any size is known.
     ///
     /// # Errors
-    /// A model that does not fit together, or that needs plugins that are not there.
+    /// Fails if the model is inconsistent or if it needs plugins that are not loaded.
     pub fn exec_of(&self, compiled: &ge_model::CompiledModel) -> Result<ge_runtime::v2::describe::Exec> {
         let mut compiled = compiled.clone();
         weights::in_one(&mut compiled)?;
@@ -185,7 +186,7 @@ impl Session {
         ge_runtime::v2::describe::describe(&compiled, &*self.tools(&compiled)?, cores).map_err(|e| e.into_error())
     }
 
-    /// Compiles a graph for a file: no device is asked.
+    /// Compiles a graph for a file. The device is asked only if `SessionOptions::online` is set.
     pub fn compile(
         &self,
         name: &str,
@@ -196,7 +197,7 @@ impl Session {
         self.compile_for(name, graph, options, observer, self.toolbox(options, self.options.online)?)
     }
 
-    /// Compiles a graph that runs on this session's device.
+    /// Compiles a graph to run on this session's device.
     pub fn compile_online(
         &self,
         name: &str,
@@ -220,15 +221,15 @@ impl Session {
         if folder.is_empty() || !observer.cached() || typed.build_mode == BuildMode::Tuning {
             return self.build(name, graph, options, &toolbox, observer);
         }
-        // What only a device that was asked knows is in no key.
+        // Cache keys do not contain facts that only a queried device knows.
         if toolbox.target.online && !toolbox.target.soc.model_task_update {
             let why =
                 format!("{} cannot update tasks of a loaded model, which only a run asks", toolbox.target.soc.name);
             let built = self.build(name, graph, options, &toolbox, observer)?;
             return Ok(Compiled { cache: Some(cache::Outcome::Miss { why }), ..built });
         }
-        // Any other device has nothing to add: a model that is run has the key of one that is
-        // compiled to a file.
+        // Querying any other device adds nothing, so a model that is run gets the same key as one
+        // that is compiled to a file.
         let toolbox = if toolbox.target.online { self.toolbox(options, false)? } else { toolbox };
         let cache = Cache::open(Path::new(folder))?;
         let key = CacheKey::new(&graph, options, &toolbox.target, &self.registry, self.libraries(&cache)?)?;
@@ -240,12 +241,13 @@ impl Session {
             Err(miss) => miss,
         };
         let built = self.build(name, graph, options, &toolbox, observer)?;
-        // A cache that cannot be written is no reason to fail: the model is there.
+        // Failing to write the cache is only a warning: the model itself is complete.
         let warning = cache.put(&key, &built.model).err().map(|e| e.to_string());
         Ok(Compiled { cache: Some(miss), warning, ..built })
     }
 
-    /// Compiles a graph; one with gears twice where sizes of no gear are to run, too (facts 8.7).
+    /// Compiles a graph. A graph with gears is compiled twice if it must also run with sizes
+    /// outside its gears (facts 8.7).
     fn build(
         &self,
         name: &str,
@@ -263,7 +265,7 @@ impl Session {
                 .help("name sizes: `--dim b=1,4,8`; without gears one OM runs any sizes by itself")
                 .raise(ge_codes::GEARS));
         }
-        // Both are to name their outputs alike, whatever is fused in either.
+        // Both compilations must give the outputs the same names, whatever each of them fuses.
         let mut graph = graph;
         ge_compiler::pipeline::keep_output_names(&mut graph);
         let mut open = graph.clone();
@@ -302,8 +304,8 @@ impl Session {
                 t.apply(model);
             }
             model.options = options.given().clone();
-            // Where a cache or a tuning stop lies, and what is told on the way, says nothing of the
-            // model.
+            // These options do not describe the model: they say where a cache or a tuning stop is
+            // and what to report during compilation.
             let apart = [
                 "ge.graph_compiler_cache_dir",
                 "ge.buildMode",
@@ -341,7 +343,7 @@ impl Session {
         Ok(built)
     }
 
-    /// A planned model as plain data, proven.
+    /// Turns a planned model into plain data and checks it with `ge_proof`.
     fn planned(&self, root: ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Result<Compiled> {
         let times = node_times(&root, toolbox);
         let kernels = root.records.kernels;
@@ -349,13 +351,13 @@ impl Session {
         let model = ge_compiler::model::assemble(root, &|k| {
             times.get(k.graph as usize).and_then(|g| g.get(k.node.index())).copied().unwrap_or(0)
         });
-        // Always on: a plan that does not hold is never written and never run.
+        // Always checked: a plan that fails is never written and never run.
         ge_proof::check(&model)
             .map_err(|e| ge_compiler::CompileError::internal("model", e.to_string()).into_error())?;
         Ok(Compiled { model, kernels, warnings, ..Compiled::default() })
     }
 
-    /// Name and digest of each library that takes part, ge itself first.
+    /// Name and digest of each library that takes part; ge itself comes first.
     fn libraries(&self, cache: &Cache) -> Result<&[(String, String)]> {
         if let Some(l) = self.libraries.get() {
             return Ok(l);
@@ -373,7 +375,7 @@ impl Session {
         Ok(self.libraries.get_or_init(|| all))
     }
 
-    /// Streams of the session's devices, which models loaded side by side on one device share.
+    /// The stream pool of the session. Models loaded on the same device share its streams.
     pub fn stream_pool(&self) -> &StreamPool {
         &self.streams
     }
@@ -383,7 +385,7 @@ impl Session {
         &self.variables
     }
 
-    /// The engines by name, for loading.
+    /// The engines by name, as the loader needs them.
     pub fn engines(&self) -> Engines {
         let runtime_tasks = self
             .registry
@@ -397,7 +399,7 @@ impl Session {
         }
     }
 
-    /// Reads an OM file, with its weights beside it, and loads its model onto the device.
+    /// Reads an OM file and the weights stored beside it, and loads the model onto the device.
     pub fn load_om(&self, path: impl AsRef<Path>) -> Result<Model> {
         self.load(read_om(path.as_ref())?)
     }
@@ -408,7 +410,7 @@ impl Session {
         self.load_on(compiled, context, &LoadOptions { rank_size: 1, ..LoadOptions::default() })
     }
 
-    /// Loads a compiled model onto an open device, as a rank of a group.
+    /// Loads a compiled model onto an open device, as one rank of a group.
     pub fn load_on(
         &self,
         compiled: ge_model::CompiledModel,
@@ -448,11 +450,11 @@ impl Session {
     }
 }
 
-/// Whether a model runs in a group of so many ranks: it does where none of its nodes states another
-/// `rank_size`.
+/// Checks that a model can run in a group of `ranks` ranks. A model that states no rank size runs
+/// in any group.
 ///
 /// # Errors
-/// `usage`: it is made for another number.
+/// `usage` if the model was made for another number of ranks.
 pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> {
     let made = compiled.rank_size;
     if made == 0 || made == ranks {
@@ -463,7 +465,8 @@ pub fn fits_group(compiled: &ge_model::CompiledModel, ranks: u32) -> Result<()> 
         .raise(ge_codes::RANKS))
 }
 
-/// What the user sees of the compilation of a model beside the one that was asked for: its failures.
+/// Observer of the compilation of an additional model: it passes on only failures (and asks whether
+/// the user cancelled).
 struct Beside<'o>(&'o dyn Observer);
 impl Observer for Beside<'_> {
     fn failed(&self, name: &'static str, pass: Option<&ge_compiler::pass::Blamed>, graph: &ge_ir::Model) {
@@ -474,44 +477,44 @@ impl Observer for Beside<'_> {
     }
 }
 
-/// A compiled model.
+/// Result of a compilation.
 #[derive(Default)]
 pub struct Compiled {
-    /// Plain data, ready for an OM or a device.
+    /// The model as plain data, ready for an OM file or a device.
     pub model: ge_model::CompiledModel,
-    /// What the model cache said, where there is one.
+    /// Result of the look-up in the model cache; `None` without a cache.
     pub cache: Option<cache::Outcome>,
-    /// Why the model cache could not keep the model.
+    /// Why the model could not be stored in the model cache.
     pub warning: Option<String>,
-    /// Where a tuning build stopped: there is no model then.
+    /// Where a tuning build stopped; in that case there is no model.
     pub stopped: Option<Stopped>,
-    /// What each stage took, where the observer of the compilation kept it.
+    /// Time per stage, if the observer of the compilation recorded it.
     pub times: Vec<dump::StageTime>,
-    /// What the model itself says of nodes.
+    /// What the source model says about its nodes.
     pub origins: Origins,
-    /// How many kernels were compiled; none for a model from the cache.
+    /// Number of kernels compiled; zero for a model from the cache.
     pub kernels: KernelCounts,
-    /// What the user should know of the model; nothing for one from the cache.
+    /// Warnings for the user; empty for a model from the cache.
     pub warnings: Vec<String>,
-    /// What a calibration found, where there was one.
+    /// Result of the calibration, if there was one.
     pub calibration: Option<calibrate::Calibration>,
 }
 
-/// A tuning stop.
+/// The point where a tuning build stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The step, as `ge.buildStep` has it.
+    /// The step, as named by `ge.buildStep`.
     pub step: &'static str,
-    /// The graph's text.
+    /// File with the graph's text.
     pub path: PathBuf,
 }
 
 impl Compiled {
-    /// What its streams are (004 §3.1).
+    /// Summary of the model's streams (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(&self.model)
     }
-    /// Writes the OM, and its weights beside it where `ge.externalWeight` says so.
+    /// Writes the OM file, and its weights beside it if `ge.externalWeight` asks for that.
     pub fn write_om(&self, path: &Path) -> Result<ge_om::WriteReport> {
         let mode = external::Mode::of(self.model.options.get("ge.externalWeight").map_or("", String::as_str));
         if mode == external::Mode::Inside {
@@ -527,7 +530,7 @@ impl Compiled {
     }
 }
 
-/// Writes a compiled model as an OM file: whole, or not at all.
+/// Writes a compiled model as an OM file, completely or not at all.
 pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::WriteReport> {
     let mut writer = ge_om::OmWriter::new(&model.name);
     if !model.parts.is_empty() {
@@ -540,7 +543,7 @@ pub fn write_om(model: &ge_model::CompiledModel, path: &Path) -> Result<ge_om::W
         .map_err(|e| Diagnostic::error(format!("cannot write `{}`: {e}", path.display())).raise(ge_codes::UNWRITABLE))
 }
 
-/// Reads an OM file with its weights, wherever they lie.
+/// Reads an OM file and its weights, wherever they are stored.
 pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
     let file = open_om(path)?;
     let mut model = decode_om(path, &file)?;
@@ -555,7 +558,7 @@ pub fn read_om(path: &Path) -> Result<ge_model::CompiledModel> {
     Ok(model)
 }
 
-/// Opens an OM file; the error says whether it is missing, damaged or of another version.
+/// Opens an OM file. The error tells whether the file is missing, damaged or of another version.
 pub fn open_om(path: &Path) -> Result<OmFile> {
     let shown = path.display().to_string();
     OmFile::open(path).map_err(|e| {
@@ -569,7 +572,7 @@ pub fn open_om(path: &Path) -> Result<OmFile> {
     })
 }
 
-/// Reads the model of an OM file.
+/// Decodes the model of an OM file.
 pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> {
     let shown = path.display().to_string();
     ge_model::decode(file).map_err(|e| match e {
@@ -586,7 +589,7 @@ pub fn decode_om(path: &Path, file: &OmFile) -> Result<ge_model::CompiledModel> 
     })
 }
 
-/// The time that each node takes, by graph and id.
+/// Execution time of each node, indexed by graph and node id.
 fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Vec<Vec<u64>> {
     let alike = KernelTimes::default();
     let graph = |(gi, g): (usize, &ge_ir::Graph)| {
@@ -607,7 +610,7 @@ fn node_times(root: &ge_compiler::model::GeRootModel, toolbox: &Toolbox) -> Vec<
     root.model.graphs().iter().enumerate().map(graph).collect()
 }
 
-/// An observer that shows progress and asks for Ctrl-C.
+/// An observer that shows progress and stops the compilation on Ctrl-C.
 pub struct ShowProgress<'a>(pub &'a Progress);
 impl Observer for ShowProgress<'_> {
     fn stage(&self, name: &'static str, nodes: usize) {

@@ -1,4 +1,4 @@
-//! A loaded model: `Send + Sync`, run from any number of threads.
+//! A loaded model: it is `Send + Sync` and runs from any number of threads.
 use crate::{Error, Result};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::tensor::Container;
@@ -7,17 +7,17 @@ use ge_runtime::v2::{Given, Made};
 use ge_runtime::{DynamicModel, LoadedModel, RunOptions, RunOutcome};
 use std::collections::BTreeMap;
 
-/// A model on a device.
+/// A model loaded on a device.
 pub struct Model {
     loaded: Loaded,
 }
 
-/// Which executor runs it.
+/// The executor that runs the model.
 enum Loaded {
-    /// All shapes are known: one sealed model of the device. One with gears may have another that
-    /// runs sizes of no gear.
+    /// All shapes are known: the device holds one sealed model. A model with gears may have a
+    /// second one for sizes outside its gears.
     Static(Box<LoadedModel>, Option<Box<DynamicModel>>),
-    /// Shapes are settled by each run. One with gears may have another, too.
+    /// Shapes are settled by each run. A model with gears may again have a second one.
     Dynamic(Box<DynamicModel>, Option<Box<DynamicModel>>),
 }
 
@@ -25,15 +25,16 @@ impl Model {
     pub(crate) fn new(loaded: LoadedModel) -> Model {
         Model { loaded: Loaded::Static(Box::new(loaded), None) }
     }
-    /// A model with gears, and what runs sizes of no gear.
+    /// Creates a model with gears, and with a second model for sizes outside the gears.
     pub(crate) fn hybrid(gears: LoadedModel, outside: DynamicModel) -> Model {
         Model { loaded: Loaded::Static(Box::new(gears), Some(Box::new(outside))) }
     }
-    /// A model whose shapes are settled by each run; where it has gears, what runs sizes of no gear.
+    /// Creates a model whose shapes are settled by each run. `outside` runs sizes outside the
+    /// gears, if there are gears.
     pub(crate) fn dynamic(loaded: DynamicModel, outside: Option<DynamicModel>) -> Model {
         Model { loaded: Loaded::Dynamic(Box::new(loaded), outside.map(Box::new)) }
     }
-    /// The models that settle shapes by each run.
+    /// The parts whose shapes are settled by each run.
     fn open(&self) -> impl Iterator<Item = &DynamicModel> {
         let (own, outside) = match &self.loaded {
             Loaded::Static(_, outside) => (None, outside),
@@ -41,18 +42,18 @@ impl Model {
         };
         own.into_iter().chain(outside).map(|m| &**m)
     }
-    /// Whether its shapes are settled by each run.
+    /// Whether the shapes are settled by each run.
     pub fn is_dynamic(&self) -> bool {
         matches!(self.loaded, Loaded::Dynamic(..))
     }
-    /// What it is: inputs, outputs, plans.
+    /// The compiled model: inputs, outputs and plans.
     pub fn info(&self) -> &ge_model::CompiledModel {
         match &self.loaded {
             Loaded::Static(m, _) => m.compiled(),
             Loaded::Dynamic(m, _) => m.compiled(),
         }
     }
-    /// Its physical streams as the session's pool has them; none where shapes are settled by each
+    /// The model's physical streams, from the session's pool; empty if shapes are settled by each
     /// run.
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {
         match &self.loaded {
@@ -60,52 +61,53 @@ impl Model {
             Loaded::Dynamic(..) => &[],
         }
     }
-    /// How many plans are kept for shapes that were run; 0 where all shapes are known.
+    /// Number of plans kept for shapes that were run; 0 if all shapes are known.
     pub fn plans(&self) -> usize {
         self.open().map(DynamicModel::plans).sum()
     }
-    /// How many plans were made of the one before, which differed in its sizes alone.
+    /// Number of plans that were derived from the previous plan because only sizes differed.
     pub fn plans_amended(&self) -> u64 {
         self.open().map(DynamicModel::plans_amended).sum()
     }
-    /// How many sizes that were seen run by launches and choices alone, with nothing looked up in between.
+    /// Number of size combinations seen so far that run with launches and choices alone, without
+    /// any look-up in between.
     pub fn ways(&self) -> usize {
         self.open().map(DynamicModel::ways).sum()
     }
-    /// What its streams are (004 §3.1).
+    /// Summary of the model's streams (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())
     }
-    /// Extended attributes of nodes as the loader keeps them, by node:
-    /// `_tiling_sink_task_info`, `_tiling_context_addr` (001 §3.2).
+    /// Extended attributes that the loader keeps, by node: `_tiling_sink_task_info`,
+    /// `_tiling_context_addr` (001 §3.2). Empty if shapes are settled by each run.
     pub fn ext_attrs(&self) -> Result<std::collections::BTreeMap<String, ge_plugin_api::types::AttrMap>> {
         match &self.loaded {
             Loaded::Static(m, _) => m.ext_attrs().map_err(|e| e.into_error()),
             Loaded::Dynamic(..) => Ok(Default::default()),
         }
     }
-    /// What the tiling context of a node holds; None where its tiling does not run on the device
-    /// (001 §5.1).
+    /// Contents of a node's tiling context; `None` if its tiling does not run on the device (001
+    /// §5.1).
     pub fn tiling_context(&self, node: &str) -> Result<Option<ge_plugin_api::author::tiling_sink::TilingContext>> {
         match &self.loaded {
             Loaded::Static(m, _) => m.tiling_context(node).map_err(|e| e.into_error()),
             Loaded::Dynamic(..) => Ok(None),
         }
     }
-    /// Runs once on inputs in graph order.
+    /// Runs the model once; `inputs` are in the graph's input order.
     pub fn run(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
         Ok(self.run_views(&views, RunOptions::default())?.outputs)
     }
-    /// Takes outputs of earlier runs that nobody reads any more: later runs write to their memory, and
-    /// need not clear any.
+    /// Takes back outputs of earlier runs that are no longer needed, so that later runs reuse their
+    /// memory without clearing it.
     pub fn give_back(&self, outputs: Vec<HostTensor>) {
         match &self.loaded {
             Loaded::Static(m, _) => m.give_back(outputs),
             Loaded::Dynamic(m, _) => m.give_back(outputs),
         }
     }
-    /// Runs once, with all that a run tells.
+    /// Runs the model once and returns everything that a run reports.
     pub fn run_views(&self, inputs: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
             Loaded::Static(m, outside) => match outside.as_ref().filter(|_| !m.has_gear_of(inputs)) {
@@ -120,8 +122,8 @@ impl Model {
         }
         .map_err(|e| e.into_error())
     }
-    /// Runs once on inputs that may be sequences, or optionals that hold nothing; what it gives may be
-    /// that, too.
+    /// Runs the model once on inputs that may be sequences or empty optionals; the outputs may be
+    /// such, too.
     pub fn run_items(&self, inputs: &[Item], options: RunOptions) -> Result<(RunOutcome, Vec<Item>)> {
         if !self.is_dynamic() {
             let mut views = Vec::with_capacity(inputs.len());
@@ -152,7 +154,7 @@ impl Model {
         });
         Ok((out, items.collect::<Result<_>>()?))
     }
-    /// Runs a step of a model of unknown shapes: some inputs are state, which stays where it is.
+    /// Runs one step of a model of unknown shapes. Some inputs are state, which stays where it is.
     pub(crate) fn run_step(&self, given: &[Given<'_>], options: RunOptions) -> Result<(RunOutcome, Vec<Made>)> {
         match &self.loaded {
             Loaded::Static(..) => Err(Error::internal("a model of known shapes has no room for state")),
@@ -162,15 +164,15 @@ impl Model {
             }
         }
     }
-    /// The axis along which an input of these sizes can grow in place where it is an output of the
-    /// step before.
+    /// The axis along which an input of these sizes can grow in place when it is an output of the
+    /// previous step.
     pub(crate) fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
         match &self.loaded {
             Loaded::Static(..) => None,
             Loaded::Dynamic(m, _) => m.grows_along(output, input, dims),
         }
     }
-    /// Runs once on inputs that are given away: those whose memory the model reuses
+    /// Runs the model once and takes over the inputs: those whose memory the model reuses
     /// (`ge.exec.inputReuseMemIndexes`) are not copied.
     pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
@@ -181,9 +183,8 @@ impl Model {
             }
         }
     }
-    /// Runs once on inputs that the caller keeps: a
-    /// `RefData` has afterwards what the model wrote to it. [`run`](Self::run) leaves all inputs as
-    /// they are.
+    /// Runs the model once on inputs that the caller keeps: afterwards a `RefData` input holds what
+    /// the model wrote to it. [`run`](Self::run) leaves all inputs unchanged.
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
             Loaded::Static(m, outside) => {
@@ -202,35 +203,35 @@ impl Model {
         }
         .map_err(|e| e.into_error())
     }
-    /// Random inputs of a seed.
+    /// Makes random inputs from a seed.
     pub fn random_inputs(&self, seed: u64) -> Result<Vec<HostTensor>> {
         random_inputs(self.info(), seed)
     }
-    /// Runs once on random inputs of a seed.
+    /// Runs the model once on random inputs made from a seed.
     pub fn run_random(&self, seed: u64) -> Result<Vec<HostTensor>> {
         self.run(&self.random_inputs(seed)?)
     }
 }
 
-/// What an input or output holds.
+/// The value of an input or output.
 #[derive(Debug)]
 pub enum Item {
     /// A tensor.
     Tensor(HostTensor),
     /// A sequence.
     Sequence(Vec<HostTensor>),
-    /// An optional that holds nothing.
+    /// An empty optional.
     Nothing,
 }
 
 impl Item {
-    /// The tensor, if it is one.
+    /// The tensor, if the item is one.
     pub fn tensor(&self) -> Option<&HostTensor> {
         if let Item::Tensor(t) = self { Some(t) } else { None }
     }
 }
 
-/// The range of an input's whole numbers that the graph's readers of it imply, if it is known.
+/// The range of integers that the graph's readers of an input imply, if known.
 pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)> {
     let data = info.graphs.first()?.nodes.iter().find(|n| n.name == name && n.op == "Data")?;
     match data.attrs.ints("_value_range")? {
@@ -239,14 +240,15 @@ pub fn range_of(info: &ge_model::CompiledModel, name: &str) -> Option<(i64, i64)
     }
 }
 
-/// Random inputs: reals from -1 to 1, whole numbers of the range that the graph implies, else from
-/// 0 to 3, two for each open size; the same for a seed everywhere.
+/// Makes random inputs: reals from -1 to 1; integers in the range that the graph implies, else from
+/// 0 to 3; 2 for each open size, or the nearest size in its range. The same seed gives the same
+/// inputs on every machine.
 pub fn random_inputs(info: &ge_model::CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
     sized_inputs(info, seed, &|_| None)
 }
 
-/// Random inputs; `sizes`: those of an input, where they are asked for. What these say of a size by
-/// name holds for other inputs too.
+/// Makes random inputs. `sizes` returns the sizes of an input, or `None` if they are not
+/// prescribed. A prescribed size that has a name also holds for other inputs with that name.
 pub fn sized_inputs(
     info: &ge_model::CompiledModel,
     seed: u64,
@@ -254,7 +256,7 @@ pub fn sized_inputs(
 ) -> Result<Vec<HostTensor>> {
     let mut next = chance(seed);
     let fixed: Vec<_> = info.fixed_inputs().into_iter().chain(info.default_inputs()).collect();
-    // What sizes that are asked for say of those that other inputs share with them by name.
+    // Prescribed sizes by name, for the other inputs that share them.
     let mut named: BTreeMap<&str, u64> = BTreeMap::new();
     for i in &info.inputs {
         let asked = sizes(&i.name).unwrap_or_default();
@@ -280,7 +282,7 @@ pub fn sized_inputs(
             if i.desc.shape.is_unranked() {
                 return Err(Error::usage(format!("input `{}` is of unknown rank: give it with `--inputs`", i.name)));
             }
-            // Of a model with gears, the first.
+            // For a model with gears, use the sizes of the first gear.
             if let Some(dims) = info.gears.as_ref().and_then(|g| g.list.first()?.inputs.get(k)) {
                 let mut t = HostTensor::zeroed(i.desc.dtype, dims)?;
                 fill(&mut t, &mut next, range_of(info, &i.name));
@@ -298,7 +300,7 @@ pub fn sized_inputs(
         .collect()
 }
 
-/// The same numbers for a seed everywhere.
+/// A random number generator; a seed gives the same numbers on every machine.
 fn chance(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     move || {
@@ -309,20 +311,20 @@ fn chance(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A tensor of known sizes with random numbers of a seed, as [`random_inputs`] makes them.
+/// Makes a tensor of known sizes with random numbers from a seed, as [`random_inputs`] does.
 pub(crate) fn filled(d: &TensorDesc, seed: u64) -> Result<HostTensor> {
     let mut t = HostTensor::zeroed(d.dtype, &d.shape.sizes().unwrap_or_default())?;
     fill(&mut t, &mut chance(seed), None);
     Ok(t)
 }
 
-/// What random inputs have for an open size: two, or what is nearest in its range.
+/// Size that random inputs use for an open dimension: 2, or the nearest size in its range.
 fn open_size(info: &ge_model::CompiledModel, input: &str, dim: usize, d: Dim) -> u64 {
     let key = d.symbol_name().map_or_else(|| format!("{input}:{dim}"), str::to_owned);
     info.ranges.get(&key).map_or(2, |(low, high)| 2.clamp(*low, *high))
 }
 
-/// The value of an input that was given when the model was compiled, or that is its default.
+/// The value of an input that was fixed when the model was compiled, or its default value.
 pub fn fixed_value(t: &ConstTensor) -> Result<HostTensor> {
     let bytes = t.bytes().ok_or_else(|| Error::damaged("the value of an input has no bytes"))?;
     HostTensor::from_bytes(t.dtype, &t.dims, &bytes)
@@ -344,7 +346,7 @@ fn fill(t: &mut HostTensor, next: &mut impl FnMut() -> u64, range: Option<(i64, 
         match dtype {
             DType::F32 => c.copy_from_slice(&(real(r) as f32).to_le_bytes()),
             DType::F64 => c.copy_from_slice(&real(r).to_le_bytes()),
-            // Halves: sign, an exponent that gives 0.25 to 1, random mantissa.
+            // 16-bit floats: random sign, an exponent that gives 0.25 to 1, random mantissa.
             DType::F16 => c.copy_from_slice(
                 &((((r & 1) << 15) | ((13 + ((r >> 1) & 1)) << 10) | ((r >> 8) & 0x3ff)) as u16).to_le_bytes(),
             ),

@@ -1,20 +1,20 @@
-//! What the model itself says of its nodes, by the names that they were imported under.
+//! What the source model says about its nodes, by their imported names.
 use std::cell::OnceCell;
 
-/// Operator, domain and version of each imported node (`Relu, ai.onnx 13`), by its name.
+/// Operator, domain and version of each imported node (`Relu, ai.onnx 13`), by node name.
 ///
-/// Names lie in one text; they are put in order when somebody first asks.
+/// The names are stored in one string and sorted at the first look-up.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     names: String,
     texts: Vec<String>,
-    /// End of each name in `names`, and which text.
+    /// For each node, the end of its name in `names` and the index of its text.
     nodes: Vec<(usize, usize)>,
     sorted: OnceCell<Vec<usize>>,
 }
 
 impl Origins {
-    /// Adds a node; names differ.
+    /// Adds a node. Names must be distinct.
     pub(super) fn add(&mut self, name: &str, text: &str) {
         let same = |t: &String| t == text;
         let last = self.nodes.last().map(|n| n.1).filter(|t| self.texts.get(*t).is_some_and(same));
@@ -27,7 +27,7 @@ impl Origins {
         self.sorted = OnceCell::new();
     }
 
-    /// What the model says of the node that was imported under a name.
+    /// What the source model says about the node with this imported name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let sorted = self.sorted.get_or_init(|| {
             let mut all: Vec<usize> = (0..self.nodes.len()).collect();

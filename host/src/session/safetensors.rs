@@ -1,13 +1,13 @@
-//! Safetensors files: named tensors, as PyTorch and others read and write them.
+//! Safetensors files: named tensors, as read and written by PyTorch and others.
 //!
-//! Eight bytes with the length of a header, the header as JSON (for each name its `dtype`, `shape`
-//! and `data_offsets`), then the data, little-endian, without gaps.
+//! The file has eight bytes with the header's length, the header as JSON (for each name its
+//! `dtype`, `shape` and `data_offsets`), then the data, little-endian and without gaps.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A header is no longer than this (the format's own limit).
+/// Maximum header length in bytes (a limit of the format).
 const MOST: u64 = 100_000_000;
 
 const TYPES: &[(DType, &str)] = &[
@@ -33,11 +33,10 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The bytes of a file with these tensors, by name. None: a type that the format has no name for,
-/// which is told.
+/// The bytes of a file with these named tensors.
 ///
 /// # Errors
-/// The name of the tensor, and its type.
+/// Returns the name and type of the first tensor whose type the format does not support.
 pub fn write(tensors: &[(String, HostTensor)]) -> Result<Vec<u8>, (String, DType)> {
     let mut header: BTreeMap<&str, Entry> = BTreeMap::new();
     let mut at = 0u64;
@@ -49,7 +48,7 @@ pub fn write(tensors: &[(String, HostTensor)]) -> Result<Vec<u8>, (String, DType
         at = end;
     }
     let mut text = serde_json::to_vec(&header).unwrap_or_default();
-    // The data begins at a multiple of eight.
+    // The data must begin at a multiple of eight bytes.
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut out = Vec::with_capacity(8 + text.len() + usize::try_from(at).unwrap_or(0));
     out.extend_from_slice(&(text.len() as u64).to_le_bytes());
@@ -58,10 +57,10 @@ pub fn write(tensors: &[(String, HostTensor)]) -> Result<Vec<u8>, (String, DType
     Ok(out)
 }
 
-/// The tensors of a file, by name.
+/// Reads the named tensors of a file.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Says what is wrong with the file.
 pub fn read(bytes: &[u8]) -> Result<Vec<(String, HostTensor)>, String> {
     let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it is shorter than eight bytes")?;
     let length = u64::from_le_bytes(*length);

@@ -1,6 +1,6 @@
 //! Growing state: outputs of a run that are inputs of the next one (`ge compile --state OUT:IN,…`).
-//! What a step gives is handed on as it lies in memory: no step copies what the last one left. A
-//! cache that a decoder appends to has room behind it, so that a step writes what is new there.
+//! A step hands its state on in place in memory; no step copies it. A cache that a decoder appends
+//! to has room at its end, and each step writes the new part there.
 use super::Model;
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
@@ -11,28 +11,28 @@ use ge_plugin_api::types::DType;
 use ge_runtime::v2::{Given, Made, State};
 use ge_runtime::{RunOptions, RunOutcome};
 
-/// The option that keeps the pairs in an OM.
+/// The option that stores the pairs in an OM.
 pub const STATE: &str = "ge.x.state";
 
-/// An output, and the input that it is in the next step.
+/// An output, and the input that it becomes in the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Number of the output.
+    /// Index of the output.
     pub output: usize,
-    /// Number of the input.
+    /// Index of the input.
     pub input: usize,
 }
 
-/// Reads `OUT:IN,OUT:IN` against the names of a model.
+/// Parses `OUT:IN,OUT:IN` using the input and output names of a model.
 ///
 /// # Errors
-/// `usage`: names that are not there or stand twice, types and sizes that cannot be one value's.
+/// `usage` if a name is unknown or occurs twice, or if the types and sizes of a pair do not match.
 pub fn pairs(m: &CompiledModel, text: &str) -> Result<Vec<Pair>> {
     let mut out: Vec<Pair> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let output = |n: &str| m.outputs.iter().position(|o| o.name == n.trim());
         let input = |n: &str| m.inputs.iter().position(|i| i.name == n.trim());
-        // A name may have colons of its own.
+        // Names may contain colons, so every colon is tried as the separator.
         let cuts = part.match_indices(':').map(|(at, _)| (&part[..at], &part[at + 1..]));
         let found = cuts.clone().find_map(|(a, b)| Some(Pair { output: output(a)?, input: input(b)? }));
         let Some(pair) = found else {
@@ -76,24 +76,26 @@ fn bad(text: String, found: &str, expected: &str) -> Error {
 /// The pairs that a model was compiled with.
 ///
 /// # Errors
-/// `damaged`: its option does not name its inputs and outputs.
+/// `damaged` if the stored option does not match the model's inputs and outputs.
 pub fn of(m: &CompiledModel) -> Result<Vec<Pair>> {
     pairs(m, m.options.get(STATE).map_or("", String::as_str))
         .map_err(|e| Error::damaged(format!("the state of the model does not fit it: {e}")))
 }
 
-/// What a model's state is before the first step: zeros, and nothing where a size is open.
+/// The state before the first step: zeros. Open sizes are the smallest of their range, or 0 without
+/// a range.
 ///
 /// # Errors
-/// An input of unknown rank, memory that cannot be had.
+/// Fails if the input is of unknown rank or if memory cannot be allocated.
 pub fn initial(m: &CompiledModel, input: usize) -> Result<HostTensor> {
     initial_beside(m, input, &[])
 }
 
-/// As [`initial`], beside inputs that are given: a size of a name that one of them has is theirs.
+/// Like [`initial`], with some inputs given: a named size that occurs in one of them is taken from
+/// it.
 ///
 /// # Errors
-/// As [`initial`].
+/// See [`initial`].
 pub fn initial_beside(m: &CompiledModel, input: usize, given: &[(usize, &[u64])]) -> Result<HostTensor> {
     let i = m.inputs.get(input).ok_or_else(|| Error::internal("a state without an input"))?;
     if i.desc.shape.is_unranked() {
@@ -110,14 +112,14 @@ pub fn initial_beside(m: &CompiledModel, input: usize, given: &[(usize, &[u64])]
     HostTensor::zeroed(i.desc.dtype, &dims)
 }
 
-/// Rows that a state has room for at first.
+/// Minimum number of rows of a new room, unless the range of the dimension is smaller.
 const ROOM: u64 = 64;
 
-/// A state between two steps.
+/// State kept between two steps.
 enum Kept {
-    /// As the step before gave it.
+    /// The tensor as the previous step returned it.
     Tensor(HostTensor),
-    /// In memory with room, which the next step writes behind.
+    /// In memory with room at its end, where the next step appends.
     Room(State),
 }
 
@@ -136,33 +138,34 @@ impl Kept {
     }
 }
 
-/// What a state is.
+/// Description of one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateInfo {
-    /// Its type.
+    /// Element type.
     pub dtype: DType,
-    /// Its sizes.
+    /// Current sizes.
     pub dims: Vec<u64>,
-    /// Sizes that its memory has room for; None: what a step gives is handed on whole.
+    /// Sizes that its memory has room for; `None`: it does not grow in place.
     pub room: Option<Vec<u64>>,
 }
 
-/// Steps of a model: each takes what the last one left.
+/// Runs a model step by step: each step takes the state that the previous one left.
 pub struct Steps<'m> {
     model: &'m Model,
     pairs: Vec<Pair>,
     held: Vec<Option<Kept>>,
     copied: usize,
-    /// Bytes of state that were copied in rooms that are no more.
+    /// Bytes of state that were copied in rooms that no longer exist.
     moved: u64,
     taken: u64,
 }
 
 impl<'m> Steps<'m> {
-    /// Before the first step, with the initial state.
+    /// Creates the steps with the initial state, before the first step.
     ///
     /// # Errors
-    /// The model has no state, or its first value is not known.
+    /// Fails if the model has neither state nor variables, or if the initial value of a state is
+    /// not known.
     pub fn new(model: &'m Model) -> Result<Steps<'m>> {
         let pairs = of(model.info())?;
         if pairs.is_empty() && model.info().memory.variables == 0 {
@@ -181,7 +184,7 @@ impl<'m> Steps<'m> {
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
-    /// What the state is now, in the order of the pairs.
+    /// The current state, in the order of the pairs.
     pub fn info(&self) -> Vec<StateInfo> {
         let one = |k: &Kept| StateInfo {
             dtype: k.dtype(),
@@ -193,10 +196,10 @@ impl<'m> Steps<'m> {
         };
         self.held.iter().flatten().map(one).collect()
     }
-    /// A copy of the state as the next step takes it, in the order of the pairs.
+    /// Copies the state that the next step will take, in the order of the pairs.
     ///
     /// # Errors
-    /// Memory that cannot be had.
+    /// Fails if memory cannot be allocated.
     pub fn state(&self) -> Result<Vec<HostTensor>> {
         let one = |k: &Kept| match k {
             Kept::Tensor(t) => HostTensor::from_bytes(t.dtype, &t.dims, t.bytes()),
@@ -204,10 +207,10 @@ impl<'m> Steps<'m> {
         };
         self.held.iter().flatten().map(one).collect()
     }
-    /// Sets the state of an input; false: it is none.
+    /// Sets the state of an input. Returns false if the input is not a state.
     ///
     /// # Errors
-    /// Memory that cannot be had.
+    /// Fails if memory cannot be allocated.
     pub fn set(&mut self, input: usize, value: HostTensor) -> Result<bool> {
         let Some(k) = self.pairs.iter().position(|p| p.input == input) else { return Ok(false) };
         self.drop_room(k);
@@ -215,16 +218,16 @@ impl<'m> Steps<'m> {
         self.held[k] = Some(kept);
         Ok(true)
     }
-    /// Steps taken.
+    /// Number of steps taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
-    /// Inputs that were copied, of all steps: state is handed on and never is.
+    /// Number of inputs copied in all steps; state is never copied.
     pub fn copied_inputs(&self) -> usize {
         self.copied
     }
-    /// Bytes of state that were copied so far, of states that grow in place: where a room was full,
-    /// or somebody read one who takes it without room alone.
+    /// Bytes copied so far for states that grow in place: because their room was full, or because a
+    /// reader needed the state without its room.
     pub fn copied_state_bytes(&self) -> u64 {
         let rooms = self.held.iter().flatten().map(|k| if let Kept::Room(s) = k { s.copied_bytes() } else { 0 });
         self.moved + rooms.sum::<u64>()
@@ -234,8 +237,8 @@ impl<'m> Steps<'m> {
         self.pairs.iter().any(|p| p.input == input)
     }
 
-    /// A tensor as the state of a pair: in memory with room where it can grow in place. Rooms
-    /// double, within the range that is stated for the size.
+    /// Stores a tensor as the state of a pair; if it can grow in place, in memory with room. Rooms
+    /// double in size, within the range stated for that dimension.
     fn keep(&self, pair: usize, t: HostTensor) -> Result<Kept> {
         let p = self.pairs[pair];
         let Some(axis) = self.model.grows_along(p.output, p.input, &t.dims) else { return Ok(Kept::Tensor(t)) };
@@ -247,7 +250,7 @@ impl<'m> Steps<'m> {
         let room = rows.saturating_mul(2).max(ROOM).min(most).max(rows);
         State::new(&t.view(), axis, room).map(Kept::Room).map_err(|e| e.into_error())
     }
-    /// What was copied in the room of a pair still counts when it is gone.
+    /// Drops the room of a pair. The bytes copied in it still count.
     fn drop_room(&mut self, pair: usize) {
         if let Some(Some(Kept::Room(s))) = self.held.get(pair) {
             self.moved += s.copied_bytes();
@@ -255,11 +258,11 @@ impl<'m> Steps<'m> {
         self.held[pair] = None;
     }
 
-    /// One step; `others` are the inputs that are no state, in graph order. The outputs, None for
-    /// what is state now.
+    /// Runs one step. `others` are the inputs that are not state, in graph order. Returns the
+    /// outputs, with `None` for those that became state.
     ///
     /// # Errors
-    /// What a run fails with; the state is then what it was, unless the model writes over it.
+    /// Fails if the run fails. The state is then unchanged, unless the model writes over it.
     pub fn step(
         &mut self,
         others: Vec<HostTensor>,
@@ -278,7 +281,7 @@ impl<'m> Steps<'m> {
         Ok((outputs, out))
     }
 
-    /// A step of a model of known shapes: state is given away and comes back.
+    /// A step of a model of known shapes: state is passed to the run by value and comes back.
     fn whole(&mut self, others: Vec<HostTensor>, options: RunOptions) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
         let mut others = others.into_iter();
         let mut inputs: Vec<HostTensor> = Vec::with_capacity(self.model.info().inputs.len());
@@ -300,7 +303,7 @@ impl<'m> Steps<'m> {
         Ok((outputs, out))
     }
 
-    /// A step of a model of unknown shapes: state stays where it is, and is longer then.
+    /// A step of a model of unknown shapes: state stays in place and may grow.
     fn of_rooms(
         &mut self,
         others: &[HostTensor],
@@ -320,7 +323,7 @@ impl<'m> Steps<'m> {
         let mut made: Vec<Option<Made>> = made.into_iter().map(Some).collect();
         for k in 0..self.pairs.len() {
             let next = match made.get_mut(self.pairs[k].output).and_then(Option::take) {
-                // Its room is the one that it had.
+                // The state still lives in the same room.
                 Some(Made::State(s)) => Kept::Room(s),
                 Some(Made::Tensor(t)) => {
                     self.drop_room(k);

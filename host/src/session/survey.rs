@@ -1,6 +1,6 @@
-//! What of a model is not supported, all at once: nodes that the front end cannot import, that no
-//! prototype takes as they are, and that no engine runs. A compilation ends at the first of these
-//! kinds; whoever has to change a model wants to know them all.
+//! Lists everything in a model that is not supported, all at once: nodes that the front end cannot
+//! import, nodes that their prototype rejects, and nodes that no engine runs. A compilation stops
+//! at the first of these groups, but someone who has to change a model needs to know them all.
 use super::import::{self, Imported};
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_compiler::Toolbox;
@@ -10,18 +10,18 @@ use ge_ir::verify::STRUCTURE;
 use ge_ir::{DType, Graph, Key, Model, Node, ValueRef};
 use std::collections::BTreeSet;
 
-/// Codes of errors that say that a node is not supported.
+/// Error codes that mean that a node is not supported.
 const CODES: &[ge_codes::Code] =
     &[ge_codes::NOT_MAPPED, ge_codes::NOT_SUPPORTED, ge_codes::NO_PROTOTYPE, ge_codes::NO_ENGINE];
 
-/// Whether an error is about nodes that nothing supports.
+/// Whether an error is about unsupported nodes.
 pub fn concerns(e: &Error) -> bool {
     e.kind == ErrorKind::UNSUPPORTED
         && e.diagnostics.iter().any(|d| !d.node.is_empty() && (d.code.is_empty() || CODES.iter().any(|c| c.is(d))))
 }
 
-/// An error with every unsupported node of the model, those that it names first among equals, in
-/// the model's order; each with what the model says of it.
+/// Extends an error to every unsupported node of the model, in the model's order (nodes that the
+/// error already names come first among equals), each with what the source model says about it.
 pub fn complete(e: Error, model: Imported, toolbox: &Toolbox) -> Error {
     let Imported { mut model, origins, refused } = model;
     let mut all: Vec<Diagnostic> = e.diagnostics.to_vec();
@@ -50,8 +50,8 @@ pub fn complete(e: Error, model: Imported, toolbox: &Toolbox) -> Error {
     Error::all(e.kind, all)
 }
 
-/// Refusals of prototypes and engines, as far as types and sizes are known without folding
-/// anything.
+/// What prototypes and engines reject, as far as types and sizes are known without constant
+/// folding.
 fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
     let placer = EnginePlacer::new(toolbox, false).map_err(|e| e.into_error())?;
     let structural: Vec<Key> = STRUCTURE.iter().map(|s| Key::new(s)).collect();
@@ -62,7 +62,7 @@ fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
             let Some(n) = model.graphs()[gi].get(id) else { continue };
             let reads = |v: &&ValueRef| !v.is_absent() && behind.contains(v.node);
             if import::is_refused(n) || (n.inputs().iter().any(|v| reads(&v)) && !typed(&model.graphs()[gi], n)) {
-                // What is unknown behind an unsupported node is no fault of its own.
+                // Unknown types behind an unsupported node are only a consequence of it.
                 behind.insert(id);
                 continue;
             }
@@ -106,8 +106,7 @@ fn rest(model: &mut Model, toolbox: &Toolbox) -> Result<Vec<Diagnostic>> {
     Ok(out)
 }
 
-/// A window that is larger than what it goes over: the inputs of the model whose sizes that comes
-/// from.
+/// For a window that is larger than its input: names the model inputs that determine the size.
 fn small(model: &Model, d: Diagnostic) -> Diagnostic {
     let found = model.graphs().iter().find_map(|g| g.nodes().find(|n| n.name() == d.node.as_str()).map(|n| (g, n)));
     let Some((g, n)) = found else { return d };
@@ -134,7 +133,7 @@ fn small(model: &Model, d: Diagnostic) -> Diagnostic {
     if d.help.is_empty() { d.help(help) } else { d }
 }
 
-/// Whether the types of all that a node reads are known.
+/// Whether the types of all inputs of a node are known.
 fn typed(g: &Graph, n: &Node) -> bool {
     n.inputs().iter().filter(|v| !v.is_absent()).all(|v| g.desc(*v).is_some_and(|d| d.dtype != DType::UNKNOWN))
 }

@@ -1,4 +1,5 @@
-//! Letters and ranges of `--input-shape "x:N=1..32,3,?,?;y:N"`: what a model of open sizes accepts.
+//! Letters and ranges of `--input-shape "x:N=1..32,3,?,?;y:N"`: which sizes a model of unknown
+//! shapes accepts.
 use crate::{Diagnostic, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_ir::{AttrValue, Dim, Model, ValueRef};
@@ -8,19 +9,19 @@ use std::collections::BTreeMap;
 /// One size of `--input-shape`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A number.
+    /// A fixed size.
     Size(i64),
-    /// Left open: with a letter, within a range.
+    /// An open size, optionally with a letter and a range.
     Open {
-        /// The letter that ties sizes together.
+        /// The letter that ties equal sizes together.
         letter: Option<String>,
-        /// Least and greatest size.
+        /// Smallest and largest size.
         range: Option<(u64, u64)>,
     },
 }
 
 impl Asked {
-    /// Reads a size; None where it is none.
+    /// Parses a size; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Asked> {
         if matches!(text, "?" | "-1") {
             return Some(Asked::Open { letter: None, range: None });
@@ -53,10 +54,10 @@ impl Asked {
     }
 }
 
-/// Gives the inputs of a model the letters and ranges that `--input-shape` states.
+/// Applies the letters and ranges of `--input-shape` to the inputs of a model.
 ///
 /// # Errors
-/// A letter with two ranges.
+/// Fails if a letter has two different ranges.
 pub fn apply(model: &mut Model, text: &str) -> Result<()> {
     let inputs: Vec<(String, ge_ir::NodeId)> =
         model.root().data_nodes().iter().map(|n| (n.name().to_owned(), n.id())).collect();

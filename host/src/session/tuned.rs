@@ -1,8 +1,8 @@
-//! The tuning file: how kernels are best divided, by processor and by kernel.
+//! The tuning file: the best way to divide the work of kernels, by processor and by kernel.
 //!
-//! `ge tune` measures and writes it; a compilation that names it by `ge.x.tuning_file` puts what it
-//! says of its kernels, for all processors, into the nodes, and the loader picks the machine's own.
-//! Nothing is measured in a compilation, and its bytes hang on the file's alone.
+//! `ge tune` measures and writes it. A compilation that names it with `ge.x.tuning_file` stores its
+//! entries for the model's kernels, for all processors, in the nodes; the loader picks those of the
+//! machine. A compilation measures nothing, so its result depends only on the contents of the file.
 use crate::{Diagnostic, Error, Result};
 use ge_model::{CompiledModel, NodeInfo, ValueAt};
 use ge_plugin_api::types::AttrValue;
@@ -11,28 +11,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One kernel on one processor.
+/// The entry of one kernel on one processor.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The processor ([`ge_runtime::machine::name`]).
+    /// Name of the processor ([`ge_runtime::machine::name`]).
     pub cpu: String,
-    /// The kernel ([`kernel`]).
+    /// Description of the kernel ([`kernel`]).
     pub kernel: String,
-    /// How its work is divided, by the engine's name for it.
+    /// How its work is divided: the engine's name for the schedule.
     pub schedule: String,
-    /// What it took so, and as it would be without; microseconds.
+    /// Measured time with this schedule, in microseconds.
     pub us: f64,
-    /// The latter.
+    /// Measured time with the default schedule, in microseconds.
     pub default_us: f64,
 }
 
-/// A tuning file.
+/// The contents of a tuning file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
     schema: u32,
-    /// By processor and kernel, each once.
+    /// The entries, one per processor and kernel.
     pub entries: Vec<Entry>,
 }
 
@@ -43,10 +43,10 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Reads a file.
+    /// Reads a tuning file.
     ///
     /// # Errors
-    /// It is missing, or none that `ge tune` writes.
+    /// Fails if the file is missing or was not written by `ge tune`.
     pub fn read(path: &Path) -> Result<Tuning> {
         let wrong = |why: String| -> Error {
             Diagnostic::error(format!("the tuning file `{}` cannot be used: {why}", path.display()))
@@ -61,15 +61,16 @@ impl Tuning {
         Ok(read)
     }
 
-    /// Puts what was measured of kernels of one processor in place of what stood there of them;
-    /// None: they are best as they are.
+    /// Replaces the entries of the measured kernels for one processor. `None`: the kernel's default
+    /// is best, so it gets no entry.
     pub fn put(&mut self, cpu: &str, measured: BTreeMap<String, Option<Entry>>) {
         self.entries.retain(|e| e.cpu != cpu || !measured.contains_key(&e.kernel));
         self.entries.extend(measured.into_values().flatten());
         self.entries.sort_by(|a, b| (&a.cpu, &a.kernel).cmp(&(&b.cpu, &b.kernel)));
     }
 
-    /// Puts the entries of a model's kernels into its nodes; how many nodes have some.
+    /// Stores the entries for a model's kernels in its nodes. Returns the number of nodes with
+    /// entries.
     pub fn apply(&self, m: &mut CompiledModel) -> usize {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for e in &self.entries {
@@ -92,8 +93,8 @@ impl Tuning {
     }
 }
 
-/// What a node's kernel hangs on, as text: engine, operator, inputs, outputs and the operator's own
-/// attributes. None where a size is open.
+/// Everything that a node's kernel depends on, as text: engine, operator, inputs, outputs and the
+/// operator's own attributes. `None` if a size is open.
 pub fn kernel(nodes: &[NodeInfo], n: &NodeInfo) -> Option<String> {
     let desc = |d: &ge_plugin_api::types::TensorDesc| {
         d.shape.sizes().map(|s| format!("{}:{}{s:?}", d.dtype, d.format).replace(' ', ""))

@@ -1,15 +1,15 @@
-//! A tuning stop on disk: one text in `ge.tuningPath`, under the model's name, large constants in a
-//! file beside it.
+//! Writes a tuning stop: one text in `ge.tuningPath`, named after the model, with large constants
+//! in a side file.
 use super::constants::Constants;
 use crate::{Diagnostic, Result};
 use ge_ir::text::{PrintOptions, print};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes the graph of a stop; the text's path.
+/// Writes the graph of a tuning stop. Returns the path of the text.
 ///
 /// # Errors
-/// The folder cannot be made or written.
+/// Fails if the folder cannot be created or written.
 pub fn write(folder: &Path, name: &str, model: &ge_ir::Model) -> Result<PathBuf> {
     let fail = |e: io::Error| {
         Diagnostic::error(format!("cannot write the graph of the tuning stop into `{}`: {e}", folder.display()))

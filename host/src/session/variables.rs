@@ -1,4 +1,4 @@
-//! Variables of a session in files.
+//! Saving and restoring a session's variables in files.
 use super::{Session, import, safetensors};
 use crate::files::write_atomic;
 use crate::{Diagnostic, Error, Result};
@@ -6,11 +6,12 @@ use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;
 
 impl Session {
-    /// Writes the values of all variables as a safetensors file, whole or not at all. Runs that are
-    /// under way are waited for, one variable at a time.
+    /// Writes the values of all variables to a safetensors file, completely or not at all. Waits
+    /// for runs in progress, one variable at a time.
     ///
     /// # Errors
-    /// A variable of a type that the format has no name for; the file cannot be written.
+    /// Fails if a variable has a type that the format does not support, or if the file cannot be
+    /// written.
     pub fn save_variables(&self, path: impl AsRef<Path>) -> Result<()> {
         let values = self.variables().values().map_err(|e| e.into_error())?;
         let bytes = safetensors::write(&values).map_err(|(name, dtype)| {
@@ -19,21 +20,22 @@ impl Session {
         write_atomic(path.as_ref(), &bytes)
     }
 
-    /// Gives variables the values of a safetensors file. Those that no loaded model names keep them
-    /// for the first that does. Where one does not fit, none is changed.
+    /// Sets variables from a safetensors file. Values for variables that no loaded model uses yet
+    /// are kept for the first model that does. If one value does not fit, no variable is changed.
     ///
     /// # Errors
-    /// The file is missing or damaged; a variable has another type or shape there.
+    /// Fails if the file is missing or damaged, or if a variable has another type or shape there.
     pub fn restore_variables(&self, path: impl AsRef<Path>) -> Result<()> {
         let values = read(path.as_ref())?;
         self.restore(&values)
     }
 
-    /// As [`Session::restore_variables`], from a file that must have every variable of the loaded
-    /// models.
+    /// Like [`Session::restore_variables`], but the file must contain every variable of the loaded
+    /// models, and other values in it are ignored.
     ///
     /// # Errors
-    /// As there; the file lacks a variable, which is named with its type and shape.
+    /// Fails in the same cases, and if the file lacks a variable; the error names it with type and
+    /// shape.
     pub fn restore_all_variables(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let values = read(path)?;
@@ -47,7 +49,7 @@ impl Session {
                 .help("restore from a file that was saved after a run of this model")
                 .raise(ge_codes::VARIABLE));
         }
-        // What else the file has belongs to other models.
+        // Other values in the file belong to other models.
         let own: Vec<_> = values.into_iter().filter(|(name, _)| known.iter().any(|v| v.name == *name)).collect();
         self.restore(&own)
     }

@@ -1,15 +1,15 @@
-//! Weights as one run of bytes, as a device takes them.
+//! Weights as one contiguous block of bytes, as a device takes them.
 use crate::Result;
 use bytes::Bytes;
 use ge_model::CompiledModel;
 
-/// Weights begin at a multiple of this.
+/// Alignment of the weight block in bytes.
 const ALIGN: usize = 4096;
 
-/// Puts parts of weights at their places in one run of `size` bytes.
+/// Copies parts of the weights to their offsets in one block of `size` bytes.
 ///
 /// # Errors
-/// There is no memory for it.
+/// Fails if memory cannot be allocated.
 pub fn join(size: u64, parts: impl Iterator<Item = (u64, Bytes)>) -> Result<Bytes> {
     let none = || crate::Error::failed(format!("there is no memory for {size} bytes of weights"));
     let size = usize::try_from(size).map_err(|_| none())?;
@@ -28,11 +28,12 @@ pub fn join(size: u64, parts: impl Iterator<Item = (u64, Bytes)>) -> Result<Byte
     Ok(Bytes::from(all).slice(start..start + size))
 }
 
-/// A model that was compiled in this process has its weights where its constants are: they are put
-/// together. One that was read from a file has them so, mapped, and is left as it is.
+/// Joins the weights of a model into one block. A model compiled in this process has its weights in
+/// its separate constants. A model read from a file already has them in one mapped block and is
+/// left unchanged.
 ///
 /// # Errors
-/// There is no memory for it.
+/// Fails if memory cannot be allocated.
 pub fn in_one(m: &mut CompiledModel) -> Result<()> {
     let whole = matches!(m.weights.as_slice(), [(0, b)] if b.len() as u64 >= m.memory.weights);
     if !whole && m.external.is_empty() && m.memory.weights > 0 {

@@ -1,11 +1,10 @@
-//! Attributes of nodes to the border's values; attribute references of functions.
+//! Converts attributes of nodes to ABI values, and guesses the kind of attributes in old files.
 use crate::proto::AttributeProto;
 use crate::tensor::Source;
 use ge_plugin_api::diagnostic::{Diagnostic, Result};
 use ge_plugin_api::types::{AttrValue, Blob, ConstTensor};
 
-/// The value of an attribute that is no graph; None: a kind that mappings cannot take (graphs,
-/// types).
+/// The value of an attribute; `None` for kinds that mappings cannot take (graphs, types).
 pub fn value(a: &AttributeProto, source: &Source<'_>) -> Result<Option<AttrValue>> {
     let text = |b: &[u8]| String::from_utf8(b.to_vec()).ok();
     let kind = if a.type_() != 0 { a.type_() } else { guess(a) };
@@ -45,7 +44,7 @@ pub fn value(a: &AttributeProto, source: &Source<'_>) -> Result<Option<AttrValue
     })
 }
 
-/// The kind of an attribute of an old file that does not say it.
+/// The kind of an attribute in an old file that does not state it.
 fn guess(a: &AttributeProto) -> i32 {
     if a.t.is_some() {
         4

@@ -1,8 +1,8 @@
-//! `If`, `Loop`, `Scan` and `SequenceMap`: subgraphs with captured outer values as inputs.
+//! `If`, `Loop`, `Scan` and `SequenceMap`: their subgraphs get captured outer values as inputs.
 //!
-//! * `If` becomes `If(cond, captured...)`; both branches get every value that either reads,
-//!   constants are copied in instead.
-//! * `Loop` becomes `While` or is written out (`loops`), so does `Scan` (`scan`); `SequenceMap`
+//! * `If` becomes `If(cond, captured...)`; both branches get every value that either of them reads,
+//!   except constants, which are copied into the branches.
+//! * `Loop` becomes `While` or is unrolled (`loops`), and so is `Scan` (`scan`); `SequenceMap`
 //!   becomes `While` (`sequence_map`).
 use crate::import::{Building, Env, Importer, domain};
 use crate::inputs;
@@ -14,12 +14,12 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{AttrValue, ConstTensor, Dim, TensorDesc, ValueRef};
 
-/// Whether an operator of `ai.onnx` is imported here.
+/// Whether this module imports an operator of `ai.onnx`.
 pub fn handles(op: &str) -> bool {
     matches!(op, "If" | "Loop" | "Scan" | "SequenceMap")
 }
 
-/// Imports such a node; its outputs.
+/// Imports a control-flow node and returns its outputs.
 pub fn import(
     im: &mut Importer<'_>,
     n: &NodeProto,
@@ -36,7 +36,7 @@ pub fn import(
     }
 }
 
-/// A subgraph of a node, by its attribute.
+/// The subgraph of a node that an attribute holds.
 pub fn graph<'n>(
     im: &Importer<'_>,
     n: &NodeProto,
@@ -51,15 +51,15 @@ pub fn graph<'n>(
         .ok_or_else(|| im.refuse(n, name, domain(&n.domain), None, &format!("it has no subgraph `{key}`")))
 }
 
-/// Values that a subgraph gets from outside: those with a node become inputs, constants are copied.
+/// Outer values that subgraphs read: values made by nodes become inputs, constants are copied.
 pub struct Captured {
-    /// Name in the model and value.
+    /// Name in the model, and value, of each input.
     pub inputs: Vec<(String, Known)>,
     /// Constants, by name.
     pub constants: Vec<(String, Known)>,
 }
 
-/// What subgraphs read of the graph around them.
+/// Collects what subgraphs read from the graph around them.
 pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) -> Result<Captured> {
     let mut c = Captured { inputs: Vec::new(), constants: Vec::new() };
     let taken: Vec<String> = graphs.iter().flat_map(|sub| taken(sub, &g.scope)).collect();
@@ -78,7 +78,7 @@ pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) 
     Ok(c)
 }
 
-/// A subgraph with its inputs made; `ins` are names and descriptors in order.
+/// Begins a subgraph and makes its inputs; `ins` are names and descriptors in order.
 pub fn open(
     im: &mut Importer<'_>,
     graph_name: &str,
@@ -95,18 +95,19 @@ pub fn open(
     b
 }
 
-/// The value of a name in a graph that is written.
+/// The value with this name in a graph under construction.
 pub fn at(b: &Building, name: &str) -> ValueRef {
     b.scope.get(name).map_or(ValueRef::ABSENT, |k| k.value)
 }
 
-/// A node of a plain operator, named like `what`; its output.
+/// Makes a node of a plain operator, named like `what`, and returns its output.
 pub fn node(b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef], what: &str) -> ValueRef {
     let own = im.take_name(what);
     b.builder.node(op).name(&own).inputs(given).build()
 }
 
-/// The graph that ends the loop `name` whose values begin with its turn and its length; its name.
+/// Makes the condition graph of loop `name`, whose values begin with the turn and the number of
+/// turns. Returns the graph's name.
 pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[(String, TensorDesc)]) -> String {
     let cond_name = im.graph_name(name, "cond");
     let mut b = open(im, &cond_name, ins, &[]);
@@ -116,7 +117,7 @@ pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[(String, TensorDesc)]) 
     im.finish(cond_name.clone(), b);
     cond_name
 }
-/// What a carried value keeps from turn to turn: its rank.
+/// The part of a carried value's descriptor that holds in every turn: its rank.
 pub fn loosened(d: &TensorDesc) -> TensorDesc {
     desc_of_rank(d.shape.rank())
 }
@@ -161,7 +162,8 @@ fn branch(
     Ok(outs.into_iter().zip(&then.output).map(|(v, o)| Known::new(v, told(o, TensorDesc::unknown()))).collect())
 }
 
-/// What is known of a value that a subgraph gives, and that it is a sequence where that is declared.
+/// The descriptor of a value that a subgraph returns; it is marked as a sequence if it is declared
+/// as one.
 pub fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
     match inputs::declared(output) {
         Ok(d) if d.container == Container::SEQ => sequence(),
@@ -169,33 +171,33 @@ pub fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
     }
 }
 
-/// Imports the nodes of a subgraph whose inputs stand in its scope.
+/// Imports the nodes of a subgraph whose inputs are already in scope.
 pub fn body(im: &mut Importer<'_>, sub: &GraphProto, b: &mut Building, env: &Env<'_>) -> Result<()> {
     im.initializers(sub, b)?;
     let env = Env { prefix: env.prefix.clone(), rename: None, depth: env.depth + 1, ..env.clone() };
     im.nodes(&sub.node, b, &env)
 }
 
-/// A constant with a name of its own.
+/// Makes a constant with a unique name.
 pub fn scalar(b: &mut Building, im: &mut Importer<'_>, name: &str, t: Option<ConstTensor>) -> ValueRef {
     let name = im.take_name(name);
     t.map_or(ValueRef::ABSENT, |t| b.builder.constant(&name, t))
 }
 
-/// What is known of a sequence before it has a tensor.
+/// The descriptor of a sequence that has no tensor yet.
 pub fn sequence() -> TensorDesc {
     TensorDesc { container: Container::SEQ, ..TensorDesc::unknown() }
 }
 
-/// A loop over these values, by the names of its condition and its body.
+/// Makes a loop over these values; the last argument names its condition graph and its body graph.
 pub fn while_node(g: &mut Building, name: &str, values: &[ValueRef], (condition, body): (&str, &str)) -> Vec<ValueRef> {
     let graph = |name: &str| AttrValue::Graph(name.into());
     let node = g.builder.node("While").name(name).inputs(values);
     node.attr("cond", graph(condition)).attr("body", graph(body)).build_n(values.len())
 }
 
-/// An empty sequence, for what a body gives as `output`: its declared shape is the only one where no
-/// turn is made.
+/// Makes an empty sequence for the body result `output`. Its declared shape is all that is known if
+/// no turn is executed.
 pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str, output: &ValueInfoProto) -> ValueRef {
     let own = im.take_name(&format!("{list}/empty"));
     let node = g.builder.node("SequenceEmpty").name(&own);
@@ -208,14 +210,14 @@ pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str, output: &Value
     }
 }
 
-/// The sequence that a body carries under a name, with one more tensor.
+/// Appends a tensor to the sequence that a body carries under this name.
 pub fn grown(b: &mut Building, im: &mut Importer<'_>, list: &str, tensor: ValueRef) -> ValueRef {
     let own = im.take_name(&format!("{list}/insert"));
     let before = at(b, list);
     b.builder.node("SequenceInsert").name(&own).input(before).input(tensor).build()
 }
 
-/// The tensors of a sequence as slices of one.
+/// Stacks the tensors of a sequence into one tensor.
 pub fn stacked(g: &mut Building, im: &mut Importer<'_>, name: &str, list: ValueRef, axis: i64) -> Known {
     let own = im.take_name(name);
     let v =

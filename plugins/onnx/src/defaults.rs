@@ -1,5 +1,5 @@
-//! Inputs that have an initializer: constants, unless `--input-shape` names them. Then they are inputs
-//! that have the initializer's value where a run gives none.
+//! Inputs with an initializer: they are constants unless `--input-shape` names them. In that case
+//! they are inputs, and the initializer is the default value for runs that give none.
 //!
 //! Source: ONNX IR, "Graphs": an initializer with the name of an input is its default value.
 use crate::inputs::declared;
@@ -9,9 +9,9 @@ use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{Attr, AttrValue, ConstTensor, DType, Key, Shape, TensorDesc};
 use std::collections::HashMap;
 
-/// Attribute of an input: its value where none is given.
+/// Attribute of an input: its default value.
 pub const VALUE: &str = "_default_value";
-/// Attribute of the graph: inputs that are constants, as entries of `--input-shape`.
+/// Attribute of the graph: inputs that became constants, in the form of `--input-shape` entries.
 const LEFT_OUT: &str = "_defaulted_inputs";
 
 /// The inputs of a model that have an initializer.
@@ -22,24 +22,24 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// An input that stays one.
+    /// Records an input that stays an input, with its default.
     pub fn keep(&mut self, name: &str, value: ConstTensor) {
         self.values.insert(name.to_owned(), value);
     }
-    /// An input that is a constant. One of a form that no input can have is not told.
+    /// Records an input that becomes a constant; inputs that cannot be declared are left out.
     pub fn left_out(&mut self, v: &ValueInfoProto) {
         if let Ok(d) = declared(v).map(|d| d.shape) {
             self.left_out.push(format!("{}:{}", v.name, entry(&d)));
         }
     }
-    /// What an input is declared as, with the type of its default where the model says none.
+    /// The declared descriptor of an input, with the type of its default if the model states none.
     pub fn typed(&self, name: &str, mut d: TensorDesc) -> TensorDesc {
         if let Some(value) = self.values.get(name).filter(|_| d.dtype == DType::UNKNOWN) {
             d = TensorDesc { container: Container::TENSOR, ..TensorDesc::new(value.dtype, d.shape) };
         }
         d
     }
-    /// The default of an input, where it has the sizes that the input has.
+    /// The default of an input, if its sizes match the input's.
     pub fn of(&mut self, name: &str, d: &TensorDesc) -> Option<ConstTensor> {
         let value = self.values.remove(name)?;
         let sizes = d.shape.dims().iter().zip(value.dims.iter());
@@ -48,7 +48,7 @@ impl Defaults {
                 && sizes.into_iter().all(|(d, n)| d.size().is_none_or(|s| s == *n));
         (fits && d.dtype == value.dtype).then_some(value)
     }
-    /// Leaves in the graph which inputs are constants.
+    /// Stores the inputs that became constants as an attribute of the graph.
     pub fn tell(&mut self, p: &mut Patch) {
         if self.left_out.is_empty() {
             return;
@@ -58,7 +58,7 @@ impl Defaults {
     }
 }
 
-/// A shape as `--input-shape` has it.
+/// A shape in the form of `--input-shape`.
 fn entry(shape: &Shape) -> String {
     if shape.is_unranked() {
         return "?".to_owned();

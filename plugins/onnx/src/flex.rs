@@ -1,6 +1,6 @@
-//! `FlexAttention` (domain `ai.onnx.preview`): attention whose scores and weights go through
-//! subgraphs of the model. Without them it is an `Attention`; with them products and softmax are
-//! written out, and each subgraph's nodes stand between them.
+//! `FlexAttention` (domain `ai.onnx.preview`): attention that passes its scores and weights through
+//! subgraphs of the model. Without subgraphs it becomes an `Attention`; with them it is expanded
+//! into products and a softmax, with the nodes of the subgraphs in between.
 use crate::control::{capture, graph, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
@@ -9,12 +9,12 @@ use crate::unroll::turn;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{AttrValue, ConstTensor, DType, TensorDesc, ValueRef};
 
-/// Whether an operator is imported here.
+/// Whether this module imports an operator.
 pub fn handles(domain: &str, op: &str) -> bool {
     (domain, op) == ("ai.onnx.preview", "FlexAttention")
 }
 
-/// One node while it is written out.
+/// State for expanding one node.
 struct Writer<'a, 'm> {
     im: &'a mut Importer<'m>,
     g: &'a mut Building,
@@ -36,13 +36,13 @@ impl Writer<'_, '_> {
     fn cast(&mut self, v: ValueRef, to: DType) -> ValueRef {
         self.node("Cast", &[v], &[("dst_type", to.into())])
     }
-    /// Size of an axis, as a number that the run knows.
+    /// Size of an axis, as a value computed at run time.
     fn size(&mut self, v: ValueRef, axis: i64) -> ValueRef {
         let shape = self.node("Shape", &[v], &[("dtype", DType::I64.into()), ("start", 0i64.into())]);
         let (at, zero) = (self.number("axis", axis), self.number("zero", 0));
         self.node("GatherV2", &[shape, at, zero], &[])
     }
-    /// Heads of keys or values, each as often as there are queries' heads that share it.
+    /// Heads of keys or values, each repeated for the query heads that share it.
     fn shared(&mut self, q: &Known, v: &Known) -> ValueRef {
         let heads = |k: &Known| k.desc.shape.dims().get(1).and_then(|d| d.size());
         if heads(q).is_some() && heads(q) == heads(v) {
@@ -56,7 +56,8 @@ impl Writer<'_, '_> {
         let axis = self.number("heads", 1);
         self.node("GatherV2", &[v.value, of, axis], &[])
     }
-    /// Queries times their factor: one over the root of their size where none is given.
+    /// Queries multiplied by their factor; the default is one over the square root of the head
+    /// size.
     fn scaled(&mut self, q: &Known, scale: Option<f64>) -> ValueRef {
         let size = q.desc.shape.dims().get(3).and_then(|d| d.size());
         let factor = scale.or(size.map(|n| 1.0 / (n as f64).sqrt()));
@@ -71,7 +72,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Imports such a node; its output.
+/// Imports a `FlexAttention` node and returns its output.
 pub fn import(
     im: &mut Importer<'_>,
     n: &NodeProto,
@@ -107,7 +108,7 @@ pub fn import(
         to.extend(precision.map(|t| ("softmax_precision", t.into())));
         return Ok(vec![Known::new(w.named("Attention", name, &ins, &to), TensorDesc::unknown())]);
     }
-    // The subgraph says what its scores are, if nothing else does.
+    // If the query type is unknown, the type that the subgraph declares for its scores is used.
     let told = score.or(prob).and_then(|a| a.g.as_ref()?.input.first()).map(crate::inputs::declared);
     let told = told.and_then(Result::ok).map(|d| d.dtype).filter(|t| t.is_float());
     let wide = if own == Some(DType::F64) { DType::F64 } else { DType::F32 };
@@ -130,7 +131,7 @@ pub fn import(
     Ok(vec![Known::new(y, crate::ranks::desc_of_rank(Some(4)))])
 }
 
-/// A value by way of a subgraph of the node, in the same type.
+/// Passes a value through a subgraph of the node; the type stays the same.
 fn inside(
     w: &mut Writer<'_, '_>,
     n: &NodeProto,

@@ -1,4 +1,4 @@
-//! Names that a subgraph reads and does not make: they become its inputs.
+//! Names that a subgraph reads but does not define: they become its inputs.
 use crate::proto::{GraphProto, NodeProto};
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ fn walk(graph: &GraphProto, outer: &HashSet<String>, out: &mut Vec<String>, seen
     graph.output.iter().for_each(|o| need(&o.name, &made));
 }
 
-/// Subgraphs of a node.
+/// The subgraphs of a node.
 pub fn subgraphs(n: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     n.attribute.iter().flat_map(|a| a.g.iter().chain(a.graphs.iter()))
 }

@@ -1,5 +1,5 @@
-//! The walk over a model: inputs, constants, nodes in order, functions inlined, outputs; every
-//! refusal is collected.
+//! Walks over a model: inputs, constants, nodes in order, inlined functions, outputs. All refusals
+//! are collected.
 use crate::attributes;
 use crate::control;
 use crate::defaults;
@@ -22,18 +22,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Oldest operator set that is read.
+/// Oldest supported operator set.
 const OLDEST: u32 = 1;
-/// Newest operator set whose operators were looked at.
+/// Newest operator set whose operators were reviewed.
 const NEWEST: u32 = 28;
-/// Most nodes of an import, functions and loops written out.
+/// Maximum number of nodes of an import, including expanded functions and loops.
 const MOST_NODES: usize = 4_000_000;
-/// Deepest nesting of functions and subgraphs.
+/// Maximum nesting depth of functions and subgraphs.
 const DEEPEST: usize = 64;
-/// Attribute of a node that stands for one that cannot be imported: the reasons.
+/// Attribute of a placeholder node for one that cannot be imported: the reasons.
 const REFUSED: &str = "_refused";
 
-/// The front end.
+/// The ONNX front end.
 pub struct OnnxFrontend;
 
 impl Frontend for OnnxFrontend {
@@ -57,36 +57,36 @@ impl Frontend for OnnxFrontend {
     }
 }
 
-/// What a node is imported under: versions of operator sets, a function's attributes, prefix of
-/// names.
+/// Context in which a node is imported: operator set versions, attributes of a function call,
+/// prefix of names.
 #[derive(Clone)]
 pub struct Env<'n> {
-    /// Version of each domain.
+    /// Operator set version of each domain.
     pub opsets: BTreeMap<String, u32>,
-    /// Attributes of the function call around it.
+    /// Attributes of the enclosing function call; `None` outside of functions.
     pub attrs: Option<BTreeMap<String, &'n AttributeProto>>,
-    /// Names of nodes start with it.
+    /// Prefix of node names.
     pub prefix: String,
-    /// The node that makes this value gets this name: the call's own.
+    /// Value name and node name: the node that makes this value gets the name of the function call.
     pub rename: Option<(String, String)>,
-    /// Nesting.
+    /// Nesting depth.
     pub depth: usize,
 }
 
 impl Env<'_> {
-    /// A name behind the prefix.
+    /// A name with the prefix.
     fn prefixed(&self, name: &str) -> String {
         [self.prefix.as_str(), name].concat()
     }
 }
 
-/// One graph under construction.
+/// A graph under construction.
 pub struct Building {
-    /// Its builder.
+    /// The builder of the graph.
     pub builder: GraphBuilder<'static>,
-    /// Its values.
+    /// The values of the graph, by name.
     pub scope: Scope,
-    /// What the model calls the values that nodes make, and what it says of the nodes.
+    /// Origin of values and nodes: the model's names for them, and what the model says about nodes.
     pub provenance: Provenance,
 }
 impl Building {
@@ -94,7 +94,7 @@ impl Building {
     pub fn new() -> Building {
         Building { builder: GraphBuilder::new(None), scope: Scope::new(), provenance: Provenance::default() }
     }
-    /// The edits, and where the nodes come from.
+    /// The edits, including the origin of the nodes.
     fn into_patch(mut self) -> Patch {
         self.provenance.write(self.builder.patch());
         self.builder.into_patch()
@@ -111,9 +111,9 @@ pub struct Importer<'m> {
     model: &'m ModelProto,
     /// Nodes of the main graph.
     main: &'m Nodes,
-    /// Bytes of tensors.
+    /// Access to the bytes of tensors.
     pub source: Source<'m>,
-    /// By domain and operator: versions, and the mapping that holds for them.
+    /// By domain and operator: version ranges, and the mapping for each.
     mappings: BTreeMap<String, HashMap<String, Vec<(u32, u32, MappingRef)>>>,
     functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
     names: NameSet,
@@ -122,12 +122,12 @@ pub struct Importer<'m> {
     ranks: ranks::Shared,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
-    /// Values of nodes that stand for refused ones.
+    /// Names of the values made by placeholder nodes.
     stood_in: HashSet<String>,
     nodes: usize,
 }
 
-/// `ai.onnx` for the default domain.
+/// The domain, with `ai.onnx` for the default domain.
 pub fn domain(d: &str) -> &str {
     if d.is_empty() { "ai.onnx" } else { d }
 }
@@ -136,7 +136,7 @@ fn damaged(message: String) -> Error {
 }
 
 impl<'m> Importer<'m> {
-    /// Gathers mappings and functions.
+    /// Collects mappings and functions.
     pub fn new(read: &'m Read, source: Source<'m>) -> Result<Importer<'m>> {
         let (model, main) = (&read.model, &read.nodes);
         let all = match ge_plugin_api::services::host_or_none() {
@@ -168,12 +168,12 @@ impl<'m> Importer<'m> {
         })
     }
 
-    /// Builds all graphs; the first is the main one, without a name.
+    /// Builds all graphs; the first is the main one, which has no name.
     pub fn run(mut self, options: &ImportOptions) -> Result<Vec<(Option<String>, Patch)>> {
         let graph = self.model.graph.as_ref().ok_or_else(|| damaged("the model has no graph".into()))?;
         let opsets = self.opsets()?;
         let mut g = Building::new();
-        // A value a node, and an edit for most of either.
+        // Reserve one value per node and initializer, and an edit for most of them.
         let values = self.main.len() + graph.initializer.len();
         g.scope.reserve(values);
         g.builder.patch().reserve(values);
@@ -182,7 +182,7 @@ impl<'m> Importer<'m> {
         let mut defaults = defaults::Defaults::default();
         for v in &graph.input {
             if g.scope.contains_key(&v.name) {
-                // A constant, unless it is asked for as an input.
+                // It is a constant, unless the user asks for it as an input.
                 let asked = options.input_shapes.iter().any(|s| s.name == v.name.as_str());
                 let known = if asked { g.scope.remove(&v.name) } else { None };
                 match known.and_then(|k| k.constant) {
@@ -219,11 +219,13 @@ impl<'m> Importer<'m> {
         }
         defaults.tell(g.builder.patch());
         let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
-        // One at a time: a node takes more memory than the bytes that it is read from.
+        // Nodes are decoded one at a time: a decoded node takes more memory than its bytes in the
+        // file.
         self.in_order(self.main.len(), |im, k| im.main.get(k).map(Cow::Owned), &mut g, &env)?;
         let mut outs = Vec::new();
         for o in &graph.output {
-            // Why a node was refused says more than that what it gives is no tensor.
+            // The reason why a node was refused is more useful than the complaint that its output
+            // is not a tensor.
             if let Some(e) = inputs::declared(o).err().filter(|_| !self.stood_in.contains(&o.name)) {
                 self.problem(e)?;
                 continue;
@@ -270,7 +272,7 @@ impl<'m> Importer<'m> {
         }
     }
 
-    /// Keeps a refusal for the end; any other failure ends the import.
+    /// Keeps a refusal until the end of the import; any other error ends the import.
     pub fn problem(&mut self, e: Error) -> Result<()> {
         if e.kind != ErrorKind::UNSUPPORTED {
             return Err(e);
@@ -279,12 +281,12 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// Mappings of an operator, whatever version they are for.
+    /// The mappings of an operator for all versions.
     fn mappings_of(&self, domain: &str, op: &str) -> Option<&[(u32, u32, MappingRef)]> {
         Some(self.mappings.get(domain)?.get(op)?.as_slice())
     }
 
-    /// A name for a node that no other node of the model has.
+    /// A node name that no other node of the model has, derived from `wanted`.
     pub fn take_name(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut k = 1;
@@ -294,7 +296,7 @@ impl<'m> Importer<'m> {
         }
         name
     }
-    /// A name for a subgraph.
+    /// A unique name for a subgraph.
     pub fn graph_name(&mut self, node: &str, role: &str) -> String {
         let base: String = node.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let mut name = format!("{base}_{role}");
@@ -305,12 +307,12 @@ impl<'m> Importer<'m> {
         }
         name
     }
-    /// Hands in a finished subgraph.
+    /// Adds a finished subgraph.
     pub fn finish(&mut self, name: String, g: Building) {
         self.subgraphs.push((Some(name), g.into_patch()));
     }
 
-    /// Constants of a graph; a node is made of one when something reads it.
+    /// Records the constants of a graph. A constant becomes a node only when something reads it.
     pub fn initializers(&mut self, graph: &GraphProto, g: &mut Building) -> Result<()> {
         let add = |name: &str, t: ConstTensor, g: &mut Building| {
             let known = Known { value: ValueRef::ABSENT, desc: t.desc().into(), constant: Some(t) };
@@ -331,7 +333,7 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// A value by name; a constant that is read for the first time becomes a node.
+    /// The value with this name; a constant that is read for the first time becomes a node.
     pub fn read_value(&mut self, g: &mut Building, name: &str) -> Result<Known> {
         let Some(k) = g.scope.get_mut(name) else {
             return Err(damaged(format!("`{name}` is read, but nothing before makes it")).with(|d| {
@@ -358,8 +360,8 @@ impl<'m> Importer<'m> {
         self.in_order(nodes.len(), |_, k| Ok(Cow::Borrowed(&nodes[k])), g, env)
     }
 
-    /// Imports `count` nodes by number, from the first on that stands ahead of what it reads in a
-    /// sorted order.
+    /// Imports `count` nodes by index. From the first node that comes before something it reads,
+    /// the nodes are sorted.
     fn in_order<'n>(
         &mut self,
         count: usize,
@@ -393,9 +395,9 @@ impl<'m> Importer<'m> {
         self.node(n, g, env).or_else(|e| self.stand_in(n, g, env, e))
     }
 
-    /// A node that stands for one that cannot be imported, with the reasons: the host tells them,
-    /// together with what else of the model is not supported. Any failure that is no refusal ends
-    /// the import.
+    /// Makes a placeholder for a node that cannot be imported, with the reasons. The host reports
+    /// these together with everything else in the model that is not supported. An error other than
+    /// a refusal ends the import.
     fn stand_in(&mut self, n: &NodeProto, g: &mut Building, env: &Env<'_>, e: Error) -> Result<()> {
         if e.kind != ErrorKind::UNSUPPORTED {
             return Err(e);
@@ -434,7 +436,7 @@ impl<'m> Importer<'m> {
         self.take_name(&env.prefixed(output))
     }
 
-    /// Attributes of a node with references to a function's attributes filled in.
+    /// The attributes of a node, with references to a function's attributes resolved.
     fn attributes<'n>(&self, n: &'n NodeProto, env: &Env<'n>) -> Vec<(&'n str, &'n AttributeProto)> {
         n.attribute
             .iter()
@@ -450,7 +452,7 @@ impl<'m> Importer<'m> {
         let (before, mark) = (g.builder.patch().edits().len(), g.provenance.mark());
         self.one_node(n, g, env)?;
         let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
-        // Nodes of a function's body have been told already which node of the body they are.
+        // For nodes of a function's body, the origin within the body has been recorded already.
         let told: HashSet<NodeId> = g.provenance.nodes_since(mark).collect();
         let mut origin = String::new();
         for e in added {
@@ -532,11 +534,11 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// Names a value; a name that stands already is an error.
+    /// Defines a value name; a name that exists already is an error.
     pub fn define(&mut self, g: &mut Building, env: &Env<'_>, name: &str, known: Known) -> Result<()> {
         if !known.value.is_absent() {
-            // Functions and turns of loops have the prefix of their call; sibling branches may
-            // share a name: the first has it.
+            // Functions and loop turns have the prefix of their call. Sibling branches may use the
+            // same name: the first one gets it.
             let own = env.prefixed(name);
             if self.tensor_names.insert(&own) {
                 g.provenance.name(known.value, &own);
@@ -548,15 +550,15 @@ impl<'m> Importer<'m> {
         }
     }
 
-    /// A value as a mapping is told of it; constants stay without a node until the mapping is known
-    /// to need one.
+    /// The value that a mapping is told about; a constant gets no node until it is known that the
+    /// mapping needs one.
     fn known(&mut self, g: &mut Building, name: &str, _op: &str) -> Result<Known> {
         match g.scope.get(name) {
             Some(k) => Ok(k.clone()),
             None => self.read_value(g, name),
         }
     }
-    /// Gives every constant input its node.
+    /// Makes a node for every constant input.
     fn materialise(&mut self, g: &mut Building, node: &mut ForeignNode) -> Result<()> {
         for i in 0..node.inputs.len() {
             if node.inputs[i].is_absent() && !node.input_names[i].is_empty() {
@@ -594,7 +596,7 @@ impl<'m> Importer<'m> {
         })
     }
 
-    /// Inlines a function.
+    /// Inlines a function call.
     fn call(
         &mut self,
         f: &FunctionProto,
@@ -662,7 +664,7 @@ impl<'m> Importer<'m> {
         };
         self.refuse(n, name, dom, version, &reason)
     }
-    /// A refusal of a node.
+    /// Makes the error for a refused node.
     pub fn refuse(&self, n: &NodeProto, name: &str, dom: &str, version: Option<u32>, reason: &str) -> Error {
         let v = version.map_or_else(|| "?".to_owned(), |v| v.to_string());
         Diagnostic::error(format!("cannot import `{name}` ({}, {dom} {v}): {reason}", n.op_type))
@@ -672,24 +674,23 @@ impl<'m> Importer<'m> {
     }
 }
 
-/// What the model says of a node: `Relu, ai.onnx 13`.
+/// What the model says about a node, for example `Relu, ai.onnx 13`.
 fn origin_op(n: &NodeProto, env: &Env<'_>) -> String {
     let dom = domain(&n.domain);
     let version = env.opsets.get(dom).map_or_else(|| "?".to_owned(), u32::to_string);
     [&n.op_type, ", ", dom, " ", &version].concat()
 }
 
-/// Stands for a value that was refused: its readers are still looked at, the import fails at its
-/// end.
+/// The value of a refused node: its readers are still checked, and the import fails at the end.
 fn refused() -> Known {
     Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
 }
 
-/// Operators that give a sequence.
+/// Operators that return a sequence.
 const SEQUENCES: [&str; 5] =
     ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
 
-/// What the edits of a mapping tell about a value that it gave.
+/// What the edits of a mapping reveal about one of its results.
 fn learn(added: &[Edit], value: ValueRef, desc: &Rc<TensorDesc>) -> Known {
     let node = added.iter().find_map(|e| match e {
         Edit::AddNode(n) if n.id == value.node => Some(n),

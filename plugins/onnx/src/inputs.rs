@@ -1,4 +1,4 @@
-//! Graph inputs: types and shapes as declared, and what `--input-shape` makes of them.
+//! Graph inputs: their declared types and shapes, and the changes by `--input-shape`.
 use crate::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use crate::tensor::dtype;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
@@ -7,8 +7,8 @@ use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
 use std::collections::BTreeMap;
 
-/// Type and shape that a value is declared with; what a sequence or an optional holds has any shape.
-/// An error names what is neither nor a tensor.
+/// The declared type and shape of a value; the elements of a sequence or an optional may have any
+/// shape. Fails if the value is neither a tensor nor one of these.
 pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     let refuse = |what: &str| {
         Diagnostic::error(format!("`{}` is {what}: tensors, and sequences and optionals of them, are taken", v.name))
@@ -55,15 +55,15 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     Ok(TensorDesc { container, ..TensorDesc::new(dt, shape) })
 }
 
-/// Whether the text names one size. Exporters write `?` where they know no name, so that two of
-/// them are not one size, and a number for a size that was traced: it stays open, since the text
-/// of a name promises no value.
+/// Whether the text names a single size. It does not if it is `?`, which exporters write for any
+/// unnamed size, so that two of them may differ. Nor if it is a number that was traced for an open
+/// size: a name guarantees no value.
 fn names_a_size(text: &str) -> bool {
     !matches!(text, "" | "?") && Expr::parse(text).is_none_or(|e| e.constant().is_none())
 }
 
-/// Applies the user's shapes to the inputs (names and descriptors in graph order). A symbol that
-/// gets a size has it everywhere.
+/// Applies the user's shapes to the inputs (names and descriptors in graph order). If a symbol gets
+/// a size, that size holds wherever the symbol occurs.
 pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Result<()> {
     let mut sizes: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut problems: Vec<Diagnostic> = Vec::new();

@@ -1,16 +1,16 @@
-//! The ONNX front end: model files to graphs, opsets 1 to the newest.
+//! The ONNX front end: converts model files to graphs, from opset 1 to the newest.
 //!
-//! The way: [`read`] checks sizes and decodes without copying weights; [`import`] walks graphs,
-//! subgraphs and functions and asks for each node the mapping registered for its domain, operator
-//! and version; [`ops`] has the mappings of `ai.onnx`.
+//! [`read`] checks sizes and decodes without copying weights. [`import`] walks over graphs,
+//! subgraphs and functions and looks up the mapping for each node's domain, operator and version.
+//! [`ops`] has the mappings of `ai.onnx`.
 #![forbid(unsafe_code)]
 
 pub mod attributes;
 pub mod control;
 mod defaults;
-/// Bodies over slices.
+/// The operator `Scan`.
 pub mod scan;
-/// Bodies over elements.
+/// The operator `SequenceMap`.
 pub mod sequence_map;
 pub mod flex;
 pub mod free;

@@ -1,10 +1,10 @@
-//! `Loop`: `While` over `iteration, condition, carried..., scans..., bound, captured...`. A loop with
-//! scan outputs is written out when its count is a constant and its condition stays true (at most
-//! `UNROLL` nodes); else each of them is carried as a sequence, to which a turn adds its slice and
-//! which is joined behind the loop.
+//! `Loop`: becomes `While` over `iteration, condition, carried..., scans..., bound, captured...`. A
+//! loop with scan outputs is unrolled if its count is a constant and its condition stays true (up
+//! to `UNROLL` nodes). Otherwise each scan output is carried as a sequence; each turn appends its
+//! slice, and the slices are joined after the loop.
 //!
-//! The standard has the turn, the bound and the conditions as scalars; exporters write one element
-//! of any rank, and a body reads its turn and its condition with the rank that it declares.
+//! In the standard, the turn, the bound and the conditions are scalars. Exporters write one-element
+//! tensors of any rank, so a body gets its turn and its condition with the rank that it declares.
 use crate::control::{
     at, body, capture, empty, graph, grown, loosened, node, open, scalar, sequence, stacked, told, while_node,
 };
@@ -17,12 +17,12 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 use std::collections::HashMap;
 
-/// The axes that a body declares for a value of one element: none where it says nothing.
+/// The rank that a body declares for a one-element value; 0 if it declares nothing.
 pub fn declared_rank(value: Option<&ValueInfoProto>) -> usize {
     value.and_then(|v| inputs::declared(v).ok()?.shape.rank()).unwrap_or(0)
 }
 
-/// A value of one element with so many axes, reshaped unless it is known to have them.
+/// A one-element value with `rank` axes; it is reshaped unless its rank is known to match.
 fn of_rank(im: &mut Importer<'_>, b: &mut Building, k: &Known, rank: usize, name: &str) -> Known {
     if k.desc.shape.rank() == Some(rank) {
         return k.clone();
@@ -32,10 +32,10 @@ fn of_rank(im: &mut Importer<'_>, b: &mut Building, k: &Known, rank: usize, name
     Known::new(v, TensorDesc::new(k.desc.dtype, Shape::of(&vec![1; rank])))
 }
 
-/// Copies one behind the other that a value is followed through.
+/// Maximum number of successive `Identity` nodes followed for a value.
 const MOST_COPIES: usize = 8;
 
-/// Which of its carried values a body hands on as it was given them.
+/// For each carried value, whether the body passes it on unchanged.
 fn handed_on(sub: &GraphProto, carried: usize) -> Vec<bool> {
     let copies = sub.node.iter().filter(|n| n.op_type == "Identity");
     let copies: HashMap<&str, &str> =
@@ -51,7 +51,7 @@ fn handed_on(sub: &GraphProto, carried: usize) -> Vec<bool> {
     (0..carried).map(is_handed_on).collect()
 }
 
-/// Imports such a node; its outputs.
+/// Imports a `Loop` node and returns its outputs.
 pub fn import(
     im: &mut Importer<'_>,
     n: &NodeProto,
@@ -98,7 +98,7 @@ pub fn import(
     let bound = bound.map(|k| of_rank(im, g, &k, 0, &format!("{name}/limit")));
     let cond = cond.map(|k| of_rank(im, g, &k, 0, &format!("{name}/go")));
     let mut captured = capture(im, g, &[sub])?;
-    // Constants that no turn changes are constants of the body.
+    // Constants that no turn changes become constants of the body.
     let same = handed_on(sub, carried);
     let (fixed, changing): (Vec<usize>, Vec<usize>) =
         (0..carried).partition(|k| same[*k] && state[*k].constant.is_some());

@@ -1,19 +1,19 @@
-//! Names that are taken, by their hashes: names themselves are not kept.
+//! Names in use, stored only as hashes.
 use ge_plugin_api::types::NumberSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A set of names. Two names of one hash count as one: the second is taken, though nobody has it.
+/// A set of names. If two names have the same hash, the second counts as taken.
 #[derive(Default)]
 pub struct NameSet(NumberSet<u64>);
 
 impl NameSet {
-    /// An empty set with room for so many names.
+    /// An empty set with room for `names` names.
     pub fn with_capacity(names: usize) -> NameSet {
         NameSet(NumberSet::with_capacity_and_hasher(names, Default::default()))
     }
-    /// Takes a name; false if it is taken.
+    /// Adds a name; returns false if it is taken.
     pub fn insert(&mut self, name: &str) -> bool {
-        // The same in every run: names that it decides stand in files.
+        // The hash must be the same in every run, because generated names are written to files.
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         self.0.insert(hasher.finish())

@@ -1,13 +1,14 @@
-//! The order of nodes. The standard has them in topological order; converters (to half precision,
-//! with graph fragments put in) leave some behind their readers, and every runtime sorts them.
+//! The order of nodes. The standard requires topological order, but converters (to half precision,
+//! or inserting graph fragments) leave some nodes after their readers, and every runtime sorts
+//! them.
 use crate::free;
 use crate::proto::{GraphProto, NodeProto};
 use crate::scope::Scope;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// What a subgraph takes from the graph around it: what it reads ahead of a node of its own that makes
-/// it is its own, unless the graph around it has such a name.
+/// The names that a subgraph takes from the graph around it. If it reads a name before one of its
+/// own nodes defines it, the name is its own, unless the graph around it has that name.
 pub fn taken(graph: &GraphProto, around: &Scope) -> Vec<String> {
     let mut names = free::captured(graph);
     if names.iter().any(|name| !around.contains_key(name)) {
@@ -17,28 +18,28 @@ pub fn taken(graph: &GraphProto, around: &Scope) -> Vec<String> {
     names
 }
 
-/// Whether all that a node and its subgraphs read is there.
+/// Whether everything that a node and its subgraphs read is defined.
 pub fn is_ready(n: &NodeProto, scope: &Scope) -> bool {
     let there = |name: &String| name.is_empty() || scope.contains_key(name);
     n.input.iter().all(there) && free::subgraphs(n).all(|g| taken(g, scope).iter().all(there))
 }
 
-/// What a node reads, its subgraphs included, and makes.
+/// The names that a node, including its subgraphs, reads and defines.
 pub struct Names {
     reads: Vec<String>,
     makes: Vec<String>,
 }
 
 impl Names {
-    /// Of a node.
+    /// The names of a node.
     pub fn of(n: &NodeProto) -> Names {
         let inside = free::subgraphs(n).flat_map(free::captured);
         Names { reads: n.input.iter().cloned().chain(inside).collect(), makes: n.output.clone() }
     }
 }
 
-/// The numbers of nodes, each behind those that make what it reads, else as they come; those of a
-/// cycle stand at the end.
+/// The indices of the nodes, each after those that define what it reads, otherwise in the given
+/// order. Nodes of a cycle come last.
 pub fn sorted(nodes: &[Names]) -> Vec<usize> {
     let mut maker: HashMap<&str, usize> = HashMap::new();
     for (k, n) in nodes.iter().enumerate() {
@@ -81,7 +82,7 @@ mod tests {
     fn each_stands_behind_what_it_reads_and_cycles_at_the_end() {
         let nodes = [node(&["c"], "d"), node(&["x"], "b"), node(&["b", ""], "c"), node(&["f"], "e"), node(&["e"], "f")];
         assert_eq!(sorted(&nodes), [1, 2, 0, 3, 4]);
-        // What is in order stays as it is.
+        // Nodes in a valid order stay in that order.
         assert_eq!(sorted(&[node(&[], "b"), node(&[], "a"), node(&["a", "a"], "c")]), [0, 1, 2]);
     }
 }

@@ -1,6 +1,5 @@
-//! Ranks of values while importing: enough to choose between forms of an operator (matrix or batch
-//! of matrices, which axis is the last); nothing is decided by it that inference does not check
-//! again.
+//! Ranks of values during the import. They only help to choose between forms of an operator (matrix
+//! or batch of matrices, which axis is the last); inference checks every choice again.
 use crate::ops::direct;
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
@@ -17,12 +16,12 @@ fn length(n: &ForeignNode, i: usize, attr: &str) -> Option<usize> {
     }
 }
 
-/// The rank of the input of most axes, where all are known.
+/// The rank of the input with the most axes, if all ranks are known.
 fn widest(n: &ForeignNode) -> Option<usize> {
     (0..n.inputs.len()).map(|i| rank(n, i)).try_fold(0, |a, r| Some(a.max(r?)))
 }
 
-/// The rank of each output, where the operator's name and its inputs' ranks tell it.
+/// The rank of the node's output, if it follows from the operator and the ranks of its inputs.
 pub fn output_rank(n: &ForeignNode) -> Option<usize> {
     match n.op.as_str() {
         op if direct::is_elementwise(op) => widest(n),
@@ -95,18 +94,18 @@ pub fn output_rank(n: &ForeignNode) -> Option<usize> {
     }
 }
 
-/// Descriptors that say only the rank, each made once.
+/// Cache of descriptors that state only the rank.
 #[derive(Default)]
 pub struct Shared(BTreeMap<Option<usize>, Rc<TensorDesc>>);
 
 impl Shared {
-    /// As [`desc_of_rank`].
+    /// Like [`desc_of_rank`], but shared.
     pub fn desc(&mut self, rank: Option<usize>) -> Rc<TensorDesc> {
         self.0.entry(rank).or_insert_with(|| desc_of_rank(rank).into()).clone()
     }
 }
 
-/// A descriptor that says only the rank.
+/// A descriptor that states only the rank.
 pub fn desc_of_rank(rank: Option<usize>) -> TensorDesc {
     let mut d = TensorDesc::unknown();
     if let Some(r) = rank.filter(|&r| r <= 64) {

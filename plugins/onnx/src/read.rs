@@ -1,5 +1,5 @@
-//! From bytes to messages: is it ONNX at all, are its sizes sane, then decoding that shares the
-//! file's bytes.
+//! From bytes to messages: checks whether a file is ONNX and whether its sizes are plausible, then
+//! decodes it so that tensors share the file's bytes.
 use crate::proto::{ModelProto, NodeProto};
 use bytes::Bytes;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
@@ -7,7 +7,7 @@ use ge_plugin_api::types::Blob;
 use prost::{DecodeError, Message};
 use std::ops::Range;
 
-/// Most nodes of the main graph, and most entries of any other list in it.
+/// Maximum number of nodes in the main graph, and of entries in any other list of it.
 const MOST_ENTRIES: u64 = 4_000_000;
 
 /// A blob as an owner of bytes.
@@ -26,7 +26,8 @@ struct Field<'a> {
     body: &'a [u8],
 }
 
-/// Walks the fields of one message; Err: it does not parse, with whether it merely ends too early.
+/// Iterates over the fields of a message. An error means that it does not parse; it tells whether
+/// the message merely ends too early.
 struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -89,7 +90,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Wire type of each field of a model; None: no such field.
+/// Wire type of each field of a model message; `None`: no such field.
 fn model_field(number: u64) -> Option<u8> {
     match number {
         1 | 5 => Some(0),
@@ -98,8 +99,8 @@ fn model_field(number: u64) -> Option<u8> {
     }
 }
 
-/// Whether bytes look like an ONNX model: every field that can be read is one of a model's, with
-/// its wire type.
+/// Whether bytes look like an ONNX model: every readable field must be a field of a model, with the
+/// right wire type.
 pub fn recognises(bytes: &[u8]) -> bool {
     let mut seen = 0;
     for f in (Fields { rest: bytes }) {
@@ -124,34 +125,34 @@ fn damaged(what: &str, help: &str) -> Error {
         .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
-/// A model as it is read: all of it but the nodes of its main graph, and these.
+/// A model as read: everything except the nodes of its main graph, and separately these nodes.
 pub struct Read {
-    /// The model; its graph has no nodes.
+    /// The model; its main graph has no nodes.
     pub model: ModelProto,
-    /// Nodes of its graph.
+    /// The nodes of its main graph.
     pub nodes: Nodes,
 }
 
-/// Nodes of a graph as they lie in the file, each decoded when it is asked for: decoded it takes
-/// several times the memory.
+/// The nodes of a graph as encoded in the file; each is decoded on request, since decoded nodes
+/// take several times the memory.
 pub struct Nodes {
     file: Bytes,
     places: Vec<Range<usize>>,
 }
 
 impl Nodes {
-    /// How many.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.places.len()
     }
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
-    /// Node `k`, one without an operator where there are fewer.
+    /// Decodes node `k`; returns an empty node if there are fewer nodes.
     ///
     /// # Errors
-    /// It does not parse.
+    /// Fails if the node does not parse.
     pub fn get(&self, k: usize) -> Result<NodeProto> {
         let bytes = self.places.get(k).map(|place| self.file.slice(place.clone()));
         NodeProto::decode(bytes.unwrap_or_default()).map_err(|e| malformed(&e))
@@ -162,18 +163,18 @@ fn malformed(e: &DecodeError) -> Error {
     damaged(&e.to_string(), "check the file with onnx.checker, or export it again")
 }
 
-/// Parts of a message, by their places in it.
+/// Byte ranges of a message.
 struct Parts {
     /// The bodies of one field.
     of_field: Vec<Range<usize>>,
-    /// All else, in as few runs as there are.
+    /// Everything else, in as few ranges as possible.
     others: Vec<Range<usize>>,
 }
 
 impl Parts {
-    /// The bodies of field `number`, and all else; `broken` is what a message is that does not parse.
-    /// Lists are counted before memory is taken for them: an entry of two bytes becomes a few
-    /// hundred.
+    /// Splits a message into the bodies of field `number` and everything else; `broken` is the
+    /// error text for a message that does not parse. List entries are counted before memory is
+    /// allocated for them: an entry of two bytes can become a few hundred.
     fn of(message: &[u8], number: u64, broken: &str) -> Result<Parts> {
         let mut parts = Parts { of_field: Vec::new(), others: Vec::new() };
         let mut fields = Fields { rest: message };
@@ -200,7 +201,7 @@ impl Parts {
     }
 }
 
-/// Decodes a model. Tensors' raw bytes are slices of `file`.
+/// Decodes a model. Raw tensor bytes are slices of `file`.
 pub fn decode(file: &Blob) -> Result<Read> {
     const GRAPH: u64 = 7;
     const NODE: u64 = 1;
@@ -224,7 +225,8 @@ pub fn decode(file: &Blob) -> Result<Read> {
     Ok(Read { model, nodes: Nodes { file: bytes, places } })
 }
 
-/// The part of the file that decoded bytes are, if they are: shared, not copied.
+/// The part of the file that holds these decoded bytes, shared without copying; `None` if they are
+/// not in the file.
 pub fn shared(file: &Blob, part: &[u8]) -> Option<Blob> {
     let offset = (part.as_ptr() as usize).checked_sub(file.as_ptr() as usize)?;
     file.slice(offset, part.len())

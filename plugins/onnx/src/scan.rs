@@ -1,5 +1,6 @@
-//! `Scan` (of opset 9 on): its body written out once for each slice of its inputs, outputs joined again. Where the length is not known when the model is read, it becomes a `While`
-//! over `turn, length, carried..., parts..., rows..., captured...`, whose parts are sequences.
+//! `Scan` (from opset 9 on): its body is unrolled for each slice of its inputs, and the outputs are
+//! joined again. If the length is not known when the model is read, it becomes a `While` over
+//! `turn, length, carried..., parts..., rows..., captured...`, where the parts are sequences.
 use crate::control::{self, at, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
@@ -10,13 +11,13 @@ use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
 type Attrs<'a, 'n> = &'a [(&'n str, &'n AttributeProto)];
 
-/// Element `k` of a list of numbers, or 0.
+/// Element `k` of a list attribute, or 0.
 fn number(attrs: Attrs<'_, '_>, key: &str, k: usize) -> i64 {
     let list = attrs.iter().find(|(name, _)| *name == key).map_or(&[][..], |(_, a)| a.ints.as_slice());
     list.get(k).copied().unwrap_or(0)
 }
 
-/// Imports such a node; its outputs.
+/// Imports a `Scan` node and returns its outputs.
 pub fn import(
     im: &mut Importer<'_>,
     n: &NodeProto,
@@ -76,7 +77,8 @@ pub fn import(
     Ok(joined(im, g, name, attrs, state, parts))
 }
 
-/// A scan of a length that the run tells: a loop whose turn takes slices of the rows by its number.
+/// A scan whose length is known only in the run: a loop, each turn of which takes the slice with
+/// its number.
 fn repeat(
     im: &mut Importer<'_>,
     name: &str,
@@ -123,7 +125,7 @@ fn repeat(
     }
     for (k, o) in sub.output[carried..].iter().enumerate() {
         let slice = im.read_value(&mut b, &o.name)?.value;
-        // What is joined from the back grows at its front.
+        // An output that is joined in reverse order grows at its front.
         let list = at(&b, &own("part", k));
         let mut given = vec![list, slice];
         if number(attrs, "scan_output_directions", k) == 1 {
@@ -137,7 +139,7 @@ fn repeat(
     b.builder.outputs(&outs);
     im.finish(body_name.clone(), b);
 
-    // The length is that of the first row along its axis.
+    // The length is that of the first scanned input along its axis.
     let shape_name = im.take_name(&own("shape", 0));
     let shape = g
         .builder
@@ -167,7 +169,7 @@ fn repeat(
     Ok(all)
 }
 
-/// The carried values, then each output's slices as one.
+/// The carried values, then the joined slices of each output.
 fn joined(
     im: &mut Importer<'_>,
     g: &mut Building,
@@ -196,7 +198,7 @@ fn axis_of(d: &TensorDesc, axis: i64) -> Option<u64> {
     d.shape.dims().get(at)?.size()
 }
 
-/// Slice `at` of a value along an axis, which is gone then.
+/// Slice `at` of a value along an axis; the slice does not have that axis.
 fn slice(im: &mut Importer<'_>, g: &mut Building, v: &Known, (at, axis): (usize, i64), name: &str) -> Known {
     let index = scalar(g, im, &format!("{name}/index"), ConstTensor::of(&[], &[at as i64]));
     let axis_value = scalar(g, im, &format!("{name}/axis"), ConstTensor::of(&[], &[axis]));

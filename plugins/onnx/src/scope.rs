@@ -1,4 +1,4 @@
-//! What is known of a value by name while a graph is built.
+//! What is known about values, by name, while a graph is built.
 use ge_plugin_api::types::{ConstTensor, TensorDesc, ValueRef};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,20 +6,20 @@ use std::rc::Rc;
 /// A value of the graph under construction.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Where it comes from.
+    /// The node output that makes it.
     pub value: ValueRef,
-    /// What is known of type and shape: of most values the same few things.
+    /// Known type and shape; shared, because many values have the same.
     pub desc: Rc<TensorDesc>,
-    /// Its bytes, where it is a constant.
+    /// Its value, if it is a constant.
     pub constant: Option<ConstTensor>,
 }
 
 impl Known {
-    /// A value of which nothing is known but where it comes from and perhaps its rank.
+    /// A value that is not a constant.
     pub fn new(value: ValueRef, desc: impl Into<Rc<TensorDesc>>) -> Known {
         Known { value, desc: desc.into(), constant: None }
     }
 }
 
-/// Values by the model's names. Looked up only, never iterated into an output.
+/// Values by the model's names. Only used for look-ups, never iterated into an output.
 pub type Scope = HashMap<String, Known>;

@@ -1,5 +1,6 @@
-//! `SequenceMap`: a `While` over `turn, length, made..., given..., captured...`, whose turn takes an
-//! element of each sequence by its number and adds what the body makes to as many others.
+//! `SequenceMap`: becomes a `While` over `turn, length, made..., given..., captured...`. Each turn
+//! takes the element with its number from each sequence and appends the results of the body to the
+//! output sequences.
 use crate::control::{self, at, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
@@ -9,7 +10,7 @@ use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc};
 use std::rc::Rc;
 
-/// Imports such a node; its outputs.
+/// Imports a `SequenceMap` node and returns its outputs.
 pub fn import(
     im: &mut Importer<'_>,
     n: &NodeProto,
@@ -28,7 +29,8 @@ pub fn import(
     for s in &n.input {
         given.push(im.read_value(g, s)?);
     }
-    // The first is a sequence always; others are tensors for each turn if they are none.
+    // The first input is always a sequence; the others may also be tensors, which every turn gets
+    // unchanged.
     Rc::make_mut(&mut given[0].desc).container = Container::SEQ;
     let captured = capture(im, g, &[sub])?;
     let made = n.output.len();

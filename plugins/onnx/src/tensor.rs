@@ -1,12 +1,12 @@
-//! `TensorProto` to constants: raw bytes shared with the file, typed lists converted, external data
-//! mapped.
+//! Converts `TensorProto` to constants: raw bytes are shared with the file, typed lists are
+//! converted, and external data is mapped.
 use crate::proto::{SparseTensorProto, TensorProto};
 use crate::read::shared;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::frontend::GraphBuilder;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, FileRange, bytes_of_strings};
 
-/// Our element type of ONNX's number.
+/// Our element type for ONNX's number.
 pub fn dtype(code: i32) -> Option<DType> {
     Some(match code {
         1 => DType::F32,
@@ -39,11 +39,11 @@ pub fn dtype(code: i32) -> Option<DType> {
     })
 }
 
-/// Where tensors' bytes come from.
+/// Source of the bytes of tensors.
 pub struct Source<'a> {
     /// The model file.
     pub file: &'a Blob,
-    /// Opens files beside it.
+    /// Opens files beside the model.
     pub files: &'a GraphBuilder<'a>,
 }
 
@@ -54,7 +54,7 @@ fn damaged(name: &str, what: impl Into<String>) -> Error {
 }
 
 impl Source<'_> {
-    /// The constant that a message holds.
+    /// Converts a tensor message to a constant.
     pub fn tensor(&self, t: &TensorProto) -> Result<ConstTensor> {
         let name = if t.name.is_empty() { "(attribute)" } else { t.name.as_str() };
         let dt = dtype(t.data_type).ok_or_else(|| {
@@ -118,7 +118,7 @@ impl Source<'_> {
         Ok(c)
     }
 
-    /// A sparse constant, written out (at most 1 GiB).
+    /// A sparse constant, expanded to a dense one (at most 1 GiB).
     pub fn sparse(&self, s: &SparseTensorProto) -> Result<ConstTensor> {
         let (Some(v), Some(i)) = (&s.values, &s.indices) else {
             return Err(damaged("(sparse)", "no values or no indices"));
@@ -169,7 +169,7 @@ impl Source<'_> {
     }
 }
 
-/// Bytes of a tensor whose values stand in a typed list.
+/// The bytes of a tensor whose values are in a typed list.
 fn typed(t: &TensorProto, dt: DType, need: u64) -> Option<Blob> {
     let mut out: Vec<u8> = Vec::new();
     out.try_reserve_exact(usize::try_from(need.min(64 << 20)).ok()?).ok()?;
@@ -184,7 +184,7 @@ fn typed(t: &TensorProto, dt: DType, need: u64) -> Option<Blob> {
                 out.extend_from_slice(&u32::try_from(*v).ok()?.to_le_bytes());
             }
         }
-        // Sub-byte values stand packed in the list's bytes, wider ones one an entry.
+        // Types below one byte are packed in the list's bytes; wider ones have one value per entry.
         _ => {
             let width = usize::try_from(bits.max(8) / 8).ok()?;
             t.int32_data.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()[..width.min(4)]));
@@ -193,7 +193,7 @@ fn typed(t: &TensorProto, dt: DType, need: u64) -> Option<Blob> {
     Some(Blob::from_owner(out))
 }
 
-/// A tensor of strings.
+/// Converts a tensor of strings.
 fn strings(t: &TensorProto, name: &str, dims: &[u64], count: u64) -> Result<ConstTensor> {
     if t.string_data.len() as u64 != count {
         return Err(damaged(name, "the number of strings does not fit its sizes")
@@ -202,7 +202,7 @@ fn strings(t: &TensorProto, name: &str, dims: &[u64], count: u64) -> Result<Cons
     text(dims, &t.string_data).ok_or_else(|| damaged(name, "strings do not fit"))
 }
 
-/// Strings as a tensor.
+/// Makes a tensor from strings.
 pub fn text<S: AsRef<[u8]>>(dims: &[u64], all: &[S]) -> Option<ConstTensor> {
     ConstTensor::new(DType::STRING, dims, Blob::from_owner(bytes_of_strings(all)))
 }

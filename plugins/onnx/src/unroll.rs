@@ -1,4 +1,4 @@
-//! Bodies of loops and scans written out turn by turn.
+//! Unrolls bodies of loops and scans turn by turn.
 use crate::control::{Captured, body, capture, scalar};
 use crate::import::{Building, Env, Importer};
 use crate::loops::declared_rank;
@@ -7,10 +7,10 @@ use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
-/// Most nodes that a loop is written out to.
+/// Maximum number of nodes that a loop is unrolled to.
 pub const UNROLL: usize = 20_000;
 
-/// Whether the body hands its condition on unchanged, or says true.
+/// Whether the body passes its condition on unchanged, or returns true.
 fn stays_true(sub: &GraphProto) -> bool {
     let (Some(i), Some(o)) = (sub.input.get(1), sub.output.first()) else { return false };
     if i.name == o.name {
@@ -29,8 +29,8 @@ fn stays_true(sub: &GraphProto) -> bool {
     }
 }
 
-/// One turn of a body, written out into the graph around it: `given` are its inputs, what it gives
-/// its outputs.
+/// Unrolls one turn of a body into the graph around it; `given` are its inputs. Returns its
+/// outputs.
 pub fn turn(
     im: &mut Importer<'_>,
     sub: &GraphProto,
@@ -55,8 +55,8 @@ pub fn turn(
     made
 }
 
-/// The number of turns, where it is a constant that nothing cuts short and the turns can be written
-/// out.
+/// The number of turns, if it is a constant, if no condition can end the loop early and if the
+/// turns can be unrolled.
 pub fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
     let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
     let count = usize::try_from(number(bound?)?).ok()?;
@@ -65,7 +65,7 @@ pub fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> O
     (always && count > 0 && nodes <= UNROLL).then_some(count)
 }
 
-/// A loop of so many turns, written out.
+/// Unrolls a loop of `count` turns.
 pub fn unroll(
     im: &mut Importer<'_>,
     name: &str,

@@ -1,5 +1,6 @@
-//! `MlColumns(x, places) -> y`: elements of the last axis by their places; of a vector, a matrix of
-//! one row (`ArrayFeatureExtractor`). `FeatureVectorizer`: features side by side in f32, by Concat.
+//! `MlColumns(x, places) -> y`: selects elements of the last axis by index; a vector counts as a
+//! matrix with one row (`ArrayFeatureExtractor`). `FeatureVectorizer`: joins features in f32 with
+//! Concat.
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
@@ -7,7 +8,7 @@ use ge_plugin_api::ops::{InferCtx, OpDef};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 
-/// What columns hold.
+/// Element types of the columns.
 const ELEMENTS: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::I32, DType::STRING];
 
 fn extractor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {

@@ -1,11 +1,14 @@
-//! `MlClassify(scores [rows, classes]) {labels, second, post} -> label [rows], scores [rows, classes]`:
-//! the label of the greatest score, the first of equals, and the scores after their transform.
+//! `MlClassify(scores [rows, classes]) {labels, second, post} -> label [rows], scores [rows,
+//! classes]`: the label of the greatest score (the first of equal ones), and the scores after their
+//! transform.
 //!
-//! One score for two labels is that of the second one, and `second` says how it counts: 1, a share,
-//! above a half (weights that are all positive), 2, a sign, above zero; the scores are then the
-//! rest of one, or the negative, and it. 3 counts above zero as a sign does and gives the rest of
-//! one (one row of a linear model). The logistic transform gives both shares in any case, the
-//! others nothing, as onnxruntime has it. One score for the one label 1 gives 1 above zero and else 0.
+//! If two labels have a single score, it is that of the second label, and `second` says how it is
+//! used. 1: it is a probability (all weights are positive); the second label is chosen above one
+//! half, and the scores are one minus it and itself. 2: it is signed; the second label is chosen
+//! above zero, and the scores are its negative and itself. 3: chosen above zero, but the scores are
+//! one minus it and itself (a linear model with one row). The logistic transform always gives two
+//! probabilities; the other transforms change nothing, as in onnxruntime. If 1 is the only label
+//! and has one score, the label is 1 above zero, else 0.
 use crate::labels::Labels;
 use crate::post::{Post, logistic};
 use crate::shared::{Rows, columns, rows};
@@ -15,21 +18,21 @@ use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::types::{DType, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, register_kernel, register_op};
 
-/// How one score stands for two classes.
+/// How a single score is used for two classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
-    /// Each class has a score.
+    /// Each class has its own score.
     No = 0,
-    /// The score is a share.
+    /// The score is a probability.
     Share = 1,
-    /// The score counts above zero.
+    /// The second class is chosen if the score is above zero.
     Sign = 2,
-    /// The same, with the rest of one beside it.
+    /// Like `Sign`, but the other score is one minus this score.
     Rest = 3,
 }
 
 impl Second {
-    /// As the attribute has it.
+    /// Value of the attribute.
     fn code(self) -> i64 {
         self as i64
     }
@@ -41,7 +44,7 @@ impl Second {
             _ => Second::No,
         }
     }
-    /// The class and the scores of one score.
+    /// The class and the two scores that follow from a single score.
     pub fn of(self, score: f64, post: Post) -> (usize, [f64; 2]) {
         let scores = match (post, self) {
             (Post::Logistic, _) => [logistic(-score), logistic(score)],
@@ -52,7 +55,7 @@ impl Second {
     }
 }
 
-/// The label and the scores of a classifier, under the foreign node's name.
+/// Makes the label and the scores of a classifier, under the foreign node's name.
 pub fn build(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -83,7 +86,7 @@ register_op!(|| OpDef::new("MlClassify", infer)
     .attr("second", AttrKind::INT, 0i64)
     .attr("post", AttrKind::STRING, "NONE"));
 
-/// The place of the greatest score, the first of equals.
+/// Index of the greatest score; the first of equal ones.
 pub fn greatest(scores: &[f64]) -> usize {
     let mut at = 0;
     for (i, s) in scores.iter().enumerate() {

@@ -1,11 +1,12 @@
-//! `Imputer`: numbers that equal the replaced one (NaN: that are none) become those of their feature, by SelectV2. `Binarizer`:
-//! 1 above a threshold and else 0, by Greater and Cast.
+//! `Imputer`: values equal to the replaced value (or NaN, if that is NaN) become the imputed value
+//! of their feature, with SelectV2. `Binarizer`: 1 above a threshold, else 0, with Greater and
+//! Cast.
 use crate::shared::{Outs, list};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 
-/// A list of numbers in a type.
+/// Makes a list constant in a type.
 fn typed(b: &mut GraphBuilder<'_>, name: &str, v: &[f64], dtype: DType) -> ValueRef {
     match dtype {
         DType::F64 => list(b, name, v),
@@ -46,7 +47,7 @@ fn binarizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (x, dtype) = (n.input(0)?, type_of(n));
     let threshold = ConstTensor::of(&[], &[n.float_or("threshold", 0.0)])
         .map_or(ValueRef::ABSENT, |t| b.made_constant("threshold", t));
-    // A threshold has the fractions that whole numbers have not.
+    // A threshold may have a fraction, so integers are compared in f64.
     let to = if dtype.is_int() { DType::F64 } else { dtype };
     let threshold = b.node("Cast").input(threshold).attr("dst_type", to).build();
     let wide = if to == dtype { x } else { b.node("Cast").input(x).attr("dst_type", to).build() };

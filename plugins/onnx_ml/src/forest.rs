@@ -1,5 +1,5 @@
-//! Trees over many rows: each tree is brought to a form without checks, which takes several rows at
-//! a time, so that none waits for the comparisons of another.
+//! Evaluation of trees for many rows: each tree is converted to a form that needs no checks and
+//! processes several rows at a time, so that no row waits for the comparisons of another.
 use crate::trees::{NODE, Tables};
 
 /// A comparison, or a leaf, which leads to itself.
@@ -7,31 +7,31 @@ use crate::trees::{NODE, Tables};
 struct Step {
     split: f64,
     feature: u32,
-    /// Whether NaN goes with the comparison.
+    /// Whether NaN counts as satisfying the comparison.
     missing: bool,
-    /// Where to go if the comparison holds, and if not.
+    /// Next step if the comparison holds, and if it does not.
     next: [u32; 2],
 }
 
-/// Rows that go through a tree side by side.
+/// Number of rows that are processed together.
 const LANES: usize = 8;
 
-/// One tree, all of whose nodes compare in one way.
+/// One tree, all of whose nodes use the same comparison.
 #[derive(Default)]
 pub struct Tree {
     steps: Vec<Step>,
-    /// The leaf of the table that a step is; of comparisons nothing.
+    /// For each step that is a leaf, its index in the table.
     leaves: Vec<u32>,
     mode: i32,
-    /// Nodes to place: number in the table, and who leads there in which way.
+    /// Nodes still to be placed: index in the table, and the step and branch that lead to it.
     open: Vec<(i32, Option<(u32, usize)>)>,
-    /// The tree that a node of the table was last seen in.
+    /// For each node of the table, the last tree in which it was seen.
     seen: Vec<u32>,
 }
 
 impl Tree {
-    /// Becomes tree `number` of the tables for rows of `width` features. False where it has nodes that
-    /// this form has no place for, or that lead nowhere: such trees are walked node by node.
+    /// Loads tree `number` of the tables, for rows of `width` features. Returns false if this form
+    /// cannot represent its nodes or if they lead nowhere; such trees are evaluated node by node.
     pub fn read(&mut self, tables: &Tables<'_>, number: usize, width: usize) -> bool {
         self.steps.clear();
         self.leaves.clear();

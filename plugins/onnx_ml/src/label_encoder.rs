@@ -1,6 +1,7 @@
-//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: the value of the key that an element
-//! is, the first of equal keys; NaN is a key like others. Keys have the type of `x`, values that of
-//! `default`; both may be text. `LabelEncoder` and `CategoryMapper` are it.
+//! `MlLabelEncoder(x, keys [n], values [n], default [1]) -> y`: maps each element that equals a key
+//! to the value of that key; of equal keys the first counts, and NaN is a valid key. Keys have the
+//! type of `x`, values that of `default`; both may be strings. `LabelEncoder` and `CategoryMapper`
+//! are mapped to it.
 use crate::places::Places;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -11,10 +12,10 @@ use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::collections::HashMap;
 
 const TYPES: &[DType] = &[DType::I64, DType::F32, DType::F64, DType::I32, DType::I16, DType::STRING];
-/// What text becomes that is no key.
+/// Default result for strings that are not a key.
 const UNUSED: &str = "_Unused";
 
-/// Text as a constant of one axis.
+/// Strings as a constant with one axis.
 pub fn text<S: AsRef<[u8]>>(all: &[S]) -> Option<ConstTensor> {
     ConstTensor::new(DType::STRING, &[all.len() as u64], Blob::from_owner(bytes_of_strings(all)))
 }
@@ -35,7 +36,7 @@ fn side(n: &ForeignNode, what: &str) -> Result<ConstTensor> {
     made.ok_or_else(|| n.refuse(format!("it has no {what}")))
 }
 
-/// What an element becomes that is no key.
+/// The result for elements that are not a key.
 fn default(n: &ForeignNode, values: DType) -> Option<ConstTensor> {
     match (n.attrs.tensor("default_tensor"), values) {
         (Some(t), _) if t.dtype == values => Some(t.clone()),
@@ -54,7 +55,7 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx.ml", "LabelEncoder", 2..=u32::MAX, map);
 
-/// Words and their places, whichever the input has.
+/// Maps words to their indices or indices to words, depending on the type of the input.
 fn places(n: &ForeignNode, b: &mut GraphBuilder<'_>, words: &str, places: Option<&[i64]>) -> Outs {
     let words = n.attrs.strs(words).unwrap_or_default();
     let counted: Vec<i64> = (0..words.len() as i64).collect();
@@ -78,10 +79,10 @@ fn mapper(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx.ml", "CategoryMapper", 1..=u32::MAX, mapper);
 
-/// The value for each key of `x`, by a node of this name.
+/// Makes a node with this name that looks up the value for each key in `x`.
 ///
 /// # Errors
-/// More keys than values, or fewer; types that are not computed.
+/// Fails if the numbers of keys and values differ or if a type is not supported.
 pub fn lookup(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -113,8 +114,8 @@ register_op!(|| OpDef::new("MlLabelEncoder", infer)
     .input("default", TYPES, "V")
     .output("y", TYPES, "V"));
 
-/// Numbers as bits by which equal keys are equal: one for both zeros and one for all that are no
-/// number.
+/// Numbers as bit patterns that are equal for equal keys: both zeros have the same pattern, and so
+/// have all NaNs.
 fn bits(x: &TensorView<'_>) -> Result<Vec<u64>> {
     let real = |v: f64| if v.is_nan() { u64::MAX } else { (v + 0.0).to_bits() };
     Ok(match x.dtype {
@@ -132,7 +133,7 @@ fn strings<'a>(x: &TensorView<'a>) -> Result<Vec<&'a [u8]>> {
     strings_in(x.bytes, x.count() as u64).ok_or_else(wrong)
 }
 
-/// The place of each text among the keys, or their number.
+/// The index of each string among the keys, or the number of keys if it is not among them.
 fn found(keys: &[&[u8]], x: &[&[u8]]) -> Vec<usize> {
     let mut places: HashMap<&[u8], usize> = HashMap::with_capacity(keys.len());
     for (i, k) in keys.iter().enumerate() {
@@ -153,7 +154,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let places = Places::of(&bits(&keys)?);
         bits(&x)?.into_iter().map(|k| places.get(k)).collect()
     };
-    // The default stands behind the values.
+    // The default is appended to the values.
     if values.dtype == DType::STRING {
         let table = [strings(&values)?, strings(&default)?].concat();
         let all: Vec<&[u8]> = found.into_iter().map(|p| table[p]).collect();

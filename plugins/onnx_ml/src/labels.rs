@@ -1,5 +1,5 @@
-//! Labels of classifiers: whole numbers, or words. A classifier computes numbers; where its labels are
-//! words those are their places, and a table behind it has the words.
+//! Labels of classifiers: integers or strings. A classifier computes integers; if its labels are
+//! strings, these are their indices, and a table behind it maps them to strings.
 use crate::label_encoder::{lookup, text};
 use crate::shared::{Outs, ints};
 use ge_plugin_api::Result;
@@ -8,13 +8,13 @@ use ge_plugin_api::types::{ConstTensor, ValueRef};
 
 /// The labels of a classifier.
 pub struct Labels {
-    /// What it computes for each class.
+    /// The integer that it computes for each class.
     pub numbers: Vec<i64>,
     words: Vec<String>,
 }
 
 impl Labels {
-    /// By the attributes that have them as whole numbers, and as text.
+    /// Reads the attributes that hold the labels as integers or as strings.
     pub fn of(n: &ForeignNode, whole: &str, text: &str) -> Labels {
         let numbers = ints(n, whole);
         let words = n.attrs.strs(text).filter(|_| numbers.is_empty()).unwrap_or_default();
@@ -25,10 +25,10 @@ impl Labels {
         Labels { numbers: (0..words.len() as i64).collect(), words }
     }
 
-    /// Refuses one label that leaves nothing to say of what is of the other class.
+    /// Refuses a single label that leaves no label for the other class.
     ///
     /// # Errors
-    /// There is one label, and it is not 1.
+    /// Fails if there is a single label other than the integer 1.
     pub fn need_another(&self, n: &ForeignNode) -> Result<()> {
         match (self.numbers.as_slice(), self.words.as_slice()) {
             ([_], [word]) => Err(n.refuse(format!("its one label is `{word}`: there is none for the other class"))),
@@ -39,10 +39,10 @@ impl Labels {
         }
     }
 
-    /// The outputs of the foreign node: those of a classifier, whose labels become words.
+    /// The outputs of the foreign node: those of the classifier, with string labels looked up.
     ///
     /// # Errors
-    /// Labels that are no table.
+    /// Fails if the labels cannot be stored as a table.
     pub fn spelled(self, n: &ForeignNode, b: &mut GraphBuilder<'_>, mut outputs: Vec<ValueRef>) -> Outs {
         if self.words.is_empty() {
             return Ok(outputs);

@@ -1,9 +1,10 @@
-//! Operators of the ONNX domain `ai.onnx.ml`: what models of scikit-learn, LightGBM and XGBoost are
-//! exported to.
+//! Operators of the ONNX domain `ai.onnx.ml`, used by models exported from scikit-learn, LightGBM
+//! and XGBoost.
 //!
-//! The crate is written as a vendor would write it: it depends on
-//! `ge-plugin-api` alone. An operator whose meaning the built-in operators have is decomposed into them by its mapping; the others have a prototype, a mapping and a kernel here, one operator a file. Kernels belong to the engine [`ENGINE`];
-//! sums are taken in f64.
+//! The crate is written the way a vendor would write it: it depends only on `ge-plugin-api`. An
+//! operator that can be expressed with built-in operators is decomposed by its mapping. The others
+//! have a prototype, a mapping and a kernel here, one operator per file. Kernels belong to the
+//! engine [`ENGINE`]; sums are computed in f64.
 #![deny(unsafe_code)]
 
 /// ArrayFeatureExtractor, FeatureVectorizer.
@@ -12,7 +13,7 @@ pub mod arrays;
 pub mod classify;
 /// Imputer, Binarizer.
 pub mod fill;
-/// Trees over many rows.
+/// Evaluation of trees for many rows.
 mod forest;
 /// LabelEncoder.
 pub mod label_encoder;
@@ -24,15 +25,15 @@ pub mod linear;
 pub mod normalizer;
 /// OneHotEncoder.
 pub mod one_hot_encoder;
-/// Keys looked up.
+/// Look-up of keys.
 mod places;
-/// What becomes of scores at the end.
+/// Transforms of the final scores.
 pub mod post;
-/// What is refused by name.
+/// Operators that are refused by name.
 mod refused;
 /// Scaler.
 pub mod scaler;
-/// What mappings and kernels share.
+/// Helpers for mappings and kernels.
 mod shared;
 /// SVMClassifier, SVMRegressor.
 pub mod svm;
@@ -43,5 +44,5 @@ pub mod tree_ensembles;
 
 mod plugin;
 
-/// The engine that computes the operators of this plugin which have kernels of their own.
+/// The engine for those operators of this plugin that have kernels of their own.
 pub const ENGINE: &str = "OnnxMlEngine";

@@ -12,7 +12,7 @@ use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 use std::sync::Mutex;
 
-/// The two constants of `n` rows.
+/// The coefficients and intercepts as constants, for `rows` outputs.
 fn constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, rows: usize) -> Result<[ValueRef; 2]> {
     let Some(w) = reals(n, "coefficients").filter(|w| !w.is_empty()) else {
         return Err(n.refuse("it has no coefficients"));
@@ -80,7 +80,7 @@ pub fn each_row(x: &Rows<'_>, width: usize, of: impl Fn(&[f64], &mut [f64]) -> R
     })
 }
 
-/// As [`each_row`] by blocks of at most `block` rows: `of` writes the numbers of all of them.
+/// Like [`each_row`], in blocks of at most `block` rows: `of` writes the numbers of a whole block.
 pub fn row_blocks(
     x: &Rows<'_>,
     width: usize,
@@ -103,7 +103,7 @@ pub fn row_blocks(
     Ok(done.into_iter().flat_map(|m| m.into_inner().unwrap_or_else(|p| p.into_inner())).collect())
 }
 
-/// Rows that one part of a parallel loop computes.
+/// Number of rows per part of a parallel loop.
 const CHUNK: usize = 64;
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {

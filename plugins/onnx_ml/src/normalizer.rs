@@ -1,6 +1,6 @@
-//! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: each row divided by its
-//! greatest number, the sum of its absolute values or its length; a row whose divisor is zero
-//! stays.
+//! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: divides each row by its
+//! greatest number, by the sum of its absolute values or by its Euclidean length; a row whose
+//! divisor is zero stays unchanged.
 use crate::shared::{NUMBERS, Outs, Rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;

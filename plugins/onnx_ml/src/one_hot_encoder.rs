@@ -1,6 +1,6 @@
-//! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: one at the place of the category. A
-//! number that is none of them gives zeros, or an error that names it where `zeros` is 0. Categories
-//! that are text are looked up first.
+//! `MlOneHotEncoder(x) {cats, zeros} -> y [..., categories]`: 1 at the index of the category. A
+//! value that is not a category gives zeros, or an error that names it if `zeros` is 0. String
+//! categories are looked up first.
 use crate::label_encoder::{lookup, text};
 use crate::places::Places;
 use crate::shared::{NUMBERS, Outs, ints};
@@ -14,7 +14,8 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (mut cats, zeros) = (ints(n, "cats_int64s"), n.int_or("zeros", 1));
     let mut x = n.input(0)?;
     if let Some(words) = n.attrs.strs("cats_strings").filter(|w| cats.is_empty() && !w.is_empty()) {
-        // Text becomes its place among the categories, which no other text has.
+        // Strings become their index among the categories; unknown strings get an index that is not
+        // a category.
         cats = (0..words.len() as i64).collect();
         let places = text(&words).zip(ConstTensor::of(&[words.len() as u64], &cats));
         let (words, places) = places.ok_or_else(|| n.refuse("its categories are too many"))?;
@@ -47,10 +48,10 @@ register_op!(|| OpDef::new("MlOneHotEncoder", infer)
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = ctx.input(0)?;
     let cats = ctx.attrs.ints("cats").unwrap_or_default();
-    // Of equal categories the last one counts: they are looked up from the end.
+    // Of equal categories the last one counts, so they are searched from the end.
     let places = Places::of(&cats.iter().rev().map(|c| *c as u64).collect::<Vec<_>>());
     let (width, zeros) = (cats.len(), ctx.attrs.int("zeros") != Some(0));
-    // A category of a real number is its whole part.
+    // A real number is truncated to its integer part.
     let values: Vec<i64> = match x.dtype {
         DType::I64 => x.values::<i64>()?.to_vec(),
         DType::I32 => x.values::<i32>()?.iter().map(|v| i64::from(*v)).collect(),

@@ -1,18 +1,19 @@
-//! Where numbers stand in a list of keys, by their bits.
+//! Look-up of numbers in a list of keys, by their bits.
 
-/// Where keys stand in their list, the first of equal ones; the list's length for those that do
-/// not.
+/// Maps each key to its index in the list (the first of equal keys), and all other numbers to the
+/// length of the list.
 pub struct Places {
-    /// Of whole numbers that lie close together: the least, and the place of each from there on.
+    /// For integers in a narrow range: the smallest key, and the index for each number from there
+    /// on.
     least: u64,
     close: Vec<u32>,
-    /// Of others: slots of keys and places, a key in the first free slot behind its own.
+    /// For other keys: a hash table of keys and indices with linear probing.
     slots: Vec<(u64, u32)>,
     missing: u32,
 }
 
 impl Places {
-    /// Of keys in their order.
+    /// Builds the look-up for a list of keys.
     pub fn of(keys: &[u64]) -> Places {
         let missing = keys.len() as u32;
         let least = keys.iter().map(|k| *k as i64).min().unwrap_or(0) as u64;
@@ -39,13 +40,13 @@ impl Places {
     fn slot(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
-        // Half of the slots are free.
+        // At least half of the slots are free, so the loop ends.
         while self.slots[at].1 != self.missing && self.slots[at].0 != key {
             at = (at + 1) & mask;
         }
         at
     }
-    /// The place of a key.
+    /// The index of a key, or the number of keys if it is not in the list.
     pub fn get(&self, key: u64) -> usize {
         let place = match self.slots.is_empty() {
             true => usize::try_from(key.wrapping_sub(self.least)).ok().and_then(|at| self.close.get(at).copied()),

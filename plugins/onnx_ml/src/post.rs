@@ -1,24 +1,24 @@
-//! What becomes of scores at the end (`post_transform`).
+//! Transforms of the final scores (`post_transform`).
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::{Error, Result};
 
 /// A transform of the scores of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
-    /// As they are.
+    /// No change.
     None,
-    /// Shares that add up to one.
+    /// Softmax: positive scores that add up to one.
     Softmax,
-    /// The logistic function of each.
+    /// The logistic function of each score.
     Logistic,
-    /// Softmax in which zero stays next to zero.
+    /// Softmax in which scores near zero stay near zero.
     SoftmaxZero,
-    /// The quantile of the normal distribution.
+    /// The quantile function of the normal distribution.
     Probit,
 }
 
 impl Post {
-    /// By its name in the standard.
+    /// The transform with this name in the standard.
     pub fn named(name: &str) -> Option<Post> {
         Some(match name {
             "" | "NONE" => Post::None,
@@ -30,13 +30,13 @@ impl Post {
         })
     }
 
-    /// Of a foreign node: its name, as the kernels' attribute has it.
+    /// Reads the transform of a foreign node and returns its name, for the kernel's attribute.
     ///
     /// # Errors
-    /// A name that the standard does not have.
+    /// Fails if the name is not in the standard.
     pub fn of(n: &ForeignNode) -> Result<String> {
         let name = match n.attrs.int("post_transform") {
-            // `TreeEnsemble` has numbers.
+            // `TreeEnsemble` uses numbers.
             Some(k) => usize::try_from(k).ok().and_then(|k| Post::NAMES.get(k)).copied().unwrap_or("?"),
             None => n.str_or("post_transform", "NONE"),
         };
@@ -46,13 +46,13 @@ impl Post {
         }
     }
 
-    /// Names by their numbers in `TreeEnsemble`.
+    /// Names in the order of their numbers in `TreeEnsemble`.
     const NAMES: [&'static str; 5] = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"];
 
-    /// Of a kernel's attribute.
+    /// Reads the transform from a kernel's attribute.
     ///
     /// # Errors
-    /// An unknown name.
+    /// Fails if the name is unknown.
     pub fn read(name: Option<&str>) -> Result<Post> {
         let name = name.unwrap_or("NONE");
         Post::named(name).ok_or_else(|| Error::failed(format!("attribute `post`: found `{name}`")))
@@ -66,7 +66,7 @@ impl Post {
             Post::Probit => scores.iter_mut().for_each(|s| *s = probit(*s)),
             Post::Softmax | Post::SoftmaxZero => {
                 let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                // What is next to zero keeps its share small instead of exp(-most).
+                // A score near zero is multiplied by exp(-most) instead of becoming exp(-most).
                 let zero = |s: f64| self == Post::SoftmaxZero && s.abs() <= 1e-7;
                 scores.iter_mut().for_each(|s| *s = if zero(*s) { *s * (-most).exp() } else { (*s - most).exp() });
                 let sum: f64 = scores.iter().sum();
@@ -82,8 +82,8 @@ pub fn logistic(x: f64) -> f64 {
     if x < 0.0 { 1.0 - v } else { v }
 }
 
-/// The quantile by Winitzki's approximation of the inverse error function, as other runtimes have
-/// it.
+/// The quantile function, with Winitzki's approximation of the inverse error function, as in other
+/// runtimes.
 fn probit(p: f64) -> f64 {
     let x = 2.0 * p - 1.0;
     let log = ((1.0 - x) * (1.0 + x)).ln();

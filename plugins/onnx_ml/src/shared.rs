@@ -1,22 +1,22 @@
-//! What mappings and kernels share: lists of attributes as constants, rows of numbers.
+//! Helpers for mappings and kernels: attribute lists as constants, and rows of numbers.
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::ops::InferCtx;
 use ge_plugin_api::types::{ConstTensor, DType, Dim, Scalar, Shape, ValueRef};
 use ge_plugin_api::{Error, Result};
 
-/// What a mapping gives: the values of the node's outputs.
+/// Result of a mapping: the values of the node's outputs.
 pub type Outs = Result<Vec<ValueRef>>;
 
-/// Types of features.
+/// Supported types of features.
 pub const NUMBERS: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::I32];
 
-/// A list as a constant of one axis.
+/// Makes a constant with one axis from a list.
 pub fn list<T: Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: &[T]) -> ValueRef {
     ConstTensor::of(&[v.len() as u64], v).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
 }
 
-/// The real numbers of an attribute: a list, or a tensor under `name_as_tensor` or `name` itself.
+/// The real numbers of an attribute: a list, or a tensor named `name_as_tensor` or `name`.
 pub fn reals(n: &ForeignNode, name: &str) -> Option<Vec<f64>> {
     if let Some(v) = n.attrs.floats(name) {
         return Some(v.to_vec());
@@ -25,7 +25,7 @@ pub fn reals(n: &ForeignNode, name: &str) -> Option<Vec<f64>> {
     tensor.to_f64(usize::MAX)
 }
 
-/// The whole numbers of an attribute.
+/// The integers of an attribute.
 pub fn ints(n: &ForeignNode, name: &str) -> Vec<i64> {
     match n.attrs.ints(name) {
         Some(v) => v.to_vec(),
@@ -33,7 +33,7 @@ pub fn ints(n: &ForeignNode, name: &str) -> Vec<i64> {
     }
 }
 
-/// Input `i` as real numbers: whole numbers are converted to f32, as the standard has it.
+/// Input `i` as real numbers; integers are converted to f32, as the standard requires.
 pub fn real_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef> {
     let x = n.input(i)?;
     Ok(match n.desc(i).map(|d| d.dtype) {
@@ -42,18 +42,20 @@ pub fn real_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result
     })
 }
 
-/// Rows of a matrix of numbers; a vector is one row.
+/// Rows of a numeric matrix; a vector counts as one row.
 pub struct Rows<'a> {
     x: TensorView<'a>,
-    /// Their number.
+    /// Number of rows.
     pub count: usize,
-    /// Numbers in each.
+    /// Number of columns.
     pub width: usize,
 }
 
 impl<'a> Rows<'a> {
+    /// Reads the shape of `x`.
+    ///
     /// # Errors
-    /// Another rank.
+    /// Fails if `x` is neither a vector nor a matrix.
     pub fn of(x: TensorView<'a>) -> Result<Rows<'a>> {
         let (count, width) = match *x.dims {
             [n] => (1, n),
@@ -63,10 +65,10 @@ impl<'a> Rows<'a> {
         Ok(Rows { x, count: count as usize, width: width as usize })
     }
 
-    /// Some rows, one behind the other, into `to`.
+    /// Reads a range of rows, one after the other, into `to`.
     ///
     /// # Errors
-    /// A type that no prototype allows.
+    /// Fails if the type is one that no prototype allows.
     pub fn read(&self, rows: std::ops::Range<usize>, to: &mut Vec<f64>) -> Result<()> {
         let at = rows.start * self.width..rows.end * self.width;
         to.clear();
@@ -91,7 +93,7 @@ pub fn rows(c: &InferCtx<'_>) -> Result<Dim> {
     }
 }
 
-/// A matrix of so many columns with the rows of input 0.
+/// The shape of a matrix with `n` columns and the rows of input 0.
 pub fn columns(c: &InferCtx<'_>, n: usize) -> Result<Shape> {
     Ok(Shape::new([rows(c)?, Dim::known(n as u64)]))
 }

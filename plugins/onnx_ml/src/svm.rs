@@ -1,8 +1,8 @@
 //! `MlSvmRegressor(x, vectors [v, features], coefficients, rho) -> y [rows, 1]` and
 //! `MlSvmClassifier(x, vectors, coefficients, rho, a, b) -> label [rows], scores`: support vector
-//! machines as libsvm has them. With `a` and `b` the scores are probabilities, coupled pair by
-//! pair; else the decisions of the pairs. Without vectors the model is linear, and the coefficients
-//! are its rows.
+//! machines as in libsvm. With `a` and `b`, the scores are probabilities from pairwise coupling;
+//! otherwise they are the decisions of the pairs. Without vectors, the model is linear and the
+//! coefficients are its rows.
 use crate::classify::{Second, greatest};
 use crate::labels::Labels;
 use crate::linear::each_row;
@@ -16,7 +16,7 @@ use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
 
 const KERNELS: [&str; 4] = ["LINEAR", "POLY", "RBF", "SIGMOID"];
 
-/// The lists that both have, as constants of the node.
+/// Begins a node with the attributes that both operators share, as constants.
 fn begun<'b, 'a>(n: &ForeignNode, b: &'b mut GraphBuilder<'a>, op: &str, more: &[&str]) -> Result<NodeBuilder<'b, 'a>> {
     let kernel = n.str_or("kernel_type", "LINEAR");
     if !KERNELS.contains(&kernel) {
@@ -57,7 +57,8 @@ fn infer_regressor(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(DType::F32, columns(c, 1)?)])
 }
 
-/// Scores of a row: probabilities of the classes, or decisions of the pairs; two for two classes.
+/// Number of scores per row: one per class for probabilities, else one per pair of classes; two for
+/// two classes.
 fn width(classes: usize, linear: bool, probabilities: bool) -> usize {
     if probabilities || linear || classes == 2 { classes } else { classes * classes.saturating_sub(1) / 2 }
 }
@@ -96,7 +97,7 @@ register_op!(|| shared(
 .required_attr("labels", AttrKind::INTS)
 .attr("per_class", AttrKind::INTS, Vec::<i64>::new()));
 
-/// The function that compares a row with a vector.
+/// The kernel function, which compares a row with a vector.
 struct Kernel {
     name: String,
     gamma: f64,
@@ -184,7 +185,7 @@ pub fn coupled(pairs: &[f64], k: usize) -> Vec<f64> {
     p
 }
 
-/// Decisions of all pairs of classes, and the votes that they give.
+/// Decisions of all pairs of classes, and the votes of each class.
 fn decisions(kernels: &[f64], w: &[f64], rho: &[f64], starts: &[usize]) -> (Vec<f64>, Vec<f64>) {
     let classes = starts.len() - 1;
     let (mut all, mut votes) = (Vec::new(), vec![0.0; classes]);
@@ -227,7 +228,7 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut starts = vec![0];
     per_class.iter().for_each(|n| starts.push(starts[starts.len() - 1] + n));
     let wide = width(classes, linear, coupling);
-    // The place of the label behind the scores.
+    // Each result row holds the scores, followed by the index of the label.
     let all = each_row(&x, wide + 1, |row, out| {
         if linear {
             out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = kernel.value(row, w) + rho[0]);
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn pairs_that_agree_give_their_shares() {
-        // r(i, j) = p(i) / (p(i) + p(j)) of the shares 0.5, 0.3, 0.2.
+        // r(i, j) = p(i) / (p(i) + p(j)) for the probabilities 0.5, 0.3, 0.2.
         let p = [0.5, 0.3, 0.2];
         let pairs: Vec<f64> = (0..9).map(|k| p[k / 3] / (p[k / 3] + p[k % 3])).collect();
         assert!(coupled(&pairs, 3).iter().zip(p).all(|(a, b)| (a - b).abs() < 5e-3));

@@ -1,5 +1,5 @@
-//! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes by tree and number) and
-//! `TreeEnsemble` (nodes and leaves by their places): all become one table of [`crate::trees`].
+//! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes identified by tree and number) and
+//! `TreeEnsemble` (nodes and leaves identified by index): all become one table of [`crate::trees`].
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
@@ -9,7 +9,7 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::{Result, map_op};
 use std::collections::HashMap;
 
-/// Place of a node of a tree: a comparison, or below zero a leaf.
+/// Index of each tree's nodes: a comparison, or a leaf if negative.
 type Places = HashMap<(i64, i64), i32>;
 
 fn mode(name: &str) -> Option<i32> {
@@ -65,7 +65,7 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
             out.nodes[at].no = find(trees[i], no[i])?;
         }
     }
-    // The weights of each leaf, side by side.
+    // Collect the weights of each leaf, so that they are adjacent.
     let of = |what: &str| list(&format!("{kind}_{what}"));
     let (tree, node, target) = (of("treeids"), of("nodeids"), of("ids"));
     let weights = reals(n, &format!("{kind}_weights")).unwrap_or_default();
@@ -145,8 +145,8 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     let mut out = Trees { members: reals(n, "membership_values").unwrap_or_default(), ..Trees::default() };
     let place = |at: i64, leaf: i64| i32::try_from(if leaf != 0 { -1 - at } else { at }).unwrap_or(i32::MAX);
-    // Sets stand one behind the other, NaN between them, in the order of the nodes that ask for
-    // one.
+    // The sets are stored one after the other, separated by NaN, in the order of the nodes that use
+    // them.
     let mut sets = out.members.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(i, _)| i as i32);
     let mut from = 0;
     for i in 0..count {
@@ -178,7 +178,7 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     out.leaves = (0..targets.len() as i32).map(|i| (i, i + 1)).collect();
     out.weights = targets.iter().map(|t| i32::try_from(*t).unwrap_or(-1)).zip(weights).collect();
-    // A tree of one leaf is a node whose both ways lead to it.
+    // A tree that consists of one leaf is given as a node with both branches leading to it.
     out.roots = list("tree_roots").into_iter().map(|r| i32::try_from(r).unwrap_or(i32::MAX)).collect();
     let aggregate = match n.int_or("aggregate_function", 1) {
         0 => "AVERAGE",

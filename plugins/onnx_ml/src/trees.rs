@@ -1,10 +1,11 @@
-//! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m], roots [t], members [s]) {targets, aggregate, base_values, post} -> y [rows, targets]`:
-//! the weights of the leaves that a row falls into, over all trees.
+//! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m],
+//! roots [t], members [s]) {targets, aggregate, base_values, post} -> y [rows, targets]`: combines
+//! the weights of the leaves that a row reaches, over all trees.
 //!
-//! A node is feature, comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a set),
-//! whether a missing number goes with the comparison, where to go if it holds and if not, and the
-//! range of its set in `members`. A place below zero is the leaf `-1 -
-//! place`; a leaf is a range of `targets` and `weights`.
+//! A node holds: feature; comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a
+//! set); whether NaN satisfies the comparison; the next nodes if it holds and if it does not; and
+//! the range of its set in `members`. A negative node index is the leaf `-1 - index`; a leaf is a
+//! range of `targets` and `weights`.
 use crate::forest::Tree;
 use crate::linear::row_blocks;
 use crate::post::Post;
@@ -15,58 +16,58 @@ use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, register_kernel, register_op};
 
-/// Numbers of a node in the table.
+/// Number of integers per node in the table.
 pub const NODE: usize = 7;
 
 /// One comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch {
-    /// Which number of the row.
+    /// Index of the feature.
     pub feature: i32,
-    /// How it is compared, by the numbers above.
+    /// Number of the comparison, as listed above.
     pub mode: i32,
-    /// Whether NaN goes with the comparison.
+    /// Whether NaN satisfies the comparison.
     pub missing: bool,
-    /// What it is compared with.
+    /// Value that the feature is compared with.
     pub split: f64,
-    /// Where to go if it holds: a node, or below zero a leaf.
+    /// Next node if it holds; negative: a leaf.
     pub yes: i32,
-    /// Where to go if not.
+    /// Next node if it does not hold; negative: a leaf.
     pub no: i32,
-    /// The range of its set.
+    /// Range of its set in `members`.
     pub set: (i32, i32),
 }
 
-/// Trees as a mapping makes them.
+/// Trees as built by a mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Trees {
     /// All nodes that compare.
     pub nodes: Vec<Branch>,
-    /// Ranges of weights.
+    /// Each leaf's range of weights.
     pub leaves: Vec<(i32, i32)>,
-    /// Target and weight.
+    /// Targets and weights.
     pub weights: Vec<(i32, f64)>,
-    /// Where trees begin: a node, or below zero a leaf.
+    /// Root of each tree; negative: a leaf.
     pub roots: Vec<i32>,
-    /// Numbers of sets.
+    /// The members of all sets.
     pub members: Vec<f64>,
 }
 
-/// How the weights of several trees become one score.
+/// How the weights of several trees are combined into one score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// Their sum.
+    /// The sum of the weights.
     Sum,
-    /// Their mean over all trees.
+    /// The mean of the weights over all trees.
     Average,
-    /// The least of them.
+    /// The smallest weight.
     Min,
-    /// The greatest of them.
+    /// The greatest weight.
     Max,
 }
 
 impl Aggregate {
-    /// By its name in the standard.
+    /// The aggregate with this name in the standard.
     pub fn named(name: &str) -> Option<Aggregate> {
         Some(match name {
             "SUM" => Aggregate::Sum,
@@ -79,11 +80,11 @@ impl Aggregate {
 }
 
 impl Trees {
-    /// The node that computes them, with so many targets. `name`: of the foreign node where nothing
-    /// follows.
+    /// Makes the node that computes the trees for `targets` outputs. `name`: the foreign node's
+    /// name if no node follows.
     ///
     /// # Errors
-    /// Features below zero, and places that are not there.
+    /// Fails if a feature is negative or if an index does not exist.
     pub fn build(
         &self,
         n: &ForeignNode,
@@ -151,28 +152,28 @@ register_op!(|| OpDef::new("MlTrees", infer)
 
 /// The tables as a kernel reads them.
 pub struct Tables<'a> {
-    /// Nodes, [`NODE`] numbers each.
+    /// Nodes; [`NODE`] integers each.
     pub nodes: &'a [i32],
-    /// What each node compares with.
+    /// Value that each node compares with.
     pub splits: &'a [f64],
-    /// Ranges of weights.
+    /// Each leaf's range of weights.
     pub leaves: &'a [i32],
     /// The target of each weight.
     pub targets: &'a [i32],
     /// The weights.
     pub weights: &'a [f64],
-    /// Where trees begin.
+    /// Root of each tree.
     pub roots: &'a [i32],
-    /// Numbers of sets.
+    /// The members of all sets.
     pub members: &'a [f64],
 }
 
 impl Tables<'_> {
-    /// The leaf that a row falls into; an error where the tables lead nowhere.
+    /// The leaf that a row reaches; fails if the tables lead nowhere.
     fn leaf(&self, root: i32, row: &[f64]) -> Result<usize> {
         let wrong = || Error::failed("a tree leads to a node or a feature that is not there");
         let mut at = root;
-        // A path has no more nodes than there are, or it goes round.
+        // A path that is longer than the number of nodes must be a cycle.
         for _ in 0..=self.splits.len() {
             let Ok(i) = usize::try_from(at) else { return usize::try_from(-1 - i64::from(at)).map_err(|_| wrong()) };
             let node = self.nodes.get(i * NODE..(i + 1) * NODE).ok_or_else(wrong)?;
@@ -196,7 +197,7 @@ impl Tables<'_> {
         Err(Error::failed("a tree goes round"))
     }
 
-    /// The scores of rows, one behind the other, in the order of the trees.
+    /// The scores of consecutive rows, with the trees in order.
     fn scores(&self, rows: &[f64], width: usize, aggregate: Aggregate, out: &mut [f64], targets: usize) -> Result<()> {
         out.fill(0.0);
         if targets == 0 {
@@ -226,7 +227,7 @@ impl Tables<'_> {
         };
         let mut tree = Tree::default();
         for (number, root) in self.roots.iter().enumerate() {
-            // The other form of a tree costs about as much as a few rows.
+            // Converting a tree costs about as much as evaluating a few rows.
             if count >= FEW && tree.read(self, number, width) {
                 let mut done = Ok(());
                 tree.each(rows, width, |row, leaf| {
@@ -250,9 +251,9 @@ impl Tables<'_> {
     }
 }
 
-/// Fewer rows walk trees node by node.
+/// With fewer rows, trees are evaluated node by node.
 const FEW: usize = 16;
-/// Rows that one part of the parallel loop takes through all trees.
+/// Number of rows that one part of the parallel loop takes through all trees.
 const ROWS: usize = 256;
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -279,7 +280,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let y = row_blocks(&x, count, ROWS, |rows, out| {
         tables.scores(rows, x.width, aggregate, out, count)?;
         for out in out.chunks_exact_mut(count.max(1)) {
-            // One number beside several targets is the first one's.
+            // A single base value belongs to the first target only.
             out.iter_mut().zip(&base).for_each(|(y, b)| *y += b);
             post.apply(out);
         }
@@ -324,8 +325,8 @@ mod tests {
 
     #[test]
     fn many_rows_get_what_each_gets_alone() {
-        // Two trees of two comparisons, the second with a missing number that goes along; the third
-        // compares in two ways and is walked node by node.
+        // Two trees with two comparisons; in the second one, NaN satisfies the comparison. The
+        // third uses two kinds of comparisons and is evaluated node by node.
         let nodes = [
             [0, 0, 0, 1, -1, 0, 0],
             [1, 0, 0, -2, -3, 0, 0],

@@ -1,4 +1,5 @@
-//! `FastGelu`, `Gelu`, `BiasGelu`, `QuickGelu`: the built-in activations, with a bias before them.
+//! `FastGelu`, `Gelu`, `BiasGelu`, `QuickGelu`: become built-in activations, after an optional
+//! bias.
 use crate::shared::{Outs, named, plus};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

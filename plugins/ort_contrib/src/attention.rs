@@ -1,5 +1,6 @@
-//! `Attention`, `QAttention` and `MultiHeadAttention` as the built-in `Attention` (that of ONNX
-//! 23): the products before it, the masks and the form of the past are made of built-in operators.
+//! `Attention`, `QAttention` and `MultiHeadAttention`: become the built-in `Attention` (that of
+//! ONNX 23). The products before it, the masks and the form of the past are built from built-in
+//! operators.
 use crate::attention_mask::{Keys, both, padding};
 use crate::products::Integers;
 use crate::shared::{
@@ -10,7 +11,7 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// What the built-in operator is given.
+/// Inputs of the built-in operator.
 struct Heads {
     /// Query, key and value, `[batch, length, heads by head size]`.
     qkv: [ValueRef; 3],
@@ -20,22 +21,22 @@ struct Heads {
     past: Option<[ValueRef; 2]>,
 }
 
-/// The node itself: result, present keys and present values.
+/// Makes the attention node; returns result, present keys and present values.
 fn attend(n: &ForeignNode, b: &mut GraphBuilder<'_>, of: Heads) -> Result<Vec<ValueRef>> {
     let heads = n.attrs.int("num_heads").ok_or_else(|| n.refuse("attribute `num_heads` is missing"))?;
     let mut d = b.node("Attention").name(&n.name).inputs(&of.qkv).opt_input(of.shift);
     d = d.opt_input(of.past.map(|p| p[0])).opt_input(of.past.map(|p| p[1]));
     d = d.attr("q_num_heads", heads).attr("kv_num_heads", heads);
     d = d.attr("is_causal", n.int_or("unidirectional", 0));
-    // 0 stands for the default, 1 / sqrt(head size).
+    // 0 means the default, 1 / sqrt(head size).
     if let Some(scale) = n.attrs.float("scale").filter(|s| *s != 0.0) {
         d = d.attr("scale", scale);
     }
     Ok(d.build_n(3))
 }
 
-/// Query, key and value out of one product: widths by `qkv_hidden_sizes`, else equal thirds of
-/// `width`.
+/// Splits query, key and value from one product: widths from `qkv_hidden_sizes`, else equal thirds
+/// of `width`.
 fn thirds(n: &ForeignNode, b: &mut GraphBuilder<'_>, x: ValueRef, width: Option<u64>) -> Result<[ValueRef; 3]> {
     let parts = match (n.attrs.ints("qkv_hidden_sizes"), width) {
         (Some(&[q, k, v]), _) => split(b, x, -1, &[q, k, v]),
@@ -53,13 +54,13 @@ fn thirds(n: &ForeignNode, b: &mut GraphBuilder<'_>, x: ValueRef, width: Option<
     }
 }
 
-/// Past of `[2, batch, heads, length, head size]` as keys and values.
+/// Splits a past of `[2, batch, heads, length, head size]` into keys and values.
 fn unpacked(b: &mut GraphBuilder<'_>, past: ValueRef) -> [ValueRef; 2] {
     let halves = split(b, past, 0, &[1, 1]);
     [halves[0], halves[1]].map(|h| b.node("Squeeze").input(h).attr("axis", vec![0i64]).build())
 }
 
-/// Result and present of one product of query, key and value.
+/// Result and present, from one product of query, key and value.
 fn packed(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -95,7 +96,7 @@ fn attention(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "Attention", 1..=u32::MAX, attention);
 
-/// `input` and `weight` of whole numbers, `bias`, their two scales, `mask_index?`, their two zero
+/// Inputs: integer `input` and `weight`, `bias`, their two scales, `mask_index?`, their two zero
 /// points, `past?`.
 fn q_attention(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let of = Integers {
@@ -110,7 +111,7 @@ fn q_attention(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "QAttention", 1..=u32::MAX, q_attention);
 
-/// `[batch, heads, length, size]` as `[batch, length, heads by size]`.
+/// Converts `[batch, heads, length, size]` to `[batch, length, heads by size]`.
 fn heads_last(b: &mut GraphBuilder<'_>, x: ValueRef) -> ValueRef {
     let x = transposed(b, x, &[0, 2, 1, 3]);
     reshaped(b, x, "joined", &[0, 0, -1])
@@ -122,8 +123,8 @@ fn interleaved(b: &mut GraphBuilder<'_>, x: ValueRef, count: usize) -> Vec<Value
     parts.into_iter().map(|p| reshaped(b, p, "joined", &[0, 0, -1])).collect()
 }
 
-/// Query, key and value in any of the operator's forms; a missing key or value is packed into what
-/// stands before it.
+/// Query, key and value from any of the operator's forms; a missing key or value is packed into the
+/// input before it.
 fn separate(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Result<[ValueRef; 3]> {
     let q = n.input(0)?;
     Ok(match (n.opt_input(1), n.opt_input(2)) {
@@ -154,7 +155,7 @@ fn multi_head(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     let mut qkv = separate(n, b)?;
     if let Some(bias) = n.opt_input(3) {
-        // The widths of query and key are equal; the value's is what is left.
+        // Query and key have the same width; the rest is the value's.
         let parts = match (size(n, 0, -1).filter(|_| rank(n, 0) == Some(3)), size(n, 3, 0)) {
             (Some(q), Some(all)) if all > 2 * q => {
                 let (q, all) = (q as i64, all as i64);

@@ -5,18 +5,18 @@ use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::{DType, ValueRef};
 
-/// How many keys there are, where lengths must be compared with their numbers.
+/// The number of keys, needed where lengths are compared with key positions.
 pub(crate) enum Keys {
-    /// As many as axis 1 of this value.
+    /// The size of axis 1 of this value.
     AxisOf(ValueRef),
-    /// Unknown to the mapping: a past stands before them.
+    /// Unknown to the mapping, because a past precedes the keys.
     WithPast,
 }
 
-/// The shift of the padding mask at input `at`: 0 where a key counts, `filter` where it does not.
+/// The shift for the padding mask at input `at`: 0 where a key counts, `filter` where it does not.
 ///
-/// Forms: `[batch, keys]`, `[batch, queries, keys]` (counts where it is not 0), `[batch]` (how many
-/// keys count, from the first on).
+/// Forms: `[batch, keys]`, `[batch, queries, keys]` (a key counts if its entry is not 0), `[batch]`
+/// (number of keys that count, from the first on).
 pub(crate) fn padding(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -53,7 +53,7 @@ fn not_zero(n: &ForeignNode, b: &mut GraphBuilder<'_>, mask: ValueRef, at: usize
     }
 }
 
-/// Whether the number of each key is below the length of its row.
+/// Whether the position of each key is below the length of its row.
 fn within_length(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -81,7 +81,7 @@ fn within_length(
     Ok(apply(b, "Less", &[numbers, lengths]))
 }
 
-/// The sum of two shifts, of which either may be absent.
+/// The sum of two shifts, either of which may be absent.
 pub(crate) fn both(b: &mut GraphBuilder<'_>, x: Option<ValueRef>, y: Option<ValueRef>) -> Option<ValueRef> {
     match (x, y) {
         (Some(x), Some(y)) => Some(apply(b, "Add", &[x, y])),

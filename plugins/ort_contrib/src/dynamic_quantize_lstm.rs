@@ -1,15 +1,15 @@
 //! `DynamicQuantizeLSTM(X [S,B,I], W [D,I,4H], R [D,H,4H], B?, sequence_lens?, initial_h?,
 //! initial_c?, P?, W_scale, W_zero_point, R_scale, R_zero_point) -> Y [S,D,B,H], Y_h, Y_c [D,B,H]`:
-//! an LSTM (gates i, o, f, c) whose weights are whole numbers.
+//! an LSTM (gates i, o, f, c) with 8-bit integer weights.
 //!
-//! Inputs and states are quantised to u8 on the way: X once, over all steps that some sequence has,
-//! the state at each step over all sequences that are not over, as onnxruntime does on one thread
-//! (on more it gives each thread some rows of the batch and a scale of its own). The products are
-//! exact; scales and zero points stand for a direction or for each of its columns. A gate is the
-//! input's product, plus the state's, plus the bias.
+//! Inputs and states are quantised to u8 during the run: X once, over all steps that any sequence
+//! has; the state at each step, over all sequences that have not ended. This is what onnxruntime
+//! does on one thread (with several threads, each gets some rows of the batch and a scale of its
+//! own). The products are exact; scales and zero points are per direction or per column. A gate is
+//! the product of the input, plus that of the state, plus the bias.
 //!
-//! With `packed`, W and R are `[D, P]`, direction by direction in the form that
-//! `engines/kernels/src/rnn/bytes/product.rs` describes; `hidden_size` must then be given.
+//! With `packed`, W and R are `[D, P]`, one direction after the other, in the form described in
+//! `engines/kernels/src/rnn/bytes/product.rs`; `hidden_size` must then be given.
 use crate::mat_mul_n_bits::reals;
 use crate::recurrent_activation::Activation;
 use crate::shared::Outs;
@@ -95,7 +95,7 @@ register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
     .attr("input_forget", AttrKind::INT, 0i64)
     .attr("packed", AttrKind::BOOL, false));
 
-/// Scale and zero point of numbers between these.
+/// Scale and zero point for numbers in this range.
 fn by(low: f32, high: f32) -> (f32, f32) {
     let scale = (high - low) / 255.0;
     if scale == 0.0 {
@@ -105,7 +105,7 @@ fn by(low: f32, high: f32) -> (f32, f32) {
     (scale, if zero.is_nan() { 0.0 } else { zero })
 }
 
-/// The whole numbers of real ones, less their zero point; what is no number becomes 0.
+/// Quantises real numbers and subtracts the zero point; NaN becomes 0.
 fn whole_of(x: &[f32], scale: f32, zero: f32, out: &mut [f32]) {
     for (o, v) in out.iter_mut().zip(x) {
         let q = (v / scale).round_ties_even() + zero;
@@ -113,13 +113,13 @@ fn whole_of(x: &[f32], scale: f32, zero: f32, out: &mut [f32]) {
     }
 }
 
-/// The least and the greatest of numbers and 0.
+/// The smallest and the greatest of the numbers and 0.
 fn range<'x>(x: impl IntoIterator<Item = &'x f32>) -> (f32, f32) {
     x.into_iter().fold((0f32, 0f32), |(l, h), v| (l.min(*v), h.max(*v)))
 }
 
-/// Real numbers quantised to u8 by their own range, which holds 0: the whole numbers less their
-/// zero point, as f32, and the scale.
+/// Quantises real numbers to u8 by their own range, extended to include 0. Writes the integers
+/// minus their zero point as f32, and returns the scale.
 fn quantised(x: &[f32], out: &mut [f32]) -> f32 {
     let (low, high) = range(x);
     let (scale, zero) = by(low, high);
@@ -127,7 +127,7 @@ fn quantised(x: &[f32], out: &mut [f32]) -> f32 {
     scale
 }
 
-/// Whole numbers as f32.
+/// Integers as f32.
 fn whole(x: &TensorView<'_>) -> Result<Vec<f32>> {
     Ok(match x.dtype {
         DType::I8 => x.plain::<i8>()?.iter().map(|v| f32::from(*v)).collect(),
@@ -135,7 +135,7 @@ fn whole(x: &TensorView<'_>) -> Result<Vec<f32>> {
     })
 }
 
-/// The weights of one direction from their packed form.
+/// Unpacks the weights of one direction.
 fn unpacked(w: &TensorView<'_>, direction: usize, [d, rows, h]: [usize; 3]) -> Result<Vec<f32>> {
     let (signed, groups) = (w.dtype == DType::I8, rows.div_ceil(4) + 1);
     let each = h.div_ceil(16) * 4 * groups * 64;
@@ -157,7 +157,7 @@ fn unpacked(w: &TensorView<'_>, direction: usize, [d, rows, h]: [usize; 3]) -> R
     Ok(out)
 }
 
-/// The weights of one direction, `[rows, columns]`, less their zero points, and the scale of each
+/// The weights of one direction, `[rows, columns]`, minus their zero points, and the scale of each
 /// column.
 struct Weights {
     columns: usize,
@@ -165,12 +165,12 @@ struct Weights {
     scales: Vec<f32>,
 }
 
-/// So many products of numbers below 256 are summed exactly in f32.
+/// This many products of numbers below 256 are summed exactly in f32.
 const EXACT: usize = 256;
 
 impl Weights {
-    /// Of `rows` rows; `input` is the place of the weights, `scale` that of their scales, behind
-    /// which stand the zero points.
+    /// Reads weights with `rows` rows; `input` is the index of the weights, `scale` that of their
+    /// scales, which the zero points follow.
     fn of(
         ctx: &KernelCtx<'_>,
         [input, scale]: [usize; 2],
@@ -198,7 +198,7 @@ impl Weights {
         }
         Ok(Weights { columns, values, scales })
     }
-    /// Adds `scale` times the product of a row of whole numbers with the weights.
+    /// Adds `scale` times the product of a row of integers with the weights.
     fn add_product(&self, row: &[f32], scale: f32, out: &mut [f32], sums: &mut [f32], part: &mut [f32]) {
         if self.columns == 0 {
             return;
@@ -229,11 +229,11 @@ struct Sizes {
     d: usize,
 }
 
-/// What all directions read.
+/// Inputs that all directions share.
 struct Inputs {
     x: Vec<f32>,
     x_scale: f32,
-    /// Steps of the longest sequence.
+    /// Number of steps of the longest sequence.
     longest: usize,
     bias: Option<Vec<f32>>,
     lengths: Vec<usize>,
@@ -245,7 +245,7 @@ struct Inputs {
     coupled: bool,
 }
 
-/// Three activations for each of `d` directions.
+/// The three activations of each of `d` directions.
 fn activations(ctx: &KernelCtx<'_>, d: usize) -> Result<Vec<Activation>> {
     let names = ctx.attrs.strs("activations").filter(|v| !v.is_empty());
     let names = names.unwrap_or_else(|| ["Sigmoid", "Tanh", "Tanh"].repeat(d));
@@ -266,7 +266,7 @@ fn floats(ctx: &KernelCtx<'_>, i: usize, count: usize) -> Result<Option<Vec<f32>
     Ok(Some(v))
 }
 
-/// Result of one direction: `[S, B, H]`, `[B, H]`, `[B, H]`.
+/// The results of one direction: `[S, B, H]`, `[B, H]`, `[B, H]`.
 fn direction(ctx: &KernelCtx<'_>, of: &Inputs, z: Sizes, k: usize, back: bool) -> Result<[Vec<f32>; 3]> {
     let (w, r) = (Weights::of(ctx, [1, 8], k, [z.d, z.i, z.h])?, Weights::of(ctx, [2, 10], k, [z.d, z.h, z.h])?);
     let gates = 4 * z.h;

@@ -1,13 +1,14 @@
-//! `FusedConv`, `FusedGemm`: a convolution or a product with the activation behind it, and a tensor
-//! that is added before that, as onnxruntime's optimiser writes them into models that it saves. They
-//! become the operators that they were made of, which the engines fuse for their own kernels.
+//! `FusedConv`, `FusedGemm`: a convolution or a product with an activation, and a tensor that is
+//! added before it, as written by onnxruntime's optimiser. They become the operators that they were
+//! made of, which the engines fuse for their own kernels.
 use crate::shared::{Outs, float_type, plus, rank, real, unsqueezed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// The activation that a node names, over `x`; `number` gives its parameter of a place and a name.
+/// Applies the activation that a node names to `x`; `number` returns its parameter by index and
+/// name.
 fn activated(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -36,8 +37,8 @@ fn activated(
     Ok(d.build())
 }
 
-/// A list of the spatial axes, for all axes of an image: batch and channels have `or`, and so has the
-/// height of one spatial axis.
+/// A list attribute of the spatial axes, extended to all axes of an image: batch and channels get
+/// `or`, and so does the added height if there is one spatial axis.
 fn full(n: &ForeignNode, key: &str, spatial: usize, or: i64) -> Result<Vec<i64>> {
     let given = n.attrs.ints(key).map_or_else(|| vec![or; spatial], <[i64]>::to_vec);
     if given.len() != spatial {

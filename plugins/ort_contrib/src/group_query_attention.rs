@@ -1,11 +1,13 @@
-//! `GroupQueryAttention(query [B, S, N·H] or packed, key?, value?, past_key? [B, KV, P, H], past_value?, seqlens_k [B], total_sequence_length, cos?, sin?, position_ids?, attention_bias?) -> output [B, S, N·H], present_key, present_value [B, KV, max(P, total), H]`:
-//! causal attention of a decoder, several query heads to each key head, with the keys of earlier
-//! calls before the new ones.
+//! `GroupQueryAttention(query [B, S, N·H] or packed, key?, value?, past_key? [B, KV, P, H],
+//! past_value?, seqlens_k [B], total_sequence_length, cos?, sin?, position_ids?, attention_bias?)
+//! -> output [B, S, N·H], present_key, present_value [B, KV, max(P, total), H]`: causal attention
+//! of a decoder, where several query heads share a key head and the keys of earlier calls precede
+//! the new ones.
 //!
-//! `seqlens_k` is the last valid position of each row; the new keys of a row are written behind its
-//! own past, so that rows of different lengths stand in one batch. What stands before the products
-//! is `group_query_state`'s, the rest is the built-in attention; scores that are capped with a bias
-//! are computed here.
+//! `seqlens_k` is the last valid position of each row. The new keys of a row are appended to its
+//! own past, so that a batch may hold rows of different lengths. `group_query_state` computes
+//! everything before the products; the rest is the built-in attention. Only capped scores with a
+//! bias are computed here.
 use crate::group_query_state;
 use crate::mat_mul_n_bits::{dot, put, reals};
 use crate::rotary_embedding::{Turn, indices};
@@ -51,7 +53,7 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let heads = n.int_or("num_heads", 0);
     let d = b.node("PromptFlashAttention").input(q).input(keys).input(values);
     let d = match shift.first() {
-        // It masks, too.
+        // The shift includes the mask.
         Some(shift) => d.input(*shift),
         None => {
             let window = Some(n.int_or("local_window_size", -1)).filter(|w| *w > 0);
@@ -64,7 +66,7 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         }
     };
     let d = d.attr("num_heads", heads).attr("num_key_value_heads", n.int_or("kv_num_heads", 0));
-    // The query is scaled already; one that sees no key gives zeros.
+    // The query is already scaled; a query that sees no key gives zeros.
     let y = d.attr("scale_value", 1.0).attr("input_layout", "BNSD").attr("inner_precise", 2i64).build();
     let y = b.node("TransposeD").input(y).attr("perm", vec![0i64, 2, 1, 3]).build();
     let rows = b.ints("rows", &[0, 0, -1]);
@@ -72,7 +74,7 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![y, keys, values])
 }
 
-/// Whole-number attributes and what they are where they are left out.
+/// Integer attributes and their defaults.
 const ATTRIBUTES: [(&str, i64); 5] =
     [("num_heads", 0), ("kv_num_heads", 0), ("do_rotary", 0), ("rotary_interleaved", 0), ("local_window_size", -1)];
 map_op!("onnx", "com.microsoft", "GroupQueryAttention", 1..=u32::MAX, map);
@@ -85,8 +87,7 @@ fn attribute(c: &InferCtx<'_>, key: &str) -> Result<u64> {
         .ok_or_else(|| Error::failed(format!("attribute `{key}` is {v}, expected 1 or more")))
 }
 
-/// What is known of the query and of keys and values: number of heads, batch, steps, head size, present
-/// length.
+/// Known sizes: numbers of query heads and key heads, batch, steps, head size, present length.
 pub(crate) struct Sizes {
     pub(crate) heads: u64,
     pub(crate) kv: u64,
@@ -96,7 +97,7 @@ pub(crate) struct Sizes {
     pub(crate) present: Dim,
 }
 
-/// The sizes of a node of these inputs.
+/// The sizes of a node, from its inputs.
 pub(crate) fn sizes(c: &InferCtx<'_>) -> Result<Sizes> {
     let q = c.input(0)?;
     let (heads, kv) = (attribute(c, "num_heads")?, attribute(c, "kv_num_heads")?);
@@ -118,7 +119,7 @@ pub(crate) fn sizes(c: &InferCtx<'_>) -> Result<Sizes> {
 }
 
 impl Sizes {
-    /// Present keys, or values.
+    /// Descriptor of the present keys or values.
     pub(crate) fn state(&self, dtype: DType) -> TensorDesc {
         TensorDesc::new(dtype, Shape::new([self.batch, Dim::known(self.kv), self.present, self.head]))
     }
@@ -130,7 +131,7 @@ fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(dtype, Shape::new([s.batch, s.steps, width])), s.state(dtype), s.state(dtype)])
 }
 
-/// The prototype of a node of these inputs and attributes, without outputs.
+/// The prototype of an operator with these inputs and attributes, without outputs.
 pub(crate) fn prototype(name: &str, infer: ge_plugin_api::ops::InferFn) -> OpDef {
     OpDef::new(name, infer)
         .input("query", REAL, "T")
@@ -173,7 +174,7 @@ pub(crate) struct Call {
     pub(crate) scale: f32,
     softcap: f32,
     window: Option<usize>,
-    /// Valid positions of each row, the new ones included.
+    /// Number of valid positions of each row, including the new ones.
     lengths: Vec<usize>,
     /// Whether no row has a past.
     first: bool,
@@ -185,7 +186,7 @@ impl Call {
         let end = (self.before(row) + step + 1).min(self.present);
         self.window.map_or(0, |w| end.saturating_sub(w))..end
     }
-    /// Positions before the new ones of a row.
+    /// Number of positions before the new ones of a row.
     pub(crate) fn before(&self, row: usize) -> usize {
         if self.first { 0 } else { self.lengths[row] - self.steps }
     }
@@ -195,7 +196,7 @@ fn wrong(what: &str, found: &[u64], expected: &str) -> Error {
     Error::failed(format!("{what}: found shape {found:?}, expected {expected}"))
 }
 
-/// New heads `[B, heads, S, H]` out of rows of `width` numbers, from number `offset` on.
+/// The new heads `[B, heads, S, H]` from rows of `width` numbers, starting at number `offset`.
 fn heads_of(x: &[f32], c: &Call, width: usize, offset: usize, heads: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(c.batch * heads * c.steps * c.size);
     for b in 0..c.batch {
@@ -209,14 +210,14 @@ fn heads_of(x: &[f32], c: &Call, width: usize, offset: usize, heads: usize) -> V
     out
 }
 
-/// Turns every new head by its position.
+/// Rotates every new head by its position.
 fn rotate(x: &mut [f32], c: &Call, heads: usize, turn: &Turn, ids: Option<&[i64]>) -> Result<()> {
     if c.size == 0 {
         return Ok(());
     }
     for (i, head) in x.chunks_exact_mut(c.size).enumerate() {
         let (s, b) = (i % c.steps, i / (c.steps * heads));
-        // Steps behind the end of a row that is filled up stand at some place of the table.
+        // Padding steps after the end of a row use an arbitrary position of the table.
         let padded = c.first && s >= c.lengths[b];
         let position = match ids {
             Some(ids) => ids[b * c.steps + s],
@@ -228,7 +229,7 @@ fn rotate(x: &mut [f32], c: &Call, heads: usize, turn: &Turn, ids: Option<&[i64]
     Ok(())
 }
 
-/// The valid past of each row with the new heads behind it, then zeros: `[B, KV, present, H]`.
+/// The valid past of each row, followed by the new heads and by zeros: `[B, KV, present, H]`.
 fn joined(past: Option<&[f32]>, new: &[f32], c: &Call) -> Vec<f32> {
     let mut out = vec![0f32; c.batch * c.kv * c.present * c.size];
     for i in 0..c.batch * c.kv {
@@ -244,8 +245,7 @@ fn joined(past: Option<&[f32]>, new: &[f32], c: &Call) -> Vec<f32> {
     out
 }
 
-/// Scores of one query against the keys that it may see become weights; keys before `from` and
-/// behind the row's end have none.
+/// Turns the scores of one query into weights; keys before `from` and after the row's end get none.
 fn weights(scores: &mut [f32], from: usize, softcap: f32) {
     let seen = &mut scores[from..];
     if softcap > 0.0 {
@@ -260,7 +260,7 @@ fn weights(scores: &mut [f32], from: usize, softcap: f32) {
     seen.iter_mut().for_each(|s| *s /= sum);
 }
 
-/// A bias `[B or 1, N or 1, S, T]` over the scores.
+/// A bias `[B or 1, N or 1, S, T]` that is added to the scores.
 pub(crate) struct Bias {
     values: Vec<f32>,
     pub(crate) dims: [usize; 4],
@@ -283,7 +283,7 @@ impl Bias {
     }
 }
 
-/// Result of one head of one row, `[S, H]`.
+/// The result of one head of one row, `[S, H]`.
 fn head(c: &Call, q: &[f32], k: &[f32], v: &[f32], bias: impl Fn(usize) -> Option<Vec<f32>>, row: usize) -> Vec<f32> {
     let mut y = vec![0f32; c.steps * c.size];
     let mut scores = vec![0f32; c.present];
@@ -344,7 +344,7 @@ fn call(ctx: &KernelCtx<'_>) -> Result<(Call, usize)> {
     Ok((Call { batch, steps, heads, kv, size, past, present, scale, softcap, window, lengths, first }, width))
 }
 
-/// A call with its new heads, turned by their positions: `[B, N, S, H]` and twice `[B, KV, S, H]`.
+/// A call with its new heads, rotated by their positions: `[B, N, S, H]` and twice `[B, KV, S, H]`.
 pub(crate) struct Prepared {
     pub(crate) call: Call,
     pub(crate) q: Vec<f32>,
@@ -355,7 +355,7 @@ pub(crate) struct Prepared {
 /// Reads a call.
 ///
 /// # Errors
-/// Shapes and values that do not fit each other.
+/// Fails if shapes or values do not match each other.
 pub(crate) fn prepared(ctx: &KernelCtx<'_>) -> Result<Prepared> {
     let (c, width) = call(ctx)?;
     let x = reals(&ctx.input(0)?)?;

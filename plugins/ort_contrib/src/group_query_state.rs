@@ -1,8 +1,9 @@
-//! `GroupQueryState` of `GroupQueryAttention`'s inputs and attributes: `-> query [B, N, S, H], present_key
-//! [B, KV, T, H], present_value [B, KV, T, H], lengths [B], shift? [B, 1 or N, S, T]`: the heads of the
-//! query, turned and scaled, the keys and values with the new ones behind each row's own past, how many
-//! of these each row has, the new ones last, and with a bias what is added to the scores: it, and minus
-//! infinity where a query does not see a key.
+//! `GroupQueryState` with the inputs and attributes of `GroupQueryAttention` `-> query [B, N, S,
+//! H], present_key [B, KV, T, H], present_value [B, KV, T, H], lengths [B], shift? [B, 1 or N, S,
+//! T]`. Returns the heads of the query, rotated and scaled; the keys and values, with the new ones
+//! appended to each row's own past; and the number of keys of each row. With a bias, it also
+//! returns what is added to the scores: the bias, and minus infinity where a query does not see a
+//! key.
 use crate::group_query_attention::{Bias, Call, Prepared, REAL, prepared, prototype, sizes};
 use crate::mat_mul_n_bits::put;
 use ge_plugin_api::kernel::{KernelCtx, TensorMut, TensorView};
@@ -10,7 +11,7 @@ use ge_plugin_api::ops::InferCtx;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 use ge_plugin_api::{Result, register_kernel, register_op};
 
-/// Its name.
+/// Name of the operator.
 pub(crate) const OP: &str = "GroupQueryState";
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
@@ -32,7 +33,7 @@ register_op!(|| prototype(OP, infer)
     .output("lengths", &[DType::I32], "")
     .opt_output("shift", REAL, "T"));
 
-/// The valid past of each row with the new heads behind it, then zeros.
+/// The valid past of each row, followed by the new heads and by zeros.
 fn join(past: Option<TensorView<'_>>, new: &[f32], c: &Call, mut to: TensorMut<'_>) -> Result<()> {
     let unit = c.size * to.dtype.bytes_of(1).unwrap_or(0) as usize;
     for i in 0..c.batch * c.kv {

@@ -1,5 +1,5 @@
 //! `MatrixInverse(x [..., n, n]) -> y`: the inverse of each matrix, by elimination with row
-//! exchanges in f64; a matrix without an inverse is an error that names it.
+//! exchanges in f64; a singular matrix is an error that names it.
 use ge_plugin_api::kernel::{KernelCtx, TensorMut, TensorView};
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::services::parallel_for;
@@ -56,7 +56,7 @@ pub fn inverse(matrix: &[f64], n: usize) -> Result<Vec<f64>, usize> {
     Ok(y)
 }
 
-/// All numbers of a tensor of real numbers, as f64.
+/// All elements of a real tensor, as f64.
 fn numbers(x: &TensorView<'_>) -> Result<Vec<f64>> {
     Ok(match x.dtype {
         DType::F64 => x.values::<f64>()?.to_vec(),

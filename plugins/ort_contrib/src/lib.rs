@@ -1,8 +1,8 @@
-//! Operators of the ONNX domain `com.microsoft`, which quantised and exported transformers use.
+//! Operators of the ONNX domain `com.microsoft`, used by quantised and exported transformers.
 //!
-//! The crate is written as a vendor would write it: it depends on `ge-plugin-api` alone. An
-//! operator whose meaning the built-in operators have is decomposed into them by its mapping; the
-//! others have a prototype, a mapping and a kernel here, one operator a file. Kernels belong to the
+//! The crate is written the way a vendor would write it: it depends only on `ge-plugin-api`. An
+//! operator that can be expressed with built-in operators is decomposed by its mapping. The others
+//! have a prototype, a mapping and a kernel here, one operator per file. Kernels belong to the
 //! engine [`ENGINE`] and compute in f32.
 #![deny(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub mod dynamic_quantize_lstm;
 pub mod fused;
 /// GroupQueryAttention.
 pub mod group_query_attention;
-/// What stands before the products of GroupQueryAttention.
+/// The part of GroupQueryAttention before its products.
 mod group_query_state;
 /// Inverse.
 pub mod inverse;
@@ -28,22 +28,22 @@ pub mod mat_mul_n_bits;
 pub mod nhwc_max_pool;
 /// Normalisations with a residual or an embedding before them.
 pub mod norms;
-/// FusedMatMul and products of whole numbers.
+/// FusedMatMul and products of integers.
 pub mod products;
-/// Operators between DequantizeLinear and QuantizeLinear.
+/// Operators computed between DequantizeLinear and QuantizeLinear.
 pub mod q_linear;
 /// Activations of recurrent operators.
 mod recurrent_activation;
-/// What is refused by name.
+/// Operators that are refused by name.
 mod refused;
 /// RotaryEmbedding.
 pub mod rotary_embedding;
-/// What mappings share.
+/// Helpers for mappings.
 mod shared;
 /// Tokenizer.
 pub mod tokenizer;
 
 mod plugin;
 
-/// The engine that computes the operators of this plugin which have kernels of their own.
+/// The engine for those operators of this plugin that have kernels of their own.
 pub const ENGINE: &str = "OrtContribEngine";

@@ -1,9 +1,10 @@
 //! `MatMulNBits(A [..., K], B, scales, zero_points?, g_idx?, bias?) {K, N, bits, block_size} -> Y
-//! [..., N]`: a product with a matrix of 2, 4 or 8 bits a number.
+//! [..., N]`: a product with a matrix of 2-bit, 4-bit or 8-bit numbers.
 //!
-//! `B [N, blocks, bytes]` holds each row's numbers block by block, the lowest bits of a byte first;
-//! `scales [N, blocks]`; `zero_points` packed in the same way, or real numbers `[N, blocks]`;
-//! absent: half the range. Rows of B are unpacked once for all rows of A.
+//! `B [N, blocks, bytes]` holds each row's numbers block by block, starting at the lowest bits of a
+//! byte. `scales` is `[N, blocks]`; `zero_points` is packed in the same way or holds real numbers
+//! `[N, blocks]`; if it is absent, the zero point is half the range. Rows of B are unpacked once
+//! for all rows of A.
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
@@ -61,7 +62,7 @@ register_op!(|| OpDef::new("MatMulNBits", infer)
     .required_attr("block_size", AttrKind::INT)
     .range(16.0, f64::INFINITY));
 
-/// Real numbers of a tensor, as f32.
+/// The elements of a real tensor, as f32.
 pub(crate) fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
     Ok(match x.dtype {
         DType::F16 => x.values::<half::f16>()?.iter().map(|v| v.to_f32()).collect(),
@@ -69,14 +70,14 @@ pub(crate) fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
     })
 }
 
-/// Number `i` of packed numbers of `bits` bits.
+/// Element `i` of numbers packed with `bits` bits.
 fn unpack(bytes: &[u8], i: usize, bits: usize) -> u8 {
     let each = 8 / bits;
     let byte = bytes.get(i / each).copied().unwrap_or(0);
     if bits == 8 { byte } else { (byte >> (i % each * bits)) & ((1 << bits) - 1) }
 }
 
-/// The matrix as it is packed.
+/// The packed matrix.
 struct Packed<'a> {
     k: usize,
     bits: usize,
@@ -104,7 +105,7 @@ impl Packed<'_> {
             Zeros::Real(z) => z[row * self.blocks + block],
         }
     }
-    /// The numbers of a row.
+    /// Unpacks the numbers of a row.
     fn row(&self, row: usize, out: &mut [f32]) {
         let each = self.block * self.bits / 8;
         for (b, part) in out.chunks_mut(self.block).enumerate() {
@@ -129,7 +130,7 @@ impl Packed<'_> {
     }
 }
 
-/// Sum of products, in sixteen sums side by side.
+/// The dot product, computed as sixteen partial sums.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0f32; 16];
     let (ac, bc) = (a.chunks_exact(16), b.chunks_exact(16));
@@ -184,7 +185,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let a = reals(&x)?;
     let rows = a.len() / k;
     let packed = Packed { k, bits, block, blocks, bytes: w.bytes, scales, zeros };
-    // Columns of the result are computed side by side; each part is put in its place at the end.
+    // Columns of the result are computed in parallel and copied to their places at the end.
     let parts: Mutex<Vec<(usize, Vec<f32>)>> = Mutex::default();
     parallel_for(n, 16, |range| {
         let mut row = vec![0f32; packed.k];
@@ -216,7 +217,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 register_kernel!("OrtContribEngine", "MatMulNBits", [], run);
 
-/// Writes real numbers at a place of a tensor.
+/// Writes real numbers to a tensor, from element `at` on.
 pub(crate) fn put(y: &mut ge_plugin_api::kernel::TensorMut<'_>, at: usize, v: &[f32]) -> Result<()> {
     match y.dtype {
         DType::F16 => {

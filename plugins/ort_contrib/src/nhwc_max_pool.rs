@@ -1,12 +1,13 @@
-//! `NhwcMaxPool`: the built-in pooling between two changes of layout; and the windows of poolings.
+//! `NhwcMaxPool`: becomes the built-in pooling between two changes of layout. Also defines pooling
+//! windows.
 use crate::shared::{Outs, channel_orders, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// A pooling window in the built-in form: sizes, strides and dilations for all axes (batch and
-/// channels are 1), pads as begin and end of each axis.
+/// A pooling window in the built-in form: sizes, strides and dilations for all axes (1 for batch
+/// and channels), pads as begin and end of each axis.
 pub(crate) struct Window {
     size: Vec<i64>,
     strides: Vec<i64>,
@@ -17,7 +18,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Of a foreign pooling.
+    /// Reads the window of a foreign pooling node.
     pub fn of(n: &ForeignNode) -> Result<Window> {
         let kernel = n.attrs.ints("kernel_shape").ok_or_else(|| n.refuse("attribute `kernel_shape` is missing"))?;
         let k = kernel.len();
@@ -37,7 +38,7 @@ impl Window {
             auto_pad: n.str_or("auto_pad", "NOTSET").to_owned(),
         })
     }
-    /// A node of a pooling operator over `x`, to which attributes may be added.
+    /// Begins a pooling node over `x`, to which attributes may be added.
     pub fn node<'b, 'a>(self, b: &'b mut GraphBuilder<'a>, op: &str, x: ValueRef) -> NodeBuilder<'b, 'a> {
         b.node(op)
             .input(x)

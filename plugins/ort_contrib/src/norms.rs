@@ -1,12 +1,12 @@
 //! `SkipLayerNormalization`, `SkipSimplifiedLayerNormalization`, `SimplifiedLayerNormalization`,
-//! `EmbedLayerNormalization`: sums before a built-in normalisation.
+//! `EmbedLayerNormalization`: sums followed by a built-in normalisation.
 use crate::shared::{Outs, apply, cast, named, only, plus, scalar, unsqueezed};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, ValueRef};
 
-/// The normalisation over the last axis that carries the foreign node's name: result, mean and
-/// inverse deviation.
+/// Makes the normalisation over the last axis under the foreign node's name; returns result, mean
+/// and inverse deviation.
 fn layer(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -25,7 +25,7 @@ fn layer(
         .build_n(3)
 }
 
-/// The sum of input, residual and bias that stands before a normalisation.
+/// The sum of input, residual and bias before a normalisation.
 fn residual(n: &ForeignNode, b: &mut GraphBuilder<'_>, bias: usize) -> ge_plugin_api::Result<ValueRef> {
     let sum = apply(b, "Add", &[n.input(0)?, n.input(1)?]);
     Ok(plus(b, sum, n.opt_input(bias)))
@@ -62,7 +62,7 @@ map_op!("onnx", "com.microsoft", "SkipSimplifiedLayerNormalization", 1..=u32::MA
 fn simplified(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(root_mean_square(n, b, n.input(0)?, n.input(1)?))
 }
-// Exporters write it without a domain.
+// Exporters write this operator without a domain.
 map_op!("onnx", "ai.onnx", "SimplifiedLayerNormalization", 1..=u32::MAX, simplified);
 map_op!("onnx", "com.microsoft", "SimplifiedLayerNormalization", 1..=u32::MAX, simplified);
 
@@ -72,9 +72,9 @@ fn rows(b: &mut GraphBuilder<'_>, table: ValueRef, ids: ValueRef) -> ValueRef {
     apply(b, "GatherV2", &[table, ids, axis])
 }
 
-/// Words, positions and, where given, segments are embedded, added and normalised. Output 1 counts
-/// the tokens of each row that the mask keeps (0 without a mask); output 2 is the sum before the
-/// normalisation.
+/// Embeds words, positions and, if given, segments, adds them and normalises the sum. Output 1 is
+/// the number of tokens of each row that the mask keeps (0 without a mask); output 2 is the sum
+/// before the normalisation.
 fn embed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     only(n, "mask_index_type", 0)?;
     let (ids, position) = (n.input(0)?, n.input(3)?);
@@ -107,7 +107,7 @@ fn embed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         let mask = cast(b, mask, DType::I32);
         let kept = apply(b, "Equal", &[mask, one]);
         let (kept, axes) = (cast(b, kept, DType::I32), b.ints("tokens", &[1]));
-        // An attention behind it tells lengths of rows by their rank.
+        // A following attention recognises row lengths by their rank.
         let lengths = TensorDesc::new(DType::I32, Shape::new([Dim::UNKNOWN]));
         let counted = b.node("ReduceSum").inputs(&[kept, axes]).attr("keep_dims", false).output(lengths);
         out.push(counted.build());
@@ -117,7 +117,7 @@ fn embed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "EmbedLayerNormalization", 1..=u32::MAX, embed);
 
-/// Bias added over channels, then an image's residual: `BiasAdd(x, bias, skip)`.
+/// Adds a bias over channels, then an image's residual: `BiasAdd(x, bias, skip)`.
 fn bias_add(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let sum = apply(b, "Add", &[n.input(0)?, n.input(1)?]);
     Ok(vec![named(n, b, "Add", &[sum, n.input(2)?])])

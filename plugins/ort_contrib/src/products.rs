@@ -1,18 +1,18 @@
-//! `FusedMatMul`, and products of whole numbers with real results: `MatMulIntegerToFloat`,
+//! `FusedMatMul`, and products of integers with real results: `MatMulIntegerToFloat`,
 //! `DynamicQuantizeMatMul`, `QGemm`.
 use crate::shared::{Outs, apply, cast, known_type, no_more_inputs, only, plus, rank, real, transposed};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
-/// `alpha` times the product of A and B, each with its last two axes exchanged where the attributes
-/// say so.
+/// `alpha` times the product of A and B, each with its last two axes swapped if the attributes say
+/// so.
 fn fused(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     only(n, "transBatchA", 0)?;
     only(n, "transBatchB", 0)?;
     let alpha = n.float_or("alpha", 1.0);
     let (ta, tb) = (n.int_or("transA", 0) != 0, n.int_or("transB", 0) != 0);
-    // A vector has no two axes to exchange.
+    // A vector has no two axes to swap.
     let (ta, tb) = (ta && rank(n, 0) != Some(1), tb && rank(n, 1) != Some(1));
     let product = b
         .node("BatchMatMulV2")
@@ -30,19 +30,19 @@ fn fused(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "com.microsoft", "FusedMatMul", 1..=u32::MAX, fused);
 map_op!("onnx", "com.microsoft", "TransposeMatMul", 1..=u32::MAX, fused);
 
-/// Whole numbers multiplied exactly, then scaled: `(A - za)(B - zb) sa sb`.
+/// An exact product of integers that is then scaled: `(A - za)(B - zb) sa sb`.
 pub(crate) struct Integers {
-    /// Factors.
+    /// Left factor.
     pub a: ValueRef,
-    /// As `a`.
+    /// Right factor.
     pub b: ValueRef,
-    /// Scales: one number, or one for each column of `b`.
+    /// Scales of the factors: one number each, or one per column of `b`.
     pub scales: [ValueRef; 2],
-    /// Zero points; absent is 0.
+    /// Zero points of the factors; `None` is 0.
     pub zeros: [Option<ValueRef>; 2],
 }
 impl Integers {
-    /// The product in f32, times `alpha`; `sum` is added to the whole numbers.
+    /// The product in f32, times `alpha`; `sum` is added to the integers.
     pub fn product(self, g: &mut GraphBuilder<'_>, sum: Option<ValueRef>, alpha: f64) -> ValueRef {
         let product = g
             .node("MatMulInteger")
@@ -62,7 +62,7 @@ impl Integers {
     }
 }
 
-/// The result under the foreign node's name, with a bias where there is one.
+/// The result under the foreign node's name, with a bias if there is one.
 fn with_bias(n: &ForeignNode, b: &mut GraphBuilder<'_>, y: ValueRef, bias: Option<ValueRef>) -> ValueRef {
     let d = b.node(if bias.is_some() { "Add" } else { "Identity" }).name(&n.name).input(y);
     match bias {
@@ -91,7 +91,8 @@ fn dynamic(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "DynamicQuantizeMatMul", 1..=u32::MAX, dynamic);
 
-/// A product of two quantised matrices plus whole numbers; quantised again where a scale is given.
+/// A product of two quantised matrices plus integers; the result is quantised again if a scale is
+/// given.
 fn q_gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     no_more_inputs(n, 9, "a further input of QGemm")?;
     let side = |b: &mut GraphBuilder<'_>, i: usize, key: &str| -> ge_plugin_api::Result<ValueRef> {

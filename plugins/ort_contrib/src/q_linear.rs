@@ -1,22 +1,22 @@
-//! `QLinearAdd`, `QLinearMul`, `QLinearSigmoid`, `QLinearLeakyRelu`,
-//! `QLinearGlobalAveragePool`, `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`,
-//! `QLinearWhere`, `QLinearReduceMean`, and `QuantizeLinear` and `DequantizeLinear` of this domain:
-//! the operator on real numbers between DequantizeLinear and QuantizeLinear, which the engines' own
-//! fusions then take in. `QLinearConv`: that of `ai.onnx`, of images with their channels last.
+//! `QLinearAdd`, `QLinearMul`, `QLinearSigmoid`, `QLinearLeakyRelu`, `QLinearGlobalAveragePool`,
+//! `QLinearAveragePool`, `QLinearConcat`, `QLinearSoftmax`, `QLinearWhere`, `QLinearReduceMean`,
+//! and `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
+//! DequantizeLinear and QuantizeLinear, which the engines' own fusions can then absorb.
+//! `QLinearConv`: that of `ai.onnx`, for images with channels last.
 use crate::shared::{Outs, channel_orders, known_type, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
-/// The real numbers behind the quantised input `i`, whose scale and zero point follow it.
+/// The dequantised input `i`, whose scale and zero point are the next two inputs.
 fn real(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef> {
     let d = b.node("DequantizeLinear").input(n.input(i)?).input(n.input(i + 1)?).opt_input(n.opt_input(i + 2));
     Ok(d.build())
 }
 
-/// Real numbers quantised by the scale at input `i` and the zero point behind it, under the foreign
-/// node's name. Without a zero point the type is that of input `like`.
+/// Quantises real numbers with the scale at input `i` and the zero point after it, under the
+/// foreign node's name. Without a zero point, the type is that of input `like`.
 fn quantised(n: &ForeignNode, b: &mut GraphBuilder<'_>, y: ValueRef, i: usize, like: usize) -> Outs {
     let mut d = b.node("QuantizeLinear").name(&n.name).input(y).input(n.input(i)?).opt_input(n.opt_input(i + 1));
     if n.opt_input(i + 1).is_none() {
@@ -44,7 +44,7 @@ map_op!("onnx", "com.microsoft", "QLinearLeakyRelu", 1..=u32::MAX, |n, b| {
     quantised(n, b, y, 3, 0)
 });
 
-/// Softmax over one axis, or, before opset 13, over all axes from `axis` on as one.
+/// Softmax over one axis or, before opset 13, over all axes from `axis` on, merged into one.
 fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let axis = n.int_or("axis", -1);
     let x = real(n, b, 0)?;
@@ -57,14 +57,15 @@ fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "QLinearSoftmax", 1..=u32::MAX, softmax);
 
-/// Axes of an image with its channels last, and the way back; the window says too how many there are.
+/// The permutation from channels last to channels first, and its inverse. If the rank is unknown,
+/// it follows from the window.
 fn channels_first(n: &ForeignNode) -> Result<(Vec<i64>, Vec<i64>)> {
     let r = rank(n, 0).or_else(|| n.attrs.ints("kernel_shape").map(|k| k.len() + 2));
     let r = r.ok_or_else(|| n.refuse("the rank of input 0 must be known where channels stand last"))?;
     Ok(channel_orders(r as i64))
 }
 
-/// An operator on images, which may have their channels last.
+/// Applies an operator to images, which may have channels last.
 fn on_image(
     n: &ForeignNode,
     b: &mut GraphBuilder<'_>,
@@ -92,7 +93,8 @@ map_op!("onnx", "com.microsoft", "QLinearAveragePool", 1..=u32::MAX, |n, b| {
     })
 });
 
-/// The operator of `ai.onnx`; images may have their channels last, filters have them behind the outputs.
+/// The operator of `ai.onnx`. Images may have channels last; filters then have them right after the
+/// output channels.
 fn conv(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let last = n.int_or("channels_last", 0) != 0;
     let mut inputs = n.inputs.to_vec();
@@ -111,7 +113,7 @@ fn conv(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "QLinearConv", 1..=u32::MAX, conv);
 
-/// `Y_scale, Y_zero_point`, then tensor, scale and zero point of each part.
+/// Inputs: `Y_scale, Y_zero_point`, then tensor, scale and zero point of each part.
 fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if n.inputs.len() < 5 || !(n.inputs.len() - 2).is_multiple_of(3) {
         return Err(n.refuse(format!("it has {} inputs; expected 2 and 3 for each part", n.inputs.len())));
@@ -136,9 +138,9 @@ map_op!("onnx", "com.microsoft", "QLinearReduceMean", 1..=u32::MAX, |n, b| {
     quantised(n, b, y, 3, 0)
 });
 
-/// The operator of the same name in `ai.onnx`, which this domain had types for first.
+/// The operator of the same name in `ai.onnx`; this domain supported more types earlier.
 fn same(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    // With one scale the axis has no meaning, and the tensor may have fewer axes than it counts.
+    // With a single scale, the axis has no meaning, and it may exceed the tensor's rank.
     let mut d = b.node(&n.op).name(&n.name).inputs(&n.inputs).attr("axis", n.int_or("axis", 1));
     d = d.attr("block_size", n.int_or("block_size", 0));
     if n.op == "QuantizeLinear" && n.opt_input(2).is_none() {

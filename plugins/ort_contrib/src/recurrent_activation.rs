@@ -1,7 +1,7 @@
 //! Activations of recurrent operators, with the alpha and beta that some of them have.
 use ge_plugin_api::{Error, Result};
 
-/// An activation.
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `1 / (1 + e^-x)`.
@@ -12,15 +12,15 @@ pub enum Activation {
     Relu,
     /// `alpha x + beta`.
     Affine(f32, f32),
-    /// `alpha x` below zero.
+    /// `alpha x` below zero, else `x`.
     LeakyRelu(f32),
     /// `x` above alpha, else zero.
     ThresholdedRelu(f32),
     /// `alpha tanh(beta x)`.
     ScaledTanh(f32, f32),
-    /// `alpha x + beta` between zero and one.
+    /// `alpha x + beta`, limited to the range from zero to one.
     HardSigmoid(f32, f32),
-    /// `alpha (e^x - 1)` below zero.
+    /// `alpha (e^x - 1)` below zero, else `x`.
     Elu(f32),
     /// `x / (1 + |x|)`.
     Softsign,
@@ -29,7 +29,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Their names, written in any case.
+    /// The names; case does not matter.
     pub const NAMES: [&str; 11] = [
         "Sigmoid",
         "Tanh",
@@ -44,11 +44,11 @@ impl Activation {
         "Softplus",
     ];
 
-    /// The activation of a name. It takes its alpha and beta, where it has them, from those that are
-    /// left; where none is left they are as the standard has it.
+    /// The activation with this name. It takes its alpha and beta, if it has them, from the
+    /// iterators; if these are exhausted, the standard's defaults are used.
     ///
     /// # Errors
-    /// `unsupported`: no such activation.
+    /// `unsupported` if there is no such activation.
     pub fn of(
         name: &str,
         alphas: &mut impl Iterator<Item = f32>,
@@ -72,7 +72,7 @@ impl Activation {
         })
     }
 
-    /// What becomes of a number.
+    /// Applies the function to a number.
     pub fn apply(self, x: f32) -> f32 {
         match self {
             Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
@@ -103,7 +103,7 @@ impl Activation {
                 }
             }
             Activation::Softsign => x / (1.0 + x.abs()),
-            // Of large numbers the exponential has no f32.
+            // This form avoids the overflow of the exponential for large numbers.
             Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         }
     }

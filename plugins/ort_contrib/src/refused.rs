@@ -19,7 +19,7 @@ map_op!("onnx", "com.microsoft", "GreedySearch", 1..=u32::MAX, search);
 map_op!("onnx", "com.microsoft", "Sampling", 1..=u32::MAX, search);
 map_op!("onnx", "com.microsoft", "WhisperBeamSearch", 1..=u32::MAX, search);
 
-/// Layouts of one processor's vectors, which onnxruntime's optimiser writes into models that it saves.
+/// Layouts for the vectors of one processor, as written by onnxruntime's optimiser.
 fn blocked(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
     Err(n.refuse(
         "onnxruntime has changed the model for this very processor; give the model as it was, or save it \

@@ -1,7 +1,8 @@
 //! `OrtRotaryEmbedding(x, position_ids, cos [M, R/2], sin) {interleaved, num_heads,
-//! rotary_embedding_dim, scale} -> y`: each pair of numbers of a head turned by the angle of its
-//! position. `x` is `[B, S, N·H]` or `[B, N, S, H]`; `position_ids` is one number, the position of
-//! the first step, or `[B, S]`. The first R numbers of a head are turned, all where R is 0.
+//! rotary_embedding_dim, scale} -> y`: rotates each pair of numbers of a head by the angle of its
+//! position. `x` is `[B, S, N·H]` or `[B, N, S, H]`; `position_ids` is either one number, the
+//! position of the first step, or `[B, S]`. The first R numbers of a head are rotated, or all if
+//! R is 0.
 use crate::mat_mul_n_bits::{put, reals};
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -39,7 +40,7 @@ register_op!(|| OpDef::new("OrtRotaryEmbedding", infer::same)
     .attr("num_heads", AttrKind::INT, 0i64)
     .attr("rotary_embedding_dim", AttrKind::INT, 0i64));
 
-/// Whole numbers of a tensor of indices.
+/// The integers of an index tensor.
 pub(crate) fn indices(x: &TensorView<'_>) -> Result<Vec<i64>> {
     Ok(match x.dtype {
         DType::I32 => x.values::<i32>()?.iter().map(|v| i64::from(*v)).collect(),
@@ -56,7 +57,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// From two tables `[positions, half]`.
+    /// Reads two tables `[positions, half]`.
     pub fn of(cos: &TensorView<'_>, sin: &TensorView<'_>, interleaved: bool) -> Result<Turn> {
         let half = match *cos.dims {
             [_, half] if cos.dims == sin.dims => half as usize,
@@ -69,11 +70,11 @@ impl Turn {
         };
         Ok(Turn { cos: reals(cos)?, sin: reals(sin)?, half, interleaved })
     }
-    /// Numbers of a head that are turned.
+    /// Number of elements of a head that are rotated.
     pub fn width(&self) -> usize {
         2 * self.half
     }
-    /// Turns the first numbers of a head by the angles of a position.
+    /// Rotates the first elements of a head by the angles of a position.
     pub fn apply(&self, head: &mut [f32], position: i64) -> Result<()> {
         let row = usize::try_from(position).ok().filter(|p| self.half == 0 || *p < self.cos.len() / self.half);
         let Some(row) = row else {
@@ -96,7 +97,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let attr = |key: &str| ctx.attrs.int(key).and_then(|v| usize::try_from(v).ok()).unwrap_or(0);
     let turn = Turn::of(&ctx.input(2)?, &ctx.input(3)?, attr("interleaved") != 0)?;
     let rotary = attr("rotary_embedding_dim");
-    // Batch, heads, steps, numbers of a head, and whether heads stand before steps.
+    // Batch, heads, steps, numbers per head, and whether heads come before steps.
     let (b, n, s, h, first) = match *x.dims {
         [b, n, s, h] => (b as usize, n as usize, s as usize, h as usize, true),
         [b, s, width] => {

@@ -1,13 +1,13 @@
-//! What mappings share: typed constants, small chains of nodes, what a node's inputs are known to
-//! be.
+//! Helpers for mappings: typed constants, small chains of nodes, and known properties of a node's
+//! inputs.
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::{ConstTensor, DType, Scalar, ValueRef};
 
-/// What a mapping gives: the values of the node's outputs.
+/// Result of a mapping: the values of the node's outputs.
 pub type Outs = Result<Vec<ValueRef>>;
 
-/// The element type of input `i`; f32 where the front end does not know it.
+/// The element type of input `i`, if it is f16, bf16 or f64; otherwise f32.
 pub fn float_type(n: &ForeignNode, i: usize) -> DType {
     match n.desc(i).map(|d| d.dtype) {
         Some(t @ (DType::F16 | DType::BF16 | DType::F64)) => t,
@@ -25,19 +25,19 @@ pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
     n.desc(i)?.shape.rank()
 }
 
-/// Size of axis `axis` of input `i`, counted from the end where negative, if it is known.
+/// Size of an axis of input `i`, if it is known; a negative `axis` counts from the end.
 pub fn size(n: &ForeignNode, i: usize, axis: i64) -> Option<u64> {
     let dims = n.desc(i)?.shape.dims();
     let at = if axis < 0 { dims.len().checked_sub(axis.unsigned_abs() as usize)? } else { axis as usize };
     dims.get(at)?.size()
 }
 
-/// A scalar constant.
+/// Makes a scalar constant.
 pub fn scalar<T: Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: T) -> ValueRef {
     ConstTensor::of(&[], &[v]).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
 }
 
-/// A scalar constant of a real type.
+/// Makes a scalar constant of a real type.
 pub fn real(b: &mut GraphBuilder<'_>, name: &str, v: f64, dtype: DType) -> ValueRef {
     match dtype {
         DType::F16 => scalar(b, name, half::f16::from_f64(v)),
@@ -47,17 +47,17 @@ pub fn real(b: &mut GraphBuilder<'_>, name: &str, v: f64, dtype: DType) -> Value
     }
 }
 
-/// A node of one output.
+/// Makes a node with one output.
 pub fn apply(b: &mut GraphBuilder<'_>, op: &str, inputs: &[ValueRef]) -> ValueRef {
     b.node(op).inputs(inputs).build()
 }
 
-/// `x` converted to a type.
+/// Converts `x` to a type.
 pub fn cast(b: &mut GraphBuilder<'_>, x: ValueRef, to: DType) -> ValueRef {
     b.node("Cast").input(x).attr("dst_type", to).build()
 }
 
-/// `x` plus `y`, or `x` alone where `y` is absent.
+/// `x` plus `y`, or just `x` if `y` is absent.
 pub fn plus(b: &mut GraphBuilder<'_>, x: ValueRef, y: Option<ValueRef>) -> ValueRef {
     match y {
         Some(y) => apply(b, "Add", &[x, y]),
@@ -65,30 +65,29 @@ pub fn plus(b: &mut GraphBuilder<'_>, x: ValueRef, y: Option<ValueRef>) -> Value
     }
 }
 
-/// `x` with its axes in another order.
+/// Permutes the axes of `x`.
 pub fn transposed(b: &mut GraphBuilder<'_>, x: ValueRef, perm: &[i64]) -> ValueRef {
     b.node("TransposeD").input(x).attr("perm", perm.to_vec()).build()
 }
 
-/// The orders of axes that put the channels of an image of `rank` axes behind the batch, and last
-/// again.
+/// Permutations for an image with `rank` axes: from channels last to channels second, and back.
 pub fn channel_orders(rank: i64) -> (Vec<i64>, Vec<i64>) {
     let to = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     (to, std::iter::once(0).chain(2..rank).chain([1]).collect())
 }
 
-/// `x` under another shape; 0 keeps a size, -1 is what is left.
+/// Reshapes `x`; 0 keeps a size, and -1 stands for the remaining elements.
 pub fn reshaped(b: &mut GraphBuilder<'_>, x: ValueRef, name: &str, shape: &[i64]) -> ValueRef {
     let shape = b.ints(name, shape);
     b.node("Reshape").input(x).input(shape).attr("allowzero", 0i64).build()
 }
 
-/// `x` with further axes of size 1.
+/// Adds axes of size 1 to `x`.
 pub fn unsqueezed(b: &mut GraphBuilder<'_>, x: ValueRef, axes: &[i64]) -> ValueRef {
     b.node("Unsqueeze").input(x).attr("axes", axes.to_vec()).build()
 }
 
-/// Pieces of `x` along an axis.
+/// Splits `x` along an axis.
 pub fn split(b: &mut GraphBuilder<'_>, x: ValueRef, axis: i64, sizes: &[i64]) -> Vec<ValueRef> {
     b.node("SplitVD")
         .input(x)
@@ -98,12 +97,12 @@ pub fn split(b: &mut GraphBuilder<'_>, x: ValueRef, axis: i64, sizes: &[i64]) ->
         .build_n(sizes.len())
 }
 
-/// The last node of a mapping, which carries the foreign node's name.
+/// Makes the last node of a mapping, which has the foreign node's name.
 pub fn named(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str, inputs: &[ValueRef]) -> ValueRef {
     b.node(op).name(&n.name).inputs(inputs).build()
 }
 
-/// Refuses an attribute that has another value than the one that is computed here.
+/// Refuses an attribute unless it has the only supported value.
 pub fn only(n: &ForeignNode, key: &str, value: i64) -> Result<()> {
     match n.int_or(key, value) {
         v if v == value => Ok(()),
@@ -111,7 +110,7 @@ pub fn only(n: &ForeignNode, key: &str, value: i64) -> Result<()> {
     }
 }
 
-/// Refuses inputs beyond the first `count`, by name of what they would be.
+/// Refuses inputs beyond the first `count`; `what` says what they would be.
 pub fn no_more_inputs(n: &ForeignNode, count: usize, what: &str) -> Result<()> {
     match (count..n.inputs.len()).find(|i| n.opt_input(*i).is_some()) {
         None => Ok(()),

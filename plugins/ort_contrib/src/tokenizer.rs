@@ -1,4 +1,4 @@
-//! `Tokenizer`: words of strings, by separators or by an expression.
+//! `Tokenizer`: splits strings into words, by separators or by a regular expression.
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

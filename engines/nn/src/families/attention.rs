@@ -1,8 +1,9 @@
-//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v by heads, a block of query positions at
-//! a time, without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD; key and value may
-//! have fewer heads; f32, f16, bf16. `pse_shift` broadcasts to `[B, N, Sq, Skv]`. With a `sparse_mode`
-//! each query sees the keys of a band, and no others are read; nor are keys behind `kv_lengths`. A mask
-//! by truth values and lengths by value are left to others.
+//! `PromptFlashAttention`: softmax(scale * q·kᵀ + pse_shift)·v per head, computed one block of
+//! query positions at a time without the whole matrix of scores in memory. Layouts BSH, BSND, BNSD;
+//! key and value may have fewer heads; f32, f16, bf16. `pse_shift` broadcasts to `[B, N, Sq, Skv]`.
+//! With a `sparse_mode`, each query sees a band of keys, and only these keys are read; keys beyond
+//! `kv_lengths` are not read either. Boolean masks and sequence lengths by value are handled in
+//! `sequences.rs`.
 use super::band::Band;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -16,10 +17,10 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Query positions of a unit of work.
+/// Number of query positions of a unit of work.
 const ROWS: usize = 64;
 
-/// Heads in memory: sizes and strides of batch, head, position.
+/// Heads in memory: sizes, and strides of batch, head and position.
 #[derive(Clone, Copy)]
 struct Heads {
     b: usize,
@@ -52,28 +53,30 @@ struct Attention {
     v: Heads,
     group: usize,
     scale: f32,
-    /// Scores are kept between this and its negative; 0: as they are.
+    /// Scores are limited to the range from `-cap` to `cap`; 0: no limit.
     cap: f32,
-    /// Places of the shift for every score.
+    /// Position in the shift for each score.
     shift: Option<Nest<1>>,
-    /// The shift is f32 beside half types: what it masks keeps to numbers that these hold.
+    /// The shift is f32 although the operands are 16-bit; masked scores are then limited to the
+    /// range of the 16-bit type.
     wide_shift: bool,
     /// The keys that each query sees.
     band: Band,
-    /// Each sequence of the batch says how many keys it has, in numbers of this type.
+    /// Integer type of the input with the number of keys of each sequence in the batch, if it is
+    /// given.
     lengths: Option<Kind>,
-    /// A query that sees no key gives zeros.
+    /// Whether a query that sees no key gives zeros.
     empty_is_zero: bool,
 }
 
-/// What a masked score in a half type is at least: a row that is masked as a whole stays a row of
+/// Lower limit of a masked score in a 16-bit type, so that a fully masked row still gives finite
 /// numbers.
 const MASKED: f32 = -65504.0;
 
 /// The kernel of an attention.
 ///
 /// # Errors
-/// Types, shapes or inputs that it does not take, in words.
+/// Fails with a reason if types, shapes or inputs are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let wide_shift =
         sig.opt_input(3).is_some_and(|t| t.kind == Some(Kind::F32)) && sig.kind_in(0, FLOATS)? != Kind::F32;
@@ -127,14 +130,14 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Attention { kind, q, k, v, group, scale, cap, shift, wide_shift, band, lengths, empty_is_zero }))
 }
 
-/// Queries that one unit computes: positions of one head, or where there is one position, the heads
+/// The queries that one unit computes: positions of one head or, with a single position, the heads
 /// that share a key.
 struct Queries {
     b: usize,
-    /// The first head, and the first position.
+    /// The first head and the first position.
     at: [usize; 2],
     count: usize,
-    /// Whether the next one is that of the next head.
+    /// Whether consecutive queries are consecutive heads (else consecutive positions).
     by_head: bool,
 }
 
@@ -146,7 +149,7 @@ impl Queries {
 }
 
 impl Attention {
-    /// Units of each batch: blocks of positions of each head, or the groups of heads.
+    /// Number of units per batch entry: blocks of positions of each head, or groups of heads.
     fn units_of_batch(&self) -> usize {
         if self.by_head() { self.k.n } else { self.q.n * self.q.s.div_ceil(ROWS) }
     }
@@ -165,7 +168,7 @@ impl Attention {
         Queries { b, at: [n, s], count: ROWS.min(self.q.s - s), by_head: false }
     }
 
-    /// Adds the shift to the scores of queries with some of the keys.
+    /// Adds the shift to the scores of some queries with some of the keys.
     fn shifted<T: PanelElem>(
         &self,
         of: &Queries,
@@ -208,7 +211,7 @@ impl Attention {
         let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
         let mut y = vec![T::narrow(0.0); m * d];
         if !keys.is_empty() {
-            // Scores and weights are in single precision, whatever the operands are.
+            // Scores and weights are in single precision, whatever the type of the operands.
             let mut scores = vec![0f32; m * keys.len()];
             let kn = n / self.group;
             let first = Gemm::new(
@@ -267,7 +270,7 @@ impl Attention {
     }
 }
 
-/// `cap * tanh(score / cap)` of each score.
+/// Replaces each score by `cap * tanh(score / cap)`.
 fn capped(cap: f32, scores: &mut [f32]) {
     let down = 1.0 / cap;
     for s in scores.iter_mut() {
@@ -279,7 +282,8 @@ fn capped(cap: f32, scores: &mut [f32]) {
     }
 }
 
-/// Adds to a row of scores what a nest takes of `x` in its range; `f` of the sum is the new score.
+/// Adds elements of `x`, as selected by a nest and a range, to a row of scores; `f` of each sum is
+/// the new score.
 fn add<X: PanelElem>(row: &mut [f32], (nest, range): (&Nest<1>, Range<usize>), x: &[X], f: impl Fn(f32) -> f32) {
     let mut at = 0;
     nest.each_run_in(range, |[p], len, [step]| {

@@ -1,28 +1,29 @@
-//! The keys that a query sees by its place (`sparse_mode` of `PromptFlashAttention`).
+//! The keys that a query sees depending on its position (`sparse_mode` of `PromptFlashAttention`).
 use crate::sig::{Answer, Sig};
 use std::ops::Range;
 
-/// `pre_tokens` where it is left out, as the prototype has it.
+/// Default of `pre_tokens`, as in the prototype.
 const ANY: i64 = 214_748_647;
 
-/// A band over the matrix of scores: query `s` sees the keys from `s - behind` to `s + ahead`.
+/// A band in the matrix of scores: query `s` sees the keys from `s + from` to `s + to`.
 #[derive(Clone, Copy, Debug)]
 pub struct Band {
     queries: usize,
     keys: usize,
-    /// How far the first key and the last one lie from the query's own place.
+    /// Distance of the first and the last key from the query's own position.
     from: i64,
     to: i64,
-    /// They are counted from the last key.
+    /// Whether the positions are aligned at the last key instead of the first.
     from_last: bool,
 }
 
 impl Band {
-    /// By the attributes: 0, all keys; 2, those up to the query's number; 3, as 2 with the last query
-    /// and the last key in one place; 4, from `pre_tokens` before that place to `next_tokens` behind.
+    /// The band that the attributes select. Mode 0: all keys; 2: keys up to the query's own
+    /// position; 3: like 2, with the last query aligned to the last key; 4: aligned like 3, from
+    /// `pre_tokens` before the query's position to `next_tokens` after it.
     ///
     /// # Errors
-    /// Another mode.
+    /// Fails if the mode is another one.
     pub fn of(sig: &Sig, queries: usize, keys: usize) -> Answer<Band> {
         let (far, shift) = (i64::MAX / 4, keys as i64 - queries as i64);
         let near = |key: &str, or: i64| sig.int(key, or).clamp(-far, far);
@@ -37,7 +38,7 @@ impl Band {
         Ok(Band { queries, keys, from, to, from_last: mode > 2 })
     }
 
-    /// The band of a sequence that has as many of the keys, the first ones.
+    /// The band of a sequence that has only the first `keys` keys.
     pub fn of_keys(&self, keys: usize) -> Band {
         let keys = keys.min(self.keys);
         let nearer = if self.from_last { (self.keys - keys) as i64 } else { 0 };
@@ -51,16 +52,16 @@ impl Band {
         from..to.max(from)
     }
 
-    /// The keys from the first to the last one that any of some queries sees.
+    /// The keys from the first to the last that any of the queries sees.
     pub fn keys_of_all(&self, queries: Range<usize>) -> Range<usize> {
         let (first, last) = (self.keys_of(queries.start), self.keys_of(queries.end.max(1) - 1));
         first.start..last.end.max(first.start)
     }
 
-    /// Scores of one head.
+    /// Number of scores of one head.
     pub fn scores(&self) -> u64 {
         let (first, last) = (self.keys_of(0).len(), self.keys_of(self.queries.max(1) - 1).len());
-        // The band is as wide at its ends as anywhere, or rises or falls between them.
+        // The width of the band is constant, or rises or falls steadily from one end to the other.
         (first as u64 + last as u64).div_ceil(2) * self.queries as u64
     }
 }

@@ -1,6 +1,6 @@
-//! `DynamicQuantizeLSTM` (`plugins/ort_contrib/src/dynamic_quantize_lstm.rs`): an LSTM whose
-//! weights are bytes. Weights that are constants come packed (`passes/recurrent.rs`); those that
-//! are not are packed by each launch.
+//! `DynamicQuantizeLSTM` (`plugins/ort_contrib/src/dynamic_quantize_lstm.rs`): an LSTM with 8-bit
+//! weights. Constant weights come packed (`passes/recurrent.rs`); other weights are packed by each
+//! launch.
 use crate::families::recurrent::directions;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
@@ -16,7 +16,7 @@ const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
 struct Node {
     plan: ByteLstm,
     packed: bool,
-    /// The weights of input and of state are unsigned.
+    /// Whether the weights of the input and of the state are unsigned.
     unsigned: [bool; 2],
 }
 
@@ -33,10 +33,10 @@ fn is(t: &Tensor, kind: Kind, shapes: &[&[usize]]) -> bool {
     t.kind == Some(kind) && shapes.contains(&t.shape.as_slice())
 }
 
-/// The kernel of an LSTM of bytes.
+/// The kernel of an LSTM with 8-bit weights.
 ///
 /// # Errors
-/// Types, shapes or activations that it does not take, in words.
+/// Fails with a reason if types, shapes or activations are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let directions = directions(sig, &["sigmoid", "tanh", "tanh"])?;
     if directions
@@ -97,7 +97,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Node {
-    /// Weights of all directions, packed: of the input (0) or the state (1).
+    /// The packed weights of all directions: for the input (0) or the state (1).
     fn weights<'w>(&self, which: usize, given: &'w [i8]) -> Cow<'w, [i8]> {
         if self.packed {
             return Cow::Borrowed(given);
@@ -106,7 +106,7 @@ impl Node {
         Cow::Owned(packed(given, [self.plan.directions.len(), k, h], self.unsigned[which]))
     }
 
-    /// Zero points, of weights that are signed.
+    /// Zero points of the weights as signed values.
     fn zeros(&self, which: usize, io: &Io<'_, '_>) -> Result<Vec<i32>> {
         let i = [9, 11][which];
         Ok(if self.unsigned[which] {
@@ -117,7 +117,7 @@ impl Node {
     }
 }
 
-/// The weights `[d, k, 4 h]` of all directions in packed form.
+/// The weights `[d, k, 4 h]` of all directions, packed.
 pub fn packed(given: &[i8], [d, k, h]: [usize; 3], unsigned: bool) -> Vec<i8> {
     let (len, each) = (packed_bytes_len(k, h), (k * 4 * h).max(1));
     let turned: Vec<i8>;

@@ -1,5 +1,5 @@
-//! `FusedElementwise`: a chain of element-wise steps, block by block in single precision; f32, f16, bf16, and bytes behind `Dequantize`
-//! and before `Quantize`.
+//! `FusedElementwise`: a chain of element-wise steps, computed block by block in single precision;
+//! f32, f16, bf16, and 8-bit integers after `Dequantize` and before `Quantize`.
 use crate::families::cube;
 use crate::families::maps::{map_named, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
@@ -19,14 +19,14 @@ struct Fused {
     nests: Vec<Nest<1>>,
     out: Kind,
     steps: Chain,
-    /// Inputs of single precision and the output's shape, which are read where they stand.
+    /// Inputs in single precision with the output's shape; they are read in place.
     direct: Vec<bool>,
     n: usize,
-    /// The chain is the sum of two tensors of bytes of one shape, in bytes.
+    /// Set if the chain is the sum of two 8-bit tensors of the same shape, with an 8-bit result.
     adds: Option<AddBytes>,
 }
 
-/// The chain as a sum of bytes, where it is one.
+/// The chain as a sum of 8-bit tensors, if it is one.
 fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
     let &[
         ChainStep::Dequantize(0, a, a_zero),
@@ -38,7 +38,7 @@ fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
         return None;
     };
     let bytes = kinds.iter().all(|k| matches!(k, Kind::I8 | Kind::U8));
-    // A sum is the same either way round.
+    // The order of the operands of a sum does not matter.
     ([x.min(y), x.max(y)] == [2, 3] && kinds.len() == 2 && bytes).then_some(AddBytes {
         a: [a, a_zero],
         b: [b, b_zero],
@@ -47,10 +47,10 @@ fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
     })
 }
 
-/// One step as the kernel computes it.
+/// Converts one step to the form that the kernel computes.
 ///
 /// # Errors
-/// An operator or operands that it does not take.
+/// Fails if the operator or its operands are not supported.
 pub fn step(s: &Step, out: Kind) -> Answer<ChainStep> {
     if let (Some(op), [a, b]) = (pair_named(&s.op), s.args.as_slice()) {
         let of = |o: &Operand| match o {
@@ -80,7 +80,7 @@ pub fn step(s: &Step, out: Kind) -> Answer<ChainStep> {
 /// The kernel of a chain.
 ///
 /// # Errors
-/// Types, shapes or steps that it does not take, in words.
+/// Fails with a reason if types, shapes or steps are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     const TAKEN: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I8, Kind::U8];
     let y = sig.output(0)?;
@@ -115,7 +115,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Fused { kinds, nests, out, steps, direct, n: y.count(), adds }))
 }
 
-/// Elements of a block of one input, widened.
+/// Loads the elements of a block of one input, widened to f32.
 pub fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32]) {
     let mut at = 0;
     nest.each_run_in(range, |[p], len, [s]| {
@@ -181,7 +181,7 @@ impl Kernel for Fused {
                 let last = &mut last[..block.len()];
                 self.steps.run(&values, memory, last);
                 if matches!(self.out, Kind::I8 | Kind::U8) {
-                    // The last step is Quantize.
+                    // The last step is `Quantize`.
                     io.output::<u8, ()>(0, |out| {
                         narrow_whole(last, out.part(block.start, block.len()));
                         Ok(())

@@ -1,7 +1,7 @@
-//! `FusedCluster`: element-wise steps and reductions over the last axes, a tile of rows at a time in
-//! single precision, whole numbers and truth values (`families/typed.rs`). A row is what the
-//! reductions run over; where there are none, the shortest that makes each value a full tensor or
-//! one of columns.
+//! `FusedCluster`: element-wise steps and reductions over the last axes, computed for a tile of
+//! rows at a time on single-precision, integer and boolean values (`families/typed.rs`). A row is
+//! what the reductions run over. Without reductions it is the shortest row with which each value is
+//! a full tensor or a column.
 use crate::families::chain::load;
 use crate::families::typed::{self, Lanes, Type};
 use crate::kernel::{Io, Kernel};
@@ -17,36 +17,37 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Elements of a tile, where a row has no more.
+/// Number of elements of a tile, unless a single row has more.
 const TILE: usize = 4096;
-/// Floats of working memory at most.
+/// Maximum working memory, in f32 elements.
 const MOST_MEMORY: usize = 1 << 24;
 
-/// How an input comes into a tile.
+/// How an input is loaded for a tile.
 enum Load {
-    /// It is read where it stands.
+    /// Read in place.
     Direct,
-    /// The same for each row: it is loaded once a launch.
+    /// The same for each row: loaded once per launch.
     Once(Nest<1>),
-    /// Its elements of each tile.
+    /// Loaded for each tile.
     Tile(Nest<1>),
 }
 
 struct Rows {
     rows: usize,
     len: usize,
-    /// Rows of a tile, which is a unit of work.
+    /// Number of rows of a tile, which is one unit of work.
     tile: usize,
     inputs: Vec<Load>,
     program: Cluster,
     /// The values that are outputs.
     gives: Vec<usize>,
-    /// The type of each input and of each output, and the lanes in which it is computed.
+    /// The type of each input and, in `given`, of each output, with the lanes in which it is
+    /// computed.
     types: Vec<Type>,
     given: Vec<Type>,
 }
 
-/// The reduction of a name.
+/// The reduction with this name.
 pub fn reduction_named(op: &str) -> Option<Reduce> {
     Some(match op {
         "ReduceSum" => Reduce::Sum,
@@ -57,14 +58,15 @@ pub fn reduction_named(op: &str) -> Option<Reduce> {
     })
 }
 
-/// A value while the steps are read.
+/// A value while the steps are parsed.
 struct Value {
     shape: Vec<usize>,
-    /// It comes of a reduction whose axes are gone: its sizes are those of the rows.
+    /// Whether it depends on a reduction that dropped its axes; its sizes are then those of the
+    /// rows only.
     dropped: bool,
 }
 
-/// A reduction: the value, the axes, and whether they are kept.
+/// A reduction step: the operation, the value, the number of axes, and whether they are kept.
 pub fn reduced(s: &Step) -> Answer<(Reduce, usize, usize, bool)> {
     match (reduction_named(&s.op), s.args.as_slice()) {
         (Some(op), &[Operand::Value(x), Operand::Number(n), Operand::Number(keep)]) if n >= 1.0 => {
@@ -74,7 +76,7 @@ pub fn reduced(s: &Step) -> Answer<(Reduce, usize, usize, bool)> {
     }
 }
 
-/// The value of a step over the earlier ones.
+/// The value of a step that reads earlier values.
 fn value(s: &Step, values: &[Value]) -> Answer<Value> {
     if s.op.starts_with("Reduce") {
         let (_, x, n, keep) = reduced(s)?;
@@ -98,15 +100,15 @@ fn value(s: &Step, values: &[Value]) -> Answer<Value> {
     Ok(Value { shape, dropped })
 }
 
-/// A shape with ones before it, to so many axes.
+/// A shape extended with leading ones to `rank` axes.
 fn padded(shape: &[usize], rank: usize) -> Vec<usize> {
     let mut all = vec![1; rank.saturating_sub(shape.len())];
     all.extend_from_slice(shape);
     all
 }
 
-/// The number of last axes that are a row, by the reductions; without them by the shapes of the
-/// steps' values, which are the whole or columns.
+/// The number of last axes that form a row: from the reductions, else from the shapes of the steps'
+/// values, each of which is full or a column.
 fn axes_of_rows(steps: &[Step], made: &[Value], whole: &[usize]) -> Answer<usize> {
     let mut axes = None;
     for s in steps.iter().filter(|s| s.op.starts_with("Reduce")) {
@@ -133,7 +135,7 @@ fn axes_of_rows(steps: &[Step], made: &[Value], whole: &[usize]) -> Answer<usize
 /// The kernel of a cluster.
 ///
 /// # Errors
-/// Types, shapes or steps that it does not take, in words.
+/// Fails with a reason if types, shapes or steps are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let texts = sig.attrs.strs("steps").ok_or("attribute `steps` is missing")?;
     let inputs = sig.inputs.len();
@@ -161,7 +163,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return Err(format!("a value of rows is {:?}, there are {over:?}", v.shape));
     }
 
-    // Which inputs are full; of rows of one element, none is.
+    // Determine which inputs are full; for rows of one element, none is.
     let (mut full, mut loads) = (Vec::new(), Vec::new());
     for (v, t) in values[..inputs].iter().zip(&types) {
         let own = padded(&v.shape, whole.len());
@@ -209,15 +211,15 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(cluster))
 }
 
-/// Takes so many floats off the front.
+/// Splits `n` elements off the front.
 fn split<'m>(memory: &mut &'m mut [f32], n: usize) -> &'m mut [f32] {
     let (own, rest) = std::mem::take(memory).split_at_mut(n);
     *memory = rest;
     own
 }
 
-/// Calls `f` with these parts of the outputs, one of each: of the output itself, or what is lent for
-/// it.
+/// Calls `f` with these parts of the outputs, one per output: either the output itself or the
+/// buffer in `made`.
 fn with_outputs<'m>(
     io: &Io<'_, '_>,
     parts: &[(Range<usize>, bool)],
@@ -235,14 +237,14 @@ fn with_outputs<'m>(
         return with_outputs(io, parts, made, lent, f);
     }
     io.output::<f32, ()>(lent.len(), |out| {
-        // Those lent so far outlive this one.
+        // The earlier parts outlive this one: shorten their lifetimes to its own.
         let (made, mut lent): (Vec<&mut [f32]>, Vec<&mut [f32]>) = (made, lent);
         lent.push(out.part(part.start, part.len()));
         with_outputs(io, parts, made, lent, f)
     })
 }
 
-/// Elements of an input as lanes.
+/// Loads elements of an input as lanes.
 fn load_lanes<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, lanes: Lanes, to: &mut [f32]) {
     if lanes != Lanes::Whole {
         return load::<T>(x, nest, range, to);
@@ -262,7 +264,7 @@ fn load_lanes<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, lanes: Lane
     });
 }
 
-/// Lanes as elements of an output.
+/// Stores lanes as elements of an output.
 fn store_lanes<T: Elem>(x: &[f32], lanes: Lanes, out: &mut [T]) {
     match (lanes, T::KIND) {
         (Lanes::Whole, _) => store_whole(x, out),
@@ -272,22 +274,22 @@ fn store_lanes<T: Elem>(x: &[f32], lanes: Lanes, out: &mut [T]) {
 }
 
 impl Rows {
-    /// Numbers of a value in so many rows.
+    /// Number of elements of a value in `rows` rows.
     fn of(&self, full: bool, rows: usize) -> usize {
         if full { rows.saturating_mul(self.len) } else { rows }
     }
 
-    /// Numbers of a tile of input `i`, where it is loaded.
+    /// Number of elements of a tile of input `i`; 0 if it is read in place.
     fn loaded(&self, i: usize) -> usize {
         if matches!(self.inputs[i], Load::Direct) { 0 } else { self.of(self.program.is_full(i), self.tile) }
     }
 
-    /// Numbers of a tile of output `k`, where it is not made in place.
+    /// Number of elements of a tile of output `k`; 0 if it is written in place.
     fn narrowed(&self, k: usize) -> usize {
         if self.given[k].lies_as_lanes() { 0 } else { self.of(self.program.is_full(self.gives[k]), self.tile) }
     }
 
-    /// Floats of working memory; None where they are too many to count.
+    /// Size of the working memory in f32 elements; `None` if that overflows.
     fn memory(&self) -> Option<usize> {
         self.tile.checked_mul(self.len.max(1))?.checked_mul(self.inputs.len() + self.program.steps().len())?;
         let loaded = (0..self.inputs.len()).map(|i| self.loaded(i)).sum::<usize>();

@@ -1,13 +1,14 @@
-//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C,
-//! ...]`, `filter[O, C / groups, ...]` (transposed: `[C, O / groups, ...]`), `bias[O]` ->
-//! `y[N, O, ...]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias
-//! and residual in f32. `FusedConv`: `activation(convolution + bias +
-//! residual)`, rounded once. Of f16 and bf16 also in the layouts of the cube unit (`cube.rs`). A
-//! filter of f32 may come with one axis and its sizes as original shape: behind it then stand its
-//! numbers changed for minimal filtering, or, of a transposed convolution, it stands by phases; or with
-//! three, packed for places as rows (`row_conv.rs`; both `passes/filters.rs`); or with two, the first
-//! of them one: of a transposed convolution by phases in panels, of others as it is, and behind that
-//! changed, packed or both, for images of any size (`passes/open_weights.rs`).
+//! `Conv2D`, `DepthwiseConv2D`, `Conv3D`, `Conv2DTransposeD`, `Conv3DTransposeD`: `x[N, C, ...]`,
+//! `filter[O, C / groups, ...]` (transposed: `[C, O / groups, ...]`), `bias[O]` -> `y[N, O, ...]`.
+//! f32, f16, bf16, summed in single precision; 16-bit operands may also give f32, with bias and
+//! residual in f32. `FusedConv`: `activation(convolution + bias + residual)`, rounded once. f16 and
+//! bf16 are also supported in the layouts of the cube unit (`cube.rs`).
+//! An f32 filter may come in another form, with its sizes as original shape. With one axis: the
+//! filter followed by its transform for minimal filtering or, for a transposed convolution, the
+//! filter grouped by phases. With three axes: packed for positions as rows (`row_conv.rs`). Both
+//! forms are made by `passes/filters.rs`. With two axes, the first of which is one
+//! (`passes/open_weights.rs`): for a transposed convolution the phases in panels; for others the
+//! filter followed by its transformed form, its packed form or both, for images of any size.
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
@@ -23,35 +24,35 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Axes of a filter that comes in several forms.
+/// Number of axes of a filter that comes in several forms.
 const AT_HAND: usize = 2;
-/// Axes of a filter of a transposed convolution that comes by phases in panels.
+/// Number of axes of a transposed convolution's filter that comes as phases in panels.
 const PANELS: usize = 2;
 
 #[derive(Clone)]
 struct Convolution {
-    /// Of input and weights.
+    /// Type of the input and the weights.
     kind: Kind,
-    /// Of all others.
+    /// Type of all other tensors.
     gives: Kind,
     conv: Conv,
     bias: bool,
     residual: bool,
     act: Act,
-    /// Elements that a launch lays out.
+    /// Number of elements that a launch converts to other layouts.
     lays_out: u64,
 }
 
-/// The kernel of a convolution, with the steps behind it that the node has, in whatever form its
-/// filter comes.
+/// The kernel of a convolution with the steps fused behind it; the filter may come in any of its
+/// forms.
 ///
 /// # Errors
-/// Types, shapes, attributes or inputs that it does not take, in words.
+/// Fails with a reason if types, shapes, attributes or inputs are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     fused::followed(sig, alone(sig)?)
 }
 
-/// The kernel without those steps.
+/// The kernel without the fused steps.
 fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedConv")?;
@@ -87,13 +88,13 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.plain(1)?;
     let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
     let conv = if kind == Kind::F32 && gives == Kind::F32 { conv.in_singles() } else { conv };
-    // The cube unit takes channels innermost: x is laid out on the way in, y on the way out.
+    // The cube unit needs channels innermost: x is converted on the way in, y on the way out.
     let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
 }
 
-/// The kernel of a convolution whose filter comes in several forms: of those, the one that costs the
-/// least for its sizes.
+/// The kernel of a convolution whose filter comes in several forms; it uses the form that is
+/// cheapest for its sizes.
 fn in_some_form(
     sig: &Sig,
     spec: &ConvSpec,
@@ -118,8 +119,7 @@ fn in_some_form(
     }
 }
 
-/// The signature with the filter as it was, where that comes with changed numbers behind it, or
-/// packed for places as rows.
+/// The signature with the original filter, if the filter comes in another form.
 fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     let Tensor { origin: Some((format, whole)), .. } = sig.input(1)? else { return Ok(None) };
     let w = sig.input(1)?;
@@ -133,8 +133,9 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     Ok(Some(given))
 }
 
-/// What kernels read in the place of a constant filter `w` of a convolution in single precision, and
-/// the axes of it; None where that is the filter itself, or its numbers are too large to be changed.
+/// The data that kernels read instead of a constant filter `w` of a convolution in single
+/// precision, and its axes. `None` if they read the filter itself or if its numbers are too large
+/// to be transformed.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
     let plan = Conv::new(&spec).ok()?;
@@ -164,7 +165,8 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     }
 }
 
-/// The filter of a transposed convolution by phases, which are the same for every size, and its axes.
+/// The filter of a transposed convolution by phases, which do not depend on image sizes, and its
+/// axes.
 fn by_phases(spec: &ConvSpec, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     Conv::new(spec).ok()?.with_filter_by_phases()?;
     let all = filter_by_phases(spec, w)?;
@@ -172,9 +174,9 @@ fn by_phases(spec: &ConvSpec, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     Some((all, dims))
 }
 
-/// What kernels read in the place of a constant filter `w` of a convolution whose images have any
-/// size, of which `sigs` are some: the filter, and behind it the forms that these take. None where the
-/// first takes the filter as it comes, or the filter is large.
+/// The data that kernels read instead of a constant filter `w` of a convolution for images of any
+/// size, some of which are given in `sigs`: the filter followed by the forms that these sizes use.
+/// `None` if the first size uses the filter unchanged or if the filter is large.
 pub fn at_hand(sigs: &[Sig], w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let sizes: Vec<ConvSpec> = sigs.iter().map_while(plain_sizes).collect();
     if let Some(laid) = by_phases(sizes.first()?, w) {
@@ -185,7 +187,7 @@ pub fn at_hand(sigs: &[Sig], w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     Some((all, dims))
 }
 
-/// Sizes of a convolution whose input and filter come in plain layouts.
+/// Sizes of a convolution whose input and filter are in plain layouts; `None` for other layouts.
 fn plain_sizes(sig: &Sig) -> Option<ConvSpec> {
     let plain = sig.plain(0).is_ok() && sig.plain(1).is_ok() && !cube::is_grouped(sig);
     sizes(sig).ok().filter(|_| plain).map(|(spec, _)| spec)
@@ -239,7 +241,7 @@ pub fn sizes(sig: &Sig) -> Answer<(ConvSpec, bool)> {
     Ok((spec, bias))
 }
 
-/// What is particular to a transposed convolution: output padding, and pads that follow from a
+/// Handles what is specific to transposed convolutions: output padding, and pads derived from a
 /// given output size.
 fn transpose(sig: &Sig, spec: &mut ConvSpec, window: &Window) -> Answer<()> {
     let rank = sig.input(0)?.rank();

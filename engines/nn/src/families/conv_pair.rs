@@ -1,6 +1,6 @@
-//! `FusedConvPair`: a depthwise convolution of images and one of one point, of which one reads the
-//! other: `x[N, C, H, W]`, filter, bias, second filter, second bias, residual -> `y[N, O, H', W']`, in
-//! f32.
+//! `FusedConvPair`: a depthwise and a pointwise convolution of images, the second of which reads
+//! the first: `x[N, C, H, W]`, filter, bias, second filter, second bias, residual -> `y[N, O, H',
+//! W']`, in f32.
 use crate::families::fused::act_named;
 use crate::families::window::list;
 use crate::kernel::{Io, Kernel};
@@ -11,7 +11,7 @@ use ge_kernels::view::Kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Inputs that are optional.
+/// Indices of the two biases, which are optional.
 const BIASES: [usize; 2] = [2, 4];
 const RESIDUAL: usize = 5;
 
@@ -25,7 +25,7 @@ struct Pair {
 /// The kernel of a pair.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     for i in 0..sig.inputs.len() {
         sig.plain(i)?;
@@ -63,7 +63,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Pair { plan, biases, residual, acts }))
 }
 
-/// Both convolutions.
+/// The parameters of both convolutions.
 fn specs(sig: &Sig) -> Answer<(ConvSpec, ConvSpec)> {
     let (x, first, second) = (sig.input(0)?, sig.input(1)?, sig.input(3)?);
     if [x, first, second].iter().any(|t| t.rank() != 4 || t.count() == 0) {
@@ -100,7 +100,7 @@ fn specs(sig: &Sig) -> Answer<(ConvSpec, ConvSpec)> {
     Ok((first_spec, second_spec))
 }
 
-/// Numbers between the two of a pair that the engine has a kernel for.
+/// Number of values between the two convolutions of a pair, if the engine has a kernel for it.
 pub fn between(sig: &Sig) -> Option<usize> {
     let (first, second) = specs(sig).ok()?;
     Some(ConvPair::new(&first, &second).ok()??.between())

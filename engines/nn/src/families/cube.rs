@@ -1,9 +1,10 @@
 //! The layouts of the cube unit: activations of f16 and bf16 in NC1HWC0 (channels in groups of
-//! sixteen, innermost), filters in FRACTAL_Z. Which nodes can be had in them, and their kernels.
+//! sixteen, innermost), filters in FRACTAL_Z. Decides which nodes are offered in these layouts, and
+//! makes their kernels.
 //!
-//! Lanes of the last group beyond the channels hold zero in every such tensor: `TransData` writes
-//! them so, convolutions and poolings too, and a map is only taken where it keeps them zero or
-//! where there are none.
+//! In every such tensor, the lanes of the last group beyond the channels hold zero. `TransData`,
+//! convolutions and poolings write them so; an element-wise map is accepted only if it keeps them
+//! zero or if there are none.
 use crate::families::fused::Follows;
 use crate::families::maps::{self, MapRow};
 use crate::kernel::{Io, Kernel};
@@ -20,20 +21,20 @@ use ge_plugin_api::types::Format;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Which inputs and outputs of an operator take NC1HWC0.
+/// The inputs and outputs of an operator that may be in NC1HWC0.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ports {
-    /// x and residual, y; the filter in FRACTAL_Z.
+    /// x, residual and y; the filter is in FRACTAL_Z.
     Convolution,
     /// x and y.
     Window,
-    /// x alone.
+    /// Only x.
     Global,
-    /// All of four axes.
+    /// All that have four axes.
     All,
 }
 
-/// The ports of an operator; None: it is not had in these layouts.
+/// The ports of an operator; `None` if these layouts are not offered for it.
 fn ports(op: &str) -> Option<Ports> {
     Some(match op {
         "Conv2D" | "DepthwiseConv2D" | "FusedConv" => Ports::Convolution,
@@ -45,7 +46,7 @@ fn ports(op: &str) -> Option<Ports> {
     })
 }
 
-/// Whether the node's first input is in groups of channels.
+/// Whether the node's first input is in NC1HWC0.
 pub fn is_grouped(sig: &Sig) -> bool {
     sig.opt_input(0).is_some_and(|x| x.format == Format::NC1HWC0)
 }
@@ -54,8 +55,8 @@ fn half(t: &Tensor) -> bool {
     matches!(t.kind, Some(Kind::F16 | Kind::Bf16))
 }
 
-/// The node in these layouts; None where it cannot be had so. Whether there is a kernel says its
-/// family.
+/// The node in these layouts; `None` if they are not offered for it. Whether there is a kernel is
+/// decided by its family.
 pub fn laid_out(sig: &Sig) -> Option<Sig> {
     let ports = ports(&sig.op)?;
     let plain = |t: &Tensor| t.rank() == 4 && half(t) && matches!(t.format, Format::ND | Format::NCHW);
@@ -86,7 +87,7 @@ pub fn laid_out(sig: &Sig) -> Option<Sig> {
     Some(other)
 }
 
-/// Channels of a tensor in groups.
+/// Number of channels of a tensor in NC1HWC0.
 fn channels(t: &Tensor) -> Answer<usize> {
     match &t.origin {
         Some((Format::ND | Format::NCHW, shape)) if shape.len() == 4 && half(t) => Ok(shape[1]),
@@ -94,12 +95,12 @@ fn channels(t: &Tensor) -> Answer<usize> {
     }
 }
 
-/// Holds a map to what tensors in groups of channels allow: all inputs have the channels of the
-/// output or are one number, and lanes beyond the channels stay zero. Nothing is asked of plain
-/// tensors.
+/// Checks an element-wise map on tensors in NC1HWC0: all inputs must have the output's channels or
+/// a single element, and lanes beyond the channels must stay zero. Plain tensors are always
+/// accepted.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// Returns the reason for a refusal.
 pub fn map_keeps_zeros(sig: &Sig, of_zeros: impl FnOnce() -> f32) -> Answer<()> {
     let all = || sig.inputs.iter().flatten().chain(&sig.outputs);
     if all().all(|t| t.format != Format::NC1HWC0) {
@@ -123,11 +124,10 @@ pub fn map_keeps_zeros(sig: &Sig, of_zeros: impl FnOnce() -> f32) -> Answer<()> 
     Ok(())
 }
 
-/// Holds a concatenation to what tensors in groups of channels allow; gives the axis of the blocked
-/// layout.
+/// Checks a concatenation of tensors in NC1HWC0 and returns the axis in the blocked layout.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// Returns the reason for a refusal.
 pub fn concat_axis(sig: &Sig, axis: usize) -> Answer<usize> {
     let last = sig.inputs.len().saturating_sub(1);
     let own = channels(sig.output(0)?)?;
@@ -139,7 +139,7 @@ pub fn concat_axis(sig: &Sig, axis: usize) -> Answer<usize> {
         }
     }
     sig.plain_form()?;
-    // N, C1, H and W stand where N, C, H and W stood.
+    // N, C1, H and W have the positions of N, C, H and W.
     Ok(axis)
 }
 
@@ -154,7 +154,7 @@ struct Convolution {
     follows: Follows,
 }
 
-/// Refuses inputs and outputs in other formats than `NC1HWC0`.
+/// Refuses inputs and outputs in formats other than `NC1HWC0`.
 fn grouped_only(sig: &Sig, inputs: &[usize]) -> Answer<()> {
     for &i in inputs {
         if let Some(t) = sig.opt_input(i)
@@ -169,11 +169,10 @@ fn grouped_only(sig: &Sig, inputs: &[usize]) -> Answer<()> {
     }
 }
 
-/// The kernel of a convolution whose x is in groups of channels; `plain` is the node before it was
-/// laid out.
+/// The kernel of a convolution with x in NC1HWC0; `plain` is the node in plain layouts.
 ///
 /// # Errors
-/// Types, layouts or groups that it does not take, in words.
+/// Fails with a reason if types, layouts or groups are not supported.
 pub fn conv(sig: &Sig, plain: &Sig, spec: ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(&[Kind::F16, Kind::Bf16])?;
     grouped_only(sig, &[0, 3])?;
@@ -231,11 +230,10 @@ struct Pooled {
     plan: CubePooling,
 }
 
-/// The kernel of a pooling by windows of x in groups of channels; `plan` is that of the plain
-/// layout.
+/// The kernel of a window pooling with x in NC1HWC0; `plan` is the plan for the plain layout.
 ///
 /// # Errors
-/// Layouts or axes that it does not take, in words.
+/// Fails with a reason if layouts or axes are not supported.
 pub fn pool(sig: &Sig, plain: &Sig, plan: Pooling) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(&[Kind::F16, Kind::Bf16])?;
     grouped_only(sig, &[0])?;
@@ -275,10 +273,10 @@ struct Global {
     plan: CubeGlobal,
 }
 
-/// The kernel of a pooling over both spatial axes, from groups of channels to the plain layout.
+/// The kernel of a pooling over both spatial axes, from NC1HWC0 to the plain layout.
 ///
 /// # Errors
-/// Layouts or sizes that it does not take, in words.
+/// Fails with a reason if layouts or sizes are not supported.
 pub fn global(sig: &Sig, plain: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(&[Kind::F16, Kind::Bf16])?;
     let channels = channels(sig.input(0)?)?;

@@ -1,5 +1,5 @@
-//! Element-wise operators: maps of one tensor (f32, f16, bf16), of two with broadcasting (also i32,
-//! i64), comparisons, choices, casts.
+//! Element-wise operators: maps of one tensor (f32, f16, bf16), maps of two tensors with
+//! broadcasting (also i32, i64), comparisons, selections and casts.
 use crate::families::cube;
 use crate::families::maps::{MapRow, pair_named};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
@@ -33,7 +33,7 @@ struct Map {
 /// The kernel of a map of one tensor.
 ///
 /// # Errors
-/// Types or attributes that it does not take, in words.
+/// Fails with a reason if types or attributes are not supported.
 pub fn unary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let row = MapRow::of(&sig.op).ok_or_else(|| "type".to_owned())?;
@@ -43,7 +43,7 @@ pub fn unary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Map { kind, op, n: same_shape(sig)? }))
 }
 
-/// What a map makes of zero.
+/// The result of a map for zero.
 fn of_zero(op: Unary) -> f32 {
     let mut y = [0.0f32];
     k::unary(op, 0..1, &[0.0f32], &mut Out::new(&mut y));
@@ -78,7 +78,7 @@ struct Bounded {
 /// The kernel of `ClipByValue`, whose bounds are scalars read at run time.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn clip(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     for i in 1..3 {
@@ -86,7 +86,7 @@ pub fn clip(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             return Err(format!("input {i} is {:?}, it takes one number", sig.input(i)?.shape));
         }
     }
-    // The bounds are only known at run time.
+    // The bounds are known only at run time, so the result for zero is unknown.
     cube::map_keeps_zeros(sig, || f32::NAN)?;
     Ok(Box::new(Bounded { kind, n: same_shape(sig)? }))
 }
@@ -111,7 +111,7 @@ impl Kernel for Bounded {
     }
 }
 
-/// Layouts of some inputs, broadcast to output 0.
+/// Layouts of the first N inputs, broadcast to output 0.
 pub(super) fn broadcast<const N: usize>(sig: &Sig) -> Answer<Nest<N>> {
     let shape = &sig.output(0)?.shape;
     let mut layouts = Vec::with_capacity(N);
@@ -131,7 +131,7 @@ struct Pair {
 /// The kernel of a map of two tensors.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn binary(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(WITH_INTS)?;
     let op = pair_named(&sig.op).filter(|op| *op != Binary::Pow || kind.is_float());
@@ -169,7 +169,7 @@ struct Sum {
 /// The kernel of `AddN`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn add_n(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let n = same_shape(sig)?;
@@ -219,7 +219,7 @@ struct Test {
 /// The kernel of a comparison.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn compare(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, &Kind::ALL)?;
     if sig.input(1)?.kind != Some(kind) || sig.output(0)?.kind != Some(Kind::Bool) {
@@ -261,10 +261,10 @@ struct Choice {
     nest: Nest<3>,
 }
 
-/// The kernel of a choice between two tensors.
+/// The kernel of a selection between two tensors.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn select(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.kind_in(0, &[Kind::Bool])?;
     let kind = sig.kind_in(1, &Kind::ALL)?;
@@ -303,7 +303,7 @@ struct Conversion {
 /// The kernel of a cast.
 ///
 /// # Errors
-/// Types that it does not take, in words.
+/// Fails with a reason if types are not supported.
 pub fn convert(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let from = sig.kind_in(0, &Kind::ALL)?;
     let to = sig

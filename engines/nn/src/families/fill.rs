@@ -1,4 +1,4 @@
-//! `Fill(dims, value)`: one element again and again.
+//! `Fill(dims, value)`: a tensor filled with one value.
 use super::layout::by_width;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
@@ -10,10 +10,10 @@ struct Fill {
     n: usize,
 }
 
-/// The kernel of a filling.
+/// The kernel of `Fill`.
 ///
 /// # Errors
-/// Types that it does not take, in words.
+/// Fails with a reason if types are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (value, y) = (sig.input(1)?, sig.output(0)?);
     let kind = value.kind.ok_or_else(|| format!("input 1 is {}", value.dtype))?;

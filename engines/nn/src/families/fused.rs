@@ -1,5 +1,5 @@
-//! What follows a product or a convolution in the same kernel: the activation by name, the
-//! residual, and steps over what comes of it.
+//! Steps fused behind a product or a convolution: the activation by name, the residual, and
+//! element-wise steps on the result.
 use crate::families::chain;
 use crate::kernel::{Io, Kernel, Watch};
 use crate::sig::{Answer, Sig};
@@ -12,10 +12,10 @@ use ge_kernels::view::steps::parse;
 use ge_plugin_api::Result;
 use std::ops::Range;
 
-/// An activation by its name and numbers (`plugins/ops/src/fused.rs`).
+/// The activation with this name and these numbers (`plugins/ops/src/fused.rs`).
 ///
 /// # Errors
-/// Where there is none.
+/// Fails if there is no such activation.
 pub fn act_named(name: &str, numbers: &[f64]) -> Answer<Act> {
     let n: Vec<f32> = numbers.iter().map(|v| *v as f32).collect();
     Ok(match (name, n.as_slice()) {
@@ -35,10 +35,12 @@ pub fn act_named(name: &str, numbers: &[f64]) -> Answer<Act> {
     })
 }
 
-/// Activation and residual of an operator; only `fused` has them: input 3 of others is `offset_w`.
+/// Activation and residual of an operator. Only the operator `fused` has them: input 3 of the
+/// others is `offset_w`.
 ///
 /// # Errors
-/// An unknown activation, a residual of another shape, `offset_w`.
+/// Fails if the activation is unknown, if the residual has another shape, or if `offset_w` is
+/// given.
 pub fn epilogue(sig: &Sig, fused: &str) -> Answer<(Act, bool)> {
     if sig.op != fused {
         return if sig.opt_input(3).is_some() {
@@ -55,35 +57,35 @@ pub fn epilogue(sig: &Sig, fused: &str) -> Answer<(Act, bool)> {
     }
 }
 
-/// What follows a convolution.
+/// Which steps follow a convolution.
 #[derive(Clone, Copy)]
 pub struct Follows {
     /// Whether a bias is added.
     pub bias: bool,
     /// Whether a residual is added.
     pub residual: bool,
-    /// What is applied last.
+    /// The activation, which is applied last.
     pub act: Act,
 }
 
-/// A kernel, and the steps of a chain over its output 0. Each block computes the steps of what it
-/// has just written, while that is near.
+/// A kernel with a chain of steps on its output 0. Each block applies the steps to what it has just
+/// written, while that is still in the cache.
 struct Followed {
     kernel: Box<dyn Kernel>,
     steps: Chain,
-    /// Elements of the output.
+    /// Number of elements of the output.
     n: usize,
-    /// Elements of one unit, about.
+    /// Approximate number of elements of one unit.
     each: usize,
 }
 
-/// Elements that a block writes before it computes the steps.
+/// Number of elements that a block writes before it applies the steps.
 const NEAR: usize = 64 * 1024;
 
-/// The kernel with the steps behind it that the node has: `%0` is what the kernel gives.
+/// The kernel with the node's fused steps behind it; `%0` is the kernel's result.
 ///
 /// # Errors
-/// Steps or types that it does not take, in words.
+/// Fails with a reason if a step or type is not supported.
 pub fn followed(sig: &Sig, kernel: Box<dyn Kernel>) -> Answer<Box<dyn Kernel>> {
     let texts = sig.attrs.strs("steps").unwrap_or_default();
     if texts.is_empty() {
@@ -110,7 +112,7 @@ impl Kernel for Followed {
     }
 
     fn work(&self) -> u64 {
-        // A step of an element takes about an eighth of the time of what products count as one.
+        // A step on one element takes about an eighth of the time of a multiply-add.
         self.kernel.work().saturating_add(self.own() / 16)
     }
 

@@ -1,7 +1,7 @@
-//! `GroupedMatmul`: rows of `x[M, K]` in E groups, each by its own matrix of `weight[E, K,
-//! N]`. f32, f16, bf16, summed in single precision, in ascending order of k. Which rows are whose is known by the values of `group_list[E]`:
-//! rows a group (`group_list_type` 1) or cumulative ends (0). Where they are no constant the tiling
-//! runs on the device.
+//! `GroupedMatmul`: the rows of `x[M, K]` in E groups, each multiplied by its own matrix of
+//! `weight[E, K, N]`. f32, f16, bf16, summed in single precision in ascending order of k.
+//! `group_list[E]` assigns rows to groups: rows per group (`group_list_type` 1) or cumulative ends
+//! (0). If it is not a constant, the tiling runs on the device.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::view::{Elem, Kind};
@@ -10,7 +10,7 @@ use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Input whose values the tiling reads.
+/// The input whose values the tiling reads.
 pub const VALUES_OF: u32 = 2;
 
 struct Grouped {
@@ -19,7 +19,8 @@ struct Grouped {
     k: usize,
     n: usize,
     groups: usize,
-    /// First row of each group and the end; empty: the device's tiling says it.
+    /// First row of each group, and the end of the last; empty if the device's tiling computes
+    /// them.
     starts: Vec<usize>,
     bias: bool,
     list_type: i64,
@@ -28,7 +29,7 @@ struct Grouped {
 /// The kernel of a grouped product.
 ///
 /// # Errors
-/// Types, shapes or values that it does not take, in words.
+/// Fails with a reason if types, shapes or values are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, FLOATS)?;
     let (x, w, list) = (sig.input(0)?, sig.input(1)?, sig.input(VALUES_OF as usize)?);
@@ -59,7 +60,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Grouped { kind, m, k, n, groups, starts, bias, list_type }))
 }
 
-/// First row of each group, and the end.
+/// First row of each group, and the end of the last.
 fn starts_of(list: &[i64], m: usize, list_type: i64) -> Result<Vec<usize>> {
     let mut starts = vec![0usize];
     let mut at = 0i64;
@@ -90,7 +91,7 @@ impl Grouped {
         let mut sum = vec![0f32; self.n];
         io.output::<T, ()>(0, |out| {
             for r in rows.clone() {
-                // The group of a row: the last that starts at or before it and is not empty.
+                // The group of a row is the last non-empty one that starts at or before the row.
                 let g = starts.partition_point(|s| *s <= r).saturating_sub(1);
                 if g >= self.groups {
                     return Err(Error::failed(format!("row {r} is in no group")));
@@ -131,7 +132,7 @@ impl Kernel for Grouped {
         let [Some(list)] = values else { return Err(Error::internal("a grouped product without its group_list")) };
         Ok(starts_of(list, self.m, self.list_type)?.into_iter().map(|s| s as u64).collect())
     }
-    /// The first row of each group.
+    /// Holds the first row of each group.
     fn workspaces(&self) -> Vec<u64> {
         vec![(self.groups as u64 + 1) * 8]
     }

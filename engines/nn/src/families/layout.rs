@@ -1,5 +1,5 @@
-//! Operators that move elements of any type of one, two, four or eight bytes: transpose, expand,
-//! tile, join, split, gather.
+//! Operators that move elements of one, two, four or eight bytes: transpose, expand, tile, concat,
+//! split, gather.
 use crate::families::cube;
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
@@ -9,12 +9,12 @@ use ge_kernels::view::{Kind, Layout, Nest};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Bytes of an element; the type must be the same on input 0 and output 0.
+/// Size of an element in bytes; input 0 and output 0 must have the same type.
 pub(super) fn width(sig: &Sig) -> Answer<usize> {
     width_of(sig, 0)
 }
 
-/// Bytes of an element; the type must be the same on input `i` and output 0.
+/// Size of an element in bytes; input `i` and output 0 must have the same type.
 fn width_of(sig: &Sig, i: usize) -> Answer<usize> {
     let (x, y) = (sig.input(i)?, sig.output(0)?);
     let kind = x.kind.ok_or_else(|| format!("input {i} is {}", x.dtype))?;
@@ -46,11 +46,11 @@ macro_rules! by_width {
 }
 pub(super) use by_width;
 
-/// Output elements that each come from one place of the input.
+/// Each output element is a copy of one input element.
 struct View {
     width: usize,
     nest: Nest<1>,
-    /// The change is the turning of matrices of this many rows and columns, so many of them.
+    /// Set if the operation transposes matrices: number of matrices, and rows and columns of each.
     turned: Option<[usize; 3]>,
 }
 
@@ -64,33 +64,33 @@ fn view(sig: &Sig, layout: Layout) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(View { width: width(sig)?, nest, turned }))
 }
 
-/// How a matrix is turned.
+/// How a matrix is transposed.
 #[derive(Clone, Copy)]
 enum Turn {
-    /// Few columns, in pieces of rows.
+    /// For few columns: in groups of rows.
     Split,
-    /// Few rows, in pieces of columns.
+    /// For few rows: in groups of columns.
     Weave,
-    /// In squares, by strips of columns.
+    /// In square blocks, strip of columns by strip.
     Squares,
 }
 
-/// How a matrix of so many rows and columns is turned, and in how many pieces.
+/// How a matrix of this size is transposed, and in how many pieces.
 fn pieces(rows: usize, cols: usize) -> (Turn, usize) {
     match (rows, cols) {
         (_, 2..=few::FEW) => (Turn::Split, rows.div_ceil(CHUNK)),
         (2..=few::FEW, _) => (Turn::Weave, cols.div_ceil(CHUNK)),
-        // The last strip has what is left, for squares that are part of one have no cheap way.
+        // The last strip takes the remaining columns: a square that is cut has no fast code.
         _ => (Turn::Squares, (cols / 16).max(1)),
     }
 }
 
-/// Matrices turned one by one: last two axes (after joining) swapped, the rest in place.
+/// Detects a transpose of matrices: the last two axes (after merging) are swapped, the others stay.
 fn turned(l: &Layout) -> Option<[usize; 3]> {
     let mut dims: Vec<(usize, isize)> = Vec::new();
     for (&n, &step) in l.shape().iter().zip(l.strides()).filter(|(n, _)| **n != 1) {
         match dims.last_mut() {
-            // Axes that lie one in the other are one.
+            // Axes that are contiguous with each other are merged.
             Some(last) if last.1 == step.checked_mul(isize::try_from(n).ok()?)? => *last = (last.0 * n, step),
             _ => dims.push((n, step)),
         }
@@ -159,7 +159,7 @@ fn contiguous(t: &Tensor) -> Answer<Layout> {
 /// The kernel of a transpose.
 ///
 /// # Errors
-/// Types or a permutation that it does not take, in words.
+/// Fails with a reason if types or permutation are not supported.
 pub fn transpose(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let x = sig.input(0)?;
     let perm = match sig.attrs.ints("perm") {
@@ -174,22 +174,22 @@ pub fn transpose(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// The kernel of a broadcast.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn expand(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let l = contiguous(sig.input(0)?)?.broadcast_to(&sig.output(0)?.shape).map_err(|e| e.to_string())?;
     view(sig, l)
 }
 
-/// The kernel of a tiling of copies.
+/// The kernel of `Tile`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn tile(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     if y.rank() < x.rank() {
         return Err(format!("output 0 is {:?}, input 0 {:?}", y.shape, x.shape));
     }
-    // Each axis d of n copies is seen as [n, d], the first with stride zero.
+    // Each axis d with n copies is seen as [n, d], where the first has stride zero.
     let lead = y.rank() - x.rank();
     let own: Vec<usize> = (0..y.rank()).map(|d| if d < lead { 1 } else { x.shape[d - lead] }).collect();
     let (mut from, mut to) = (Vec::new(), Vec::new());
@@ -207,7 +207,7 @@ pub fn tile(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// The kernel of a slice: `StridedSliceV2` (ONNX's rules), `Slice`, `SliceD`, `StridedSliceD`.
 ///
 /// # Errors
-/// Types, shapes, or places that are no constants, in words.
+/// Fails with a reason if types or shapes are not supported or if the positions are not constant.
 pub fn slice(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     let rank = x.rank();
@@ -258,20 +258,20 @@ pub fn slice(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     view(sig, l)
 }
 
-/// Elements of a unit of a concatenation.
+/// Number of elements of a unit of a concatenation.
 const RUN: usize = 4096;
 
 struct Join {
     width: usize,
     rows: usize,
-    /// Elements of a row of each input.
+    /// Number of elements per row of each input.
     parts: Vec<usize>,
 }
 
-/// The kernel of a concatenation or of a stacking (`Pack`).
+/// The kernel of a concatenation or of `Pack`.
 ///
 /// # Errors
-/// Types, shapes or an axis that it does not take, in words.
+/// Fails with a reason if types, shapes or axis are not supported.
 pub fn concat(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let width = width(sig)?;
     let y = sig.output(0)?;
@@ -302,7 +302,7 @@ pub fn concat(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Kernel for Join {
-    /// Runs of elements of the output.
+    /// One unit per run of `RUN` output elements.
     fn units(&self) -> usize {
         self.count().div_ceil(RUN)
     }
@@ -333,7 +333,7 @@ impl Kernel for Join {
 }
 
 impl Join {
-    /// Elements of the output.
+    /// Number of elements of the output.
     fn count(&self) -> usize {
         self.rows * self.parts.iter().sum::<usize>()
     }
@@ -341,16 +341,16 @@ impl Join {
 
 struct Cut {
     width: usize,
-    /// Which input is split.
+    /// Index of the input that is split.
     from: usize,
     rows: usize,
     parts: Vec<usize>,
 }
 
-/// The kernel of a split; sizes are those of the outputs.
+/// The kernel of a split; the sizes are taken from the outputs.
 ///
 /// # Errors
-/// Types, shapes or an axis that it does not take, in words.
+/// Fails with a reason if types, shapes or axis are not supported.
 pub fn split(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let from = usize::from(sig.op == "Split");
     let width = width_of(sig, from)?;
@@ -429,11 +429,11 @@ struct Gathered {
     index: Kind,
 }
 
-/// The kernel of a gather along one axis; an index below zero counts from the end, one out of range
-/// fails the run.
+/// The kernel of a gather along one axis. A negative index counts from the end; an index out of
+/// range makes the run fail.
 ///
 /// # Errors
-/// Types, shapes or an axis that it does not take, in words.
+/// Fails with a reason if types, shapes or axis are not supported.
 pub fn gather(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let width = width(sig)?;
     let (x, index) = (sig.input(0)?, sig.kind_in(1, &[Kind::I32, Kind::I64])?);

@@ -1,5 +1,5 @@
-//! Truth values: `LogicalAnd`, `LogicalOr`, `LogicalXor` with broadcasting, `LogicalNot`, and `IsNan`
-//! of f32, f16, bf16.
+//! Logical operators: `LogicalAnd`, `LogicalOr`, `LogicalXor` with broadcasting, `LogicalNot`, and
+//! `IsNan` of f32, f16, bf16.
 use super::elementwise::{broadcast, same_shape};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
@@ -20,10 +20,10 @@ fn gives_truth(sig: &Sig) -> Answer<()> {
     if y.kind == Some(Kind::Bool) { Ok(()) } else { Err(format!("output 0 is {}, it gives bool", y.dtype)) }
 }
 
-/// The kernel of two truth values.
+/// The kernel of a logical operator with two operands.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn pair(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.one_kind(&[Kind::Bool])?;
     let join = match sig.op.as_str() {
@@ -60,7 +60,7 @@ struct Single {
 /// The kernel of `LogicalNot` and of `IsNan`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn single(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     gives_truth(sig)?;
     let kind = sig.kind_in(0, if sig.op == "IsNan" { FLOATS } else { &[Kind::Bool] })?;

@@ -1,6 +1,6 @@
-//! The element-wise operators of one and of two tensors, a row each: name, numbers, what is
-//! computed. The op store, chains of steps and blocked layouts read these rows, so that an operator
-//! is added here and nowhere else in the engine.
+//! The element-wise operators on one and on two tensors, one row each: name, numbers and operation.
+//! The op store, chains of steps and blocked layouts all use these rows, so a new operator is added
+//! only here.
 use crate::sig::Answer;
 use ge_kernels::elementwise::{Binary, Unary};
 use ge_kernels::simd::Act;
@@ -9,11 +9,10 @@ use ge_kernels::simd::Act;
 pub struct MapRow {
     /// Operator type.
     pub op: &'static str,
-    /// Its numbers in the order in which the map takes them: attributes and what they are where
-    /// they are left out.
+    /// The numbers of the map, in its order: attribute names and defaults.
     numbers: &'static [(&'static str, f64)],
-    /// A text attribute and the value of it that asks for the operator's second form: a number more
-    /// then says so.
+    /// A text attribute and the value of it that selects the operator's second form; an additional
+    /// number then marks that form.
     form: Option<(&'static str, &'static str)>,
     make: fn(&[f32]) -> Answer<Unary>,
 }
@@ -25,7 +24,7 @@ const fn with(op: &'static str, numbers: &'static [(&'static str, f64)], make: f
     MapRow { op, numbers, form: None, make }
 }
 
-/// Maps of one tensor.
+/// The maps of one tensor.
 pub const MAPS: &[MapRow] = &[
     plain("Sigmoid", |_| Ok(Unary::Act(Act::Sigmoid))),
     plain("Tanh", |_| Ok(Unary::Act(Act::Tanh))),
@@ -81,7 +80,7 @@ pub const MAPS: &[MapRow] = &[
     with("Adds", &[("value", 0.0)], |n| Ok(Unary::Affine(1.0, n[0]))),
 ];
 
-/// Maps of two tensors with broadcasting.
+/// The maps of two tensors with broadcasting.
 pub const PAIRS: &[(&str, Binary)] = &[
     ("Add", Binary::Add),
     ("Sub", Binary::Sub),
@@ -96,11 +95,12 @@ pub const PAIRS: &[(&str, Binary)] = &[
 ];
 
 impl MapRow {
-    /// The row of an operator type.
+    /// The row of an operator; `None` if it is not a map of one tensor.
     pub fn of(op: &str) -> Option<&'static MapRow> {
         MAPS.iter().find(|m| m.op == op)
     }
-    /// The numbers of a node, by functions that read its attributes where they are given.
+    /// The numbers of a node. The functions read its attributes and return `None` for those that
+    /// are not given.
     pub fn numbers<'t>(
         &self,
         float: impl Fn(&'static str) -> Option<f64>,
@@ -110,10 +110,10 @@ impl MapRow {
         let second = self.form.filter(|(key, value)| text(key) == Some(value)).map(|_| 1.0);
         given.chain(second).collect()
     }
-    /// The map with these numbers.
+    /// Makes the map with these numbers.
     ///
     /// # Errors
-    /// Numbers that it does not take, in words.
+    /// Fails with a reason if the numbers are not supported.
     pub fn make(&self, numbers: &[f32]) -> Answer<Unary> {
         let most = self.numbers.len() + usize::from(self.form.is_some());
         if (self.numbers.len()..=most).contains(&numbers.len()) {
@@ -123,21 +123,21 @@ impl MapRow {
     }
 }
 
-/// A map of one number by its name in a chain of steps and its numbers: an operator's (`Gelu 1` is
-/// the form by tanh), or `Clip` with two bounds.
+/// The map of one number with this name in a chain of steps: an operator with its numbers (`Gelu 1`
+/// is the tanh form), or `Clip` with two bounds.
 ///
 /// # Errors
-/// Where there is none.
+/// Fails if there is no such map.
 pub fn map_named(op: &str, numbers: &[f32]) -> Answer<Unary> {
     match (op, numbers) {
         ("Clip", &[low, high]) => Ok(Unary::Act(Act::Clip(low, high))),
-        // Chains of before say nothing of a scale of one.
+        // Older chains omit a scale of one.
         ("Swish", []) => Ok(Unary::Act(Act::Silu)),
         _ => MapRow::of(op).ok_or_else(|| format!("no map of one tensor is called {op}"))?.make(numbers),
     }
 }
 
-/// A map of two numbers by an operator's name.
+/// The map of two numbers for an operator; `None` if there is none.
 pub fn pair_named(op: &str) -> Option<Binary> {
     PAIRS.iter().find(|(name, _)| *name == op).map(|(_, map)| *map)
 }

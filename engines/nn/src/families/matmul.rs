@@ -1,10 +1,10 @@
-//! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`, either
-//! turned by attribute, leading axes broadcast, a vector for a row or column;
-//! `bias[N]`. f32, f16, bf16, summed in single precision; of half types also f32, with bias and x3 in f32. `FusedMatMul`:
-//! `activation(alpha * product + bias + x3)`, rounded once. Of f16 and bf16 one matrix x2, not
-//! turned, may be in FRACTAL_NZ: its blocks are the panels that the product reads, so that nothing
-//! is packed at run time. Of f32 it may come as panels `[ceil(N / 16), K, 16]`, whose original
-//! shape says K and N (`passes/panels.rs`).
+//! `MatMulV2`, `BatchMatMulV2` and their older names: `x1[..., M, K]` by `x2[..., K, N]`.
+//! Attributes can transpose either factor, leading axes are broadcast, and a vector counts as a row
+//! or column; `bias[N]`. f32, f16, bf16, summed in single precision; 16-bit factors may also give
+//! f32, with bias and x3 in f32. `FusedMatMul`: `activation(alpha * product + bias + x3)`, rounded
+//! once. A single f16 or bf16 matrix x2 that is not transposed may be in FRACTAL_NZ: its blocks are
+//! the panels that the product reads, so nothing is packed at run time. An f32 matrix x2 may come
+//! as panels `[ceil(N / 16), K, 16]`, with K and N in the original shape (`passes/panels.rs`).
 use crate::families::fused;
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -20,26 +20,27 @@ use std::ops::Range;
 
 #[derive(Clone)]
 struct MatMul {
-    /// Of the factors.
+    /// Type of the factors.
     kind: Kind,
-    /// Of all others.
+    /// Type of all other tensors.
     gives: Kind,
     gemm: Gemm,
-    /// The factors change places: a column is computed as the row that it is turned.
+    /// Whether the factors are swapped: a result column is computed as the row of the transposed
+    /// product.
     turned: bool,
     bias: bool,
-    /// Factor of the product, whether input 3 is added, and what follows.
+    /// Factor of the product; whether input 3 is added; the activation.
     alpha: f32,
     residual: bool,
     act: Act,
-    /// Elements of x2 that a launch packs.
+    /// Number of elements of x2 that a launch packs.
     packed: u64,
 }
 
 /// The kernel of a matrix product.
 ///
 /// # Errors
-/// Types, shapes or inputs that it does not take, in words.
+/// Fails with a reason if types, shapes or inputs are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (kind, gives) = sig.factors(FLOATS)?;
     let (act, residual) = fused::epilogue(sig, "FusedMatMul")?;
@@ -66,7 +67,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let lead = broadcast_shapes(lead_a, lead_b).map_err(|e| e.to_string())?;
     let whole: Vec<usize> = lead.iter().copied().chain([m, n]).collect();
     let elements = ge_kernels::view::element_count(&whole).map_err(|e| e.to_string())?;
-    // Not more than the elements of the output, so that nothing below can grow beyond it.
+    // At most the number of output elements, so that no list below can be larger than the output.
     let count = if elements == 0 { 0 } else { elements / (m * n) };
     if elements != sig.output(0)?.count() {
         return Err(format!("output 0 is {:?}, the product {lead:?} of {m} x {n}", sig.output(0)?.shape));
@@ -80,7 +81,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let batch = if count == 0 {
         Vec::new()
     } else if one_b && !ta {
-        // All rows meet the same matrix: one tall product.
+        // All rows are multiplied by the same matrix: one tall product.
         m *= count;
         vec![[0, 0]]
     } else {
@@ -92,7 +93,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         (None, true) => BMatrix::Plain(Matrix::transposed(cb)),
         (None, false) => BMatrix::Plain(Matrix::rows(cb)),
     };
-    // The rows of a matrix by a column are read from front to back as those of the second factor are.
+    // For a matrix times a column, the matrix's rows are read from front to back, as those of the
+    // second factor are.
     let (turned, gemm) = match b {
         BMatrix::Plain(b) if n == 1 && kind == Kind::F32 && a.col == 1 => {
             let swapped = batch.into_iter().map(|[a, b]| [b, a]).collect();
@@ -107,7 +109,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     fused::followed(sig, Box::new(MatMul { kind, gives, gemm, turned, bias, alpha, residual, act, packed }))
 }
 
-/// The sizes of x2 before it was laid out in FRACTAL_NZ: K of x1 by N of the output.
+/// The sizes of x2 before it was converted to FRACTAL_NZ: K of x1 by N of the output.
 fn in_panels(sig: &Sig, tb: bool, ra: usize, ca: usize, ta: bool) -> Answer<Vec<usize>> {
     let (x2, y) = (sig.input(1)?, sig.output(0)?);
     let (k, n) = (if ta { ra } else { ca }, y.shape.last().copied().unwrap_or(1));
@@ -137,7 +139,7 @@ fn packed_ahead(x2: &Tensor, whole: &[usize], tb: bool) -> Answer<Vec<usize>> {
     }
 }
 
-/// Whether x2 could come in FRACTAL_NZ.
+/// x2, if it can be converted to FRACTAL_NZ.
 fn takes_panels(sig: &Sig) -> Option<&Tensor> {
     let x2 = sig.input(1).ok()?;
     let turned = ["transpose_x2", "adj_x2"].iter().any(|k| sig.attrs.flag(*k));
@@ -146,7 +148,7 @@ fn takes_panels(sig: &Sig) -> Option<&Tensor> {
     (plain && c0(x2.dtype) == 16 && matches!(x2.kind, Some(Kind::F16 | Kind::Bf16))).then_some(x2)
 }
 
-/// The product with x2 in FRACTAL_NZ; None where that cannot be.
+/// The product with x2 in FRACTAL_NZ; `None` if that is not possible.
 pub fn laid_out(sig: &Sig) -> Option<Sig> {
     let panels = takes_panels(sig)?.laid_out(Format::FRACTAL_NZ)?;
     let mut other = sig.clone();
@@ -154,7 +156,7 @@ pub fn laid_out(sig: &Sig) -> Option<Sig> {
     Some(other)
 }
 
-/// Elements of x2 that a launch packs on its way, were it in FRACTAL_NZ they would not be.
+/// Number of elements of x2 that a launch packs, which would not be necessary in FRACTAL_NZ.
 fn packed(sig: &Sig, x2: &Tensor) -> u64 {
     let [.., k, n] = x2.shape[..] else { return 0 };
     let rows = sig.output(0).map_or(0, |y| y.count() / n) as u64;
@@ -164,16 +166,16 @@ fn packed(sig: &Sig, x2: &Tensor) -> u64 {
     (k as u64).saturating_mul(n as u64).saturating_mul(rows.div_ceil(TILE_ROWS))
 }
 
-/// Rows of a product for which x2 is read where it stands.
+/// Up to this many rows, a product reads x2 without packing.
 const FEW_ROWS: u64 = 24;
-/// Rows of a product that one packing of B serves.
+/// Number of rows of a product for which one packing of x2 is used.
 const TILE_ROWS: u64 = 192;
 
-/// Products of a batch at most, whose places are listed.
+/// Maximum number of products in a batch, whose offsets are stored in a list.
 const MOST_PRODUCTS: usize = 1 << 22;
 
-/// Where the two matrices of each product of a batch begin;
-/// `own`: the leading axes of each factor, `sizes`: elements of a matrix.
+/// Offsets of the two matrices of each product in a batch. `own`: the leading axes of each factor;
+/// `sizes`: number of elements of a matrix.
 pub fn places(lead: &[usize], own: [&[usize]; 2], sizes: [usize; 2]) -> Answer<Vec<[usize; 2]>> {
     let spread = |own: &[usize]| -> Answer<Layout> {
         Layout::contiguous(own).and_then(|l| l.broadcast_to(lead)).map_err(|e| e.to_string())
@@ -192,7 +194,7 @@ pub fn places(lead: &[usize], own: [&[usize]; 2], sizes: [usize; 2]) -> Answer<V
     Ok(batch)
 }
 
-/// Leading axes and the matrix; a vector is a row, or a column on the right.
+/// Splits a shape into leading axes and matrix; a vector is a row, or a column on the right.
 pub fn split(shape: &[usize], left: bool) -> Answer<(&[usize], [usize; 2])> {
     match *shape {
         [] => Err(format!("input {} is a scalar", usize::from(!left))),

@@ -1,29 +1,31 @@
-//! Where blocks of one launch meet that work together while they run at the same time. A device runs
-//! each block once, in any order, on as many threads as it has: who comes first must be able to do
-//! all by itself, and who comes when all is done finds nothing to do.
+//! Forms teams of blocks of one launch that work together if they run at the same time. A device
+//! runs each block once, in any order, on any number of threads. So the first block that arrives
+//! must be able to do all the work alone, and a block that arrives after the work is done has
+//! nothing to do.
 //!
-//! A launch is known by what it writes: launches of a kernel that write the same memory follow one
-//! another. One that was given up leaves blocks that never come; the next one has a seat that came
-//! already, and begins anew. That finds every meeting that a launch left: its first seat is among
-//! those that came, and comes again. So each launch has one who comes first.
+//! A launch is identified by the memory that it writes: launches of a kernel that write the same
+//! memory run one after another. A launch that was given up leaves blocks that never arrive. The
+//! next launch on the same memory then finds a seat that has already been taken, and starts a new
+//! meeting. This detects every abandoned meeting, because at least its first seat was taken and is
+//! taken again. So each launch has exactly one block that comes first.
 use ge_kernels::rnn::Team;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The meetings of a kernel.
+/// The open meetings of a kernel.
 #[derive(Default)]
 pub(crate) struct Meetings(Mutex<Vec<Meeting>>);
 
 struct Meeting {
-    /// What the launch writes, and what of it is done here.
+    /// The memory that the launch writes, and which part of the work is done at this meeting.
     of: [usize; 2],
-    /// The seats whose blocks came, a bit each.
+    /// The seats whose blocks have arrived, one bit each.
     came: u64,
     team: Arc<Team>,
 }
 
 impl Meetings {
-    /// Comes to a meeting of `seats` (64 at most) as `seat`: the team, and whether nobody came
-    /// before.
+    /// Joins a meeting with `seats` seats (at most 64) as `seat`. Returns the team, and whether
+    /// this is the first block to arrive.
     pub(crate) fn come(
         &self,
         of: [usize; 2],
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_launch_that_was_given_up_takes_nothing_from_the_next() {
-        // Every way to leave one, then whole launches in every order.
+        // Every way to abandon a launch, followed by complete launches in every order.
         let orders = || {
             let four = 0..4usize;
             let all = four.clone().flat_map(|a| (0..4usize).map(move |b| (a, b)));

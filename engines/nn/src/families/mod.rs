@@ -1,33 +1,33 @@
-//! Kernels by family. A family reads a signature and answers with a kernel, or with the reason of a
-//! refusal in words.
+//! Kernels by family. A family reads a signature and returns a kernel, or the reason why it has
+//! none.
 
 /// Clusters of element-wise operators and reductions.
 pub mod cluster;
-/// The types of clusters' values.
+/// Types of the values in clusters.
 pub mod typed;
 /// Products of groups of rows.
 pub mod grouped;
-/// Blocks of a launch that work together.
+/// Teams of blocks in one launch.
 mod meetings;
 /// Recurrent networks.
 pub mod recurrent;
-/// LSTMs of bytes.
+/// LSTMs with 8-bit weights.
 pub mod byte_lstm;
-/// The keys that a query of an attention sees by its place.
+/// The keys that an attention query sees, depending on its position.
 mod band;
-/// Attention with masks and lengths of sequences.
+/// Attention with masks and sequence lengths.
 pub mod sequences;
-/// The k greatest or least.
+/// The k largest or smallest elements.
 pub mod topk;
 /// Matrix products.
 pub mod matmul;
 /// Convolutions.
 pub mod conv;
-/// Convolutions of few places.
+/// Convolutions with few output positions.
 pub mod row_conv;
-/// Two convolutions of which one reads the other.
+/// Two convolutions, the second of which reads the first.
 pub mod conv_pair;
-/// Window shapes that convolution and pooling share.
+/// Window shapes of convolution and pooling.
 pub mod window;
 /// The layouts of the cube unit.
 pub mod cube;
@@ -41,35 +41,35 @@ pub mod norm;
 pub mod reduce;
 /// Element-wise operators.
 pub mod elementwise;
-/// The rows of element-wise operators.
+/// Table of the element-wise operators.
 pub mod maps;
-/// Truth values.
+/// Logical operators.
 pub mod logic;
-/// One element again and again.
+/// Tensors filled with one value.
 pub mod fill;
-/// What writes variables.
+/// Operators that write variables.
 pub mod state;
 /// Operators that move elements.
 pub mod layout;
 /// Padding.
 pub mod pad;
-/// Elements that indices name.
+/// Gather and scatter by index.
 pub mod places;
-/// Blocked layouts.
+/// Conversion to and from blocked layouts.
 pub mod trans_data;
 /// Quantisation.
 pub mod quant;
-/// What follows a product or a convolution in the same kernel.
+/// Steps fused behind a product or a convolution.
 pub mod fused;
 /// Chains of element-wise steps.
 pub mod chain;
 /// Attention.
 pub mod attention;
-/// Heads turned by their positions.
+/// Rotary position embedding.
 pub mod rotary;
-/// Convolutions of bytes.
+/// Convolutions of 8-bit integers.
 pub mod qconv;
-/// Products of bytes.
+/// Products of 8-bit integers.
 pub mod qmatmul;
-/// Products of singles by bytes.
+/// Products of f32 by 8-bit weights.
 pub mod weights;

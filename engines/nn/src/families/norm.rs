@@ -1,5 +1,5 @@
 //! `SoftmaxV2`, `LogSoftmaxV2`, `ScaledMaskedSoftmax`, `LayerNorm`, `LayerNormV3`, `RmsNorm`,
-//! `BNInfer`, `InstanceNorm`, `GroupNorm` of f32, f16, bf16 in single precision.
+//! `BNInfer`, `InstanceNorm`, `GroupNorm` for f32, f16, bf16, computed in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::norm::{LayerNorm, MaskedSoftmax, Softmax, affine_channels, layer_norm as rows, softmax as soft};
@@ -16,10 +16,10 @@ struct Soft {
     plan: Softmax,
 }
 
-/// The kernel of a softmax over neighbouring axes.
+/// The kernel of a softmax over adjacent axes.
 ///
 /// # Errors
-/// Types or axes that it does not take, in words.
+/// Fails with a reason if types or axes are not supported.
 pub fn softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let x = sig.input(0)?;
@@ -81,11 +81,10 @@ struct Masked {
     plan: MaskedSoftmax,
 }
 
-/// The kernel of `ScaledMaskedSoftmax`: over the last axis, of scaled numbers and a mask that is
-/// added.
+/// The kernel of `ScaledMaskedSoftmax` over the last axis: the input is scaled and a mask is added.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn masked_softmax(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let x = sig.input(0)?;
@@ -130,7 +129,7 @@ struct Layer {
     plan: LayerNorm,
     gamma: bool,
     beta: bool,
-    /// Which output has the mean, and which the scale or (true) the variance; their type.
+    /// Index of the output with the mean.
     mean: Option<usize>,
     spread: Option<(usize, bool)>,
     wide: bool,
@@ -139,7 +138,7 @@ struct Layer {
 /// The kernel of a layer or root-mean-square normalisation.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn layer_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let x = sig.input(0)?;
@@ -248,7 +247,7 @@ struct Batch {
 /// The kernel of a batch normalisation with given statistics.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn batch_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, FLOATS)?;
     let stats = sig.kind_in(1, FLOATS)?;
@@ -304,25 +303,25 @@ impl Kernel for Batch {
     }
 }
 
-/// Instance normalisation, and group normalisation as instances of several channels.
+/// Instance normalisation; group normalisation is treated as instances of several channels.
 struct Groups {
     kind: Kind,
-    /// Images times groups.
+    /// Number of images times number of groups.
     count: usize,
     groups: usize,
-    /// Channels of a group.
+    /// Number of channels per group.
     channels: usize,
-    /// Elements of a channel.
+    /// Number of elements per channel.
     size: usize,
     epsilon: f32,
-    /// Scale and shift are one a group.
+    /// Whether scale and shift are given per group.
     by_group: bool,
 }
 
 /// The kernel of an instance or group normalisation.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn instance_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let x = sig.input(0)?;

@@ -1,5 +1,5 @@
-//! `PadV3(x, paddings, constant_values?, axes?) {mode, paddings_contiguous}` and `PadD`, in every mode,
-//! cropping where paddings are below zero.
+//! `PadV3(x, paddings, constant_values?, axes?) {mode, paddings_contiguous}` and `PadD`, in every
+//! mode; negative paddings crop.
 use super::layout::{by_width, width};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
@@ -14,10 +14,10 @@ struct Padded {
     fill: bool,
 }
 
-/// The kernel of a padding.
+/// The kernel of `PadV3` and `PadD`.
 ///
 /// # Errors
-/// Types, shapes, modes or pads that it does not take, in words.
+/// Fails with a reason if types, shapes, modes or pads are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let width = width(sig)?;
     sig.plain(0)?;
@@ -68,7 +68,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Kernel for Padded {
-    /// Rows of the output.
+    /// One unit per row of the output.
     fn units(&self) -> usize {
         if self.plan.width() == 0 { 0 } else { self.plan.rows() }
     }

@@ -1,7 +1,7 @@
-//! Elements that indices name: `GatherNd`, `GatherElements`, `TensorScatterUpdate` (ONNX's ScatterND)
-//! and `ScatterElements`. An index below zero counts from the end, one out of range fails the run.
-//! Updates are applied in order, so that of several to one place the last one stays. In place
-//! (`_in_place`) nothing but the updates is written.
+//! Gather and scatter by index: `GatherNd`, `GatherElements`, `TensorScatterUpdate` (ONNX's
+//! ScatterND) and `ScatterElements`. A negative index counts from the end; an index out of range
+//! makes the run fail. Updates are applied in order, so the last of several updates of one element
+//! wins. In place (`_in_place`), only the updates are written.
 use super::layout::{by_width, width};
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
@@ -18,13 +18,13 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 const INDEX: &[Kind] = &[Kind::I32, Kind::I64];
-/// Types of updates that are joined with what is there.
+/// Types for which updates can be combined with the existing values.
 const JOINED: &[Kind] = &[Kind::F32, Kind::I32, Kind::I64];
 
-/// Elements that are copied while the place of one update is found.
+/// Number of elements that can be copied in the time needed to find the place of one update.
 const FINDING: u64 = 8;
 
-/// What the indices name.
+/// What the indices refer to.
 enum Named {
     Tuples(Tuples),
     Elements(Elements),
@@ -34,7 +34,7 @@ fn beyond((index, size): Beyond) -> Error {
     Error::failed(format!("index {index} is out of range for size {size}"))
 }
 
-/// Tuples that name places of `x` behind the first `shared` axes, and how many there are.
+/// Index tuples into `x` after the first `shared` axes, and the number of tuples.
 fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Tuples, usize)> {
     let wrong = || format!("indices are {:?}, for {:?} with {shared} shared axes", index.shape, x.shape);
     let (len, lead) = index.shape.split_last().ok_or_else(wrong)?;
@@ -46,7 +46,7 @@ fn tuples(x: &Tensor, index: &Tensor, shared: usize) -> Answer<(Tuples, usize)> 
     Ok((Tuples::new(&x.shape, shared, *len, per), count))
 }
 
-/// Elements of `x` along an axis.
+/// Indices of single elements of `x` along an axis.
 fn elements(x: &Tensor, index: &Tensor, axis: i64) -> Answer<Elements> {
     let axis = resolve_axis(axis, x.rank()).map_err(|e| e.to_string())?;
     let fits = |d: usize| d == axis || index.shape[d] <= x.shape[d];
@@ -60,9 +60,9 @@ struct Gather {
     width: usize,
     index: Kind,
     named: Named,
-    /// Blocks that are gathered: of tuples, or elements.
+    /// Number of blocks that are gathered: one per tuple or element.
     blocks: usize,
-    /// Elements of a block.
+    /// Number of elements of a block.
     inner: usize,
 }
 
@@ -77,7 +77,7 @@ fn gather(sig: &Sig, named: Named, blocks: usize, inner: usize) -> Answer<Box<dy
 /// The kernel of `GatherNd`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn gather_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let shared = usize::try_from(sig.int("batch_dims", 0)).map_err(|_| "attribute `batch_dims` is below zero")?;
     let (tuples, count) = tuples(sig.input(0)?, sig.input(1)?, shared)?;
@@ -88,7 +88,7 @@ pub fn gather_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// The kernel of `GatherElements`.
 ///
 /// # Errors
-/// Types, shapes or an axis that it does not take, in words.
+/// Fails with a reason if types, shapes or axis are not supported.
 pub fn gather_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let e = elements(sig.input(0)?, sig.input(1)?, sig.int("dim", 0))?;
     let count = e.count();
@@ -96,7 +96,7 @@ pub fn gather_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Gather {
-    /// Blocks of a unit.
+    /// Number of blocks per unit.
     fn grain(&self) -> usize {
         (CHUNK / self.inner.max(1)).max(1)
     }
@@ -146,12 +146,12 @@ struct Scatter {
     kind: Kind,
     index: Kind,
     named: Named,
-    /// Elements of the data.
+    /// Number of elements of the data.
     count: usize,
     join: Option<Binary>,
-    /// The output holds the data, and lies where they lie.
+    /// Whether the output holds the data already, in the same memory.
     in_place: bool,
-    /// Elements of all updates.
+    /// Number of elements of all updates.
     updates: usize,
 }
 
@@ -180,7 +180,7 @@ fn scattered(sig: &Sig, named: Named, updates: usize) -> Answer<Box<dyn Kernel>>
 /// The kernel of `TensorScatterUpdate`.
 ///
 /// # Errors
-/// Types, shapes or a reduction that it does not take, in words.
+/// Fails with a reason if types, shapes or reduction are not supported.
 pub fn scatter_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (tuples, count) = tuples(sig.input(0)?, sig.input(1)?, 0)?;
     let updates = count * tuples.inner();
@@ -190,7 +190,7 @@ pub fn scatter_nd(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// The kernel of `ScatterElements`.
 ///
 /// # Errors
-/// Types, shapes, an axis or a reduction that it does not take, in words.
+/// Fails with a reason if types, shapes, axis or reduction are not supported.
 pub fn scatter_elements(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let e = elements(sig.input(0)?, sig.input(1)?, sig.int("axis", 0))?;
     let updates = e.count();
@@ -219,7 +219,7 @@ impl Scatter {
         io.output::<T, ()>(0, |out| scatter(chunk(units, self.count), given, places, join, out).map_err(beyond))
     }
 
-    /// Updates that are looked at for a unit.
+    /// Number of updates that a unit looks at.
     fn near(&self) -> usize {
         let part = 0..CHUNK.min(self.count);
         match &self.named {

@@ -1,5 +1,5 @@
-//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` of f32, f16,
-//! bf16, of the half types also in NC1HWC0 (`cube.rs`).
+//! `MaxPoolV3`, `AvgPoolV2`, `GlobalAveragePool`, `GlobalMaxPool` over `x[N, C, ...]` for f32, f16,
+//! bf16; for the 16-bit types also in NC1HWC0 (`cube.rs`).
 use crate::families::cube;
 use crate::families::window::{Window, channels_second, list};
 use crate::kernel::{Io, Kernel};
@@ -11,7 +11,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Elements of a window at most.
+/// Maximum number of elements of a window.
 const MOST_WINDOW: usize = 1 << 22;
 
 struct Pooled {
@@ -19,10 +19,10 @@ struct Pooled {
     plan: Pooling,
 }
 
-/// The kernel of a pooling by windows.
+/// The kernel of a window pooling.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let plain = sig.plain_form()?;
@@ -98,7 +98,7 @@ impl Kernel for Pooled {
 /// The kernel of a pooling over all spatial axes.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn build_global(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     channels_second(sig)?;

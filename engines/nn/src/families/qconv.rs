@@ -1,9 +1,9 @@
-//! `QLinearConv` and `ConvInteger` of one to three spatial axes (ONNX's attributes): bytes less
-//! their zero points, summed in 32 bits; of `QLinearConv` scaled, rounded half to even and
-//! saturated. The filter of one group may be in FRACTAL_Z: its blocks are what the kernel reads, so
-//! that nothing is packed at run time. Any filter may come packed and signed, with one axis and its
-//! sizes as original shape (`passes/byte_weights.rs`), and behind it, where that pays, what minimal
-//! filtering makes of it and its zero points.
+//! `QLinearConv` and `ConvInteger` with one to three spatial axes (ONNX's attributes): 8-bit
+//! integers minus their zero points, summed in 32 bits; for `QLinearConv` the sums are scaled,
+//! rounded half to even and saturated. The filter of a single group may be in FRACTAL_Z: its blocks
+//! are what the kernel reads, so nothing is packed at run time. Any filter may come packed and
+//! signed, with one axis and its sizes as original shape (`passes/byte_weights.rs`), followed,
+//! where that pays, by its transform for minimal filtering with its zero points.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::conv::{
@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
 
-/// Where an operator has its inputs: x's zero point, the filter and its zero point; of bytes also
-/// the scales of x, filter and y, y's zero point, bias.
+/// The input indices of an operator: zero point of x, filter, zero point of the filter.
+/// `QLinearConv` has further inputs.
 struct Ports {
     zero: usize,
     filter: usize,
     filter_zero: usize,
-    /// Scales of x, filter, y; zero point of y; bias.
+    /// Scales of x, filter and y; zero point of y; bias.
     bytes: Option<[usize; 5]>,
 }
 
@@ -45,22 +45,22 @@ struct QConv {
     kinds: [Kind; 3],
     plan: ByteConv,
     spec: ConvSpec,
-    /// The filter comes packed.
+    /// Whether the filter comes packed.
     packed: bool,
-    /// It is signed, whatever its type.
+    /// Whether the filter is already signed, whatever its type says.
     signed: bool,
     /// The filter that was last packed or made signed.
     kept: Mutex<Option<Arc<Kept>>>,
 }
 
-/// A filter as it came, and as the kernel reads it. Another filter is known by its bytes: comparing
-/// is many times faster than packing.
+/// A filter as it was given, and as the kernel reads it. Another filter is recognised by comparing
+/// the bytes, which is many times faster than packing.
 struct Kept {
     given: Vec<i8>,
     packed: Vec<i8>,
 }
 
-/// The node with its filter in FRACTAL_Z; None where that cannot be.
+/// The node with its filter in FRACTAL_Z; `None` if that is not possible.
 pub fn laid_out(sig: &Sig) -> Option<Sig> {
     let ports = ports(&sig.op)?;
     let w = sig.input(ports.filter).ok()?;
@@ -73,7 +73,7 @@ pub fn laid_out(sig: &Sig) -> Option<Sig> {
     Some(other)
 }
 
-/// One number a spatial axis, led by ones.
+/// An attribute with one number per spatial axis, with leading ones.
 fn spatial(sig: &Sig, key: &str, axes: usize) -> Answer<[usize; 3]> {
     let mut out = [1; 3];
     match sig.attrs.ints(key) {
@@ -157,10 +157,10 @@ fn sizes(sig: &Sig, ports: &Ports) -> Answer<ConvSpec> {
     Ok(spec)
 }
 
-/// The kernel of a convolution of bytes.
+/// The kernel of a convolution of 8-bit integers.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let ports = ports(&sig.op).ok_or("type")?;
     let packed = sig.input(ports.filter)?.format == Format::FRACTAL_Z;
@@ -215,19 +215,20 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if ahead && !is_changed && own != plain.filter_len() {
         return Err(format!("the filter has {own} bytes, packed it takes {}", plain.filter_len()));
     }
-    // Images of any size may be some that have no tiles.
+    // With images of any size, some sizes may have no tiles.
     let changed = plain.with_changed_filters().filter(|_| is_changed);
     let plan = changed.map_or(plain, ByteConv::cheaper_here);
     let (packed, signed) = (packed || ahead, ahead || kinds[1] == Kind::I8);
     Ok(Box::new(QConv { ports, kinds, plan, spec, packed, signed, kept: Mutex::new(None) }))
 }
 
-/// Bytes of a filter at most that has its changed form behind it: reading more than the caches keep takes
-/// longer than what it saves.
+/// Maximum size in bytes of a filter that is followed by its transformed form: for larger ones,
+/// reading data beyond the caches takes longer than the transform saves.
 const MOST_AHEAD: usize = 2 << 20;
 
-/// What minimal filtering makes of a constant filter, signed, and of its constant zero points; None where
-/// plain products cost less, or sums may be too large. A filter in FRACTAL_Z comes so.
+/// The transform of a constant filter for minimal filtering, signed, with its constant zero points.
+/// `None` if plain products cost less or if sums may overflow. A filter in FRACTAL_Z is given in
+/// that form.
 pub fn changed(sig: &Sig, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
     let ports = ports(&sig.op)?;
     let packed = sig.input(ports.filter).ok()?.format == Format::FRACTAL_Z;
@@ -240,14 +241,14 @@ pub fn changed(sig: &Sig, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
     change_byte_filters(&spec, unpacked.as_deref().unwrap_or(w), zeros)
 }
 
-/// The input that has the zero points of the filter.
+/// Index of the input with the zero points of the filter.
 pub fn filter_zero(op: &str) -> Option<usize> {
     ports(op).map(|p| p.filter_zero)
 }
 
 impl QConv {
-    /// Zero points of an input's bytes after their exclusive or with `flip`; for signed ones `by`
-    /// is what that adds.
+    /// The zero points of an input plus `by`, which is what a change of signedness adds to its
+    /// values; just `by` if the input is absent.
     fn zeros(&self, io: &Io<'_, '_>, i: usize, kind: Kind, by: i32) -> Result<Vec<i32>> {
         let given: Vec<i32> = if kind == Kind::I8 {
             io.opt_input::<i8>(i)?.iter().map(|z| i32::from(*z) + by).collect()
@@ -259,7 +260,7 @@ impl QConv {
 }
 
 impl QConv {
-    /// A filter packed and signed, once for all units and runs that bring the same.
+    /// Packs a filter and makes it signed, once for all units and runs with the same filter.
     fn pack(&self, given: &[i8]) -> Arc<Kept> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(k) = kept.as_ref().filter(|k| k.given == given) {
@@ -270,7 +271,7 @@ impl QConv {
             packed = vec![0; packed_filter_len(&self.spec)];
             pack_filter(&self.spec, given, &mut packed);
         }
-        // Filters are signed on the right side of a product.
+        // The second factor of a product is signed.
         if !self.signed {
             packed.iter_mut().for_each(|v| *v ^= -128);
         }

@@ -1,10 +1,10 @@
-//! Products of bytes, summed exactly in 32 bits: `MatMulInteger` gives the sums, `QLinearMatMul`
-//! bytes, `FusedQuantMatMul` (`plugins/ops/src/fused.rs`) real numbers with bias and activation, or
-//! bytes of them. Scales and zero points of a: one; of b: one, or one a column. A b of
-//! one column is read as it stands; others are packed once a unit of work, unless they come packed
-//! (`passes/byte_weights.rs`): with one axis and their sizes as original shape. Where a of
-//! `FusedQuantMatMul` is real it is quantised on the way, by the extremes of all of it, as `DynamicQuantizeLinear`
-//! does.
+//! Products of 8-bit integers, summed exactly in 32 bits: `MatMulInteger` returns the sums,
+//! `QLinearMatMul` 8-bit integers, and `FusedQuantMatMul` (`plugins/ops/src/fused.rs`) real numbers
+//! with bias and activation, or 8-bit integers made from these. a has one scale and zero point; b
+//! has one, or one per column. A b with one column is read without packing. Others are packed once
+//! per unit of work, unless they come packed (`passes/byte_weights.rs`), with one axis and their
+//! sizes as original shape. If a of `FusedQuantMatMul` is real, the kernel quantises it by the
+//! extremes of the whole tensor, as `DynamicQuantizeLinear` does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
 use crate::families::quant::by_extremes;
@@ -20,40 +20,41 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
-/// Rows and columns of a unit of work; wider where each unit quantises its rows.
+/// Rows and columns of a unit of work; more columns (`WIDE`) if each unit quantises its rows.
 const ROWS: usize = 128;
 const COLUMNS: usize = 128;
 const WIDE: usize = 1024;
-/// Lengths up to which no sum of bytes less their zero points leaves 32 bits.
+/// Largest K for which no sum of 8-bit integers minus their zero points overflows 32 bits.
 pub const MOST_K: usize = 33_025;
 
-/// Where an operator has its inputs: a, its scale and zero point, b, its scale and zero point,
-/// scale and zero point of y, bias.
+/// Indices of an operator's inputs: a, its scale and zero point, b, its scale and zero point, scale
+/// and zero point of y, bias.
 type Inputs = [Option<usize>; 9];
 
 struct QMatMul {
     at: Inputs,
     /// Types of a, b and y.
     kinds: [Kind; 3],
-    /// b is turned.
+    /// Whether b is transposed.
     turned: bool,
-    /// b comes packed, with the sums of its columns.
+    /// Whether b comes packed, with the sums of its columns.
     ahead: bool,
     m: usize,
     n: usize,
     k: usize,
     batch: Vec<[usize; 2]>,
-    /// Columns of a unit of work.
+    /// Number of columns of a unit of work.
     columns: usize,
     act: Act,
-    /// Bytes come from the sums by one factor, as ONNX has QLinearMatMul.
+    /// Whether the result is made from the sums with a single factor, as ONNX defines it for
+    /// QLinearMatMul.
     linear: bool,
 }
 
-/// The kernel of a product of bytes.
+/// The kernel of a product of 8-bit integers.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let present = |i: usize| sig.opt_input(i).map(|_| i);
     let at: Inputs = match sig.op.as_str() {
@@ -102,7 +103,8 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         if t.kind != Some(want) {
             return Err(format!("input {i} is {}, it takes {}", t.dtype, want.name()));
         }
-        // One a row of a matrix that is not one of a batch: no axis but the last has more than one.
+        // Only the last axis may have more than one number: numbers per row, or per matrix of a
+        // batch, are not supported.
         let by_column = t.count() == most && t.shape.iter().rev().skip(1).all(|d| *d == 1);
         if t.count() != 1 && !by_column {
             return Err(format!("input {i} is {:?}, it takes 1 or {most} numbers", t.shape));
@@ -137,13 +139,13 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(QMatMul { at, kinds: [kinds[0], kinds[1], kind], turned, ahead, m, n, k, batch, columns, act, linear }))
 }
 
-/// Bytes of a packed K x N matrix and of the sums of its columns.
+/// Size in bytes of a packed K x N matrix with the sums of its columns.
 fn packed_len(k: usize, n: usize) -> usize {
     packed_int8_len(k, n) + n.next_multiple_of(16) * 4
 }
 
-/// A matrix of signed bytes, `turn`: its transpose, packed, and behind it the sums of its columns
-/// as 32-bit numbers, the least byte first.
+/// Packs a matrix of signed 8-bit integers (its transpose if `turn`), followed by the sums of its
+/// columns as little-endian 32-bit integers.
 pub fn packed(b: &[i8], [k, n]: [usize; 2], turn: bool) -> Vec<i8> {
     let mut all = vec![0i8; packed_len(k, n)];
     let (row, col) = if turn { (1, k) } else { (n, 1) };
@@ -155,7 +157,7 @@ pub fn packed(b: &[i8], [k, n]: [usize; 2], turn: bool) -> Vec<i8> {
     all
 }
 
-/// The sums of the columns of a packed matrix: a row of ones gives them.
+/// The sums of the columns of a packed matrix, computed as the product with a row of ones.
 fn column_sums(panels: &[i8], k: usize, n: usize) -> Vec<i32> {
     let mut sums = vec![0i32; n];
     let g = GemmInt8 { m: 1, n, k, a_row: k };
@@ -169,9 +171,9 @@ struct Left {
     zero: i32,
 }
 
-/// What the columns of a unit share.
+/// Data that belongs to the columns of a unit.
 struct Columns<'b> {
-    /// Packed; of one column its bytes.
+    /// The packed columns; a single column is not packed.
     packed: Cow<'b, [i8]>,
     sums: Vec<i32>,
     zeros: Vec<i32>,
@@ -180,12 +182,12 @@ struct Columns<'b> {
 }
 
 impl QMatMul {
-    /// Blocks of rows and of columns.
+    /// Number of blocks of rows and of columns.
     fn blocks(&self) -> [usize; 2] {
         [self.m.div_ceil(ROWS), self.n.div_ceil(self.columns)]
     }
 
-    /// Scale and zero point of a; those of real numbers are found from the extremes of all of them.
+    /// Scale and zero point of a; for real numbers, computed from the extremes of the whole tensor.
     fn left(&self, io: &Io<'_, '_>) -> Result<Left> {
         if self.kinds[0] == Kind::F32 {
             let (scale, zero) = by_extremes(io.input::<f32>(0)?);
@@ -195,7 +197,8 @@ impl QMatMul {
         Ok(Left { scale: scale.unwrap_or(1.0), zero: self.zeros(0, io)?[0] })
     }
 
-    /// Zero points of a factor, for bytes that are unsigned on the left and signed on the right.
+    /// Zero points of a factor, converted to unsigned values on the left and signed values on the
+    /// right.
     fn zeros(&self, side: usize, io: &Io<'_, '_>) -> Result<Vec<i32>> {
         let signed = self.kinds[side] == Kind::I8;
         let by = match (side, signed) {
@@ -211,8 +214,8 @@ impl QMatMul {
         })
     }
 
-    /// Columns `at..at + width` of the matrix that begins at `from`, for the product, and their
-    /// sums.
+    /// Columns `at..at + width` of the matrix that begins at `from`, in the form for the product,
+    /// and their sums.
     fn factor<'b>(&self, b: &'b [i8], from: usize, (at, width): (usize, usize)) -> (Cow<'b, [i8]>, Vec<i32>) {
         if self.ahead {
             let whole = packed_int8_len(self.k, self.n);
@@ -260,8 +263,8 @@ impl QMatMul {
         Ok(Columns { packed, sums, zeros, scale, bias: bias.unwrap_or_default() })
     }
 
-    /// Calls `done(place, sums)` for each row of some units; `done` gets what their columns share
-    /// too.
+    /// Calls `done(place, sums, columns)` for each row of some units; `columns` is the data that
+    /// belongs to the columns.
     fn each_row(
         &self,
         units: Range<usize>,
@@ -275,7 +278,7 @@ impl QMatMul {
         let mut held: Option<((usize, usize), Columns<'_>)> = None;
         let (mut held_a, mut sums) = (Vec::new(), Vec::new());
         for unit in units {
-            // Rows fastest: units that follow each other share their columns.
+            // Rows vary fastest, so that consecutive units share their columns.
             let (r, c, t) = (unit % tall, unit / tall % wide, unit / (tall * wide));
             let [pa, pb] = self.batch[t];
             let (at, width) = (c * self.columns, self.columns.min(self.n - c * self.columns));
@@ -352,7 +355,7 @@ impl Kernel for QMatMul {
         self.products() / 32 + (self.batch.len() * self.m) as u64 * self.n as u64 + self.scanned()
     }
 
-    /// Real numbers on the left: each block finds the extremes of all of them, and quantises its own.
+    /// If a is real, each block finds the extremes of the whole tensor and quantises its own part.
     fn scanned(&self) -> u64 {
         if self.kinds[0] == Kind::F32 { (self.batch.len() * self.m) as u64 * self.k as u64 } else { 0 }
     }

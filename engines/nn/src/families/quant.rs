@@ -1,7 +1,7 @@
-//! `QuantizeLinear`, `DequantizeLinear` (ai.onnx): one scale, or one a place of an axis, of f32; to
-//! and from i8, u8 and, dequantising, i32. y = saturate(round_half_even(x / scale) + zero), and (x -
-//! zero) * scale. `DynamicQuantizeLinear` of f32 to u8, with scale and zero point from the least
-//! and the greatest number.
+//! `QuantizeLinear`, `DequantizeLinear` (ai.onnx) with one f32 scale, or one per position of an
+//! axis; to and from i8, u8 and, when dequantising, i32. y = saturate(round_half_even(x / scale) +
+//! zero), and (x - zero) * scale. `DynamicQuantizeLinear` from f32 to u8, with scale and zero point
+//! from the smallest and the largest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
 use ge_kernels::quant::{dequantise, dequantise_each, extremes, quantise, quantise_each};
@@ -12,14 +12,14 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 struct Scaled {
-    /// The type of whole numbers.
+    /// The integer type.
     whole: Kind,
     quantise: bool,
     zero: bool,
     n: usize,
-    /// Places of the axis that scales follow; one where there is one scale.
+    /// Number of scales along the axis; 1 if there is a single scale.
     scales: usize,
-    /// Elements between two places.
+    /// Number of elements per position of the axis.
     inner: usize,
 }
 
@@ -59,7 +59,7 @@ fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
 /// The kernel of a quantisation.
 ///
 /// # Errors
-/// Types, shapes or attributes that it does not take, in words.
+/// Fails with a reason if types, shapes or attributes are not supported.
 pub fn quantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     build(sig, true)
 }
@@ -67,27 +67,27 @@ pub fn quantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 /// The kernel of a dequantisation.
 ///
 /// # Errors
-/// As [`quantize`].
+/// See [`quantize`].
 pub fn dequantize(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     build(sig, false)
 }
 
-/// Elements of a run of one scale from which that is worth a call.
+/// Minimum number of elements with the same scale for which a separate call pays.
 const LONG: usize = 64;
-/// Elements whose scales are listed at a time.
+/// Number of elements whose scales are listed at a time.
 const LISTED: usize = 512;
 
-/// Scales and zero points of neighbouring elements.
+/// Scales and zero points of adjacent elements.
 enum Run<'a> {
-    /// The same for all.
+    /// The same for all elements.
     One(f32, i32),
-    /// One of each for every element.
+    /// One per element.
     Each(&'a [f32], &'a [i32]),
 }
 
 impl Scaled {
-    /// Calls `f(elements, run)` for the elements of a range: by runs of one scale, or with lists where
-    /// those are short.
+    /// Calls `f(elements, run)` for the elements of a range: for each run with a single scale, or
+    /// with lists if the runs are short.
     fn runs(&self, range: Range<usize>, scale: &[f32], zero: &[i32], mut f: impl FnMut(Range<usize>, Run<'_>)) {
         let zero = |place: usize| zero.get(place).copied().unwrap_or(0);
         if self.scales == 1 || self.inner >= LONG {
@@ -101,7 +101,7 @@ impl Scaled {
             }
             return;
         }
-        // Lists of whole periods, where some fit, serve one part after the other.
+        // If whole periods fit into a list, the same list serves all parts.
         let period = self.scales * self.inner;
         let most = if period <= LISTED { LISTED / period * period } else { LISTED };
         let (mut scales, mut zeros) = ([0.0; LISTED], [0; LISTED]);
@@ -168,12 +168,12 @@ impl Kernel for Scaled {
     }
 }
 
-/// Elements from which quantising is shared, and the parts at most: each looks for the extremes of
-/// all on its own.
+/// Number of elements from which quantising is divided, and the maximum number of parts: each part
+/// searches the whole tensor for its extremes.
 const SHARED: usize = 64 * 1024;
 const PARTS: usize = 2;
 
-/// Scale and zero point of numbers that are quantised to u8 by their own extremes.
+/// Scale and zero point for quantising numbers to u8 by their own extremes.
 pub fn by_extremes(x: &[f32]) -> (f32, f32) {
     let [low, high] = extremes(x);
     let scale = (high - low) / 255.0;
@@ -184,10 +184,10 @@ struct Dynamic {
     n: usize,
 }
 
-/// The kernel of a quantisation by the numbers' own extremes.
+/// The kernel of a quantisation by the tensor's own extremes.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn dynamic(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.kind_in(0, &[Kind::F32])?;
     let n = sig.input(0)?.count();

@@ -1,8 +1,9 @@
-//! `CommonRNN`, `CommonGRU`, `CommonLSTM` (`plugins/ops/src/rnn.rs`) of f32, f16, bf16 in single
-//! precision: all directions, layouts, lengths, first states, peepholes, clips and activations.
-//! Weights that are constants come packed (`passes/recurrent.rs`); those that are not are packed by
-//! each launch. A unit of this kernel is a seat at a unit of the plan: threads that run blocks of the
-//! launch at the same time do it together, and the first does it alone where none comes.
+//! `CommonRNN`, `CommonGRU`, `CommonLSTM` (`plugins/ops/src/rnn.rs`) for f32, f16, bf16, computed
+//! in single precision, with all directions, layouts, lengths, initial states, peepholes, clips and
+//! activations. Constant weights come packed (`passes/recurrent.rs`); other weights are packed by
+//! each launch. A unit of this kernel is a seat at a unit of the plan: threads that run blocks of
+//! the launch at the same time compute that unit together, and the first does it alone if no other
+//! arrives.
 use crate::families::meetings::Meetings;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
@@ -21,11 +22,11 @@ struct Node {
     kind: Kind,
     plan: Recurrent,
     packed: bool,
-    /// Blocks of launches that do a unit of the plan together.
+    /// Teams of blocks that compute a unit of the plan together.
     meetings: Meetings,
 }
 
-/// The cell of an operator, and the activations that it has where none are named.
+/// The cell of an operator, and its default activations.
 pub fn cell_of(op: &str, attrs: &ge_plugin_api::types::AttrMap) -> (Cell, &'static [&'static str]) {
     let number = |key: &str| attrs.int(key).unwrap_or(0) != 0;
     match op {
@@ -35,10 +36,12 @@ pub fn cell_of(op: &str, attrs: &ge_plugin_api::types::AttrMap) -> (Cell, &'stat
     }
 }
 
-/// Activations of each direction, with alphas and betas in the order of those that have one.
+/// Activations of each direction, with alphas and betas in the order of the activations that have
+/// them.
 ///
 /// # Errors
-/// Activations that there are not, or not as many as the directions need, in words.
+/// Fails with a reason if an activation is unknown or if the number of activations does not match
+/// the directions.
 pub fn directions(sig: &Sig, usual: &[&str]) -> Answer<Vec<Direction>> {
     let direction = sig.text("direction", "forward");
     let reverse: &[bool] = match direction {
@@ -82,17 +85,17 @@ pub fn directions(sig: &Sig, usual: &[&str]) -> Answer<Vec<Direction>> {
         .collect())
 }
 
-/// Numbers of the packed weights of a direction, of the input and of the state; None: more than
-/// there can be.
+/// Number of elements of a direction's packed weights, for the input and for the state; `None` on
+/// overflow.
 fn packed_lens(gates: usize, hidden: usize, input: usize) -> Option<[usize; 2]> {
     let rows = hidden.checked_next_multiple_of(16)?.checked_mul(gates)?;
     Some([rows.checked_mul(input)?, rows.checked_mul(hidden)?])
 }
 
-/// The kernel of a recurrence.
+/// The kernel of a recurrent operator.
 ///
 /// # Errors
-/// Types, shapes or activations that it does not take, in words.
+/// Fails with a reason if types, shapes or activations are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, FLOATS)?;
     let (cell, usual) = cell_of(&sig.op, &sig.attrs);
@@ -166,12 +169,12 @@ impl Kernel for Node {
 }
 
 impl Node {
-    /// Threads that may do a unit of the plan together.
+    /// Number of threads that may compute a unit of the plan together.
     fn seats(&self) -> usize {
         if self.packed { self.plan.seats() } else { 1 }
     }
 
-    /// Takes some seats. Whose block has all those of a unit does it without a team.
+    /// Processes some seats. A block that has all seats of a unit computes it without a team.
     fn seated<T: PanelElem>(
         &self,
         seats: Range<usize>,
@@ -186,7 +189,8 @@ impl Node {
             if at.is_multiple_of(each) && behind <= seats.end {
                 self.plan.run_unit(unit, Member::alone(), ops, out).map_err(broken)?;
             } else {
-                // Launches that are under way at the same time write different outputs.
+                // Launches that run at the same time write different outputs, so the address
+                // identifies the launch.
                 let output = std::ptr::from_mut(out.h.part(0, 1)).addr();
                 for seat in at..behind.min(seats.end) {
                     let (team, first) = self.meetings.come([output, unit], seat % each, each, || self.plan.team(unit));
@@ -199,7 +203,7 @@ impl Node {
         Ok(())
     }
 
-    /// Weights of all directions, packed.
+    /// The weights of all directions, packed.
     fn weights<'w, T: PanelElem>(&self, given: &'w [T], of_input: bool) -> Cow<'w, [T]> {
         if self.packed {
             return Cow::Borrowed(given);

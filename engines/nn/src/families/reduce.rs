@@ -1,6 +1,6 @@
 //! `ReduceSum`, `ReduceMean`, `ReduceMax`, `ReduceMin`, `ReduceProd`, `ReduceLogSumExp` with axes
-//! by constant or attribute (`...D`), over f32, f16, bf16 in single precision; `ArgMax` and
-//! `ArgMin` over these, i32, i64.
+//! as a constant input or an attribute (`...D`), for f32, f16, bf16 in single precision; `ArgMax`
+//! and `ArgMin` for these types, i32 and i64.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::reduce::arg::Arg;
@@ -16,10 +16,10 @@ struct Reduced {
     plan: Reduction,
 }
 
-/// The kernel of a planned reduction of input 0 to output 0.
+/// The kernel of a planned reduction from input 0 to output 0.
 ///
 /// # Errors
-/// An output of another size, in words.
+/// Fails with a reason if the output has another size.
 pub fn kernel(kind: Kind, plan: Reduction, sig: &Sig) -> Answer<Box<dyn Kernel>> {
     sig.holds_lines(plan.count())?;
     if plan.units() != sig.output(0)?.count() {
@@ -31,7 +31,7 @@ pub fn kernel(kind: Kind, plan: Reduction, sig: &Sig) -> Answer<Box<dyn Kernel>>
 /// The kernel of a reduction.
 ///
 /// # Errors
-/// Types, shapes or axes that it does not take, in words.
+/// Fails with a reason if types, shapes or axes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, FLOATS)?;
     let x = sig.input(0)?;
@@ -58,7 +58,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     kernel(kind, Reduction::new(op, &x.shape, &axes).map_err(|e| e.to_string())?, sig)
 }
 
-/// Elements that take as long as what each result takes beside its own.
+/// Fixed cost of each result, expressed as a number of elements.
 const EACH: u64 = 24;
 
 impl Kernel for Reduced {
@@ -87,10 +87,10 @@ struct Search {
     plan: Arg,
 }
 
-/// The kernel of a search along one axis.
+/// The kernel of `ArgMax` or `ArgMin`.
 ///
 /// # Errors
-/// Types, shapes or an axis that it does not take, in words.
+/// Fails with a reason if types, shapes or axis are not supported.
 pub fn arg(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64])?;
     let x = sig.input(0)?;

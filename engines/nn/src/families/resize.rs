@@ -1,5 +1,5 @@
-//! `Resize(x, roi?, scales?, sizes?)` by ONNX's rules: nearest places of elements of any size, straight
-//! lines and cubic curves of f32, f16, bf16, u8 and i8.
+//! `Resize(x, roi?, scales?, sizes?)` by ONNX's rules: nearest for elements of any size, linear and
+//! cubic for f32, f16, bf16, u8 and i8.
 use super::layout::{by_width, width};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
@@ -10,7 +10,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Types that filters take.
+/// Types for linear and cubic interpolation.
 const KINDS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::U8, Kind::I8];
 
 struct Resize {
@@ -20,10 +20,10 @@ struct Resize {
     beyond: f64,
 }
 
-/// The kernel of a resizing.
+/// The kernel of `Resize`.
 ///
 /// # Errors
-/// Types, shapes, modes or values that it does not take, in words.
+/// Fails with a reason if types, shapes, modes or values are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     width(sig)?;
     sig.plain(0)?;
@@ -88,7 +88,8 @@ fn method(sig: &Sig) -> Answer<Method> {
     })
 }
 
-/// Numbers of a given input that is not empty, `count` of them.
+/// The numbers of an optional input, which must be `count` of them; `None` if it is absent or
+/// empty.
 fn listed<'t>(
     sig: &'t Sig,
     i: usize,
@@ -113,7 +114,7 @@ fn axes_of(sig: &Sig, x: &Tensor, y: &Tensor, coordinates: Coordinates) -> Answe
     let policy = sig.text("keep_aspect_ratio_policy", "stretch");
     let by_size = sig.opt_input(3).is_some_and(|t| t.count() > 0);
     let ratio = |to: f64, d: usize| to / x.shape[d] as f64;
-    // Stretched sizes are those of the output, known or not.
+    // With `stretch`, the output's sizes apply, whether or not the `sizes` input is constant.
     let scales: Vec<f64> = if by_size && policy == "stretch" {
         axes.iter().map(|&d| ratio(y.shape[d] as f64, d)).collect()
     } else if by_size {
@@ -135,7 +136,7 @@ fn axes_of(sig: &Sig, x: &Tensor, y: &Tensor, coordinates: Coordinates) -> Answe
     for (i, (&d, scale)) in axes.iter().zip(scales).enumerate() {
         let (from, to) = (x.shape[d], y.shape[d]);
         let reached = scale * from as f64;
-        // A size that follows from its scale, but for its rounding.
+        // The output size must follow from the scale, except for rounding.
         if from > 0 && !(scale > 0.0 && (reached - to as f64).abs() <= 1.0) && to > 0 {
             return Err(format!("axis {d} has {from}, the output {to}, its scale is {scale}"));
         }
@@ -155,7 +156,7 @@ impl Resize {
 }
 
 impl Kernel for Resize {
-    /// Rows of the output.
+    /// One unit per row of the output.
     fn units(&self) -> usize {
         if self.plan.width() == 0 { 0 } else { self.plan.rows() }
     }

@@ -1,9 +1,9 @@
-//! `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?)`: each pair of numbers of a head turned by
-//! the angle of its position. `X` is `[B, N, S, D]`, or `[B, S, N * D]` with `num_heads`; the tables
-//! have a row for each position that the ids name, or without ids for each of `[B, S]`. Behind the
-//! first `rotary_embedding_dim` numbers of a head (all where it is 0) they stay as they are. f32,
-//! f16, bf16, in single precision; an id below zero counts from the end, one out of range fails the
-//! run.
+//! `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?)`: rotates each pair of numbers of a
+//! head by the angle of its position. `X` is `[B, N, S, D]`, or `[B, S, N * D]` with `num_heads`.
+//! The tables have a row for each position that the ids refer to or, without ids, for each of `[B,
+//! S]`. Only the first `rotary_embedding_dim` numbers of a head are rotated (all if it is 0). f32,
+//! f16, bf16, computed in single precision. A negative id counts from the end; an id out of range
+//! makes the run fail.
 use crate::kernel::{CHUNK, Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::simd::isa::PanelElem;
@@ -14,18 +14,18 @@ use std::ops::Range;
 
 struct Rotary {
     kind: Kind,
-    /// Rows, each a head at a position, in the order of memory.
+    /// Number of rows, each of which is one head at one position, in memory order.
     rows: usize,
     size: usize,
     heads: usize,
     positions: usize,
-    /// A head's positions lie one behind the other, not a position's heads.
+    /// Whether positions are inside heads in memory (else heads are inside positions).
     by_head: bool,
-    /// Pairs that are turned.
+    /// Number of pairs that are rotated.
     half: usize,
-    /// The numbers of a pair lie side by side, not half a head apart.
+    /// Whether the two numbers of a pair are adjacent (else they are half a head apart).
     interleaved: bool,
-    /// Rows of the tables.
+    /// Number of rows of the tables.
     angles: usize,
     ids: Option<Kind>,
 }
@@ -33,7 +33,7 @@ struct Rotary {
 /// The kernel of `RotaryEmbedding`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, FLOATS)?;
     let (x, cos, sin, y) = (sig.input(0)?, sig.input(1)?, sig.input(2)?, sig.output(0)?);
@@ -66,12 +66,12 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl Rotary {
-    /// Rows of a unit.
+    /// Number of rows per unit.
     fn grain(&self) -> usize {
         (CHUNK / self.size.max(1)).max(1)
     }
 
-    /// The place of a row among `[B, S]`.
+    /// The index of a row's position in `[B, S]`.
     fn place(&self, row: usize) -> usize {
         if self.by_head {
             row / (self.heads * self.positions) * self.positions + row % self.positions
@@ -119,7 +119,7 @@ impl Rotary {
         })
     }
 
-    /// The row of the tables that an id names.
+    /// The table row for an id.
     fn angle(&self, id: i64) -> Result<usize> {
         let at = if id < 0 { id.saturating_add(self.angles as i64) } else { id };
         let found = usize::try_from(at).ok().filter(|at| *at < self.angles);

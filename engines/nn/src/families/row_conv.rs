@@ -1,6 +1,6 @@
-//! Convolutions of few places whose constant filter comes packed: `x[N, C, ...]`,
-//! `filter[O / 16, C / groups * taps, 16]` whose original shape is `[O, C / groups, ...]` ->
-//! `y[N, O, ...]`, in f32. The packed filter may stand behind the filter itself (`conv.rs`).
+//! Convolutions with few output positions whose constant filter comes packed: `x[N, C, ...]`,
+//! `filter[O / 16, C / groups * taps, 16]` whose original shape is `[O, C / groups, ...]` -> `y[N,
+//! O, ...]`, in f32. The packed filter may also follow the original filter (`conv.rs`).
 use crate::families::fused::Follows;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
@@ -10,9 +10,9 @@ use ge_kernels::view::Kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Axes of the packed filter.
+/// Number of axes of the packed filter.
 pub const RANK: usize = 3;
-/// Output channels of a panel.
+/// Number of output channels per panel.
 const PANEL: usize = 16;
 
 /// The axes of the packed filter.
@@ -24,24 +24,24 @@ pub fn panels(s: &ConvSpec) -> [usize; RANK] {
 struct Rows {
     plan: RowConv,
     follows: Follows,
-    /// Where the packed filter begins.
+    /// Offset of the packed filter in the given filter, in elements.
     from: usize,
 }
 
-/// The kernel of a convolution of these sizes, whose packed filter is all of the filter.
+/// The kernel of a convolution of these sizes whose filter consists only of the packed filter.
 ///
 /// # Errors
-/// Types or sizes that it does not take, in words.
+/// Fails with a reason if types or sizes are not supported.
 pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
     let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
     let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
     planned(sig, spec, plan, follows, 0)
 }
 
-/// The kernel of a plan, whose packed filter begins at `from` of the filter's numbers.
+/// The kernel of a plan whose packed filter begins at element `from` of the given filter.
 ///
 /// # Errors
-/// As [`build`].
+/// See [`build`].
 pub fn planned(sig: &Sig, spec: &ConvSpec, plan: RowConv, follows: Follows, from: usize) -> Answer<Box<dyn Kernel>> {
     for i in 0..sig.inputs.len() {
         if sig.opt_input(i).is_some() {

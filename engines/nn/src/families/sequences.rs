@@ -1,8 +1,8 @@
-//! `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?, actual_seq_lengths_kv?)`
-//! with a mask by truth values or lengths of sequences, row by row without a matrix of scores. f32,
-//! f16, bf16, summed in single precision. Rows behind a sequence's length are zero; where the
-//! lengths are no constants the tiling runs on the device. Without mask and lengths it is
-//! [`super::attention`]'s.
+//! `PromptFlashAttention(query, key, value, pse_shift?, atten_mask?, actual_seq_lengths?,
+//! actual_seq_lengths_kv?)` with a boolean mask or sequence lengths, computed row by row without a
+//! matrix of scores. f32, f16, bf16, summed in single precision. Rows beyond a sequence's length
+//! are zero. If the lengths are not constants, the tiling runs on the device. Without mask and
+//! lengths, [`super::attention`] is used.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::view::{Elem, Kind, Num};
@@ -11,7 +11,7 @@ use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Sequences of a batch at most, whose lengths are listed.
+/// Maximum number of sequences in a batch, whose lengths are stored in a list.
 const MOST_BATCH: usize = 1 << 22;
 
 /// Heads in memory: strides of batch, head and position.
@@ -77,14 +77,15 @@ struct Attention {
     scale: f32,
     shift: Option<Over>,
     mask: Option<Over>,
-    /// Lengths of each sequence of queries and of keys; None: the device's tiling says it.
+    /// Lengths of the queries and the keys of each sequence; `None` if the device's tiling computes
+    /// them.
     lens: Option<(Vec<usize>, Vec<usize>)>,
 }
 
 /// The kernel of an attention.
 ///
 /// # Errors
-/// Types, shapes or values that it does not take, in words.
+/// Fails with a reason if types, shapes or values are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if (4..=6).all(|i| sig.opt_input(i).is_none()) {
         return super::attention::build(sig);

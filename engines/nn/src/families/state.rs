@@ -1,10 +1,10 @@
-//! What writes variables: `Assign`, `AssignAdd`, `AssignSub`, and the steps of optimizers
+//! Operators that write variables: `Assign`, `AssignAdd`, `AssignSub`, and the steps of optimizers
 //! (`ApplyGradientDescent`, `ApplyMomentum`, `ApplyAdam`, by TensorFlow's formulas in single
 //! precision).
 //!
-//! Output k is the variable that input k names: it lies where that lies, holds its value when the
-//! kernel begins, and is read and written there chunk by chunk. What a variable is written by is
-//! read a chunk at a time too, so that no element is borrowed twice.
+//! Output k is the variable that input k refers to: it is in the same memory, holds the variable's
+//! value when the kernel begins, and is read and written there chunk by chunk. The other inputs are
+//! also read one chunk at a time, so that no element is borrowed twice.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::elementwise::Binary;
@@ -17,8 +17,8 @@ use std::ops::Range;
 
 const NUMBERS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64];
 
-/// Elements of the variable, and whether the inputs of these numbers have as many and the others
-/// one.
+/// The number of elements of the variable. The inputs in `tensors` must have the variable's shape,
+/// all others a single element.
 fn like_variable(sig: &Sig, tensors: &[usize]) -> Answer<usize> {
     let shape = &sig.input(0)?.shape;
     for i in 1..sig.inputs.len() {
@@ -51,7 +51,7 @@ struct Put {
 /// The kernel of `Assign`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn assign(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(&Kind::ALL)?;
     Ok(Box::new(Put { kind, n: like_variable(sig, &[1])? }))
@@ -85,7 +85,7 @@ struct Change {
 /// The kernel of `AssignAdd` and `AssignSub`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn change(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(NUMBERS)?;
     let op = if sig.op == "AssignSub" { Binary::Sub } else { Binary::Add };
@@ -116,7 +116,7 @@ impl Kernel for Change {
     }
 }
 
-/// An optimizer.
+/// The optimizer.
 #[derive(Clone, Copy)]
 enum Rule {
     Descent,
@@ -129,14 +129,14 @@ struct Step {
     rule: Rule,
     nesterov: bool,
     n: usize,
-    /// Input of the gradient.
+    /// Index of the gradient input.
     grad: usize,
 }
 
-/// The kernel of an optimizer's step.
+/// The kernel of an optimizer step.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn step(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.one_kind(FLOATS)?;
     let (rule, states, grad, inputs) = match sig.op.as_str() {
@@ -153,12 +153,12 @@ pub fn step(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     Ok(Box::new(Step { kind, rule, nesterov: sig.attrs.flag("use_nesterov"), n, grad }))
 }
 
-/// Some elements of state `k`, widened.
+/// Reads some elements of state `k`, widened to f32.
 fn state<T: Elem + PanelElem>(io: &Io<'_, '_>, k: usize, range: &Range<usize>) -> Result<Vec<f32>> {
     io.output::<T, _>(k, |out| Ok(out.part(range.start, range.len()).iter().map(|v| v.wide()).collect()))
 }
 
-/// Writes them back.
+/// Writes elements of state `k` back.
 fn put<T: Elem + PanelElem>(io: &Io<'_, '_>, k: usize, range: &Range<usize>, values: &[f32]) -> Result<()> {
     io.output(k, |out: &mut Out<'_, T>| {
         let part = out.part(range.start, range.len());

@@ -1,8 +1,9 @@
-//! `TopKV2(x, k) {dim, largest, sorted} -> values, indices`: the k greatest or least of each line
-//! along an axis, equal values by lower index, NaN above all. f32, f16, bf16, i32, i64.
+//! `TopKV2(x, k) {dim, largest, sorted} -> values, indices`: the k largest or smallest elements of
+//! each line along an axis. Equal values are ordered by index; NaN counts as larger than
+//! everything. f32, f16, bf16, i32, i64.
 //!
-//! Where k is no constant, the outputs' size along the axis is the most that k may be: the first k
-//! are the answer, what is behind them is value 0 and index -1.
+//! If k is not a constant, the outputs' size along the axis is the maximum of k: the first k
+//! elements are the result, the rest is filled with value 0 and index -1.
 use crate::kernel::{Io, Kernel, words};
 use crate::sig::{Answer, Sig};
 use ge_kernels::reduce::top::{Rank, Top};
@@ -13,7 +14,7 @@ use ge_plugin_api::author::tiling_sink;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Elements of the same line are this many units apart; a unit is one line.
+/// A unit is one line; consecutive elements of a line are `inner` elements apart.
 struct TopK {
     kind: Kind,
     wide: bool,
@@ -28,10 +29,10 @@ struct TopK {
 
 const KINDS: &[Kind] = &[Kind::F32, Kind::F16, Kind::Bf16, Kind::I32, Kind::I64];
 
-/// The kernel of a search.
+/// The kernel of `TopKV2`.
 ///
 /// # Errors
-/// Types, shapes or values that it does not take, in words.
+/// Fails with a reason if types, shapes or values are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let kind = sig.kind_in(0, KINDS)?;
     let (x, y) = (sig.input(0)?, sig.output(0)?);
@@ -67,7 +68,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }))
 }
 
-/// Lines that stand side by side and are laid out together at most, and elements of them.
+/// Maximum number of adjacent lines that are gathered together, and of their elements.
 const LINES: usize = 16;
 const MOST: usize = 1 << 16;
 
@@ -109,8 +110,8 @@ impl TopK {
         }
         Ok(())
     }
-    /// Writes `count` neighbouring lines of output `k` from an element on: `of(r, c)` is element `r`
-    /// of line `c`.
+    /// Writes `count` adjacent lines of output `k`, beginning at element `at`; `of(r, c)` is
+    /// element `r` of line `c`.
     fn write<T: Elem>(
         &self,
         k: usize,

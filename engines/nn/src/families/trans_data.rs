@@ -1,6 +1,6 @@
-//! `TransData`: the layout of a tensor changed between a plain format (ND, NCHW, NHWC, HWCN) and
-//! another plain or a blocked one (NC1HWC0, NC1HWC0_C04, FRACTAL_Z, FRACTAL_NZ); blocks are filled
-//! up with zeros. Elements of one, two, four or eight bytes.
+//! `TransData`: converts a tensor between a plain layout (ND, NCHW, NHWC, HWCN) and another plain
+//! or a blocked one (NC1HWC0, NC1HWC0_C04, FRACTAL_Z, FRACTAL_NZ). Blocks are padded with zeros.
+//! Elements have one, two, four or eight bytes.
 use super::layout::{by_width, width};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
@@ -13,11 +13,11 @@ use std::ops::Range;
 struct TransData {
     width: usize,
     plan: Blocked,
-    /// From plain to blocked.
+    /// Whether the conversion is from plain to blocked.
     packs: bool,
 }
 
-/// Elements of a unit of work at least.
+/// Minimum number of elements of a unit of work.
 const UNIT: usize = 4096;
 
 fn plain(f: Format) -> bool {
@@ -54,10 +54,10 @@ fn format_of(sig: &Sig, key: &str, t: &Tensor) -> Answer<Format> {
     }
 }
 
-/// The kernel of a change of layout.
+/// The kernel of `TransData`.
 ///
 /// # Errors
-/// Types, formats or shapes that it does not take, in words.
+/// Fails with a reason if types, formats or shapes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     let (from, to) = (format_of(sig, "src_format", x)?, format_of(sig, "dst_format", y)?);
@@ -79,7 +79,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 impl TransData {
-    /// Rows, and how many are a unit.
+    /// Number of rows, and number of rows per unit.
     fn rows(&self) -> (usize, usize) {
         let rows = if self.packs { self.plan.packed_rows() } else { self.plan.plain_rows() };
         (rows, (UNIT * rows / self.plan.len().max(1)).max(1))

@@ -1,8 +1,8 @@
-//! The types of a cluster's values, and its steps as the kernel computes them. Single precision
-//! holds f32, f16 and bf16; whole numbers (i32) and truth values have lanes of their own. An input
-//! of another type is read by `Cast` alone and comes in as what it is cast to; a value of another
-//! type is an output, which no step reads. What lanes would not hold as exactly as the operators
-//! apart is refused.
+//! The types of a cluster's values, and its steps in the form that the kernel computes.
+//! Single-precision lanes hold f32, f16 and bf16; i32 and bool have lanes of their own. An input of
+//! another type may only be read by `Cast` and is loaded as the type it is cast to. A value of
+//! another type can only be an output that no step reads. Steps are refused if the result in lanes
+//! would differ from that of the separate operators.
 use crate::families::cluster::reduced;
 use crate::families::maps::{map_named, pair_named};
 use crate::sig::{Answer, Sig};
@@ -10,34 +10,34 @@ use ge_kernels::elementwise::{Binary, ClusterStep, Compare, Convert, Source};
 use ge_kernels::view::Kind;
 use ge_kernels::view::steps::{Operand, Step};
 
-/// What a lane holds.
+/// Content of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
-    /// A number in single precision.
+    /// An f32 number.
     Single,
-    /// The bits of a whole number of 32 bits.
+    /// The bits of an i32.
     Whole,
-    /// One or zero.
+    /// 1 or 0 for a bool.
     Truth,
 }
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// As a tensor.
+    /// Type as a tensor.
     pub kind: Kind,
-    /// As it is computed with.
+    /// Lanes in which it is computed.
     pub lanes: Lanes,
 }
 
 impl Type {
-    /// Whether a tensor of this type is its lanes.
+    /// Whether a tensor of this type has the same bits as its lanes.
     pub fn lies_as_lanes(self) -> bool {
         matches!((self.kind, self.lanes), (Kind::F32, Lanes::Single) | (Kind::I32, Lanes::Whole))
     }
 }
 
-/// The lanes of a type; None where it has none.
+/// The lanes of a type; `None` if it has none.
 pub fn lanes_of(kind: Kind) -> Option<Lanes> {
     match kind {
         Kind::F32 | Kind::F16 | Kind::Bf16 => Some(Lanes::Single),
@@ -47,30 +47,30 @@ pub fn lanes_of(kind: Kind) -> Option<Lanes> {
     }
 }
 
-/// The lanes in which a tensor of a type without any comes in for a cast to another type; None where
-/// the cast would differ.
+/// The lanes into which a tensor of a type without lanes is loaded for a cast to another type;
+/// `None` if the result would differ from that of the cast.
 pub fn read_for(from: Kind, to: Kind) -> Option<Lanes> {
     let small = matches!(from, Kind::I8 | Kind::U8 | Kind::I16 | Kind::U16);
     match to {
-        // From a double it is another cast.
+        // A cast from f64 would give other results.
         Kind::I32 => from.is_int().then_some(Lanes::Whole),
         Kind::F32 => Some(Lanes::Single),
-        // Whole numbers that single precision rounds are beyond those of half precision, and none
-        // of them becomes zero.
+        // Integers that f32 rounds are out of range for f16, and none of them becomes zero.
         Kind::F16 | Kind::Bool => from.is_int().then_some(Lanes::Single),
         Kind::Bf16 => small.then_some(Lanes::Single),
         _ => None,
     }
 }
 
-/// How a value is cast; None where single precision in between would make it another number.
+/// How a value is cast; `None` if the detour through single precision would change the result.
 pub fn conversion(from: Type, to: Kind) -> Option<Convert> {
     let half = matches!(from.kind, Kind::F16 | Kind::Bf16);
     Some(match (from.lanes, to) {
         (Lanes::Single, Kind::F32) => Convert::Copy,
         (Lanes::Single, Kind::F16) => Convert::F16,
         (Lanes::Single, Kind::Bf16) => Convert::Bf16,
-        // Half types are not rounded between steps, and the border of two whole numbers is sharp.
+        // Lanes of 16-bit types are not rounded between steps, so a cast to an integer could give a
+        // neighbouring one.
         (Lanes::Single, _) if half => return None,
         (Lanes::Single, Kind::I32) => Convert::Whole,
         (Lanes::Single, Kind::Bool) => Convert::Truth,
@@ -78,12 +78,12 @@ pub fn conversion(from: Type, to: Kind) -> Option<Convert> {
         (Lanes::Whole, Kind::F16 | Kind::Bf16) => return None,
         (Lanes::Whole, Kind::Bool) => Convert::WholeTruth,
         (Lanes::Truth, Kind::I32) => Convert::Whole,
-        // What the output is made of.
+        // The conversion is done when the output is stored.
         _ => Convert::Copy,
     })
 }
 
-/// A comparison by its name.
+/// The comparison with this name.
 pub fn compare_named(op: &str) -> Option<Compare> {
     Some(match op {
         "Equal" => Compare::Equal,
@@ -96,7 +96,7 @@ pub fn compare_named(op: &str) -> Option<Compare> {
     })
 }
 
-/// The map that a logical operator of two is, of ones and zeros.
+/// The map on zeros and ones that computes a logical operator with two operands.
 fn logic_named(op: &str) -> Option<Binary> {
     Some(match op {
         "LogicalAnd" => Binary::Min,
@@ -105,12 +105,12 @@ fn logic_named(op: &str) -> Option<Binary> {
     })
 }
 
-/// Whether whole numbers of 32 bits have this map.
+/// Whether the map exists for i32.
 pub fn is_whole_map(op: Binary) -> bool {
     !matches!(op, Binary::Pow | Binary::PRelu)
 }
 
-/// The lanes of input `i`, by what it is and by the casts that read it.
+/// The type and lanes of input `i`, from its tensor type and from the casts that read it.
 fn read(sig: &Sig, i: usize, steps: &[Step]) -> Answer<Type> {
     let t = sig.input(i)?;
     let kind = t.kind.ok_or_else(|| format!("input {i} is {}", t.dtype))?;
@@ -128,15 +128,15 @@ fn read(sig: &Sig, i: usize, steps: &[Step]) -> Answer<Type> {
     Ok(Type { kind, lanes: all.ok_or_else(|| format!("nothing reads input {i}"))? })
 }
 
-/// A type by the name that steps have for it.
+/// The type with this name in steps.
 fn kind_named(name: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|k| k.name() == name)
 }
 
-/// The types of inputs and steps, and what the kernel computes.
+/// The types of inputs and steps, and the steps in the form that the kernel computes.
 ///
 /// # Errors
-/// A step over types that it does not take, in words.
+/// Fails with a reason if a step does not support its types.
 pub fn typed(sig: &Sig, steps: &[Step]) -> Answer<(Vec<Type>, Vec<ClusterStep>)> {
     let mut types = (0..sig.inputs.len()).map(|i| read(sig, i, steps)).collect::<Answer<Vec<_>>>()?;
     let inputs = types.len();
@@ -155,7 +155,7 @@ pub fn typed(sig: &Sig, steps: &[Step]) -> Answer<(Vec<Type>, Vec<ClusterStep>)>
     Ok((types, out))
 }
 
-/// A number as a lane.
+/// The lane value for a number.
 fn number(v: f64, lanes: Lanes) -> Answer<f32> {
     match lanes {
         Lanes::Whole if v.fract() == 0.0 && (-2_147_483_648.0..2_147_483_648.0).contains(&v) => {
@@ -174,7 +174,7 @@ fn source(o: &Operand, lanes: Lanes) -> Answer<Source> {
     })
 }
 
-/// The one type of a step's values; where it reads none, single precision.
+/// The common type of a step's operands; single precision if it reads no value.
 fn of_values(s: &Step, types: &[Type]) -> Answer<Type> {
     let mut all = s.args.iter().filter_map(|a| if let Operand::Value(k) = a { Some(types[*k]) } else { None });
     let first = all.next().unwrap_or(Type { kind: Kind::F32, lanes: Lanes::Single });
@@ -184,7 +184,7 @@ fn of_values(s: &Step, types: &[Type]) -> Answer<Type> {
     }
 }
 
-/// One step, and the type of its value.
+/// Converts one step; returns it with the type of its value.
 fn one(s: &Step, types: &[Type]) -> Answer<(ClusterStep, Kind, Lanes)> {
     let wrong = |t: Type| format!("step {} of {}", s.op, t.kind.name());
     let op = s.op.as_str();

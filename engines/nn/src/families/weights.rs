@@ -1,5 +1,5 @@
-//! `FusedWeightMatMul(x1, x2, x2_scale, bias?, x3?)`: singles by weights of bytes with a scale a column,
-//! in panels of sixteen columns.
+//! `FusedWeightMatMul(x1, x2, x2_scale, bias?, x3?)`: f32 times 8-bit weights with one scale per
+//! column, in panels of sixteen columns.
 use crate::families::fused::act_named;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
@@ -12,17 +12,17 @@ use std::ops::Range;
 
 struct Weights {
     plan: WeightProduct,
-    /// Elements read and written.
+    /// Number of elements read and written.
     moved: u64,
     bias: bool,
     residual: bool,
     act: Act,
 }
 
-/// The kernel of a product.
+/// The kernel of `FusedWeightMatMul`.
 ///
 /// # Errors
-/// Types or shapes that it does not take, in words.
+/// Fails with a reason if types or shapes are not supported.
 pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let (x1, x2, scale, y) = (sig.input(0)?, sig.input(1)?, sig.input(2)?, sig.output(0)?);
     for i in [0, 2, 3, 4] {

@@ -1,9 +1,9 @@
-//! Window shapes that convolution and pooling share: strides, dilations and pads of up to three
-//! spatial axes, channels second, from CANN's attributes (one number an axis of x; pads begin and
-//! end of each spatial axis in turn).
+//! Window geometry shared by convolution and pooling: strides, dilations and pads of up to three
+//! spatial axes, with channels second, from CANN's attributes (one number per axis of x; begin and
+//! end pads of each spatial axis in turn).
 use crate::sig::{Answer, Sig, Tensor};
 
-/// Geometry of a window over `x`; fewer than three spatial axes are led by ones.
+/// Geometry of a window over `x`; with fewer than three spatial axes, the first ones are 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Spatial sizes of the input.
@@ -16,11 +16,11 @@ pub struct Window {
     pub stride: [usize; 3],
     /// Dilations.
     pub dilation: [usize; 3],
-    /// Padding before each axis; checked against what the output's size asks for by the caller.
+    /// Padding before and after each axis; the caller checks it against the output's size.
     pub pads: [[usize; 2]; 3],
 }
 
-/// Spatial sizes of a shape `[N, C, ...]`, led by ones.
+/// Spatial sizes of a shape `[N, C, ...]`, with leading ones.
 pub fn spatial(t: &Tensor) -> Answer<[usize; 3]> {
     let mut s = [1; 3];
     match t.shape.len() {
@@ -40,7 +40,7 @@ pub fn channels_second(sig: &Sig) -> Answer<()> {
     }
 }
 
-/// A list attribute with one number an axis of x, its spatial part.
+/// The spatial part of a list attribute with one number per axis of x.
 pub fn list(sig: &Sig, key: &str, rank: usize, default: usize) -> Answer<[usize; 3]> {
     let mut out = [default; 3];
     match sig.attrs.ints(key) {
@@ -61,11 +61,11 @@ pub fn list(sig: &Sig, key: &str, rank: usize, default: usize) -> Answer<[usize;
 }
 
 impl Window {
-    /// From attributes, for a window of `kernel` (spatial, led by ones). The output's sizes are the
-    /// graph's.
+    /// Reads the attributes for a window of size `kernel` (spatial, with leading ones). The
+    /// output's sizes are those of the graph.
     ///
     /// # Errors
-    /// Attributes that do not fit, in words.
+    /// Fails with a reason if the attributes do not match.
     pub fn of(sig: &Sig, x: &Tensor, y: &Tensor, kernel: [usize; 3]) -> Answer<Window> {
         channels_second(sig)?;
         let rank = x.rank();
@@ -82,8 +82,8 @@ impl Window {
                     let reach = (output[d].max(1) - 1)
                         .saturating_mul(stride[d])
                         .saturating_add((kernel[d] - 1).saturating_mul(dilation[d]) + 1);
-                    // Where windows are further apart than they reach, those of a convolution begin
-                    // at the first element.
+                    // If windows are further apart than they reach, those of a convolution begin at
+                    // the first element.
                     let pool = sig.op.contains("Pool");
                     let total = match reach.checked_sub(input[d]) {
                         None if pool => {

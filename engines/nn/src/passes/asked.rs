@@ -1,11 +1,11 @@
-//! What the op store was asked of late: a model has the same few chains again and again, and a pass
-//! asks for the kernel of each.
+//! A cache of the op store's recent answers: a model contains the same few chains many times, and a
+//! pass asks for the kernel of each.
 use ge_plugin_api::fusion::Verdict;
 use ge_plugin_api::types::{AttrMap, TensorDesc};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Answers that a thread keeps.
+/// Number of answers that each thread keeps.
 const MOST: usize = 8;
 
 struct Asked {
@@ -29,8 +29,8 @@ thread_local! {
     static LATELY: RefCell<VecDeque<Asked>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// The answer to the same question if it was asked of late, else that of `ask`, which depends on
-/// the question alone.
+/// The cached answer to the same question, or the result of `ask`, which may depend only on the
+/// question.
 pub(super) fn answer(
     op: &str,
     given: &[Option<&TensorDesc>],
@@ -83,7 +83,7 @@ mod tests {
         let first = questions();
         assert_eq!(first, (1..=6).map(|n: u32| Err(n.to_string())).collect::<Vec<Verdict>>());
         assert_eq!(questions(), first);
-        // What was asked long ago is asked again.
+        // An answer that left the cache is asked for again.
         (0..MOST).for_each(|n| drop(ask(&format!("Op{n}"), &[], &none)));
         assert_eq!(questions()[0], Err("15".to_owned()));
     }

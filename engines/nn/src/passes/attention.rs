@@ -1,6 +1,6 @@
 //! `AttentionFusionPass`: product, factor, mask, softmax and product become `PromptFlashAttention`
-//! by heads (BNSD). `AttentionLayoutFusionPass`: reshapes and transposes around one become its
-//! layout BSH.
+//! in layout BNSD. `AttentionLayoutFusionPass`: reshapes and transposes around it are replaced by
+//! its layout BSH.
 use super::norm::{factor, last_axis};
 use super::{info, matmul::swaps_last, no_growing_state, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
@@ -8,7 +8,7 @@ use ge_plugin_api::pass::PassInfo;
 use ge_plugin_api::types::{AttrMap, Dim, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Sizes of four axes.
+/// The four sizes of a tensor with four axes.
 fn four(g: &Graph<'_>, v: ValueRef) -> Option<[Dim; 4]> {
     g.desc(v)?.shape.dims().try_into().ok()
 }
@@ -19,11 +19,11 @@ fn plain(n: &Node<'_>) -> bool {
     !n.flag("adj_x1") && !n.flag("adj_x2")
 }
 
-/// The heart of it.
+/// The pass for the attention itself.
 pub struct AttentionFusion;
 
-/// Whether every head reads the mask as it is, or has one of its own: so an attention reads keys and
-/// values that grow in place, head by head.
+/// Whether the mask is the same for all batch entries and heads, or has one entry for each of them;
+/// only then can an attention read keys and values that grow in place head by head.
 fn each_reads_all(g: &Graph<'_>, m: &Match<'_>) -> bool {
     let mask = m.value("mask");
     let Some(dims) = g.desc(mask).map(|d| d.shape.dims()).filter(|_| !mask.is_absent()) else {
@@ -74,24 +74,24 @@ impl PatternFusion for AttentionFusion {
         attrs.set("num_key_value_heads", heads("k")?);
         attrs.set("input_layout", "BNSD");
         attrs.set("scale_value", factor(m)?);
-        // Nothing is masked by distance.
+        // No key is masked by its distance.
         attrs.set("next_tokens", 214_748_647i64);
         let inputs = [m.value("q"), m.value("k"), m.value("v"), m.value("mask")];
         Ok(vec![put(r, "PromptFlashAttention", &inputs, &attrs, out_desc(&m.root())?)?.into()])
     }
 }
 
-/// What stands around it.
+/// The pass for the layout around an attention.
 pub struct AttentionLayout;
 
 fn heads_second(n: &Node<'_>) -> bool {
     n.ints("perm") == Some(&[0, 2, 1, 3])
 }
-/// Whether an attention reads no lengths, which the pattern has no place for.
+/// Whether an attention reads no lengths, for which the pattern has no input.
 fn reads_heads_alone(n: &Node<'_>) -> bool {
     n.inputs().iter().skip(4).all(|v| v.is_absent())
 }
-/// `[B, S, N * D]` by heads: reshaped and transposed.
+/// A `[B, S, N * D]` tensor reshaped and transposed into heads.
 fn by_heads<'p>(p: &'p PatternBuilder, name: &str) -> Expr<'p> {
     let split = p.op("Reshape", [p.input(name), p.maybe(&format!("{name}_shape"))]);
     p.op("TransposeD", [split]).when(heads_second)

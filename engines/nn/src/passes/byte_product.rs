@@ -1,11 +1,12 @@
-//! `ByteProductFusionPass`: a product of singles by constant bytes that are cast and scaled at run time
-//! reads the bytes themselves.
+//! `ByteProductFusionPass`: a product of f32 by constant 8-bit integers that are cast and scaled at
+//! run time reads the integers directly.
 //!
 //! Before: `%w = Mul(Cast(%q), %scale)`, `%y = MatMulV2(%x, %w)` or `FusedMatMul`, with constants
 //! `%q: i8[K,N]` and `%scale: f32[N]`
 //! After: `%y = FusedWeightMatMul(%x, %panels, %scale)` with a constant `i8[ceil(N/16),K,16]`
-//! When: the product alone reads the weights, which were too large to be folded; its sizes are known or have names.
-//! Refuses: factors that are read turned, a factor `alpha`, steps behind the product.
+//! When: only the product reads the weights, which were too large to be folded; its sizes are known
+//! or have names.
+//! Refuses: transposed factors, a factor `alpha`, steps behind the product.
 use super::matmul::{PRODUCTS, turned};
 use super::{only_reader, open, other_operand, out_desc};
 use ge_kernels::gemm::weights::pack_weights;
@@ -16,10 +17,9 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, ConstTensor, DType, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Name of the pass.
 const NAME: &str = "ByteProductFusionPass";
 
-/// The pass.
+/// The pass `ByteProductFusionPass`.
 pub struct ByteProduct;
 
 impl Pass for ByteProduct {
@@ -42,14 +42,14 @@ impl Pass for ByteProduct {
     }
 }
 
-/// Bytes that are cast and scaled.
+/// Constant 8-bit integers with their cast and scaling.
 struct Scaled<'g> {
     nodes: [NodeId; 2],
     bytes: &'g ConstTensor,
     scale: &'g ConstTensor,
 }
 
-/// What a product reads on its right, where that is cast and scaled for it alone.
+/// The second factor of a product, if it is cast and scaled for this product only.
 fn scaled<'g>(g: &Graph<'g>, n: &Node<'g>) -> Option<Scaled<'g>> {
     let alone =
         |v: ValueRef| only_reader(g, v).is_some_and(|reader| reader.input(0) == Some(v) || reader.id() == n.id());
@@ -64,7 +64,7 @@ fn scaled<'g>(g: &Graph<'g>, n: &Node<'g>) -> Option<Scaled<'g>> {
     (single && bytes.dtype == DType::I8).then_some(Scaled { nodes: [cast.id(), mul.id()], bytes, scale })
 }
 
-/// Refuses what the kernel cannot do.
+/// Refuses what the kernel does not support.
 fn plain(n: &Node<'_>) -> Verdict {
     let single = n.input_desc(0).is_some_and(|d| d.dtype == DType::F32 && open::is_named(&d.shape));
     if !single || turned(n) != (false, false) {

@@ -1,17 +1,17 @@
-//! `ByteWeightsPass`: constant weights of products and convolutions of bytes are packed, once and
-//! for every run and instruction set.
+//! `ByteWeightsPass`: packs constant weights of products and convolutions of 8-bit integers, once
+//! for all runs and instruction sets.
 //!
 //! Before: `%y = FusedQuantMatMul(%a, ..., %b, ...)` with a constant `%b: i8[K,N]`
 //! After: the same with a constant of one axis, whose original shape is `[K,N]`: the panels of
-//! `ge_kernels::gemm::int8`, and behind them the sums of the columns; `transpose_x2` is false
+//! `ge_kernels::gemm::int8`, followed by the sums of the columns; `transpose_x2` is false
 //!
-//! The filter of `QLinearConv` and `ConvInteger` becomes that of `ge_kernels::conv::pack_filter`,
-//! unless it comes in FRACTAL_Z with a sign, which is that form. Behind it stands, for windows of three
-//! by three in steps of one where that costs less than plain products, what
-//! `ge_kernels::conv::change_byte_filters` makes of it and its constant zero points. Unsigned bytes
-//! are stored with their highest bit turned, as the kernels take them; their type says so.
-//! When: the AI core has the node and alone reads the constant.
-//! Refuses: products of one column, whose bytes are read as they stand; nodes that are run slice
+//! The filter of `QLinearConv` and `ConvInteger` gets the form of `ge_kernels::conv::pack_filter`;
+//! a signed filter in FRACTAL_Z already has that form. For 3x3 windows with stride one, the result
+//! of `ge_kernels::conv::change_byte_filters` for it and its constant zero points follows, if that
+//! costs less than plain products. Unsigned values are stored with their highest bit flipped, as
+//! the kernels expect; their type stays unsigned.
+//! When: the AI core has the node and no other node reads the constant.
+//! Refuses: products of one column, whose bytes are read without packing; nodes that are run slice
 //! by slice.
 use super::panels::replaced;
 use crate::families::{qconv, qmatmul};
@@ -25,7 +25,7 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Format, Origin, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// The pass.
+/// The pass `ByteWeightsPass`.
 pub struct ByteWeights;
 
 impl Pass for ByteWeights {
@@ -50,10 +50,10 @@ impl Pass for ByteWeights {
     }
 }
 
-/// Operators whose constant weights may come packed.
+/// Operators whose constant weights may be packed.
 pub(super) const OPS: [&str; 5] = ["FusedQuantMatMul", "QLinearMatMul", "MatMulInteger", "QLinearConv", "ConvInteger"];
 
-/// The packed weights of one node, which input they are, and what they are made of.
+/// The packed weights of a node, the input they replace, and the original weights.
 pub(super) struct Ahead {
     pub(super) at: u32,
     pub(super) desc: TensorDesc,
@@ -62,7 +62,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Gives them to the node in the place of the others.
+    /// Replaces the weights of the node by the packed ones.
     pub(super) fn put(self, n: &Node<'_>, patch: &mut Patch) {
         let id = replaced(&n.graph(), self.weights, &format!("{}_packed", n.name()), self.desc, self.tensor, patch);
         patch.set_input(n.id(), self.at, ValueRef::new(id, 0));
@@ -73,8 +73,8 @@ impl Ahead {
     }
 }
 
-/// The weights of a node packed, where they are a constant that it alone reads. The sizes of `sig` say
-/// whether a filter is changed, too.
+/// Packs the weights of a node if they are a constant that only this node reads. The sizes in `sig`
+/// decide whether a filter is also transformed for minimal filtering.
 pub(super) fn ahead(n: &Node<'_>, sig: Option<Sig>) -> Option<Ahead> {
     let (at, is_filter) = match n.op() {
         "FusedQuantMatMul" | "QLinearMatMul" => (3, false),
@@ -97,7 +97,7 @@ pub(super) fn ahead(n: &Node<'_>, sig: Option<Sig>) -> Option<Ahead> {
     Some(Ahead { at, desc, weights, tensor })
 }
 
-/// Packed weights, and layout and sizes that they stand for.
+/// Packed weights, and the layout and sizes of the original.
 struct Packed {
     bytes: Vec<u8>,
     format: Format,
@@ -108,7 +108,7 @@ fn sizes(dims: &[u64]) -> Option<Vec<usize>> {
     dims.iter().map(|d| usize::try_from(*d).ok()).collect()
 }
 
-/// Bytes as the kernels take them on the right side.
+/// The bytes as signed values, as kernels expect the second factor.
 fn signed(c: &ConstTensor) -> Option<Vec<i8>> {
     let turn = if c.dtype == DType::U8 { -128 } else { 0 };
     Some(c.bytes()?.iter().map(|v| *v as i8 ^ turn).collect())
@@ -133,7 +133,7 @@ fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor, sig: Option<&Sig>
     let given = signed(c)?;
     let changed = sig.and_then(|sig| changed(n, c, &given, sig));
     let packed = match desc.format {
-        // The same form: what may be left is the sign, or the changed filter.
+        // Already in this form, but the sign or the transformed filter may be missing.
         Format::FRACTAL_Z if c.dtype == DType::U8 || changed.is_some() => given,
         Format::FRACTAL_Z => return None,
         _ if desc.origin.is_some() => return None,
@@ -148,7 +148,7 @@ fn of_filter(n: &Node<'_>, desc: &TensorDesc, c: &ConstTensor, sig: Option<&Sig>
     Some(Packed { bytes, format, whole })
 }
 
-/// What minimal filtering makes of a filter, where it pays.
+/// The filter transformed for minimal filtering, if that pays.
 fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8], sig: &Sig) -> Option<Vec<u8>> {
     let unsigned = c.dtype == DType::U8;
     let zeros = match n.input(qconv::filter_zero(n.op())?) {
@@ -165,7 +165,7 @@ fn changed(n: &Node<'_>, c: &ConstTensor, given: &[i8], sig: &Sig) -> Option<Vec
     qconv::changed(sig, given, &zeros)
 }
 
-/// What packing a filter asks of a convolution.
+/// The convolution parameters needed for packing a filter.
 fn filter_of(whole: &[usize], groups: i64) -> Option<ConvSpec> {
     let groups = usize::try_from(groups).ok().filter(|g| *g > 0)?;
     let [o, c, taps @ ..] = whole else { return None };

@@ -1,12 +1,13 @@
-//! `ClusterAutoFusionPass`: element-wise operators (comparisons, choices, casts and whole numbers of
-//! 32 bits among them) and reductions over the last axes that read each other become one `FusedCluster`, whose inner values are not in memory. What an inner value's other
-//! readers need, it gives out too. Softmax, the normalisations and log-sum-exp come of it by
-//! themselves.
+//! `ClusterAutoFusionPass`: element-wise operators (including comparisons, selections, casts and
+//! i32 arithmetic) and reductions over the last axes that read each other become one
+//! `FusedCluster`, whose inner values are not stored in memory. Inner values that other nodes need
+//! become further outputs. Softmax, the normalisations and log-sum-exp are fused this way without
+//! special patterns.
 //!
-//! Clusters grow along the order of the graph: a node joins those of its producers, one after the
-//! other, where the whole has one shape of rows (each value is full or a column of it, so that
-//! nothing is computed twice), where no path leaves it and comes back, and where the rows fit the
-//! cache. A cluster of one shape with one result is left to `ElementwiseAutoFusionPass`.
+//! Clusters grow in the order of the graph: a node joins the clusters of its producers one by one,
+//! if the result has one row shape (each value is full or a column of it, so nothing is computed
+//! twice), if no path leaves it and comes back, and if the rows fit the cache. A cluster of one
+//! shape with a single result is left to `ElementwiseAutoFusionPass`.
 use super::cluster_steps::{Member, member, op_named};
 use super::elementwise::agree;
 use super::reach::Reach;
@@ -20,38 +21,38 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Steps of a cluster at most.
+/// Maximum number of steps of a cluster.
 const MOST_STEPS: usize = 40;
-/// Inputs of a cluster at most.
+/// Maximum number of inputs of a cluster.
 const MOST_INPUTS: usize = 12;
-/// Outputs of a cluster at most.
+/// Maximum number of outputs of a cluster.
 const MOST_OUTPUTS: usize = 8;
-/// Elements of a row that is reduced at most: the values of a row then stay in the cache.
+/// Maximum number of elements in a row that is reduced, so that the values of a row stay in the
+/// cache.
 pub const MOST_ROW: u64 = 16 * 1024;
-/// Name of the pass.
 const NAME: &str = "ClusterAutoFusionPass";
 
-/// The pass.
+/// The pass `ClusterAutoFusionPass`.
 pub struct ClusterFusion;
 
-/// What a set of nodes would be.
+/// Properties of the cluster that a set of nodes would form.
 struct Form {
-    /// Whether there are reductions.
+    /// Whether it contains reductions.
     reduces: bool,
-    /// Whether each value has the whole shape.
+    /// Whether each value has the full shape.
     one_shape: bool,
 }
 
-/// Nodes go by their places in the order of the graph.
+/// The clusters so far. Nodes are identified by their place in the order of the graph.
 struct Sets<'g> {
     g: Graph<'g>,
     reach: Reach<'g>,
-    /// By place.
+    /// The member at each place, if the node there can be part of a cluster.
     members: Vec<Option<Member<'g>>>,
-    /// Nodes of each cluster, in their order; of one that another has taken, none.
+    /// The nodes of each cluster in order; empty if another cluster has taken it over.
     clusters: Vec<Vec<u32>>,
-    /// Of each cluster without reductions whose values have one shape: what it reads. A node of that
-    /// shape joins it without more ado.
+    /// For each cluster without reductions whose values all have one shape, the values it reads. A
+    /// node of that shape can join it without further shape checks.
     plain: Vec<Option<Vec<ValueRef>>>,
 }
 
@@ -78,7 +79,7 @@ impl<'g> Sets<'g> {
         own().map(|m| m.out).or_else(|| self.g.desc(v)).map(|d| &d.shape)
     }
 
-    /// The form of a set in the order of the graph; None where it is no cluster.
+    /// The form of a set of nodes in graph order; `None` if it cannot be a cluster.
     fn form(&self, nodes: &[u32]) -> Option<Form> {
         let own = |n: u32| self.member(n).map(|m| &m.out.shape);
         let within = |set: &[u32], v: &ValueRef| self.reach.place(v.node).is_some_and(|p| set.contains(&p));
@@ -118,7 +119,7 @@ impl<'g> Sets<'g> {
         }
         let rank = whole.rank()?;
         let one = Dim::known(1);
-        // Ones stand before a shape of fewer axes.
+        // A shape with fewer axes counts as having leading ones.
         let at = |s: &Shape, k: usize| (k + s.dims().len()).checked_sub(rank).map_or(one, |k| s.dims()[k]);
         let is_whole = |s: &Shape| (0..rank).all(|k| at(s, k).same(whole.dims()[k]));
         let column =
@@ -146,8 +147,8 @@ impl<'g> Sets<'g> {
         Some(Form { reduces: axes.is_some(), one_shape })
     }
 
-    /// Whether no value that lanes do not hold is read inside, and what casts read of such a type is
-    /// one thing to all of them.
+    /// Whether every value read inside has a lane type, and whether all casts that read the same
+    /// value of another type agree on its lanes.
     fn types_fit(&self, nodes: &[u32]) -> bool {
         let mut casts: Vec<(ValueRef, Lanes)> = Vec::new();
         for m in nodes.iter().filter_map(|n| self.member(*n)).filter(|m| m.typed) {
@@ -167,10 +168,10 @@ impl<'g> Sets<'g> {
         true
     }
 
-    /// Whether no path leaves these nodes and comes back by what `from` wait for.
+    /// Whether no path leaves these nodes and comes back through an input of one of `from`.
     fn convex(&mut self, nodes: &[u32], from: &[u32]) -> bool {
         let (members, clusters) = (&self.members, &self.clusters);
-        // What a cluster waits for, each of its nodes does.
+        // Every node of a cluster waits for everything that the cluster waits for.
         let group = |n: u32| match members.get(n as usize) {
             Some(Some(m)) => clusters[m.cluster].as_slice(),
             _ => &[],
@@ -178,7 +179,7 @@ impl<'g> Sets<'g> {
         self.reach.convex(nodes, from, group)
     }
 
-    /// Makes one cluster of two, where they can be one.
+    /// Joins two clusters, if they can be one.
     fn join(&mut self, a: usize, b: usize) {
         let (Some(&x), Some(&y)) = (self.clusters[a].first(), self.clusters[b].first()) else { return };
         let (Some(first), Some(second)) = (self.member(x), self.member(y)) else { return };
@@ -201,7 +202,7 @@ impl<'g> Sets<'g> {
                     reads.push(*v);
                 }
             }
-            // It is the last so far: what comes back does by what it reads.
+            // The new node is the last so far, so a path can come back only through its inputs.
             let new = *new;
             let all = [self.clusters[a].as_slice(), &[new]].concat();
             if reads.len() <= MOST_INPUTS && self.convex(&all, &[new]) {
@@ -218,7 +219,7 @@ impl<'g> Sets<'g> {
         }
     }
 
-    /// Puts the nodes of both clusters, in their order, into the first.
+    /// Moves the nodes of both clusters, in order, into the first.
     fn put(&mut self, a: usize, b: usize, all: Vec<u32>) {
         for n in &self.clusters[b] {
             if let Some(Some(m)) = self.members.get_mut(*n as usize) {
@@ -236,8 +237,8 @@ impl<'g> Sets<'g> {
         nodes.iter().map(|n| self.out(*n)).filter(given).collect()
     }
 
-    /// Whether a cluster is more than a chain of one shape, and saves memory traffic: each value
-    /// that is read inside is one that is not read from memory again.
+    /// Whether a cluster is more than a chain of one shape and saves memory traffic: each value
+    /// that is read inside does not have to be read from memory.
     fn pays(&self, nodes: &[u32]) -> bool {
         let Some(form) = self.form(nodes).filter(|_| nodes.len() > 1) else { return false };
         let outputs = self.outputs(nodes);
@@ -249,7 +250,7 @@ impl<'g> Sets<'g> {
         if form.reduces {
             return true;
         }
-        // Chains take what stands beside them of bytes, and the layouts of the cube unit.
+        // Chains also fuse adjacent 8-bit quantisation and support the cube unit's layouts.
         let reads = || nodes.iter().filter_map(|n| self.member(*n)).flat_map(|m| &m.reads);
         let op = |n: NodeId| self.g.find(n).map_or("", |n| n.op());
         let bytes = reads().any(|v| op(v.node) == "DequantizeLinear")

@@ -1,4 +1,4 @@
-//! Nodes as parts of a cluster: what they read, and their steps as text.
+//! Nodes as parts of a cluster: which values they read, and their steps as text.
 use super::elementwise::{Step, step};
 use super::{number, open};
 use crate::families::cluster::reduction_named;
@@ -12,22 +12,23 @@ use ge_plugin_api::view::Node;
 
 /// A node that can be part of a cluster.
 pub struct Member<'g> {
-    /// What it gives.
+    /// Descriptor of its output.
     pub out: &'g TensorDesc,
-    /// What it reads, without the numbers that its step has in it.
+    /// The values it reads, without constants that are written into its step.
     pub reads: Vec<ValueRef>,
-    /// Of a reduction, how many axes, and whether they are kept.
+    /// For a reduction, the number of axes, and whether they are kept.
     pub reduces: Option<(usize, bool)>,
     pub cluster: usize,
-    /// It is no step of a chain: a comparison, a choice, a cast, or one of whole numbers.
+    /// It cannot be a step of a chain: a comparison, a selection, a cast, or integer arithmetic.
     pub typed: bool,
-    /// No step can read what it gives.
+    /// Its output can only be an output of the cluster: no step can read it.
     pub given_alone: bool,
-    /// Of a cast from a type that lanes do not hold, the lanes in which that comes in.
+    /// For a cast from a type without lanes, the lanes into which its input is loaded.
     pub casts_to: Option<Lanes>,
 }
 
-/// The last axes that a reduction is over, and whether they are kept; None where it is none of them.
+/// The number of last axes that a reduction covers, and whether they are kept; `None` if the node
+/// is not such a reduction.
 fn reduction(n: &Node<'_>) -> Option<(usize, bool)> {
     reduction_named(n.op().trim_end_matches('D'))?;
     let rank = n.input_desc(0)?.shape.rank()?;
@@ -43,13 +44,14 @@ fn reduction(n: &Node<'_>) -> Option<(usize, bool)> {
     last.then_some((axes.len(), n.flag("keep_dims")))
 }
 
-/// The type of a value as lanes have it.
+/// The lane type of a value.
 fn type_of(d: DType) -> Option<Type> {
     let kind = kind_of(d)?;
     Some(Type { kind, lanes: lanes_of(kind)? })
 }
 
-/// How a cast can be a step: as what its operand comes in, where lanes do not hold that.
+/// Whether a cast can be a step; the inner value gives the lanes into which an operand without
+/// lanes is loaded.
 fn cast(n: &Node<'_>) -> Option<Option<Lanes>> {
     let (from, to) = (kind_of(n.input_desc(0)?.dtype)?, kind_of(n.outputs()[0].dtype)?);
     match lanes_of(from) {
@@ -58,7 +60,7 @@ fn cast(n: &Node<'_>) -> Option<Option<Lanes>> {
     }
 }
 
-/// Whether a node that chains do not take can be a step by its types.
+/// Whether the types allow a node to be a step although chains do not take it.
 fn is_typed(n: &Node<'_>) -> bool {
     let of = |i: usize| n.input_desc(i).and_then(|d| type_of(d.dtype));
     let half = |t: Type| matches!(t.kind, Kind::F16 | Kind::Bf16);
@@ -72,7 +74,7 @@ fn is_typed(n: &Node<'_>) -> bool {
     }
 }
 
-/// The node as a part of a cluster, where it can be one.
+/// The node as a part of a cluster, if it can be one.
 pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
     let g = n.graph();
     let [out] = n.outputs() else { return None };
@@ -101,7 +103,7 @@ pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
     let typed = step.is_none();
     let mut casts_to = None;
     if typed {
-        // A value of one axis or none may be a size, which is computed without a kernel.
+        // A value with at most one axis may be a size, which is computed without a kernel.
         if out.shape.rank().is_none_or(|r| r < 2) {
             return None;
         }
@@ -121,7 +123,8 @@ pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
             })?;
         }
     }
-    // A number written into a step is of no axes, though a constant of one element may have some.
+    // A number written into a step has no axes, although its constant may have some with one
+    // element.
     for v in &reads {
         let d = g.desc(*v).filter(|d| typed || d.dtype == out.dtype)?;
         shape = broadcast_shapes(&shape, &d.shape).ok()?;
@@ -130,7 +133,8 @@ pub fn member<'g>(n: &Node<'g>, cluster: usize) -> Option<Member<'g>> {
     fits.then_some(Member { reads, typed, casts_to, ..plain })
 }
 
-/// A step's text over operands by name, as `FusedCluster` has it; None where the node is no step.
+/// The text of a step with operands by name, as used by `FusedCluster`; `None` if the node is not a
+/// step.
 pub fn op_named(n: &Node<'_>, name: &mut dyn FnMut(ValueRef) -> String) -> Option<String> {
     let g = n.graph();
     let mut of = |v: ValueRef| match number(&g, v) {

@@ -1,7 +1,7 @@
-//! `AutoDecomposePass`: an operator that only the AI CPU computes, made of what clusters take:
-//! `Celu`, `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the last axis. In
-//! single precision, where the parts round as the whole does; what is made becomes one kernel with
-//! what stands beside it.
+//! `AutoDecomposePass`: decomposes operators that only the AI CPU computes into parts that clusters
+//! support: `Celu`, `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the
+//! last axis. Only in single precision, where the parts round as the whole does. Together with
+//! neighbouring nodes, the parts become one kernel.
 use super::cluster::MOST_ROW;
 use super::open;
 use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
@@ -9,10 +9,10 @@ use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 use ge_plugin_api::view::Node;
 
-/// The pass.
+/// The pass `AutoDecomposePass`.
 pub struct Composites;
 
-/// New nodes over values and numbers.
+/// Makes new nodes from values and numbers.
 struct Parts<'r, 'g>(&'r Replacement<'g>);
 
 impl Parts<'_, '_> {
@@ -28,7 +28,7 @@ impl Parts<'_, '_> {
     fn select(&self, c: ValueRef, a: ValueRef, b: ValueRef) -> ValueRef {
         self.0.op("SelectV2", [c, a, b]).into()
     }
-    /// A reduction of the last axis, which stays.
+    /// A reduction over the last axis, which is kept.
     fn reduce(&self, op: &str, x: ValueRef) -> ValueRef {
         self.0.op(op, [x]).attr("axes", vec![-1i64]).attr("keep_dims", true).into()
     }
@@ -41,7 +41,7 @@ fn celu(x: ValueRef, alpha: f64, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
     Ok(p.pair("Add", p.map("Relu", x), p.pair("Minimum", zero, below)))
 }
 
-/// `x + bias` below `-lambd`, `x - bias` above `lambd`, else nothing.
+/// `x + bias` below `-lambd`, `x - bias` above `lambd`, else 0.
 fn shrink(x: ValueRef, [lambd, bias]: [f64; 2], p: &Parts<'_, '_>) -> Verdict<ValueRef> {
     let (low, high, zero) = (p.number(-lambd)?, p.number(lambd)?, p.number(0.0)?);
     let bias = p.number(bias)?;
@@ -49,15 +49,15 @@ fn shrink(x: ValueRef, [lambd, bias]: [f64; 2], p: &Parts<'_, '_>) -> Verdict<Va
     Ok(p.select(p.pair("Less", x, low), p.pair("Add", x, bias), above))
 }
 
-/// By the sum of absolute values.
+/// Division by the sum of absolute values.
 fn by_sum(x: ValueRef, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
     let n = p.reduce("ReduceSumD", p.map("Abs", x));
     let (zero, one) = (p.number(0.0)?, p.number(1.0)?);
     Ok(p.pair("RealDiv", x, p.select(p.pair("Equal", n, zero), one, n)))
 }
 
-/// By the length, in units of the largest element, whose square fits: the length is then one or more,
-/// but where all are zero.
+/// Division by the Euclidean length. Elements are first divided by the largest one, so that their
+/// squares cannot overflow; the length is then at least one, unless all elements are zero.
 fn by_length(x: ValueRef, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
     let (zero, one, most) = (p.number(0.0)?, p.number(1.0)?, p.number(f64::INFINITY)?);
     let top = p.reduce("ReduceMaxD", p.map("Abs", x));
@@ -84,7 +84,7 @@ impl Decompose for Composites {
             return Err("a size is not known, and has no name".into());
         }
         let rank = out.shape.dims().len() as i64;
-        // Comparisons of one axis may be of sizes: clusters leave them.
+        // Comparisons of tensors with one axis may be about sizes, so clusters do not take them.
         let compares = !matches!(n.op(), "Celu" | "Swish");
         if compares && rank < 2 {
             return Err(format!("it has {rank} axes, clusters take comparisons of two and more"));

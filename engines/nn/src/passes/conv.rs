@@ -1,5 +1,6 @@
-//! `ConvEpilogueFusionPass`: a convolution with the bias, residual and activation behind it becomes `FusedConv`.
-//! `PadConvFusionPass`: zeros put around the images before a convolution become its padding.
+//! `ConvEpilogueFusionPass`: a convolution followed by bias, residual and activation becomes
+//! `FusedConv`.
+//! `PadConvFusionPass`: zero padding before a convolution becomes the convolution's own padding.
 use super::{attrs_of, fuse_tails, info, out_desc, put};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
@@ -10,13 +11,13 @@ use ge_plugin_api::view::{Graph, Node};
 
 /// Convolutions of images.
 pub const CONVOLUTIONS: [&str; 2] = ["Conv2D", "DepthwiseConv2D"];
-/// Those that may have a padding in front of them, with what was already fused behind them.
+/// Convolutions that may take over a padding before them, including those with fused steps.
 const PADDED: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
 
-/// Attributes of `FusedConv` that a convolution has.
+/// The attributes of `FusedConv` for a convolution.
 ///
 /// # Errors
-/// The number of channels is open.
+/// Fails if the number of channels is open.
 pub fn fused_attrs(n: &Node<'_>) -> Verdict<AttrMap> {
     let mut a = attrs_of(n);
     if n.op() == "DepthwiseConv2D" {
@@ -27,7 +28,7 @@ pub fn fused_attrs(n: &Node<'_>) -> Verdict<AttrMap> {
     Ok(a)
 }
 
-/// Bias, residual and activation.
+/// The pass for bias, residual and activation.
 pub struct ConvEpilogue;
 
 impl Pass for ConvEpilogue {
@@ -36,13 +37,13 @@ impl Pass for ConvEpilogue {
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let rewriter = SubgraphRewriter::new("ConvEpilogueFusionPass", graph, patch);
-        // Channels are second of four axes.
+        // Channels are the second of four axes.
         fuse_tails(rewriter, graph, &CONVOLUTIONS, "FusedConv", (2, false), fused_attrs);
         Ok(())
     }
 }
 
-/// Padding before a convolution.
+/// The pass for padding before a convolution.
 pub struct PadConv;
 
 impl PatternFusion for PadConv {

@@ -1,14 +1,14 @@
-//! `ConvPairFusionPass`: a depthwise convolution and one of one point, of which one alone reads the
-//! other, become `FusedConvPair`: what stands between them is made a strip at a time and stays in the
-//! caches.
+//! `ConvPairFusionPass`: a depthwise and a pointwise convolution, one of which is the only reader
+//! of the other, become `FusedConvPair`. The values between them are computed strip by strip and
+//! stay in the caches.
 //!
-//! Before: `%d = FusedConv(%x, %v) {groups = C}`, `%y = FusedConv(%d, %w)` with a `%w` of one point
+//! Before: `%d = FusedConv(%x, %v) {groups = C}`, `%y = FusedConv(%d, %w)` with a pointwise `%w`
 //! After: `%y = FusedConvPair(%x, %v, _, %w) {depthwise = "first"}`; in the other order `"second"`
-//! When: both are in single precision and of known sizes, and the values between them are more than
-//! stay in a cache by themselves. A depthwise convolution between two others goes with the one
-//! behind it, but with steps of two with the one before it, which then is the larger.
-//! Refuses: a residual or a type of its own in the first; steps behind one of the two; what the op
-//! store has no kernel for.
+//! When: both are in single precision and of known sizes, and the values between them do not fit a
+//! cache anyway. A depthwise convolution between two others is joined with the one after it; with
+//! stride two, with the one before it, whose output is then larger.
+//! Refuses: a residual or a type of its own in the first; steps behind one of the two; nodes for
+//! which the op store has no kernel.
 use super::{attrs_of, only_reader, out_desc, put};
 use crate::families::{conv, conv_pair};
 use crate::sig::{Sig, Tensor};
@@ -20,15 +20,14 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// The pass.
+/// The pass `ConvPairFusionPass`.
 pub struct ConvPairFusion;
 
-/// Name of the pass.
 const NAME: &str = "ConvPairFusionPass";
 /// Convolutions of images.
 const CONVOLUTIONS: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
-/// Numbers between the two for which it pays: fewer stay in the second cache from one kernel to the
-/// next, or do not cost much from the last.
+/// Minimum number of values between the two. Fewer values stay in the second-level cache from one
+/// kernel to the next, or are cheap to read from the last-level cache.
 const LEAST_BETWEEN: usize = 320 * 1024;
 
 impl Pass for ConvPairFusion {
@@ -69,7 +68,7 @@ impl Pass for ConvPairFusion {
     }
 }
 
-/// The sizes of a convolution in single precision whose sizes are known.
+/// The parameters of a convolution in single precision with known sizes.
 fn single(n: &Node<'_>) -> Option<ConvSpec> {
     let reals = || (0..n.inputs().len()).filter_map(|i| n.input_desc(i)).chain(n.outputs().first());
     if !reals().all(|d| d.dtype == DType::F32 && d.shape.is_static() && d.origin.is_none()) {
@@ -79,7 +78,8 @@ fn single(n: &Node<'_>) -> Option<ConvSpec> {
     Some(conv::sizes(&sig).ok()?.0)
 }
 
-/// Attributes and inputs of two in one; None where they are no such two or it would not pay.
+/// The attributes and inputs of the joined node; `None` if the two are not such a pair or if
+/// joining them does not pay.
 fn joined(
     first: &Node<'_>,
     second: &Node<'_>,
@@ -91,7 +91,7 @@ fn joined(
     if given.iter().chain(own.iter()).any(|a| a.key.as_str() == "steps") {
         return None;
     }
-    // Input 3 of others is an offset of bytes.
+    // Input 3 of other convolutions is the offset of quantised ones.
     if first.input(3).is_some() || (!fused(second) && second.input(3).is_some()) {
         return None;
     }
@@ -117,7 +117,7 @@ fn joined(
     enough.then_some((attrs, inputs))
 }
 
-/// Numbers between the two, where they are a pair.
+/// Number of values between the two, if they are a pair.
 fn between(inputs: &[ValueRef], second: &Node<'_>, attrs: &AttrMap) -> Option<usize> {
     let g = second.graph();
     let tensor = |v: &ValueRef| -> Verdict<Option<Tensor>> { g.desc(*v).map(|d| Tensor::of(d, None)).transpose() };

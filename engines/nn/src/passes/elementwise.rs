@@ -1,6 +1,6 @@
-//! `ElementwiseAutoFusionPass`: element-wise operators whose inner values nobody else reads become one `FusedElementwise`:
-//! one launch, and no value between them in memory. Steps have the shape of the result, so that
-//! nothing is computed twice.
+//! `ElementwiseAutoFusionPass`: element-wise operators whose inner values have no other readers
+//! become one `FusedElementwise`: a single launch, without the values in between in memory. All
+//! steps have the shape of the result, so nothing is computed twice.
 use super::{number, open, put};
 use crate::families::maps::{MapRow, pair_named};
 use ge_plugin_api::Result;
@@ -11,17 +11,17 @@ use ge_plugin_api::types::{AttrMap, DType, Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::sync::LazyLock;
 
-/// Steps of a chain at most: its blocks then stay in the cache.
+/// Maximum number of steps of a chain, so that its blocks stay in the cache.
 const MOST_STEPS: usize = 24;
-/// Inputs of a chain at most.
+/// Maximum number of inputs of a chain.
 const MOST_INPUTS: usize = 8;
-/// Name of the pass.
 const NAME: &str = "ElementwiseAutoFusionPass";
 
-/// The pass.
+/// The pass `ElementwiseAutoFusionPass`.
 pub struct ElementwiseFusion;
 
-/// Numbers behind the operand of a map, as `MapRow::make` takes them; None where it is no map.
+/// The numbers that follow the operand of a map, as `MapRow::make` takes them; `None` if the node
+/// is not a map.
 fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
     let row = MapRow::of(n.op())?;
     let v = row.numbers(|key| n.float(key), |key| n.str(key));
@@ -29,7 +29,7 @@ fn numbers(n: &Node<'_>) -> Option<Vec<f64>> {
     row.make(&single).ok().map(|_| v)
 }
 
-/// What stands behind a step's name.
+/// An operand or a number behind a step's name.
 #[derive(Clone, Copy)]
 enum Word {
     Value(ValueRef),
@@ -43,7 +43,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// None where the node is no step.
+    /// The step of a node; `None` if it cannot be one.
     pub fn of(n: &Node<'_>) -> Option<Step> {
         let g = n.graph();
         if n.outputs().len() != 1 {
@@ -77,14 +77,14 @@ impl Step {
             _ => None,
         }
     }
-    /// Its operands in order.
+    /// Its operands, in order.
     pub fn operands(&self) -> impl Iterator<Item = ValueRef> + '_ {
         self.words.iter().filter_map(|w| match w {
             Word::Value(v) => Some(*v),
             Word::Number(_) => None,
         })
     }
-    /// Its text over operands by name.
+    /// Its text, with operands by name.
     pub fn text(&self, name: &mut dyn FnMut(ValueRef) -> String) -> String {
         let mut out = String::from(self.name);
         for w in &self.words {
@@ -98,7 +98,7 @@ impl Step {
     }
 }
 
-/// A node that can be a step: its operator, and numbers in single precision or less.
+/// The step of a node whose operator and types (f32, f16, bf16) chains support.
 pub(super) fn step(n: &Node<'_>) -> Option<Step> {
     let taken = |d: DType| matches!(d, DType::F32 | DType::F16 | DType::BF16);
     let of_bytes = matches!(n.op(), "QuantizeLinear" | "DequantizeLinear");
@@ -113,7 +113,7 @@ pub(super) fn is_step(n: &Node<'_>) -> bool {
     step(n).is_some()
 }
 
-/// Whether two nodes agree in what says where they run.
+/// Whether two nodes agree in the attributes that bind them to an engine.
 pub(super) fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
     static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| CONSISTENT.iter().map(|key| Key::new(key)).collect());
     let one = |a: &Node<'_>, b: &Node<'_>| {
@@ -123,7 +123,7 @@ pub(super) fn agree(a: &Node<'_>, b: &Node<'_>) -> bool {
     one(a, b) && one(b, a)
 }
 
-/// Nodes that can be steps and are in no chain yet.
+/// Marks the nodes that can be steps and are not yet in a chain.
 struct Free(Vec<bool>);
 
 impl Free {
@@ -147,7 +147,8 @@ impl Free {
 }
 
 impl ElementwiseFusion {
-    /// The steps that end in `root`, in order; each is read by steps of the set alone.
+    /// The steps of the chain that ends in `root`, in order; each is read only by other steps of
+    /// the set.
     fn set(g: &Graph<'_>, root: &Node<'_>, free: &Free) -> Vec<NodeId> {
         let mut set = vec![root.id()];
         let shape = &root.outputs()[0].shape;
@@ -167,7 +168,7 @@ impl ElementwiseFusion {
                     && agree(root, &n);
                 if fits && set.len() < MOST_STEPS {
                     set.push(n.id());
-                    // What reads its operands may be complete only now.
+                    // Start again: all readers of an earlier operand may be in the set only now.
                     at = 0;
                 }
             }
@@ -196,7 +197,8 @@ impl ElementwiseFusion {
         let steps: Vec<String> = forms.iter().map(|f| f.text(&mut named)).collect();
         let last = g.node(nodes[nodes.len() - 1]);
         let out = super::out_desc(&last)?;
-        // A number written into a step is of no axes, though a constant of one element may have some.
+        // A number written into a step has no axes, although its constant may have some with one
+        // element.
         let widest = inputs.iter().filter_map(|v| g.desc(*v)?.shape.rank()).max();
         if widest != out.shape.rank() {
             return Err(format!("a constant gives the result its {} axes", out.shape.dims().len()));
@@ -230,7 +232,7 @@ impl Pass for ElementwiseFusion {
             }
         }
         for set in sets.into_iter().rev() {
-            // Producers first: a node stands behind all of the set that it reads.
+            // Producers first: a node comes after all nodes of the set that it reads.
             let mut nodes: Vec<NodeId> = Vec::with_capacity(set.len());
             while nodes.len() < set.len() {
                 let before = nodes.len();

@@ -1,18 +1,18 @@
-//! `ConvFiltersPass`: constant filters of convolutions in single precision are laid out for their
-//! kernels, once and for every run and instruction set.
+//! `ConvFiltersPass`: lays out constant filters of convolutions in single precision for their
+//! kernels, once for all runs and instruction sets.
 //!
 //! Before: `%y = FusedConv(%x, %w, ...)` with a constant `%w: f32[O,C,3,3]`
-//! After, by minimal filtering: the same with a constant of one axis, whose original shape is
-//! `[O,C,3,3]`: the filter, which units with very large numbers need, and behind it what
-//! `ge_kernels::conv::change_filters` makes of it
-//! After, for few places: the same with a constant `f32[O/16,C*3*3,16]` whose original shape is
-//! `[O,C,3,3]`
-//! After, of a transposed convolution: the same with a constant of one axis, the filter by
-//! the places in a step that its taps reach
-//! When: the AI core has the node and alone reads the constant, and `FilterPlan::cheapest` says so; a
-//! transposed convolution always
-//! Refuses: filters to be changed with numbers of 2^40 and more, or that are none; nodes that are
-//! run slice by slice.
+//! After, for minimal filtering: the same with a constant of one axis, whose original shape is
+//! `[O,C,3,3]`: first the filter, which units with very large numbers need, then the result of
+//! `ge_kernels::conv::change_filters`
+//! After, for few output positions: the same with a constant `f32[O/16,C*3*3,16]` whose original
+//! shape is `[O,C,3,3]`
+//! After, for a transposed convolution: the same with a constant of one axis, the filter grouped by
+//! the phase of the stride that its taps reach
+//! When: the AI core has the node, no other node reads the constant, and `FilterPlan::cheapest`
+//! chooses the form; always for a transposed convolution
+//! Refuses: for minimal filtering, filters with numbers of 2^40 and more or with NaN; nodes that
+//! are run slice by slice.
 use super::panels::replaced;
 use crate::families::conv;
 use crate::sig::Sig;
@@ -24,10 +24,10 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Origin, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// The pass.
+/// The pass `ConvFiltersPass`.
 pub struct ConvFilters;
 
-/// Convolutions whose filter has such forms.
+/// Convolutions whose filter can have these forms.
 pub(super) const OPS: [&str; 4] = ["Conv2D", "FusedConv", "Conv2DTransposeD", "Conv3DTransposeD"];
 
 impl Pass for ConvFilters {
@@ -53,10 +53,10 @@ impl Pass for ConvFilters {
     }
 }
 
-/// A filter as the kernel reads it.
+/// A filter in the form that the kernel reads.
 pub(super) type Filter = (TensorDesc, ConstTensor);
 
-/// The filter that a node alone reads, as `lay` lays its numbers out.
+/// The filter of a node, if no other node reads it, with its numbers laid out by `lay`.
 pub(super) fn ahead(n: &Node<'_>, lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<u64>)>) -> Option<Filter> {
     let graph = n.graph();
     let weights = n.input(1).filter(|v| graph.users(*v).len() == 1)?;
@@ -74,7 +74,7 @@ pub(super) fn ahead(n: &Node<'_>, lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<
     Some((laid, ConstTensor::new(DType::F32, &dims, Blob::from_owner(all))?))
 }
 
-/// Gives the node such a filter in the place of its own.
+/// Replaces the filter of the node.
 pub(super) fn put(n: &Node<'_>, (desc, tensor): Filter, patch: &mut Patch) {
     let Some(weights) = n.input(1) else { return };
     let id = replaced(&n.graph(), weights, &format!("{}_filter", n.name()), desc, tensor, patch);

@@ -1,7 +1,9 @@
-//! `MatMulEpilogueFusionPass`: a product with the bias, factor, residual and activation behind it becomes `FusedMatMul`.
-//! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes its attribute. `MatMulWeightsPass`:
-//! a constant matrix that a product reads turned is turned once, when the model is compiled: a
-//! product of few rows reads its weights where they stand.
+//! `MatMulEpilogueFusionPass`: a product followed by bias, factor, residual and activation becomes
+//! `FusedMatMul`.
+//! `MatMulTransposeFusionPass`: a transpose of the last two axes before a product becomes an
+//! attribute of the product.
+//! `MatMulWeightsPass`: a constant matrix that a product reads transposed is transposed once, when
+//! the model is compiled, because a product of few rows reads its weights without packing.
 use super::{fuse_tails, info, no_growing_state, out_desc, put};
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, SubgraphRewriter, Verdict};
@@ -10,15 +12,15 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, Blob, ConstTensor, DType, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Products of the families.
+/// The matrix product operators.
 pub const PRODUCTS: [&str; 5] = ["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "FusedMatMul"];
 
-/// `x1` and `x2` are turned.
+/// Whether `x1` and `x2` are transposed.
 pub fn turned(n: &Node<'_>) -> (bool, bool) {
     (n.flag("transpose_x1") || n.flag("adj_x1"), n.flag("transpose_x2") || n.flag("adj_x2"))
 }
 
-/// Attributes of `FusedMatMul` that a product has.
+/// The attributes of `FusedMatMul` for a product.
 pub fn fused_attrs(n: &Node<'_>) -> AttrMap {
     let mut a = if n.op() == "FusedMatMul" { super::attrs_of(n) } else { AttrMap::default() };
     let (x1, x2) = turned(n);
@@ -30,7 +32,7 @@ pub fn fused_attrs(n: &Node<'_>) -> AttrMap {
     a
 }
 
-/// Bias, factor, residual and activation.
+/// The pass for bias, factor, residual and activation.
 pub struct MatMulEpilogue;
 
 impl Pass for MatMulEpilogue {
@@ -47,7 +49,7 @@ impl Pass for MatMulEpilogue {
     }
 }
 
-/// Transposes before a product.
+/// The pass for transposes before a product.
 pub struct MatMulTranspose;
 
 impl PatternFusion for MatMulTranspose {
@@ -77,14 +79,14 @@ impl PatternFusion for MatMulTranspose {
     }
 }
 
-/// Whether a permutation swaps the last two axes and leaves the others.
+/// Whether a permutation only swaps the last two axes.
 pub fn swaps_last(n: &Node<'_>) -> bool {
     let Some(p) = n.ints("perm") else { return false };
     let r = p.len();
     r >= 2 && p[r - 2..] == [r as i64 - 1, r as i64 - 2] && p[..r - 2].iter().enumerate().all(|(i, a)| *a == i as i64)
 }
 
-/// Constant matrices that products read turned.
+/// The pass for constant matrices that products read transposed.
 pub struct MatMulWeights;
 
 impl Pass for MatMulWeights {

@@ -1,52 +1,52 @@
-//! Fusions for kernels of this library: each asks the op store whether what it would make has a
-//! kernel, and leaves the graph as it is with the store's reason where it has none. They run where
-//! engines optimise the original graph, the element-wise chains after precision is settled, the
-//! convolutions and products of bytes before constants are folded, what stands behind products in
-//! the engine's own subgraph.
+//! Fusions for the kernels of this engine. Each one asks the op store whether it has a kernel for
+//! the node it would make; if not, the graph stays unchanged and the store's reason is recorded.
+//! They run where engines optimise the original graph, with these exceptions: element-wise chains
+//! run after precision is settled, convolutions and products of 8-bit integers before constants are
+//! folded, and steps behind products in the engine's own subgraph.
 
-/// What the store was asked of late.
+/// A cache of recent answers of the op store.
 mod asked;
-/// Attention from products and softmax.
+/// Makes attention from products and softmax.
 pub mod attention;
-/// Products of singles by bytes.
+/// Products of f32 by constant 8-bit integers.
 pub mod byte_product;
-/// Weights of products and convolutions of bytes.
+/// Packs weights of products and convolutions of 8-bit integers.
 pub mod byte_weights;
-/// What follows a convolution, and the padding before it.
+/// Fuses what follows a convolution, and the padding before it.
 pub mod conv;
-/// Depthwise convolutions with those of one point.
+/// Joins depthwise and pointwise convolutions.
 pub mod conv_pair;
 /// Clusters of element-wise operators and reductions.
 pub mod cluster;
-/// Operators of several parts.
+/// Decomposes operators into several simpler ones.
 pub mod composites;
-/// Nodes as parts of clusters.
+/// Nodes as steps of clusters.
 mod cluster_steps;
 /// Chains of element-wise operators.
 pub mod elementwise;
-/// What follows a product, and the transposes before it.
+/// Fuses what follows a product, and the transposes before it.
 pub mod matmul;
-/// Normalisations, softmax with mask, SiLU.
+/// Normalisations, softmax with mask, and SiLU.
 pub mod norm;
-/// Sizes that stand for open ones.
+/// Trial sizes that replace open sizes.
 pub mod open;
-/// Weights of products whose sizes are open.
+/// Packs weights of products and convolutions with open sizes.
 pub mod open_weights;
-/// Weights of products in single precision.
+/// Packs weights of products in single precision.
 pub mod panels;
-/// Products of bytes from dequantised ones.
+/// Makes products of 8-bit integers from dequantised ones.
 pub mod qmatmul;
-/// Convolutions of bytes from dequantised ones.
+/// Makes convolutions of 8-bit integers from dequantised ones.
 pub mod quant;
-/// Sets of nodes without a way out and back.
+/// Finds out whether a path leaves a set of nodes and comes back.
 mod reach;
-/// Weights of recurrences.
+/// Packs weights of recurrent operators.
 pub mod recurrent;
-/// Chains behind products and convolutions.
+/// Element-wise chains behind products and convolutions.
 pub mod ub;
-/// Filters of convolutions in single precision.
+/// Lays out filters of convolutions in single precision.
 pub mod filters;
-/// Splits without a task.
+/// Splits that need no task.
 pub mod split_n_optimizer;
 
 use crate::families::maps::MapRow;
@@ -57,22 +57,22 @@ use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{AttrMap, AttrValue, Dim, NodeId, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// A fusion of the original graph, at level O3.
+/// The description of a fusion on the original graph, at level O3.
 fn info(name: &str, help: &str) -> PassInfo {
     PassInfo::new(name, PassStage::OPTIMIZE_ORIGINAL_GRAPH, PassLevel::O3, help)
 }
 
-/// Whether the store has a kernel for a node with these inputs and this output; where a size is
-/// open, for each trial of sizes in its place.
+/// Checks that the store has a kernel for a node with these inputs and this output; with open
+/// sizes, for every trial of sizes.
 ///
 /// # Errors
-/// The store's reason.
+/// Returns the store's reason for a refusal.
 fn has_kernel(g: &Graph<'_>, op: &str, inputs: &[ValueRef], attrs: &AttrMap, out: &TensorDesc) -> Verdict {
     let given = inputs.iter().map(|v| g.desc(*v)).chain([Some(out)]).collect::<Vec<_>>();
     has_kernel_for(op, &given, 1, attrs)
 }
 
-/// As [`has_kernel`], of descriptors: those of the inputs, and the outputs' behind them.
+/// Like [`has_kernel`], for descriptors: first the inputs', then the outputs'.
 fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], outputs: usize, attrs: &AttrMap) -> Verdict {
     asked::answer(op, given, outputs, attrs, || {
         let trials = open::trials(given).filter(|t| !t.is_empty());
@@ -85,10 +85,10 @@ fn has_kernel_for(op: &str, given: &[Option<&TensorDesc>], outputs: usize, attrs
     })
 }
 
-/// The signature of an operator with these descriptors, the last `outputs` of which are its outputs.
+/// The signature of an operator with these descriptors; the last `outputs` of them are outputs.
 ///
 /// # Errors
-/// A type or shape that no kernel takes, in words.
+/// Returns a reason if no kernel supports a type or shape.
 fn signature(op: &str, descs: &[Option<TensorDesc>], outputs: usize, attrs: &AttrMap) -> Verdict<Sig> {
     let (inputs, outputs) = descs.split_at(descs.len().saturating_sub(outputs));
     let tensor = |d: &TensorDesc| Tensor::of(d, None);
@@ -97,10 +97,10 @@ fn signature(op: &str, descs: &[Option<TensorDesc>], outputs: usize, attrs: &Att
     Ok(Sig { op: op.to_owned(), attrs: attrs.clone(), inputs, outputs })
 }
 
-/// A new node whose kernel the store has, with the output described.
+/// Makes a new node with the described output, if the store has a kernel for it.
 ///
 /// # Errors
-/// The store's reason.
+/// Returns the store's reason for a refusal.
 fn put<'r>(
     r: &'r Replacement<'_>,
     op: &str,
@@ -121,17 +121,18 @@ fn out_desc<'g>(n: &Node<'g>) -> Verdict<&'g TensorDesc> {
     n.outputs().first().ok_or_else(|| format!("`{}` has no output", n.name()))
 }
 
-/// The only number of a constant.
+/// The value of a constant with one element.
 fn number(g: &Graph<'_>, v: ValueRef) -> Option<f64> {
     g.constant(v).filter(|c| c.count() == Some(1))?.to_f64(1)?.first().copied()
 }
 
-/// Refuses a product that reads a state which may grow in place: an input of the graph with more rows
-/// behind it, given out again, of an open size. The executor has plain products read it where it
-/// lies, in memory with room; whoever else reads it gets a copy of all of it in each step.
+/// Refuses a product that reads a state which may grow in place, that is, an open-sized
+/// concatenation of a graph input with new rows that is also a graph output. The executor lets
+/// plain products read such a state in place, in memory with room; any other reader gets a copy of
+/// the whole state in each step.
 ///
 /// # Errors
-/// Which of the operands is one.
+/// Says which operand is such a state.
 fn no_growing_state(g: &Graph<'_>, operands: &[ValueRef]) -> Verdict {
     let producer = |v: ValueRef| if v.is_absent() { None } else { g.find(v.node) };
     for v in operands {
@@ -150,7 +151,8 @@ fn no_growing_state(g: &Graph<'_>, operands: &[ValueRef]) -> Verdict {
     Ok(())
 }
 
-/// The one node that reads a value, if it is no graph output.
+/// The only node that reads a value; `None` if there are several readers or if it is a graph
+/// output.
 fn only_reader<'g>(g: &Graph<'g>, v: ValueRef) -> Option<Node<'g>> {
     match g.users(v) {
         [u] => g.find(u.node).filter(|n| n.op() != "NetOutput" && n.outputs().len() == 1),
@@ -158,7 +160,7 @@ fn only_reader<'g>(g: &Graph<'g>, v: ValueRef) -> Option<Node<'g>> {
     }
 }
 
-/// The operand of a node with two that is not `v`.
+/// The other operand of a node with two operands, one of which is `v`.
 fn other_operand(n: &Node<'_>, v: ValueRef) -> Option<ValueRef> {
     match n.inputs() {
         [a, b] if *a == v && *b != v => Some(*b),
@@ -167,12 +169,12 @@ fn other_operand(n: &Node<'_>, v: ValueRef) -> Option<ValueRef> {
     }
 }
 
-/// Public attributes of a node.
+/// Attributes of a node that do not start with `_`.
 fn attrs_of(n: &Node<'_>) -> AttrMap {
     n.attrs().iter().filter(|a| !a.key.as_str().starts_with('_')).cloned().collect()
 }
 
-/// Names an activation with its numbers in a node's attributes.
+/// Stores an activation and its numbers in the attributes of a node.
 fn set_activation(attrs: &mut AttrMap, name: &str, numbers: Vec<f64>) {
     attrs.set("activation", name);
     if !numbers.is_empty() {
@@ -180,7 +182,7 @@ fn set_activation(attrs: &mut AttrMap, name: &str, numbers: Vec<f64>) {
     }
 }
 
-/// The activation that a node is, with its numbers (`families/fused.rs`).
+/// The activation that a node computes, with its numbers (`families/fused.rs`).
 fn activation_of(n: &Node<'_>) -> Option<(&'static str, Vec<f64>)> {
     if n.op() == "ClipByValue" {
         return Some(("clip", vec![number(&n.graph(), n.input(1)?)?, number(&n.graph(), n.input(2)?)?]));
@@ -202,8 +204,9 @@ fn activation_of(n: &Node<'_>) -> Option<(&'static str, Vec<f64>)> {
     })
 }
 
-/// What follows a product or a convolution along single readers: bias, factor, residual,
-/// activation, each at most once and in the order in which the kernel does them.
+/// The nodes that follow a product or a convolution, each the only reader of the one before: bias,
+/// factor, residual and activation, each at most once and in the order in which the kernel applies
+/// them.
 struct Tail {
     nodes: Vec<NodeId>,
     last: ValueRef,
@@ -213,8 +216,8 @@ struct Tail {
     act: Option<(&'static str, Vec<f64>)>,
 }
 
-/// Puts what follows each node of `ops` into the kernel of `fused`; `bias_axis` and `scales` as
-/// [`tail`] has them, `attrs` gives the attributes of the fused node that stand on the first.
+/// Moves what follows each node of `ops` into the kernel of `fused`. `bias_axis` and `scales`: see
+/// [`tail`]. `attrs` returns the attributes that the fused node takes over from the first node.
 fn fuse_tails(
     mut rewriter: SubgraphRewriter<'_, '_>,
     graph: &Graph<'_>,
@@ -242,8 +245,8 @@ fn fuse_tails(
     }
 }
 
-/// Follows a node's output 0. `bias_axis`: the axis of the output along which a bias lies, counted
-/// from the end.
+/// Follows the readers of output 0 of a node. `bias_axis`: the output axis along which a bias lies,
+/// counted from the end.
 fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
     let g = n.graph();
     let mut t = Tail { nodes: vec![n.id()], last: n.value(0), bias: None, alpha: 1.0, residual: None, act: None };
@@ -287,8 +290,8 @@ fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
     t
 }
 
-/// Whether a shape is `[n]` along one axis of another, which is counted from the end, and one
-/// elsewhere.
+/// Whether a shape has the size of `whole` on one axis, which is counted from the end, and 1 on all
+/// others.
 fn is_vector(s: &Shape, whole: &Shape, from_end: usize) -> bool {
     let (s, whole) = (s.dims(), whole.dims());
     let along = |dims: &[Dim]| dims.len().checked_sub(1 + from_end).map(|k| dims[k]);
@@ -298,7 +301,7 @@ fn is_vector(s: &Shape, whole: &Shape, from_end: usize) -> bool {
 }
 
 impl Tail {
-    /// The attributes of the fused node.
+    /// Adds the attributes of the fused node.
     fn attrs(&self, attrs: &mut AttrMap) {
         if self.alpha != 1.0 {
             attrs.set("alpha", AttrValue::Float(self.alpha));

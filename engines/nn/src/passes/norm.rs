@@ -1,5 +1,5 @@
-//! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations spelled out in small operators.
-//! `SoftmaxMaskFusionPass`: the factor and the mask before a softmax. `SiluFusionPass`:
+//! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations that are written as several small
+//! operators. `SoftmaxMaskFusionPass`: the factor and the mask before a softmax. `SiluFusionPass`:
 //! `x * sigmoid(x)`.
 use super::{info, number, open, out_desc, put};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
@@ -7,7 +7,7 @@ use ge_plugin_api::pass::PassInfo;
 use ge_plugin_api::types::{AttrMap, ConstTensor, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Whether a reduction is over the last axis and keeps it.
+/// Whether a reduction covers only the last axis and keeps it.
 fn of_last_axis(n: &Node<'_>) -> bool {
     let given = n.ints("axes").map(<[i64]>::to_vec);
     let axes = given.or_else(|| n.const_input(1)?.to_i64(8));
@@ -17,12 +17,12 @@ fn of_last_axis(n: &Node<'_>) -> bool {
 fn mean<'p>(p: &'p PatternBuilder, of: Expr<'p>, axes: &str) -> Expr<'p> {
     p.any(&["ReduceMean", "ReduceMeanD"], [of, p.maybe(axes)]).when(of_last_axis)
 }
-/// A constant of one small number above zero.
+/// A constant with one small number that is not negative.
 fn epsilon<'p>(p: &'p PatternBuilder) -> Expr<'p> {
     let small = |c: &ConstTensor| c.to_f64(1).is_some_and(|v| matches!(v.as_slice(), [e] if *e >= 0.0 && *e < 0.1));
     p.constant_if("epsilon", small)
 }
-/// The square of a value, written in one of three ways.
+/// The square of a value, in one of three spellings.
 fn square<'p>(p: &'p PatternBuilder, x: Expr<'p>, way: usize) -> Expr<'p> {
     match way {
         0 => p.op("Pow", [x, p.scalar(2.0)]),
@@ -30,7 +30,7 @@ fn square<'p>(p: &'p PatternBuilder, x: Expr<'p>, way: usize) -> Expr<'p> {
         _ => p.op("Square", [x]),
     }
 }
-/// A value over the root of another, written in one of three ways.
+/// A value divided by the square root of another, in one of three spellings.
 fn over_root<'p>(p: &'p PatternBuilder, x: Expr<'p>, v: Expr<'p>, way: usize) -> Expr<'p> {
     match way {
         0 => x / p.op("Sqrt", [v]),
@@ -39,13 +39,13 @@ fn over_root<'p>(p: &'p PatternBuilder, x: Expr<'p>, v: Expr<'p>, way: usize) ->
     }
 }
 
-/// A vector along the last axis of `x`.
+/// Whether a value is a vector along the last axis of `x`.
 fn vector(g: &Graph<'_>, v: ValueRef, x: &TensorDesc) -> bool {
     let Some([n]) = g.desc(v).map(|d| d.shape.dims()) else { return false };
     x.shape.dims().last().is_some_and(|d| n.same(*d))
 }
 
-/// Layer normalisation.
+/// The pass for layer normalisation.
 pub struct LayerNormFusion;
 
 impl PatternFusion for LayerNormFusion {
@@ -81,13 +81,13 @@ impl PatternFusion for LayerNormFusion {
         attrs.set("begin_params_axis", -1i64);
         attrs.set("epsilon", number(&g, m.value("epsilon")).ok_or("no epsilon")?);
         let made = put(r, "LayerNormV3", &[m.value("x"), m.value("gamma"), m.value("beta")], &attrs, out)?;
-        // Mean and reciprocal deviation, which nobody reads.
+        // Outputs for mean and reciprocal deviation exist, too; nothing reads them.
         made.value(2);
         Ok(vec![made.into()])
     }
 }
 
-/// Root-mean-square normalisation.
+/// The pass for root-mean-square normalisation.
 pub struct RmsNormFusion;
 
 impl PatternFusion for RmsNormFusion {
@@ -117,7 +117,7 @@ impl PatternFusion for RmsNormFusion {
     }
 }
 
-/// Factor and mask before a softmax.
+/// The pass for the factor and the mask before a softmax.
 pub struct SoftmaxMaskFusion;
 
 impl PatternFusion for SoftmaxMaskFusion {
@@ -142,7 +142,7 @@ impl PatternFusion for SoftmaxMaskFusion {
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let (g, out) = (m.graph(), out_desc(&m.root())?);
         let same = |v: ValueRef| g.desc(v).is_some_and(|d| open::same(&d.shape, &out.shape) && d.dtype == out.dtype);
-        // A sum has no order: the mask is the one that broadcasts.
+        // The order of a sum does not matter: the mask is the operand that is broadcast.
         let (x, mask) = match (m.value("x"), m.value("mask")) {
             (x, mask) if same(x) => (x, mask),
             (x, mask) if m.maybe("factor").is_none() && same(mask) => (mask, x),
@@ -154,7 +154,7 @@ impl PatternFusion for SoftmaxMaskFusion {
     }
 }
 
-/// The factor of a match: one, a number, or one over a number.
+/// The factor of a match: one if there is none, a number, or one divided by a number.
 pub fn factor(m: &Match<'_>) -> Verdict<f64> {
     let Some(v) = m.maybe("factor") else { return Ok(1.0) };
     let c = number(&m.graph(), v).ok_or("the factor is no number")?;
@@ -170,7 +170,7 @@ pub fn last_axis(n: &Node<'_>) -> bool {
     matches!(n.ints("axes"), None | Some([-1])) || n.ints("axes") == Some(&[rank - 1])
 }
 
-/// SiLU.
+/// The pass for SiLU.
 pub struct SiluFusion;
 
 impl PatternFusion for SiluFusion {

@@ -1,22 +1,23 @@
-//! Open sizes: whether two are the same whatever they turn out to be, and sizes that stand for them
-//! where the op store is asked. A letter gets one number wherever it stands, an expression what it
-//! is then; numbers grow until no open size is zero, which kernels may refuse. Where the lesser of a
-//! size and a number meets that size, both are one in every run.
+//! Open sizes: whether two of them are equal for every possible value, and trial sizes that replace
+//! them when the op store is asked. A letter gets the same number everywhere; an expression gets
+//! its value for these numbers. The numbers grow until no open size is zero, which kernels may
+//! refuse. If an expression is the minimum of a size and a number and occurs together with that
+//! size, only trials in which both are equal are used: they are equal in every run.
 //!
-//! A yes for every trial is no promise for every size: where the store refuses the sizes of a run,
-//! the executor takes the kernel of the AI CPU, which has each operator that the fusions make.
+//! A yes for every trial does not guarantee a yes for every size. If the store refuses the sizes of
+//! a run, the executor uses the kernel of the AI CPU, which has every operator that the fusions
+//! make.
 use ge_plugin_api::types::expr::Expr;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
 use std::collections::BTreeSet;
 
-/// What the letters of a node are in each trial, the first letter and so on: sizes that divide
-/// well, small ones, odd ones, and ones.
+/// The number of letter k in each trial: sizes that divide well, small sizes, odd sizes, and ones.
 const TRIALS: [fn(u64) -> u64; 4] = [|k| 96 * (k + 1), |k| 4 + 2 * k, |k| 7 + 2 * k, |_| 1];
 
-/// How often the numbers of a trial are doubled at most.
+/// Maximum number of times that the numbers of a trial are doubled.
 const DOUBLINGS: u32 = 16;
 
-/// Whether two shapes are the same: each size is known, or both are one expression.
+/// Whether two shapes are equal: each pair of sizes is known, or is the same expression.
 pub fn same(a: &Shape, b: &Shape) -> bool {
     a.rank().is_some() && a.rank() == b.rank() && a.dims().iter().zip(b.dims()).all(|(a, b)| a.same(*b))
 }
@@ -26,8 +27,8 @@ pub fn is_named(s: &Shape) -> bool {
     !s.is_unranked() && s.dims().iter().all(|d| *d != Dim::UNKNOWN)
 }
 
-/// Calls `put` for each letter of an expression and gives the text with what it says in their
-/// place.
+/// Calls `put` for each letter of an expression and returns the text with the results in place of
+/// the letters.
 fn letters(text: &str, put: &mut dyn FnMut(&str) -> String) -> String {
     let of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
     let (mut out, mut rest) = (String::new(), text);
@@ -45,8 +46,8 @@ fn letters(text: &str, put: &mut dyn FnMut(&str) -> String) -> String {
     out
 }
 
-/// The descriptors of a node for each trial, in their order, without those trials that its
-/// expressions rule out; as they are where nothing is open. None: a size has no name.
+/// The descriptors of a node in each trial, without trials that contradict its expressions; the
+/// descriptors unchanged if no size is open. `None` if a size has no name.
 pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc>>>> {
     let given = || descs.iter().flatten();
     if given().any(|d| !is_named(&d.shape)) {
@@ -87,7 +88,7 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
         let sizes = trial.iter().flatten().flat_map(|d| d.shape.dims());
         sizes.zip(&open).any(|(d, open)| *open && d.size() == Some(0))
     };
-    // Places of sizes that are the lesser of another and a number.
+    // Pairs of sizes, the first of which is the minimum of the second and a number.
     let exprs: Vec<Option<Expr>> = dims().map(|d| Expr::of(*d).filter(|_| !d.is_known())).collect();
     let of_both = |a: usize, b: usize| exprs[a].as_ref().zip(exprs[b].as_ref()).is_some_and(|(a, b)| a.is_lesser_of(b));
     let pairs = (0..exprs.len()).flat_map(|a| (0..exprs.len()).map(move |b| (a, b)));
@@ -131,7 +132,7 @@ mod tests {
         let all = trials(&[Some(&x), None, Some(&y)]).unwrap();
         let sizes: Vec<Vec<Option<Vec<u64>>>> =
             all.iter().map(|t| t.iter().map(|d| d.as_ref().and_then(|d| d.shape.sizes())).collect()).collect();
-        // Letters in the order of the alphabet: B, S, odd name.
+        // Letters are numbered in alphabetical order: B, S, odd name.
         assert_eq!(sizes[0], [Some(vec![96, 189, 288]), None, Some(vec![192, 144, 8])]);
         assert_eq!(sizes[2], [Some(vec![7, 6, 11]), None, Some(vec![14, 8, 8])]);
         assert_eq!((sizes.len(), sizes[3][0].clone()), (4, Some(vec![4, 1, 4])));
@@ -141,12 +142,12 @@ mod tests {
         let sizes: Vec<Vec<u64>> = all.iter().map(|t| t[0].as_ref().unwrap().shape.sizes().unwrap()).collect();
         assert_eq!(sizes, [[96, 1, 0], [128, 1, 0], [224, 1, 0], [256, 1, 0]]);
         assert!(trials(&[Some(&desc(&["(B/100000000)"]))]).unwrap().is_empty());
-        // Rows of a table are as many as are asked for.
+        // A table has as many rows as are needed.
         let (few, rows) = (desc(&["-max(-S+16,0)+16", "4"]), desc(&["B", "S", "4"]));
         let all = trials(&[Some(&few), Some(&rows)]).unwrap();
         let sizes: Vec<Vec<u64>> = all.iter().map(|t| t[0].as_ref().unwrap().shape.sizes().unwrap()).collect();
         assert_eq!(sizes, [[6, 4], [9, 4], [1, 4]]);
-        // What is known is asked as it is; what has no name cannot be asked.
+        // Known descriptors are used unchanged; a size without a name gives no trials.
         let known = desc(&["3", "4"]);
         assert_eq!(trials(&[Some(&known)]).unwrap(), [[Some(known.clone())]]);
         assert!(trials(&[Some(&known), Some(&desc(&["?"]))]).is_none());

@@ -1,15 +1,16 @@
-//! `OpenWeightsPass`: constant weights of products and convolutions of bytes and in single precision
-//! are packed where sizes of a node are open: their kernels are bound to a size when a model runs,
-//! behind the passes that pack for nodes of known sizes.
+//! `OpenWeightsPass`: packs constant weights of products and convolutions, of 8-bit integers and in
+//! single precision, for nodes with open sizes. Their kernels are bound to a size only when a model
+//! runs, after the passes that pack for nodes of known sizes.
 //!
 //! Before: `%y = FusedQuantMatMul(%a : u8[n,K], ..., %b, ...)` with a constant `%b: i8[K,N]`
-//! After: the same with a constant as `ByteWeightsPass`, `MatMulPanelsPass` and `ConvFiltersPass` make
-//! it; a filter for images of any size: `f32[1,N]` whose original shape is that of the filter, which
-//! stands in it first, and behind it changed for minimal filtering, packed for few places, or both
-//! When: the op store has the kernel for each trial of sizes in the place of the open ones, and as
-//! for those passes.
-//! Refuses: sizes without a name; nodes of other engines; filters in single precision for images of any
-//! size of which the largest take the filter as it comes, or that are large.
+//! After: the same with a constant as made by `ByteWeightsPass`, `MatMulPanelsPass` and
+//! `ConvFiltersPass`; a filter for images of any size becomes `f32[1,N]` whose original shape is
+//! that of the filter: it holds first the filter, then the filter transformed for minimal
+//! filtering, packed for few output positions, or both
+//! When: the op store has the kernel for each trial of the open sizes, and the conditions of those
+//! passes hold.
+//! Refuses: sizes without a name; nodes of other engines; filters in single precision for images of
+//! any size, if the largest images take the filter unchanged or if the filter is large.
 use super::matmul::PRODUCTS;
 use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
 use crate::families::conv;
@@ -21,7 +22,7 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{DType, TensorDesc};
 use ge_plugin_api::view::{Graph, Node};
 
-/// The pass.
+/// The pass `OpenWeightsPass`.
 pub struct OpenWeights;
 
 impl Pass for OpenWeights {
@@ -50,8 +51,8 @@ impl Pass for OpenWeights {
     }
 }
 
-/// The filter of a convolution: where the number of images alone is open, for many of them; else in the
-/// forms that images of some size take.
+/// The filter of a convolution: if only the number of images is open, in the form for many images;
+/// else in all forms that images of some size use.
 fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
     let ends = [n.input_desc(0)?, n.outputs().first()?];
     let any_size = ends.iter().any(|d| d.shape.dims().iter().skip(1).any(|d| !d.is_known()));
@@ -59,7 +60,7 @@ fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
     filters::ahead(n, |w| if any_size { conv::at_hand(&sigs, w) } else { conv::laid_out(sigs.first()?, w) })
 }
 
-/// What the kernel of a node is asked for in each trial of its open sizes, up to one that has none.
+/// The signatures of a node in the trials of its open sizes, up to the first that has none.
 fn trials(n: &Node<'_>) -> Vec<Sig> {
     let attrs = attrs_of(n);
     let all = open::trials(&given(n)).unwrap_or_default();
@@ -72,13 +73,14 @@ fn given<'g>(n: &Node<'g>) -> Vec<Option<&'g TensorDesc>> {
     n.inputs().iter().map(|v| graph.desc(*v)).chain([n.outputs().first()]).collect()
 }
 
-/// Whether a node has an open size, and is for no other engine.
+/// Whether a node has an open size and is not placed on another engine.
 fn is_open(n: &Node<'_>) -> bool {
     let ours = n.str("_engine").is_none_or(|e| e == "AIcoreEngine") && n.attr(INPUT_AXES).is_none();
     ours && n.outputs().iter().any(|d| !d.shape.is_static())
 }
 
-/// Whether the store has the kernel for weights of this descriptor, whatever the open sizes are.
+/// Whether the store has a kernel with weights of this descriptor, in every trial of the open
+/// sizes.
 fn takes(n: &Node<'_>, at: usize, weights: &TensorDesc) -> bool {
     let mut given = given(n);
     let Some(place) = given.get_mut(at) else { return false };

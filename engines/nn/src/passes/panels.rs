@@ -1,11 +1,11 @@
-//! `MatMulPanelsPass`: constant weights of products in single precision are packed, once and for
-//! every run and instruction set.
+//! `MatMulPanelsPass`: packs constant weights of products in single precision, once for all runs
+//! and instruction sets.
 //!
 //! Before: `%y = MatMulV2(%x, %w)` with a constant `%w: f32[K,N]`
 //! After: the same with a constant `f32[ceil(N/16),K,16]` whose original shape is `[K,N]`
 //! When: the AI core has the node, all readers of the constant are such products that read it the
-//! same way, and columns of zeros up to a multiple of sixteen make it at most half as large again.
-//! Refuses: nodes that are run slice by slice, whose parts are cut by the original axes.
+//! same way, and padding the columns to a multiple of sixteen makes it at most half as large again.
+//! Refuses: nodes that are run slice by slice, because slices are cut along the original axes.
 use super::matmul::{PRODUCTS, turned};
 use ge_kernels::gemm::{pack_columns, packed_len};
 use ge_plugin_api::Result;
@@ -17,10 +17,10 @@ use ge_plugin_api::types::{AttrMap, Blob, ConstTensor, DType, Format, NodeId, Or
 use ge_plugin_api::view::{Graph, Node};
 use std::collections::BTreeSet;
 
-/// The pass.
+/// The pass `MatMulPanelsPass`.
 pub struct MatMulPanels;
 
-/// Columns of a panel.
+/// Number of columns of a panel.
 const PANEL: usize = 16;
 
 impl Pass for MatMulPanels {
@@ -38,14 +38,14 @@ impl Pass for MatMulPanels {
     }
 }
 
-/// Packs the weights of all products that `takes` says yes of, for the packed form of input 1 where
-/// it is known.
+/// Packs the weights of all products that `takes` accepts. `takes` also gets the descriptor of the
+/// packed input 1 once it is known.
 pub(super) fn pack_all(graph: &Graph<'_>, patch: &mut Patch, takes: &dyn Fn(&Node<'_>, Option<&TensorDesc>) -> bool) {
     let mut seen = BTreeSet::new();
     for n in graph.nodes_of(&PRODUCTS).filter(|n| takes(n, None)) {
         let Some(weights) = n.input(1).filter(|v| seen.insert(*v)) else { continue };
         let turn = turned(&n).1;
-        // Panels of sixteen columns look like a matrix with a leading axis of one.
+        // Already packed: panels of sixteen columns look like a matrix with a leading axis of one.
         if graph.desc(weights).is_some_and(|d| d.origin.is_some()) {
             continue;
         }
@@ -68,8 +68,8 @@ pub(super) fn pack_all(graph: &Graph<'_>, patch: &mut Patch, takes: &dyn Fn(&Nod
     }
 }
 
-/// A constant in the place of another: where that was placed, and what else was decided of it,
-/// holds for this one.
+/// Replaces a constant by a new one that takes over the placement and other decisions about the old
+/// one.
 pub fn replaced(
     graph: &Graph<'_>,
     old: ValueRef,
@@ -83,7 +83,7 @@ pub fn replaced(
     patch.add("Const", name, &[], vec![desc], attrs)
 }
 
-/// Whether a node is a product of the AI core's whose second factor may be packed.
+/// Whether a node is a product on the AI core whose second factor may be packed.
 fn takes(n: &Node<'_>) -> bool {
     PRODUCTS.contains(&n.op())
         && n.str("_engine") == Some("AIcoreEngine")
@@ -91,8 +91,8 @@ fn takes(n: &Node<'_>) -> bool {
         && n.input_desc(0).is_some_and(|d| d.dtype == DType::F32 && d.shape.is_static())
 }
 
-/// The panels of a constant matrix, which is the transpose of what is meant where `turn` is set,
-/// and their descriptor.
+/// The panels of a constant matrix, and their descriptor. If `turn` is set, the constant is the
+/// transpose of the matrix.
 fn packed(c: &ConstTensor, turn: bool) -> Option<(TensorDesc, ConstTensor)> {
     let [lead @ .., rows, cols] = c.dims.as_slice() else { return None };
     if c.dtype != DType::F32 || lead.iter().any(|d| *d != 1) {

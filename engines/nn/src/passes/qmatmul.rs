@@ -1,8 +1,9 @@
-//! `QuantMatMulFusionPass`: a product of dequantised bytes by a dequantised constant matrix becomes `FusedQuantMatMul`,
-//! which multiplies whole numbers, with the bias, the activation and the quantisation behind it; so
-//! does `MatMulInteger` with the cast and the scales behind it, as quantisation at run time leaves
-//! it, and with that quantisation where nothing else needs it. Before constants are folded, when
-//! the bytes are still there.
+//! `QuantMatMulFusionPass`: a product of dequantised 8-bit integers by a dequantised constant
+//! matrix becomes `FusedQuantMatMul`, which multiplies integers and includes the bias, the
+//! activation and the quantisation that follow. So does `MatMulInteger` with the cast and the
+//! scales that follow it, as left by quantisation at run time; that quantisation is fused, too, if
+//! nothing else needs it. The pass runs before constants are folded, while the 8-bit constants
+//! still exist.
 use super::{activation_of, only_reader, other_operand, set_activation};
 use crate::families::fused::act_named;
 use crate::families::qmatmul::MOST_K;
@@ -13,13 +14,12 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, DType, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Name of the pass.
 const NAME: &str = "QuantMatMulFusionPass";
 
-/// The pass.
+/// The pass `QuantMatMulFusionPass`.
 pub struct QuantMatMul;
 
-/// Bytes with their scale and zero point.
+/// 8-bit integers with their scale and zero point.
 #[derive(Clone, Copy)]
 struct Bytes {
     value: ValueRef,
@@ -27,13 +27,13 @@ struct Bytes {
     zero: ValueRef,
 }
 
-/// A product that is found, and what follows it.
+/// A matched product and what follows it.
 struct Found {
     nodes: Vec<NodeId>,
     last: ValueRef,
     a: Bytes,
-    /// None: one, for `b` holds the scale of both. Absent: `a` is real, and quantised by the
-    /// product.
+    /// `None`: one, because the scale of `b` includes it. Absent value: `a` is real and the product
+    /// quantises it.
     a_scale: Option<ValueRef>,
     b: Bytes,
     turned: bool,
@@ -46,8 +46,8 @@ fn is_byte(d: DType) -> bool {
     matches!(d, DType::I8 | DType::U8)
 }
 
-/// A value that is known to be one number: a constant, or scale and zero point that are found at
-/// run time.
+/// Whether a value is known to be one number: a constant, or the scale or zero point of a
+/// quantisation at run time.
 fn is_one(g: &Graph<'_>, v: ValueRef) -> bool {
     match g.find(v.node) {
         Some(n) if n.op() == "DynamicQuantizeLinear" => v.output > 0,
@@ -55,12 +55,12 @@ fn is_one(g: &Graph<'_>, v: ValueRef) -> bool {
     }
 }
 
-/// A constant of one number, or of one a column.
+/// Whether a constant has one number, or one per column.
 fn by_column(c: &ConstTensor, columns: u64) -> bool {
     c.count() == Some(1) || (c.dims.len() == 1 && c.dims[0] == columns)
 }
 
-/// What a DequantizeLinear of bytes reads, where its numbers are single.
+/// The input of a DequantizeLinear of 8-bit integers with an f32 scale.
 fn dequantised<'g>(g: &Graph<'g>, v: ValueRef) -> Option<(Node<'g>, Bytes)> {
     let n = g.find(v.node).filter(|n| n.op() == "DequantizeLinear" && n.int("block_size").unwrap_or(0) == 0)?;
     let bytes = Bytes { value: n.input(0)?, scale: n.input(1)?, zero: n.input(2).unwrap_or(ValueRef::ABSENT) };
@@ -68,7 +68,7 @@ fn dequantised<'g>(g: &Graph<'g>, v: ValueRef) -> Option<(Node<'g>, Bytes)> {
     single.then_some((n, bytes))
 }
 
-/// A constant matrix `[K, N]`, or `[N, K]` where it is turned: N.
+/// The number of columns N of a constant matrix `[K, N]`, or `[N, K]` if it is transposed.
 fn columns(g: &Graph<'_>, v: ValueRef, turned: bool) -> Verdict<u64> {
     let c = g.constant(v).ok_or("the second factor is no constant")?;
     let &[rows, cols] = c.dims.as_slice() else { return Err(format!("the second factor has the shape {:?}", c.dims)) };
@@ -82,8 +82,8 @@ fn columns(g: &Graph<'_>, v: ValueRef, turned: bool) -> Verdict<u64> {
     Ok(n)
 }
 
-/// Of real numbers that were bytes: the bytes, once the second factor is found to be a constant of
-/// them.
+/// Matches a product of dequantised values; succeeds if the second factor is a constant of 8-bit
+/// integers.
 fn of_dequantised(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
     let (of_a, a) = dequantised(g, n.input(0)?)?;
     let turn = g.find(n.input(1)?.node).filter(|t| t.op() == "TransposeD" && t.ints("perm") == Some(&[1, 0]));
@@ -93,7 +93,7 @@ fn of_dequantised(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
         let width = columns(g, b.value, turned)?;
         let a_known = match g.constant(a.zero) {
             Some(z) => is_byte(z.dtype) && z.count() == Some(1),
-            // Its own type tells, where that is known.
+            // Without a zero point, the type of the value itself decides, if it is known.
             None => a.zero.is_absent() && g.desc(a.value).is_some_and(|d| is_byte(d.dtype)),
         };
         if !a_known || !is_one(g, a.scale) {
@@ -116,7 +116,7 @@ fn of_dequantised(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
             return Err("the first factor is turned, or the product is of another type".into());
         }
         let mut nodes = Vec::new();
-        // What is read elsewhere stays.
+        // Nodes with other readers stay.
         let own = |n: &Node<'_>| {
             g.users(n.value(0)).len() == 1 && n.controls().is_empty() && g.control_users(n.id()).is_empty()
         };
@@ -149,7 +149,7 @@ fn of_dequantised(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
     Some(found())
 }
 
-/// Of whole numbers: the cast and the product with the scales behind it.
+/// Matches a product of integers with the cast and the scales that follow it.
 fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
     let cast = only_reader(g, n.value(0)).filter(|c| c.op() == "Cast")?;
     let scaled = only_reader(g, cast.value(0)).filter(|m| m.op() == "Mul")?;
@@ -183,8 +183,8 @@ fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
             _ => return Err("what the sums are multiplied by is not one scale a column".into()),
         };
         let (mut first, mut a_scale) = (Bytes { value: a, scale: ValueRef::ABSENT, zero: za }, a_scale);
-        // Where nothing else reads the bytes, nor what they were found by, the product quantises on
-        // its own.
+        // If nothing else reads the quantised values, their scale and their zero point, the product
+        // quantises by itself.
         let only = |d: &Node<'_>| {
             let outputs = [(0, a), (1, a_scale.unwrap_or(ValueRef::ABSENT)), (2, za)];
             let all_read_here = outputs.iter().all(|(k, v)| d.value(*k) == *v && g.users(*v).len() == 1);
@@ -214,7 +214,8 @@ fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
     Some(found())
 }
 
-/// A constant vector of single numbers, or one that a constant of whole numbers stands for.
+/// Whether a value is a constant vector in single precision, or is made from a constant integer
+/// vector.
 fn is_bias(g: &Graph<'_>, v: ValueRef, width: u64) -> bool {
     let of = |v: ValueRef, taken: &[DType]| {
         g.constant(v).is_some_and(|c| taken.contains(&c.dtype) && c.dims.len() == 1 && c.dims[0] == width)
@@ -227,7 +228,7 @@ fn is_bias(g: &Graph<'_>, v: ValueRef, width: u64) -> bool {
 }
 
 impl Found {
-    /// Takes what follows along single readers: bias, activation, quantisation, in this order.
+    /// Takes what follows along single readers: bias, activation and quantisation, in this order.
     fn follow(&mut self, g: &Graph<'_>, width: u64) {
         while let Some(next) = only_reader(g, self.last) {
             let other = other_operand(&next, self.last);

@@ -1,11 +1,11 @@
-//! `QuantConvFusionPass`: a convolution between DequantizeLinear and QuantizeLinear becomes `QLinearConv`,
-//! before constants are folded and the bytes of its filter are lost. A ReLU before the quantisation
-//! is what saturation at the zero point does already.
+//! `QuantConvFusionPass`: a convolution between DequantizeLinear and QuantizeLinear becomes
+//! `QLinearConv`. It runs before constants are folded, which would replace the 8-bit filter. A ReLU
+//! before the quantisation is dropped, since saturation at the zero point has the same effect.
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 
-/// The pass.
+/// The pass `QuantConvFusionPass`.
 pub struct QuantConvFusion;
 
 fn bytes(c: &ConstTensor) -> bool {
@@ -71,7 +71,7 @@ impl PatternFusion for QuantConvFusion {
                 return Err("the bias is not in steps of the scales of input and filter".into());
             }
         }
-        // ONNX's forms: one number a spatial axis, all begins before all ends.
+        // ONNX's form: one number per spatial axis, all begins before all ends.
         let spatial = |key: &str| conv.ints(key).filter(|v| v.len() == 4).map_or(vec![1, 1], |v| v[2..].to_vec());
         let pads = match conv.ints("pads") {
             None | Some([]) => vec![0; 4],

@@ -1,25 +1,26 @@
-//! Which sets of nodes no path leaves and comes back to, asked many times of one graph.
+//! Answers for many sets of nodes of one graph whether a path leaves the set and comes back.
 use ge_plugin_api::types::NodeId;
 use ge_plugin_api::view::Graph;
 
-/// Nodes that a search for a path looks at.
+/// Maximum number of nodes that a search for a path looks at.
 const MOST_SEEN: usize = 256;
 
-/// What each node of a graph waits for, by place in the order of the graph.
+/// The nodes that each node of a graph waits for, by place in the order of the graph.
 pub struct Reach<'g> {
     order: &'g [NodeId],
-    /// Place by id; `u32::MAX` where there is no such node.
+    /// Place of each node by id; `u32::MAX` if there is no such node.
     places: Vec<u32>,
-    /// Where the list of each place begins in `before`, and where the last ends.
+    /// Where the list of each place begins in `before`; one more entry marks the end of the last
+    /// list.
     begins: Vec<u32>,
     before: Vec<u32>,
-    /// The search that has last seen a place.
+    /// For each place, the last search that has visited it.
     seen: Vec<u32>,
     searches: u32,
 }
 
 impl<'g> Reach<'g> {
-    /// Of a graph.
+    /// Prepares the answers for a graph.
     pub fn new(graph: &Graph<'g>) -> Reach<'g> {
         let order = graph.order();
         let mut places = vec![u32::MAX; order.iter().map(|n| n.index() + 1).max().unwrap_or(0)];
@@ -42,21 +43,21 @@ impl<'g> Reach<'g> {
         self.order.get(place as usize).copied().unwrap_or(NodeId::NONE)
     }
 
-    /// The place of a node; None where the graph has no such node.
+    /// The place of a node; `None` if the graph has no such node.
     pub fn place(&self, node: NodeId) -> Option<u32> {
         self.places.get(node.index()).copied().filter(|p| *p != u32::MAX)
     }
 
-    /// Places that one waits for.
+    /// The places that a place waits for.
     fn before(&self, place: u32) -> &[u32] {
         let at = |k: usize| self.begins.get(k).map_or(0, |b| *b as usize);
         &self.before[at(place as usize)..at(place as usize + 1)]
     }
 
-    /// Whether no path leaves `nodes` and comes back by one of the nodes that `from`, of these, wait
-    /// for. `group`: in its order the set, apart from these, as part of which a node will be
-    /// executed, or nothing where it is by itself. A search that does not end in short is taken to
-    /// have found one.
+    /// Whether no path leaves `nodes` and comes back through an input of one of `from`, which is a
+    /// subset of `nodes`. `group` returns the set (in order, disjoint from `nodes`) with which a
+    /// node will be executed, or nothing if it is executed alone. A search that visits too many
+    /// nodes counts as having found a path.
     pub fn convex<'c>(&mut self, nodes: &[u32], from: &[u32], group: impl Fn(u32) -> &'c [u32]) -> bool {
         self.searches += 1;
         let now = self.searches;
@@ -94,7 +95,7 @@ mod tests {
         let mut t = TestGraph::new();
         let x = t.input("x", DType::F32, &[4]);
         let mut op = |name: &str, reads: &[_]| t.add("Op", name, reads).output(DType::F32, &[4]).value();
-        // a -> b -> d and a -> c -> d; e stands alone between c and d, f reads e.
+        // a -> b -> d and a -> c -> d; e is independent and lies between c and d; f reads e.
         let a = op("a", &[x]);
         let b = op("b", &[a]);
         let c = op("c", &[a]);
@@ -112,7 +113,7 @@ mod tests {
         assert!(convex(&[a, b], &[]) && convex(&[a, b, c, d], &[]) && convex(&[b, c], &[]));
         assert!(!convex(&[a, b, d], &[]), "a, c, d");
         assert!(convex(&[a, e], &[]) && convex(&[e, f], &[]));
-        // Two that will be one: what the one waits for, the other does.
+        // Two nodes that will be fused: each waits for what the other waits for.
         let one: &'static [u32] = Box::leak(vec![c, f].into_boxed_slice());
         assert!(!convex(&[e, d], &[one]), "e, f with c, d");
         assert!(convex(&[a, e], &[one]));

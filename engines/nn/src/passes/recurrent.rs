@@ -1,10 +1,12 @@
-//! `RecurrentWeightsPass`: constant weights of a recurrence are packed, once and for every run and
-//! instruction set.
+//! `RecurrentWeightsPass`: packs constant weights of recurrent operators, once for all runs and
+//! instruction sets.
 //!
 //! Before: `%y = CommonLSTM(%x, %w, %r)` with `%w [D,4H,I]` and `%r [D,4H,H]`
 //! After: the same with `{packed = true}` and constants `[D,P]` in the form of the kernel
-//! When: both are constants of f32, f16 or bf16; sizes of steps and batch may be open.
-//! `DynamicQuantizeLSTM`, whose weights are bytes `[D,I,4H]` and `[D,H,4H]`, in the same way.
+//! When: both are constants of f32, f16 or bf16; the number of steps and the batch size may be
+//! open.
+//! `DynamicQuantizeLSTM`, whose weights are 8-bit integers `[D,I,4H]` and `[D,H,4H]`, is handled
+//! the same way.
 use super::info;
 use crate::families::{byte_lstm, recurrent::cell_of};
 use ge_kernels::rnn::{pack_input, pack_recurrent, packed_input_len, packed_recurrent_len};
@@ -14,12 +16,11 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor, DType};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Name of the pass.
 const NAME: &str = "RecurrentWeightsPass";
 
 const CELLS: [&str; 4] = ["CommonRNN", "CommonGRU", "CommonLSTM", "DynamicQuantizeLSTM"];
 
-/// The pass.
+/// The pass `RecurrentWeightsPass`.
 pub struct RecurrentWeights;
 
 impl Pass for RecurrentWeights {
@@ -45,8 +46,8 @@ impl Pass for RecurrentWeights {
     }
 }
 
-/// Both weights of a node packed, and the size of a state; None where they are no constants that
-/// fit each other.
+/// Both weights of a node packed, and the size of a state; `None` if they are not constants that
+/// match each other.
 fn packed(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
     let (w, r) = (n.const_input(1)?, n.const_input(2)?);
     let size = |t: &ConstTensor, k: usize| usize::try_from(*t.dims.get(k)?).ok();
@@ -65,7 +66,7 @@ fn packed(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
     Some((w, r, h))
 }
 
-/// The same of an LSTM whose weights are bytes.
+/// The same for an LSTM with 8-bit weights.
 fn packed_bytes(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
     let (w, r) = (n.const_input(1)?, n.const_input(2)?);
     let size = |t: &ConstTensor, k: usize| usize::try_from(*t.dims.get(k)?).ok();
@@ -88,7 +89,7 @@ fn packed_bytes(n: &Node<'_>) -> Option<(ConstTensor, ConstTensor, usize)> {
     Some((packed(w, i)?, packed(r, h)?, h))
 }
 
-/// The weights of all directions packed, of elements of `N` bytes.
+/// The packed weights of all directions; elements have `N` bytes.
 fn both<const N: usize>(t: &ConstTensor, [d, g, h, k]: [usize; 4], of_input: bool) -> Option<ConstTensor>
 where
     [u8; N]: Default,

@@ -1,13 +1,16 @@
-//! `SplitNOptimizer`: a split whose outputs are pieces of its input, one behind the other, needs no
-//! task.
+//! `SplitNOptimizer`: a split whose outputs are consecutive pieces of its input needs no task.
 //!
 //! Before: `%s = SplitD(%x) {num_split = 2, split_dim = 0}`
-//! After: the same with `_no_task`, `_nopadding_continuous_output`, `_output_reuse_input`, `_reuse_input_on_dim_index = 0`
-//! When: all run-time axes before the split one have size 1, nothing is padded, every piece is a multiple of 32 bytes, and all its
-//! readers are AI core nodes that read plainly.
-//! Refuses: constants, variables and reshaped or transformed graph inputs; inputs and readers without a task, atomic or in runs of
-//! their own; graph outputs, collectives and further splits; memory types of their own; graphs of unknown shapes.
-//! Source: facts 6 (the original's SplitN and SplitCToN optimizers), document 000, 5.1. Cost: each reader of each split once.
+//! After: the same with `_no_task`, `_nopadding_continuous_output`, `_output_reuse_input`,
+//! `_reuse_input_on_dim_index = 0`
+//! When: all run-time axes before the split axis have size 1, nothing is padded, every piece is a
+//! multiple of 32 bytes, and all its readers are AI core nodes that read it without special
+//! requirements.
+//! Refuses: constants, variables and reshaped or transformed graph inputs; inputs and readers
+//! without a task, atomic ones, or ones with continuous memory of their own; graph outputs,
+//! collectives and further splits; special memory types; graphs of unknown shapes.
+//! Source: facts 6 (the original's SplitN and SplitCToN optimizers), document 000, 5.1. Cost:
+//! visits each reader of each split once.
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::FuseInspector;
 use ge_plugin_api::patch::Patch;
@@ -22,7 +25,7 @@ const NAME: &str = "SplitNOptimizer";
 
 register_pass!("SplitNOptimizer", OPTIMIZE_WHOLE_GRAPH, O2, "splits whose pieces lie in their input need no task", run);
 
-/// Marks every split that can do without a task, and tells why others keep theirs.
+/// Marks every split that can do without a task, and records why the others keep theirs.
 fn run(graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
     let flag = |key: &str| graph.attrs().iter().any(|a| a.key.as_str() == key && a.value == AttrValue::Bool(true));
     if flag("_single_op_scene") || flag("_memory_discontiguous_allocation") || flag("_dynamic_shape_partitioned") {
@@ -47,7 +50,7 @@ fn run(graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
 
 const AI_CORE: &str = "AIcoreEngine";
 
-/// The whole chain; the first failure is the reason.
+/// Runs all checks; the first failure is the reason.
 pub fn check(graph: &Graph<'_>, n: &Node<'_>) -> Result<(), Refusal> {
     let x = n.input_desc(0).ok_or("it has no input")?;
     if !x.shape.is_static() || n.outputs().iter().any(|d| !d.shape.is_static()) {
@@ -67,7 +70,7 @@ pub fn check(graph: &Graph<'_>, n: &Node<'_>) -> Result<(), Refusal> {
     if special_memory(n, n.outputs()) { Err("its outputs have a memory type of their own") } else { Ok(()) }
 }
 
-/// The split axis in the run-time format: nothing but ones before it, nothing padded.
+/// Checks the split axis in the run-time format: only ones before it, and no padding.
 fn axis(n: &Node<'_>, x: &TensorDesc) -> Result<(), Refusal> {
     let dim = n.int("split_dim").ok_or("it has no split_dim")?;
     let (origin, shape) = (x.origin_format(), x.origin_shape());
@@ -93,7 +96,7 @@ fn axis(n: &Node<'_>, x: &TensorDesc) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where the input comes from.
+/// Checks the producer of the input.
 fn source(graph: &Graph<'_>, n: &Node<'_>) -> Result<(), Refusal> {
     let producer = n.input(0).and_then(|v| graph.find(v.node)).ok_or("its input has no producer")?;
     let stored = |op: &str| matches!(op, "Const" | "Constant" | "FileConstant" | "Variable" | "RefData");
@@ -115,7 +118,7 @@ fn source(graph: &Graph<'_>, n: &Node<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a reader takes a piece where it lies.
+/// Checks that a reader can read a piece in place.
 fn plain_reader(r: &Node<'_>) -> Result<(), Refusal> {
     let barred = [
         "NetOutput",

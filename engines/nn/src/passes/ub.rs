@@ -1,7 +1,7 @@
-//! `ChainEpilogueUbFusionPass`: element-wise steps that read what a convolution or a product gives, and
-//! nothing else but numbers, become part of its kernel, which computes them on each part of the
-//! output that it has just written. It runs on the engine's own subgraph, where formats are settled:
-//! what formats and precision have put between the two, or taken away, is known there.
+//! `ChainEpilogueUbFusionPass`: element-wise steps that read only the output of a convolution or a
+//! product, and numbers, become part of its kernel, which applies them to each part of the output
+//! that it has just written. The pass runs on the engine's own subgraph, after formats and
+//! precision have inserted or removed nodes between the two.
 use super::cluster_steps::op_named;
 use super::elementwise::{agree, is_step};
 use super::{attrs_of, conv, matmul, no_growing_state, only_reader, open, out_desc, put};
@@ -12,17 +12,18 @@ use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
-/// Steps behind a kernel at least: one by itself is as fast as a launch of its own, or faster.
+/// Minimum number of steps behind a kernel: a launch of its own is at least as fast for a single
+/// step.
 const FEWEST_STEPS: usize = 2;
-/// Steps behind a kernel at most.
+/// Maximum number of steps behind a kernel.
 const MOST_STEPS: usize = 24;
-/// Name of the pass.
 const NAME: &str = "ChainEpilogueUbFusionPass";
 
-/// The pass.
+/// The pass `ChainEpilogueUbFusionPass`.
 pub struct ChainEpilogue;
 
-/// The steps of a node that reads one value alone, behind `base` others, the last of which that is.
+/// The steps of a node that reads only the value `of`, which steps call `%base`. The numbers of the
+/// other operands follow it.
 fn steps(n: &Node<'_>, of: ValueRef, base: usize) -> Option<Vec<String>> {
     let reads_it_alone = |n: &Node<'_>| n.inputs().iter().all(|v| *v == of);
     if n.op() == "FusedElementwise" {
@@ -45,12 +46,12 @@ fn steps(n: &Node<'_>, of: ValueRef, base: usize) -> Option<Vec<String>> {
     alone.then(|| vec![text])
 }
 
-/// A result as it is: in single precision, in no layout of the cube unit.
+/// Whether a result is in single precision and in a plain layout.
 fn is_plain(d: &TensorDesc) -> bool {
     d.dtype == DType::F32 && d.origin.as_ref().into_option().is_none() && open::is_named(&d.shape)
 }
 
-/// The kernel that has steps behind it, and its attributes.
+/// The operator that can have steps behind it, and its attributes.
 fn fused(n: &Node<'_>) -> Verdict<(&'static str, AttrMap)> {
     match n.op() {
         "FusedConv" => Ok(("FusedConv", attrs_of(n))),
@@ -64,7 +65,7 @@ fn fused(n: &Node<'_>) -> Verdict<(&'static str, AttrMap)> {
 }
 
 impl ChainEpilogue {
-    /// The nodes that follow one, and the steps that they are.
+    /// The nodes that follow a node, and their steps.
     fn chain(n: &Node<'_>) -> Option<(Vec<NodeId>, ValueRef, Vec<String>)> {
         let g = n.graph();
         let out = n.outputs().first().filter(|d| n.outputs().len() == 1 && is_plain(d))?;

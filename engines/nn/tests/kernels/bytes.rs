@@ -1,4 +1,4 @@
-//! Products of bytes, and quantisation by the numbers' own extremes.
+//! Products of 8-bit integers, and quantisation by a tensor's own extremes.
 use crate::cube::laid;
 use crate::harness::*;
 use ge_kernels::conv::{ConvSpec, pack_filter, packed_filter_len};
@@ -7,13 +7,13 @@ use ge_plugin_api::types::{DType, Format};
 
 const F: DType = DType::F32;
 
-/// Whole numbers over the whole range of a type.
+/// Random integers over the whole range of a type.
 fn whole(d: DType, dims: &[u64], seed: u64) -> T {
     let low = if d == DType::U8 { 0.0 } else { -128.0 };
     t(d, dims, noise(F, dims, seed).data.iter().map(|v| ((v + 1.0) * 127.99).floor() + low))
 }
 
-/// `sum (a - za)(b - zb[j])` in 64-bit integers; b is `[k, n]`, or `[n, k]` where it is turned.
+/// `sum (a - za)(b - zb[j])` in 64-bit integers; b is `[k, n]`, or `[n, k]` if it is transposed.
 fn sums(a: &T, za: i64, b: &T, zb: &[i64], [m, k, n]: [usize; 3], turned: bool) -> Vec<i64> {
     let mut out = Vec::with_capacity(m * n);
     for (i, j) in (0..m * n).map(|p| (p / n, p % n)) {
@@ -24,18 +24,18 @@ fn sums(a: &T, za: i64, b: &T, zb: &[i64], [m, k, n]: [usize; 3], turned: bool) 
     out
 }
 
-/// Weights as `ByteWeightsPass` packs them: a constant of one axis of the type that they had.
+/// Weights as packed by `ByteWeightsPass`: a constant with one axis and the original type.
 fn one_axis(d: DType, bytes: &[i8]) -> T {
     t(d, &[bytes.len() as u64], bytes.iter().map(|v| if d == DType::U8 { f64::from(*v as u8) } else { f64::from(*v) }))
 }
 
-/// Bytes as kernels take them on the right side.
+/// Bytes as signed values, as kernels expect the second factor.
 fn signed(x: &T) -> Vec<i8> {
     let less = if x.dtype == DType::U8 { 128.0 } else { 0.0 };
     x.data.iter().map(|v| (v - less) as i8).collect()
 }
 
-/// A packed matrix, `turned`: given as its transpose.
+/// A packed matrix; `turned`: it is given as its transpose.
 fn packed(b: &T, turned: bool) -> T {
     let size = [b.dims[usize::from(turned)], b.dims[usize::from(!turned)]].map(|d| d as usize);
     one_axis(b.dtype, &ge_nn::families::qmatmul::packed(&signed(b), size, turned))
@@ -45,8 +45,8 @@ const KINDS: [DType; 2] = [DType::U8, DType::I8];
 
 #[test]
 fn sums_of_bytes_are_exact_in_every_pair_of_types() {
-    // Borders of the packing: no, one and several panels and fours; more than one unit of rows and
-    // of columns.
+    // Edge cases of the packing: no panel, one and several panels and groups of four; more than one
+    // unit of rows and of columns.
     for (at, [m, k, n]) in [[1, 1, 1], [4, 7, 16], [9, 12, 17], [3, 64, 150], [130, 5, 3]].into_iter().enumerate() {
         for (ta, tb) in KINDS.into_iter().flat_map(|a| KINDS.map(|b| (a, b))) {
             let (a, b) = (whole(ta, &[m, k], at as u64), whole(tb, &[k, n], 9 + at as u64));
@@ -106,7 +106,7 @@ fn products_of_bytes_are_scaled_with_bias_and_activation() {
         let plain_sums = sums(&a, 0, &b, &[0], [m, k, n].map(|v| v as usize), turned);
         plain.with("transpose_x2", turned).gives(plain_sums.iter().map(|s| *s as f64 * 0.125), 1e-6);
         for (ty, zy) in [(DType::U8, 3.0), (DType::I8, -20.0)] {
-            // So that the greatest numbers saturate and the others are spread.
+            // Chosen so that the greatest numbers saturate and the others are spread.
             let sy = f64::from(((0..all.len()).map(real).fold(0.0, f64::max) / 300.0) as f32);
             let mut bytes = made(ty);
             bytes.inputs.extend([Some(t(F, &[], [sy])), Some(t(ty, &[], [zy])), Some(bias.clone())]);
@@ -115,7 +115,7 @@ fn products_of_bytes_are_scaled_with_bias_and_activation() {
                 (0..all.len()).map(|p| ((real(p).max(0.0) / sy).round_ties_even() + zy).clamp(low, high)).collect();
             let kinds: std::collections::BTreeSet<i64> = want.iter().map(|v| *v as i64).collect();
             assert!(want.contains(&high) && kinds.len() > 12, "{kinds:?}");
-            // A quotient that is a tie but for its last bit may go either way.
+            // A quotient whose last bit decides a tie may be rounded either way.
             let got = bytes.run(&Nn::ai_core()).remove(0).data;
             let off = got.iter().zip(&want).filter(|(g, w)| g != w).count();
             assert!(off <= 1 && got.iter().zip(&want).all(|(g, w)| (g - w).abs() <= 1.0), "{off} numbers are off");
@@ -199,7 +199,7 @@ fn refusals_of_products_of_bytes_have_their_reasons() {
     assert!(deep.refusal(&ai).starts_with("inner size 33026"));
 }
 
-/// A convolution of images by the definition: x `[1, c, h, w]`, filter `[o, c / groups, k, k]`,
+/// A convolution of images by its definition: x `[1, c, h, w]`, filter `[o, c / groups, k, k]`,
 /// padding of one on all sides.
 fn convolved(x: &T, zx: f64, w: &T, zw: &[f64], groups: usize, stride: usize) -> Vec<f64> {
     let [c, h, wide, o, k] = [x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2]].map(|v| v as usize);

@@ -1,5 +1,5 @@
-//! The layouts of the cube unit: what a node gives in them is what it gives in plain ones, laid out
-//! by `TransData`.
+//! The layouts of the cube unit: a node must give the same in them as in plain layouts, after
+//! conversion by `TransData`.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::format::transfer_shape;
@@ -11,15 +11,15 @@ fn laid_dims(dtype: DType, dims: &[u64], to: Format) -> Vec<u64> {
     transfer_shape(Format::ND, &Shape::of(dims), to, dtype).unwrap().sizes().unwrap().to_vec()
 }
 
-/// A tensor in another format, by the engine's own change of layout.
+/// Converts a tensor to another format with the engine's own `TransData`.
 pub fn laid(x: &T, to: Format) -> T {
     let dims = laid_dims(x.dtype, &x.dims, to);
     let change = case("TransData", &[x], &[(x.dtype, &dims)]).with("src_format", "ND").with("dst_format", to.name());
     change.made_from(0, to, &x.dims).launch(&Nn::vector(), 0).unwrap().remove(0)
 }
 
-/// Takes a plain case to formats of its inputs (None: as it is) and of its output, and holds the
-/// two results against each other.
+/// Converts a plain case to other formats of its inputs (`None`: unchanged) and of its output, and
+/// compares the two results.
 fn same(plain: &Case, formats: &[Option<Format>], out: Option<Format>) {
     let want = plain.launch(&Nn::ai_core(), 0).unwrap().remove(0);
     let mut c = plain.clone();
@@ -94,7 +94,7 @@ fn poolings_maps_and_concatenations() {
     same(&rows, &[X, X], X);
 }
 
-/// The case with its inputs and its output in groups of channels.
+/// The case with its inputs and its output in NC1HWC0.
 fn grouped(op: &'static str, inputs: &[&T], dims: &[u64]) -> Case {
     let shapes: Vec<T> =
         inputs.iter().map(|x| if x.dims.len() == 4 { laid(x, Format::NC1HWC0) } else { (*x).clone() }).collect();

@@ -1,6 +1,6 @@
-//! What left-out attributes mean by the operators' prototypes, read from their table
-//! (`plugins/ops/README.md`, which a test of the prototypes keeps true): kernels must compute the
-//! same where a default is given as where it is left out.
+//! Defaults of attributes according to the operators' prototypes, read from their table
+//! (`plugins/ops/README.md`, which a test of the prototypes keeps up to date): kernels must compute
+//! the same whether a default is given or left out.
 use ge_plugin_api::types::{AttrMap, AttrValue, DType};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 const TABLE: &str = include_str!("../../../../plugins/ops/README.md");
 
 fn value(text: &str) -> AttrValue {
-    // Behind a default stand the choices.
+    // A default is followed by the allowed values.
     if let Some(rest) = text.strip_prefix('"') {
         return AttrValue::from(rest.split('"').next().unwrap_or_default());
     }
@@ -26,7 +26,7 @@ fn value(text: &str) -> AttrValue {
     }
 }
 
-/// The defaults of each operator whose outputs do not depend on chance.
+/// The defaults of each operator whose outputs are not random.
 pub fn all() -> &'static HashMap<&'static str, Vec<(&'static str, AttrValue)>> {
     static ALL: OnceLock<HashMap<&'static str, Vec<(&'static str, AttrValue)>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -44,7 +44,7 @@ pub fn all() -> &'static HashMap<&'static str, Vec<(&'static str, AttrValue)>> {
     })
 }
 
-/// The operators that have defaults, in order, with the number of inputs that they must have.
+/// The operators that have defaults, in order, with the number of required inputs.
 #[allow(dead_code)]
 pub fn inputs() -> Vec<(&'static str, usize)> {
     let rows = TABLE.lines().filter(|l| l.starts_with("| "));
@@ -56,7 +56,7 @@ pub fn inputs() -> Vec<(&'static str, usize)> {
     named.collect()
 }
 
-/// Attributes with every default that they leave out; None where they leave out none.
+/// The attributes with all missing defaults filled in; `None` if none is missing.
 pub fn filled(op: &str, attrs: &AttrMap) -> Option<AttrMap> {
     let mut full = attrs.clone();
     for (key, value) in all().get(op)? {

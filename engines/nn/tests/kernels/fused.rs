@@ -1,4 +1,4 @@
-//! Operators that fusions make, against their parts.
+//! Operators made by fusions, compared with their parts.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::DType;
@@ -44,7 +44,8 @@ fn a_convolution_with_residual_and_bounds() {
         .gives(want, 1e-5);
 }
 
-/// Both orders, steps of one and two, with all that may follow: the two kernels one behind the other.
+/// Both orders, strides one and two, with all possible steps behind them; compared with the two
+/// kernels run in sequence.
 #[test]
 fn a_pair_of_convolutions_is_one_behind_the_other() {
     for (stride, window, first) in
@@ -89,7 +90,7 @@ fn a_pair_of_convolutions_is_one_behind_the_other() {
 #[test]
 fn a_chain_in_every_type_with_a_row_and_a_number() {
     for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {
-        // More than one block, and a last one that is not full.
+        // More than one block; the last one is not full.
         let (x, b) = (noise(dtype, &[70, 131], 1), noise(dtype, &[131], 2));
         let want = x.data.iter().enumerate().map(|(i, x)| {
             let a = x + b.data[i % 131];
@@ -127,7 +128,7 @@ fn a_softmax_with_factor_and_mask() {
     case("ScaledMaskedSoftmax", &[&x, &m], &[(F, &[2, 3, 5])]).with("scale", 3.0).gives(want, 1e-6);
 }
 
-/// Attention by its definition over `[B, N, S, D]` indices.
+/// Attention by its definition; indices are `[B, N, S, D]`.
 fn attention(
     q: impl Fn([usize; 4]) -> f64,
     k: impl Fn([usize; 4]) -> f64,
@@ -148,7 +149,7 @@ fn attention(
 
 #[test]
 fn attention_by_heads_and_by_positions() {
-    // More query positions than a unit has.
+    // More query positions than fit into a unit.
     let (b, n, s, t_, d) = (2, 2, 70, 5, 3);
     let (q, k, v) = (noise(F, &[2, 2, 70, 3], 1), noise(F, &[2, 1, 5, 3], 2), noise(F, &[2, 1, 5, 3], 3));
     let mask = noise(F, &[2, 1, 1, 5], 4);
@@ -166,14 +167,14 @@ fn attention_by_heads_and_by_positions() {
         .with("num_key_value_heads", 1i64)
         .with("scale_value", 0.5)
         .gives(want.iter().map(|v| v[0]), 1e-5);
-    // Without keys there is nothing to add up.
+    // Without keys, nothing is summed and the result is zero.
     let none = noise(F, &[2, 1, 0, 3], 2);
     case("PromptFlashAttention", &[&q, &none, &none], &[(F, &[2, 2, 70, 3])])
         .with("input_layout", "BNSD")
         .with("num_heads", 2i64)
         .with("num_key_value_heads", 1i64)
         .gives((0..2 * 2 * 70 * 3).map(|_| 0.0), 0.0);
-    // Two heads side by side in a row of six.
+    // Two heads side by side in rows of six numbers.
     let (q, k, v) = (noise(F, &[1, 4, 6], 1), noise(F, &[1, 5, 6], 2), noise(F, &[1, 5, 6], 3));
     let at = |x: &T, [_, h, i, j]: [usize; 4]| x.data[i * 6 + h * 3 + j];
     let heads = attention(|i| at(&q, i), |i| at(&k, i), |i| at(&v, i), |_| 0.0, [1, 2, 4, 5, 3]);
@@ -187,7 +188,7 @@ fn attention_by_heads_and_by_positions() {
 #[test]
 fn a_query_sees_the_keys_of_its_band() {
     let inf = f64::INFINITY;
-    // Blocks of positions, and one position by heads that share a key.
+    // Blocks of positions; and a single position with heads that share a key.
     for (s, t_) in [(70usize, 90usize), (90, 70), (1, 9), (5, 5)] {
         let (sq, st) = (s as u64, t_ as u64);
         let q = noise(F, &[2, 4, sq, 3], 1);
@@ -212,7 +213,7 @@ fn a_query_sees_the_keys_of_its_band() {
                 |[_, h, i, j]| if seen(i, j) { shift.data[h * t_ + j] } else { -inf },
                 [2, 4, s, t_, 3],
             );
-            // Who sees no key gives zeros.
+            // A query that sees no key gives zeros.
             let want = want.iter().map(|v| if v[0].is_nan() { 0.0 } else { v[0] });
             case("PromptFlashAttention", &[&q, &k, &v, &shift], &[(F, &[2, 4, sq, 3])])
                 .with("input_layout", "BNSD")
@@ -228,8 +229,8 @@ fn a_query_sees_the_keys_of_its_band() {
     }
 }
 
-/// Scores that are capped, and keys behind the length of a sequence: blocks of positions, and one
-/// position by heads that share a key. The band of a sequence ends at its own last key.
+/// Capped scores, and keys beyond the length of a sequence: blocks of positions, and a single
+/// position with heads that share a key. The band of a sequence ends at its own last key.
 #[test]
 fn an_attention_caps_scores_and_reads_no_keys_behind_a_sequence() {
     let at = |x: &T, n: usize, s: usize, [b, h, i, j]: [usize; 4]| x.data[((b * n + h) * s + i) * 3 + j];
@@ -287,8 +288,8 @@ fn an_attention_caps_scores_and_reads_no_keys_behind_a_sequence() {
     assert_eq!(heads.refusal(&Nn::ai_core()), "input 7 `kv_lengths` is [2], it takes [1]");
 }
 
-/// Heads of a position and positions of a head, pairs side by side and half a head apart, a part of
-/// each head, angles by ids (one from the end) and by place.
+/// Both orders of heads and positions, pairs that are adjacent or half a head apart, only a part of
+/// each head, and angles by ids (one counted from the end) or by position.
 #[test]
 fn heads_are_turned_by_their_positions() {
     let (b, n, s, d) = (2usize, 3usize, 5usize, 8usize);
@@ -382,7 +383,7 @@ fn refusals_have_their_reasons() {
     assert_eq!(heads.refusal(&ai), "[1, 4, 6] is not BSH with 4 heads");
 }
 
-/// The outputs of a cluster, each near its numbers.
+/// Checks that each output of a cluster is close to the expected numbers.
 fn cluster_gives(c: Case, want: &[Vec<f64>], tol: f64) {
     let got = c.run(&Nn::ai_core());
     for (k, (got, want)) in got.iter().zip(want).enumerate() {
@@ -397,7 +398,7 @@ fn cluster_gives(c: Case, want: &[Vec<f64>], tol: f64) {
 #[test]
 fn a_cluster_is_a_softmax_with_its_mask_in_every_type_and_length() {
     for (dtype, tol) in [(F, 1e-6), (DType::F16, 2e-3), (DType::BF16, 1.6e-2)] {
-        // Rows of one, of less than a tile, and of more than one.
+        // Rows of one element, of less than a tile, and of more than one.
         for len in [1u64, 7, 100, 5000] {
             let (x, mask) = (noise(dtype, &[2, 3, len], 1), noise(dtype, &[2, 1, len], 2));
             let n = len as usize;
@@ -427,7 +428,7 @@ fn a_cluster_is_a_softmax_with_its_mask_in_every_type_and_length() {
                 &[&x, &mask],
                 &[(dtype, &[2, 3, len]), (dtype, &[2, 3, len]), (dtype, &[2, 3, 1])],
             );
-            // Sums grow with the row, and so does what half types round off.
+            // Sums grow with the length of the row, and so does the rounding error of 16-bit types.
             cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![8i64, 6, 10]), &[y, e, sums], tol);
         }
     }
@@ -480,7 +481,7 @@ fn a_cluster_without_reductions_has_columns_numbers_and_any_broadcast_input() {
     cluster_gives(c.with("steps", texts(&steps)).with("gives", vec![5i64, 8]), &[first, second], 1e-6);
 }
 
-/// Comparisons, choices, casts and whole numbers beside a column, over several tiles.
+/// Comparisons, selections, casts and integers together with a column, over several tiles.
 #[test]
 fn values_of_a_cluster_have_types_of_their_own() {
     let (x, column) = (noise(F, &[3, 70, 33], 1), noise(F, &[3, 70, 1], 2));
@@ -533,7 +534,7 @@ fn values_of_a_cluster_have_types_of_their_own() {
     assert_eq!(wide, "input 0 is i64, which step Cast:bf16 does not read");
 }
 
-/// Steps over what a product and a convolution give, on parts of several units.
+/// Steps on the output of a product and a convolution, over parts of several units.
 #[test]
 fn steps_follow_a_product_and_a_convolution() {
     let steps = ["Add %0 3", "Clip %1 0 6", "Mul %0 %2", "Div %3 6", "Maximum %4 -0.125"];

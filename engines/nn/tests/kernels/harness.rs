@@ -1,5 +1,5 @@
-//! One node with constant inputs, taken through an engine as the host would, and launched block by
-//! block.
+//! One node with constant inputs, passed through an engine as the host would do it, and launched
+//! block by block.
 use ge_nn::engine::Nn;
 use ge_nn::kernel::Tiling;
 use ge_plugin_api::abi::ROption;
@@ -12,7 +12,7 @@ use ge_plugin_api::types::{
 };
 use ge_plugin_api::view::host::{GraphSource, NodeParts, view};
 
-/// A tensor of numbers, kept as doubles, and its type.
+/// A numeric tensor with its type; the numbers are stored as f64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct T {
     pub dtype: DType,
@@ -121,9 +121,9 @@ pub struct Case {
     /// Inputs that are graph inputs, not constants.
     pub fed: Vec<usize>,
     pub outputs: Vec<(DType, Vec<u64>)>,
-    /// Formats of inputs that are not ND, and sizes before they were laid out.
+    /// Formats of inputs that are not ND, and their sizes before they were converted.
     pub formats: Vec<(usize, Format, Option<Vec<u64>>)>,
-    /// The same of outputs.
+    /// The same for outputs.
     pub made: Vec<(usize, Format, Vec<u64>)>,
 }
 
@@ -152,12 +152,12 @@ impl Case {
         self.formats.push((i, format, None));
         self
     }
-    /// Input `i` was ND of such sizes before it was laid out.
+    /// Input `i` has a format; before the conversion it was ND with these sizes.
     pub fn laid_from(mut self, i: usize, format: Format, dims: &[u64]) -> Case {
         self.formats.push((i, format, Some(dims.to_vec())));
         self
     }
-    /// Output `k` would be ND of such sizes.
+    /// Output `k` has a format; in ND it would have these sizes.
     pub fn made_from(mut self, k: usize, format: Format, dims: &[u64]) -> Case {
         self.made.push((k, format, dims.to_vec()));
         self
@@ -212,13 +212,13 @@ impl Case {
         (s, id)
     }
 
-    /// The engine's answer.
+    /// The engine's answer for the node.
     pub fn support(&self, engine: &Nn) -> Support {
         let (s, id) = self.source();
         engine.supports(&view(&s).node(id))
     }
 
-    /// The reason of a refusal.
+    /// The reason for a refusal.
     pub fn refusal(&self, engine: &Nn) -> String {
         if let Some(full) = self.with_defaults() {
             assert_eq!(full.support(engine), self.support(engine), "{} with {:?}", self.op, full.attrs);
@@ -229,7 +229,7 @@ impl Case {
         }
     }
 
-    /// What the host would hand to the executor.
+    /// The request that the host would pass to the executor.
     pub fn request(&self, engine: &Nn) -> (LoadRequest, u32) {
         let (s, id) = self.source();
         let g = view(&s);
@@ -275,12 +275,12 @@ impl Case {
         (request, planned)
     }
 
-    /// The outputs, launched with so many blocks (0: as planned), the last block first.
+    /// The outputs of a launch with this many blocks (0: as planned); the last block runs first.
     pub fn launch(&self, engine: &Nn, blocks: u32) -> Result<Vec<T>, String> {
         self.launch_over(engine, blocks, 0xa5a5_a5a5_a5a5_a5a5)
     }
 
-    /// The same, with so many blocks and other tiling data.
+    /// The same, with changed tiling data.
     pub fn launch_tiled(&self, engine: &Nn, blocks: u32, change: impl Fn(&mut Tiling)) -> Result<Vec<T>, String> {
         self.launch_with(engine, blocks, 0, |k| {
             let mut tiling = Tiling { units: Tiling::units_of(&k.tiling).unwrap(), block_dim: k.block_dim };
@@ -289,7 +289,7 @@ impl Case {
         })
     }
 
-    /// The same, over memory that holds `before` eight bytes at a time.
+    /// The same, with memory that was filled with `before` before the launch.
     fn launch_over(&self, engine: &Nn, blocks: u32, before: u64) -> Result<Vec<T>, String> {
         self.launch_with(engine, blocks, before, |_| ())
     }
@@ -356,8 +356,8 @@ impl Case {
         Ok(out)
     }
 
-    /// The same with every attribute that is left out as the prototype has it; None where none is
-    /// left out.
+    /// The same case with all missing attributes set to the prototype's defaults; `None` if none is
+    /// missing.
     fn with_defaults(&self) -> Option<Case> {
         let mut given = AttrMap::default();
         self.attrs.iter().for_each(|(k, v)| given.set(*k, v.clone()));
@@ -369,8 +369,8 @@ impl Case {
         Some(case)
     }
 
-    /// The outputs; the same bits for 1, 2, 7, 32 blocks and the planned number, and for attributes
-    /// left out or given as the prototype has them.
+    /// The outputs. Checks that the bits are the same for 1, 2, 7, 32 and the planned number of
+    /// blocks, and with defaults left out or given.
     pub fn run(&self, engine: &Nn) -> Vec<T> {
         let bits = |v: &[T]| v.iter().flat_map(|t| t.data.iter().map(|x| x.to_bits())).collect::<Vec<_>>();
         let want = self.launch(engine, 0).unwrap();
@@ -386,7 +386,8 @@ impl Case {
         want
     }
 
-    /// Output 0 is near these numbers: within `tol` relative to the larger of one and the number.
+    /// Checks that output 0 is close to these numbers: within `tol` relative to the larger of one
+    /// and the number.
     pub fn gives(&self, want: impl IntoIterator<Item = f64>, tol: f64) {
         let got = self.run(&Nn::ai_core()).remove(0);
         let want: Vec<f64> = want.into_iter().collect();

@@ -1,5 +1,5 @@
-//! Kernels of `nn` through the engine's own calls: op store, builder, tiling, executor, launch by
-//! blocks.
+//! Tests of the `nn` kernels through the engine's own calls: op store, builder, tiling, executor,
+//! and launch by blocks.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;

@@ -42,8 +42,8 @@ fn products_in_every_type_and_turn() {
     }
 }
 
-/// Weights as `MatMulPanelsPass` packs them: the same numbers as the plain product, of sizes beside
-/// those of tiles and panels, by each instruction set.
+/// Weights as packed by `MatMulPanelsPass` give the same numbers as the plain product, for sizes
+/// near those of tiles and panels, with each instruction set.
 #[test]
 fn weights_in_panels_give_the_plain_product() {
     for [lead, m, n, k] in
@@ -99,8 +99,8 @@ fn batches_broadcast_and_vectors_vanish() {
     case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
 }
 
-/// A convolution of three by three with a border, bias, residual and activation: images, channels in
-/// and out, size; its filter and its sizes.
+/// A 3x3 convolution with padding, bias, residual and activation; the array holds images, input
+/// channels, output channels and size. Returns the case, its filter and its sizes.
 fn bordered([n, c, o, size]: [u64; 4], groups: u64) -> (Case, T, ConvSpec) {
     let (x, w) = (noise(F, &[n, c, size, size], 1), noise(F, &[o, c / groups, 3, 3], 2));
     let (b, r) = (noise(F, &[o], 3), noise(F, &[n, o, size, size], 4));
@@ -117,8 +117,8 @@ fn bordered([n, c, o, size]: [u64; 4], groups: u64) -> (Case, T, ConvSpec) {
     (given, w, spec)
 }
 
-/// Filters as `ConvFiltersPass` changes them: the numbers of the filters as they were, the same bits by
-/// each instruction set.
+/// Filters as transformed by `ConvFiltersPass` give the numbers of the original filters, with the
+/// same bits for each instruction set.
 #[test]
 fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     for ([n, c, o, size], groups) in [([1, 32, 48, 12], 1), ([2, 16, 20, 21], 1), ([1, 32, 34, 16], 2)] {
@@ -140,8 +140,8 @@ fn filters_changed_ahead_give_the_numbers_of_the_filters() {
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 40 numbers, changed it takes 1188");
 }
 
-/// Filters of transposed convolutions as `ConvFiltersPass` lays them out, by phases and, for few places,
-/// by phases in panels: the bits of the filters as they were.
+/// Filters of transposed convolutions as laid out by `ConvFiltersPass`, by phases and, for few
+/// positions, by phases in panels, give the bits of the original filters.
 #[test]
 fn filters_by_phases_give_the_bits_of_the_filters() {
     let mut in_panels = 0;
@@ -186,8 +186,8 @@ fn filters_by_phases_give_the_bits_of_the_filters() {
     assert!(in_panels > 1);
 }
 
-/// Filters as `ConvFiltersPass` packs them for few places, and as `OpenWeightsPass` puts these behind
-/// the filters as they were: the bits of those, with steps behind them too.
+/// Filters packed for few positions by `ConvFiltersPass`, or appended to the original filters by
+/// `OpenWeightsPass`, give the bits of the original filters, also with fused steps.
 #[test]
 fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
     let sizes = [([1, 32, 48, 3], 1), ([5, 7, 20, 4], 1), ([2, 32, 32, 6], 2), ([1, 16, 20, 21], 1)];
@@ -224,7 +224,8 @@ fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 9000 numbers, which is none of its forms");
 }
 
-/// Filters for images of any size, in all their forms: the bits of the form that the sizes take alone.
+/// Filters for images of any size, in all their forms, give the bits of the one form that the sizes
+/// use.
 #[test]
 fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
     for ([n, c, o, size], groups) in
@@ -253,7 +254,7 @@ fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
     }
 }
 
-/// The definition, by output; attributes as in the case.
+/// A convolution by its definition, element by element; attributes as in the case.
 #[allow(clippy::too_many_arguments)]
 fn convolved(
     x: &T,

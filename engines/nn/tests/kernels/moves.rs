@@ -1,4 +1,4 @@
-//! Operators that move elements, in every element size.
+//! Operators that move elements, for every element size.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::DType;
@@ -108,8 +108,8 @@ fn slices_by_places_sizes_and_strides() {
     }
 }
 
-/// A plain tensor in a blocked layout by the definition: `at` says which place of the plain one a
-/// place of the blocked one is.
+/// Converts a plain tensor to a blocked layout by the definition: `at` maps a position in the
+/// blocked tensor to one in the plain tensor.
 fn blocked(x: &T, dims: &[u64], at: impl Fn(&[u64]) -> Vec<u64>) -> Vec<f64> {
     let place = |mut i: u64| {
         let mut p = vec![0; dims.len()];
@@ -175,7 +175,7 @@ fn pads_of_every_mode_and_crops() {
         let padded = |mode: &'static str| case("PadV3", &[&x, &pads], &[(dtype, &[3, 4])]).with("mode", mode);
         padded("edge").gives(v(&[0, 0, 0, 1, 0, 0, 0, 1, 3, 3, 3, 4]), 0.0);
         padded("reflect").gives(v(&[5, 4, 3, 4, 2, 1, 0, 1, 5, 4, 3, 4]), 0.0);
-        // Around what is left of the cropped axis, as onnxruntime does it.
+        // Wraps around what is left of the cropped axis, as onnxruntime does.
         padded("wrap").gives(v(&[3, 4, 3, 4, 0, 1, 0, 1, 3, 4, 3, 4]), 0.0);
     }
     let x = count(DType::F32, &[2, 1, 3]);
@@ -214,7 +214,7 @@ fn indices_name_elements_to_gather_and_to_scatter() {
     let new = t(DType::F32, &[1], [1.0]);
     let out = case("TensorScatterUpdate", &[&x, &far, &new], &[(DType::F32, &[3])]).feed(1).launch(&ai, 1);
     assert_eq!(out.unwrap_err(), "index 3 is out of range for size 3");
-    // Updates to one place follow each other.
+    // Updates of the same element are applied in order.
     let twice = t(DType::I64, &[3], [1.0, 1.0, 0.0]);
     for (how, want) in
         [("add", [4.0, 6.0, 2.0]), ("mul", [0.0, 6.0, 2.0]), ("max", [4.0, 3.0, 2.0]), ("min", [0.0, 1.0, 2.0])]

@@ -1,13 +1,12 @@
-//! Recurrences: packed weights and plain ones, types, refusals.
+//! Recurrent operators: packed and plain weights, types, refusals.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{AttrValue, DType};
 
 const F: DType = DType::F32;
 
-/// Weights `[d, g * h, k]` packed as
-/// `plugins/ops/src/rnn.rs` says, written down once more; `sections` and `woven` as the weights of
-/// the input or of the state have them.
+/// Packs weights `[d, g * h, k]` as described in `plugins/ops/src/rnn.rs`, as a second
+/// implementation; `sections` and `woven` are those of the input's or the state's weights.
 fn packed(w: &T, [d, g, h, k]: [u64; 4], sections: &[(u64, u64)], woven: bool) -> T {
     let blocks = h.div_ceil(16);
     let mut data = vec![];
@@ -27,7 +26,7 @@ fn packed(w: &T, [d, g, h, k]: [u64; 4], sections: &[(u64, u64)], woven: bool) -
     t(w.dtype, &[d, data.len() as u64 / d], data)
 }
 
-/// A node with weights as ONNX has them, and the same packed; two directions.
+/// A node with weights in ONNX's form, and the same node with packed weights; two directions.
 fn node(op: &'static str, dtype: DType, [s, b, i, h]: [u64; 4]) -> [Case; 2] {
     let g = match op {
         "CommonLSTM" => 4,
@@ -66,14 +65,14 @@ fn packed_weights_give_the_bits_of_plain_ones_in_every_type() {
                 let (a, b) = (plain.run(&Nn::ai_core()), packed.run(&Nn::ai_core()));
                 assert_eq!(a, b, "{op} {dtype} {size:?}");
                 let halves = a.iter().zip(&exact).flat_map(|(a, e)| a.data.iter().zip(&e.data));
-                // Inputs are rounded too, so that small types are only near.
+                // Inputs are rounded too, so results of 16-bit types are only close.
                 assert!(halves.into_iter().all(|(a, e)| (a - e).abs() <= 10.0 * tol), "{op} {dtype} {size:?}");
             }
         }
     }
 }
 
-/// Values of numpy, as `cpu` has them.
+/// Expected values computed with numpy, as in the tests of `cpu`.
 #[test]
 fn a_gru_of_known_numbers() {
     let ramp = |n: usize, m: usize, shift: f64, scale: f64| (0..n).map(move |k| ((k % m) as f64 - shift) / scale);
@@ -90,8 +89,8 @@ fn a_gru_of_known_numbers() {
     }
 }
 
-/// Weights of bytes, `[d, k, 4 h]`, packed as `plugins/ort_contrib/src/dynamic_quantize_lstm.rs`
-/// says, written down once more.
+/// Packs 8-bit weights `[d, k, 4 h]` as described in
+/// `plugins/ort_contrib/src/dynamic_quantize_lstm.rs`, as a second implementation.
 fn packed_bytes(w: &T, [d, k, h]: [u64; 3]) -> T {
     let less = if w.dtype == DType::U8 { 128 } else { 0 };
     let mut data = vec![];
@@ -113,7 +112,7 @@ fn packed_bytes(w: &T, [d, k, h]: [u64; 3]) -> T {
     t(w.dtype, &[d, data.len() as u64 / d], data)
 }
 
-/// An LSTM of bytes with weights as ONNX has them, and the same packed; two directions.
+/// An LSTM with 8-bit weights in ONNX's form, and the same with packed weights; two directions.
 fn of_bytes(dtype: DType, [s, b, i, h]: [u64; 4], each_column: bool) -> [Case; 2] {
     let scaled = |v: T, by: f64, to: f64| t(v.dtype, &v.dims, v.data.iter().map(|v| v * by + to));
     let middle = if dtype == DType::U8 { 128.0 } else { 0.0 };
@@ -159,7 +158,8 @@ fn packed_bytes_give_the_bits_of_plain_ones() {
     }
 }
 
-/// The same weights as bytes of either sign, whose zero points differ by what the bytes do.
+/// The same weights as signed and as unsigned integers, with zero points that differ by the same
+/// offset.
 #[test]
 fn bytes_of_either_sign_give_the_same_numbers() {
     let [signed, _] = of_bytes(DType::I8, [4, 3, 6, 18], false);

@@ -1,4 +1,4 @@
-//! What the engines refuse, in their own words, at compile and at load.
+//! Refusals of the engines, with their messages, at compile time and at load time.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::abi::ROption;
@@ -46,7 +46,8 @@ fn every_refusal_has_its_reason() {
 
 #[test]
 fn unknown_shapes_are_refused() {
-    // A request or graph without sizes gives no kernel: the host sends such nodes elsewhere.
+    // A request or graph without sizes gives no kernel, so the host uses another engine for such
+    // nodes.
     let x = noise(F, &[2], 1);
     let mut c = case("Relu", &[&x], &[(F, &[2])]);
     c.outputs[0].1 = vec![3];
@@ -85,8 +86,8 @@ fn a_damaged_task_is_refused_at_load_or_launch() {
     }
 }
 
-/// An OM of another build: its kernels may be cut into other units, and run; weights that may be
-/// packed in another way are refused by their form, with what helps.
+/// An OM of another build: its kernels may be divided into other units and still run. Weights that
+/// may be packed differently are refused because of their format version, with advice.
 #[test]
 fn a_kernel_of_another_form_is_refused_and_other_units_run() {
     let ai = Nn::ai_core();
@@ -110,8 +111,8 @@ fn a_kernel_of_another_form_is_refused_and_other_units_run() {
     assert_eq!(c.launch_tiled(&ai, 3, |t| t.units += 5).unwrap(), want);
 }
 
-/// Digests of what the packing functions make of given numbers: where one of them changes, OMs of
-/// earlier builds hold other weights, and `FORM` must be the next number.
+/// Digests of the packing functions' results for given numbers. If one of them changes, OMs of
+/// earlier builds hold other weights, and `FORM` must be incremented.
 #[test]
 fn packed_forms_are_those_of_the_version() {
     use ge_kernels::conv::{ConvSpec, change_filters, pack_filter, packed_filter_len};

@@ -1,12 +1,13 @@
-//! Resizing through the engine: values that others computed, constants that travel with the kernel,
-//! and what is refused. The shapes and methods at large are tested beside the loops.
+//! Resizing through the engine: expected values from other implementations, constants that are
+//! stored with the kernel, and refusals. Shapes and methods in general are tested with the loops
+//! themselves.
 use crate::harness::*;
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::DType;
 
 const F: DType = DType::F32;
 
-/// Sizes of the output, which the kernel takes from its shape.
+/// A case with output sizes, which the kernel takes from the output's shape.
 fn sized(x: &T, mode: &'static str, out: &[u64]) -> Case {
     let sizes = t(DType::I64, &[out.len() as u64], out.iter().map(|d| *d as f64));
     case("Resize", &[x, &sizes], &[(x.dtype, out)]).absent(1).absent(2).with("mode", mode)

@@ -1,6 +1,6 @@
-//! Each family of kernels is planned for thousands of random shapes, among them 0, 1, very long and
-//! very thin ones in every place. A plan that does not end is named by its node and fails the test;
-//! so does a family that refuses what it should take.
+//! Plans each family of kernels for thousands of random shapes, including 0, 1, very long and very
+//! thin sizes in every position. A plan that does not end is reported with its node and fails the
+//! test; so does a family that refuses nodes it should accept.
 use ge_nn::families::{cube, matmul, qconv};
 use ge_nn::kernel::Tiling;
 use ge_nn::sig::{Sig, Tensor, kind_of};
@@ -9,10 +9,11 @@ use ge_plugin_api::types::{AttrMap, AttrValue, DType, Format};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Shapes of each family, and the time that all plans of one may take: a plan takes microseconds.
+/// Number of shapes per family, and the time limit for all plans of a family; a single plan takes
+/// microseconds.
 const SHAPES: u64 = 4000;
 const BUDGET: Duration = Duration::from_secs(60);
-/// Time after which one plan is taken to be endless.
+/// Time after which a plan counts as endless.
 const ENDLESS: Duration = Duration::from_secs(20);
 
 const F: DType = DType::F32;
@@ -30,7 +31,7 @@ impl Rng {
     fn of<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.next(list.len() as u64) as usize]
     }
-    /// A size of an axis, at most `most`.
+    /// A random size of an axis, at most `most`.
     fn size(&mut self, most: usize) -> usize {
         let v = match self.next(10) {
             0..3 => 1,
@@ -42,7 +43,7 @@ impl Rng {
         };
         v.min(most)
     }
-    /// Sizes of `rank` axes with at most 2^28 elements.
+    /// Random sizes of `rank` axes with at most 2^28 elements in total.
     fn shape(&mut self, rank: usize) -> Vec<usize> {
         let mut room = 1usize << 28;
         let mut s: Vec<usize> = (0..rank)
@@ -81,7 +82,7 @@ fn ints(v: &[usize]) -> AttrValue {
     v.iter().map(|d| *d as i64).collect::<Vec<i64>>().into()
 }
 
-/// A convolution of one to three spatial axes, wide rows among them.
+/// A convolution with one to three spatial axes, including wide rows.
 fn convolution(r: &mut Rng) -> Sig {
     let op = r.of(&["Conv2D", "FusedConv", "DepthwiseConv2D", "Conv3D", "Conv2DTransposeD", "Conv3DTransposeD"]);
     let axes = if op.contains("3D") { 3 } else { 1 + r.next(2) as usize };
@@ -403,8 +404,8 @@ fn recurrence(r: &mut Rng) -> Sig {
     sig(op, vec![x, weights(input), weights(hidden)], outputs, &attrs)
 }
 
-/// A family: its name, what makes a random node of it, and the share of its nodes in percent that
-/// it must take.
+/// A family: its name, a function that makes a random node of it, and the minimum percentage of
+/// nodes that it must accept.
 type Family = (&'static str, fn(&mut Rng) -> Sig, u64);
 
 const FAMILIES: &[Family] = &[
@@ -420,7 +421,7 @@ const FAMILIES: &[Family] = &[
     ("recurrence", recurrence, 90),
 ];
 
-/// Plans a node as it is and in the formats of the cube unit; whether it is taken.
+/// Plans a node in its own formats and in those of the cube unit; returns whether it is accepted.
 fn plan(sig: &Sig) -> Result<(), String> {
     let own = store::build(sig).map(|kernel| Tiling::of(kernel.as_ref(), 20));
     for other in [matmul::laid_out(sig), cube::laid_out(sig), qconv::laid_out(sig)].into_iter().flatten() {
@@ -445,7 +446,7 @@ fn every_plan_ends_whatever_the_shape() {
                     Ok(()) => taken += 1,
                     Err(why) => refusals.push(format!("{why}: {sig:?}")),
                 }
-                // A sign of life.
+                // Signals that the thread is still working.
                 let _ = say.send(None);
             }
             let _ = say.send(Some((*name, taken, refusals, start.elapsed())));
@@ -466,8 +467,7 @@ fn every_plan_ends_whatever_the_shape() {
     }
 }
 
-/// The nodes of the fault that this sweep is for: one output row wider than 96, and few units of
-/// work.
+/// The nodes that led to this test: one output row wider than 96, and few units of work.
 #[test]
 fn convolutions_of_one_wide_row_are_planned() {
     let conv = |op: &str, x: &[usize], w: &[usize], y: &[usize], pads: &[usize]| {

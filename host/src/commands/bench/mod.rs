@@ -1,4 +1,4 @@
-//! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, time by node.
+//! `ge bench MODEL_OR_OM`: latency, throughput, load and compile time, memory, and time per node.
 mod nodes;
 
 use super::compile::BuildFlags;
@@ -61,7 +61,7 @@ pub struct BenchArgs {
 /// A model that is ready to be measured.
 struct Subject {
     path: PathBuf,
-    // The plugins stay loaded for ever; the session is held for the models that it made.
+    // Kept because the model needs its session; plugins are never unloaded.
     session: Session,
     model: Model,
     cases: Vec<Case>,
@@ -69,9 +69,9 @@ struct Subject {
     load_ms: f64,
 }
 
-/// Inputs that are measured.
+/// One set of inputs to measure.
 struct Case {
-    /// The sizes that the user asked for.
+    /// The sizes that the user asked for, if any.
     shape: Option<String>,
     inputs: Vec<Item>,
     times_ms: Vec<f64>,
@@ -139,19 +139,19 @@ impl Subject {
             let start = Instant::now();
             let outcome = self.run(k, RunOptions::default())?;
             self.cases[k].times_ms.push(ms(start.elapsed()));
-            // The next run writes where this one did.
+            // Return the outputs so that the next run reuses their memory.
             self.model.give_back(outcome.outputs);
         }
         Ok(())
     }
-    /// What a node of a model that this one launches takes.
+    /// The work of a node in a model that this one launches.
     fn work(&self, m: &CompiledModel, graph: u32, node: u32) -> NodeWork {
         let engine = m.node(graph, node).and_then(|n| self.session.registry().engine(&n.engine));
         engine.and_then(|e| ge_runtime::work::of(e, m, graph, node)).unwrap_or_default()
     }
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &BenchArgs) -> Result<u8> {
     if let Some(d) = a.duration {
         if !(d > 0.0 && d <= 86_400.0) {
@@ -206,7 +206,7 @@ pub fn run(global: &Global, a: &BenchArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The value below which a share of the sorted list lies.
+/// The quantile of a sorted list; `share` is from 0 to 1.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
     sorted.get(at).copied().unwrap_or(0.0)
@@ -260,7 +260,7 @@ fn latency(mut times: Vec<f64>) -> Value {
 
 fn text(doc: &Value) -> String {
     let f = |v: &Value| v.as_f64().unwrap_or(0.0);
-    // Two builds of one model have one name: their files tell them apart.
+    // Two builds of one model have the same name, so they are shown with their files.
     let both = doc["compare"].is_object();
     let one = |d: &Value| {
         let l = &d["latency_ms"];
@@ -316,7 +316,7 @@ fn text(doc: &Value) -> String {
     out
 }
 
-/// Nodes with what they took; the last column is the share of what the machine reaches.
+/// The table of nodes with their times; the last column is the share of the machine's peak.
 fn table(nodes: &Value) -> String {
     let mut out = String::new();
     for n in nodes.as_array().into_iter().flatten() {
@@ -340,7 +340,7 @@ fn table(nodes: &Value) -> String {
     out
 }
 
-/// Which of two is faster, by their medians' ratio, in words.
+/// Says which of two models is faster, by the ratio of their medians.
 fn verdict(a: &Value, b: &Value, ratio: f64) -> String {
     let (a, b) = (a.as_str().unwrap_or("A"), b.as_str().unwrap_or("B"));
     if ratio <= 0.0 {

@@ -1,4 +1,4 @@
-//! `--per-node`: how long each node's kernels took, and how near that is to what the machine reaches.
+//! `--per-node`: how long each node's kernels took, and how close that is to the machine's peak.
 use super::Subject;
 use crate::Result;
 use crate::session::Session;
@@ -9,24 +9,24 @@ use ge_runtime::work::NodeWork;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Profiled runs behind the figures; their mean is shown.
+/// Number of profiled runs; their mean is shown.
 const PROFILED: u32 = 5;
 
-/// What the device measured of its machine, operations and bytes in a second.
+/// Peak rates of the machine, as measured by the device, per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
     /// Operations in single precision.
     pub singles: f64,
     /// Operations on bytes.
     pub bytes: f64,
-    /// Operations on halves of bf16; as `singles` where the device does not tell.
+    /// Operations on bf16; the same as `singles` if the device does not report it.
     pub bf16: f64,
-    /// Bytes that a copy reads and writes together.
+    /// Bytes that a copy reads and writes in total.
     pub copied: f64,
 }
 
 impl Peak {
-    /// What the session's device reaches; None where it cannot measure that.
+    /// The peak rates of the session's device; `None` if it cannot measure them.
     pub fn of(session: &Session, soc: &SocSpec) -> Result<Option<Peak>> {
         let Some(counters) = session.measured(soc)? else { return Ok(None) };
         let rate = |name: &str| counters.iter().find(|c| c.name == name).map(|c| c.value as f64).filter(|v| *v > 0.0);
@@ -40,8 +40,8 @@ impl Peak {
         Ok(Some(Peak { singles, bytes, bf16, copied }))
     }
 
-    /// The time that the machine needs at least for so much, over the time that it took (roofline
-    /// model: Williams, Waterman, Patterson 2009).
+    /// The shortest possible time for the work on this machine, divided by the time it took
+    /// (roofline model: Williams, Waterman, Patterson 2009).
     fn share(&self, work: &NodeWork, us: f64) -> f64 {
         let rate = match (work.on_bytes, work.on_bf16) {
             (true, _) => self.bytes,
@@ -52,7 +52,7 @@ impl Peak {
         if us > 0.0 { least * 1e6 / us } else { 0.0 }
     }
 
-    /// As it stands in the document.
+    /// The peak rates as JSON.
     pub fn json(&self) -> Value {
         json!({
             "flops_per_s": self.singles, "byte_ops_per_s": self.bytes, "bf16_ops_per_s": self.bf16,
@@ -61,7 +61,7 @@ impl Peak {
     }
 }
 
-/// One line of the table.
+/// One row of the table.
 struct Line {
     name: String,
     op: String,
@@ -95,7 +95,7 @@ pub fn nodes(s: &Subject, case: usize, peak: Option<&Peak>) -> Result<Vec<Value>
     let whole: f64 = lines.iter().map(|l| l.ns as f64 / 1e3 / runs).sum();
     let one = |l: &Line| {
         let us = l.ns as f64 / 1e3 / runs;
-        // A node of a loop runs several times in a run.
+        // A node in a loop runs several times per run.
         let share = peak.map(|p| p.share(&l.work, us * f64::from(PROFILED)));
         let of = |v: u64| if v == 0 { Value::Null } else { json!((v as f64 / runs).round() as u64) };
         json!({
@@ -106,7 +106,7 @@ pub fn nodes(s: &Subject, case: usize, peak: Option<&Peak>) -> Result<Vec<Value>
     Ok(lines.iter().map(one).collect())
 }
 
-/// Adds the launches of a report. Each launch adds what it took to its node.
+/// Adds the launches of a report: each launch adds its time to its node.
 fn add(
     s: &Subject,
     m: &CompiledModel,
@@ -114,7 +114,7 @@ fn add(
     lines: &mut Vec<Line>,
     at: &mut HashMap<(String, String), usize>,
 ) {
-    // Several tasks of one node do its work together: the first counts it, each time that it ran.
+    // Several tasks of a node share its work, so only the first task counts it, each time it runs.
     let mut first: HashMap<(u32, u32), u32> = HashMap::new();
     for (i, t) in m.tasks.iter().enumerate().filter(|(_, t)| !t.kernel_name.is_empty()) {
         first.entry((t.graph, t.node)).or_insert(i as u32);

@@ -1,34 +1,35 @@
-//! Two tensors, element by element.
+//! Comparison of two tensors, element by element.
 use super::Outcome;
 use crate::commands::numbers::values;
 use ge_plugin_api::kernel::HostTensor;
 use std::fmt;
 
-/// What counts as the same: `|a - b| <= atol + rtol * |b|`, two NaN, or the same infinity.
+/// Two values count as equal if `|a - b| <= atol + rtol * |b|`, if both are NaN, or if both are the
+/// same infinity.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
-    /// Relative.
+    /// Relative tolerance.
     pub rtol: f64,
-    /// Absolute.
+    /// Absolute tolerance.
     pub atol: f64,
 }
 
-/// By how much two tensors differ.
+/// How much two tensors differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The first element beyond the tolerance.
+    /// Index of the first element beyond the tolerance.
     pub at: usize,
     /// Its value in the first tensor.
     pub a: f64,
     /// Its value in the second.
     pub b: f64,
-    /// Greatest difference of two elements.
+    /// Largest absolute difference of two elements.
     pub max_abs: f64,
-    /// Greatest difference in relation to the second tensor's element.
+    /// Largest difference relative to the second tensor's element.
     pub max_rel: f64,
-    /// Elements beyond the tolerance.
+    /// Number of elements beyond the tolerance.
     pub count: usize,
-    /// Elements.
+    /// Number of elements.
     pub of: usize,
 }
 
@@ -42,7 +43,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Holds two tensors against each other.
+/// Compares two tensors.
 pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: Tolerance) -> Outcome {
     if a.dims != b.dims {
         return Outcome::Apart(format!("shape {:?} and {:?}", a.dims, b.dims));
@@ -67,7 +68,7 @@ fn elements(x: &[f64], y: &[f64], t: Tolerance) -> Option<Difference> {
         let apart = if apart.is_nan() { f64::INFINITY } else { apart };
         out.max_abs = out.max_abs.max(apart);
         out.max_rel = out.max_rel.max(apart / b.abs());
-        // An infinity on one side lies beyond any tolerance, though `rtol * inf` is infinite.
+        // An infinity on one side is beyond any tolerance, although `rtol * inf` is infinite.
         let within = apart.is_finite() && apart <= t.atol + t.rtol * b.abs();
         if !within {
             if out.count == 0 {

@@ -1,5 +1,5 @@
-//! Outputs that are no tensors: a sequence is compared by its length and element by element, named
-//! `out[3]`; an optional by what it holds.
+//! Outputs that are not tensors: a sequence is compared by its length and element by element, named
+//! `out[3]`; an optional is compared by its content.
 use super::OUTPUT;
 use super::keys::element;
 use crate::Result;
@@ -9,14 +9,14 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use std::fmt;
 
-/// What an output holds.
+/// Kind of value that an output holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// A tensor.
     Tensor,
-    /// So many tensors.
+    /// A sequence of this many tensors.
     Sequence(usize),
-    /// Nothing: an empty optional.
+    /// Nothing: the optional is empty.
     Nothing,
 }
 
@@ -30,16 +30,16 @@ impl fmt::Display for Held {
     }
 }
 
-/// An output as a whole.
+/// One output as a whole.
 pub struct Form {
-    /// What it holds.
+    /// The kind of value that it holds.
     pub held: Held,
-    /// What stands for it where it is no tensor.
+    /// The entry that stands for it in the report if it is not a tensor.
     pub whole: Computed,
 }
 
 impl Form {
-    /// How many elements of this output are among the names of a file.
+    /// Number of elements of this output among the names of a file.
     pub fn elements_in(&self, names: &[String]) -> usize {
         let own = [self.whole.node.clone(), format!("output_{}", self.whole.output)];
         let of = |n: &str| {
@@ -52,10 +52,10 @@ impl Form {
     }
 }
 
-/// The tensors of a model's outputs, and what each output is.
+/// The tensors of a model's outputs, and the form of each output.
 ///
 /// # Errors
-/// No memory.
+/// Fails if memory cannot be allocated.
 pub fn outputs(names: &[&str], made: Vec<Item>) -> Result<(Vec<Computed>, Vec<Form>)> {
     let one = |k: usize, at: Option<usize>, tensor: HostTensor| {
         let name = element(names.get(k).copied().unwrap_or(""), at);

@@ -1,41 +1,41 @@
-//! Which tensor a name of a reference file means: the model's own name first, then
-//! `output_K`, then what `ge` calls it.
+//! Finds the tensor that a name of a reference file refers to: first by the model's own names, then
+//! as `output_K`, then by the names that `ge` uses.
 use crate::commands::tensors::{Computed, file_name, ours, safe};
 use std::collections::HashMap;
 
-/// Names of one model's tensors; nodes first, then graph outputs.
+/// Names of a model's tensors: nodes first, then graph outputs.
 pub struct Keys<'a> {
     all: Vec<&'a Computed>,
-    /// The model's own names, and positions of outputs.
+    /// Tensors by the model's own names and by output position.
     exact: HashMap<String, Vec<usize>>,
-    /// Nodes' names, and both in the form of file names.
+    /// Tensors by node names, and by all names in the form of file names.
     loose: HashMap<String, Vec<usize>>,
 }
 
-/// The name of an element of a sequence, `out[3]`; of a tensor its own.
+/// The name of a sequence element, `out[3]`; for a tensor, its own name.
 pub fn element(name: &str, at: Option<usize>) -> String {
     at.map_or_else(|| name.to_owned(), |n| format!("{name}[{n}]"))
 }
 
-/// What a name means.
+/// Result of a look-up.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// No tensor has the name.
     None,
-    /// A tensor, by its place.
+    /// One tensor, by index.
     One(usize),
-    /// Several, by their places.
+    /// Several tensors, by index.
     Several(Vec<usize>),
 }
 
 impl<'a> Keys<'a> {
-    /// Of what a run computed.
+    /// Builds the look-up for the tensors of a run.
     pub fn of(nodes: &'a [Computed], outputs: &'a [Computed]) -> Keys<'a> {
         let all: Vec<&Computed> = nodes.iter().chain(outputs).collect();
         let mut exact: HashMap<String, Vec<usize>> = HashMap::new();
         let mut loose: HashMap<String, Vec<usize>> = HashMap::new();
-        // What the user gets of the model decides: an output's name means the output, not the node
-        // behind it.
+        // A graph output takes precedence: its name refers to the output, not to the node that
+        // computes it.
         for (k, o) in outputs.iter().enumerate() {
             exact.entry(o.shown()).or_default().push(nodes.len() + k);
         }
@@ -59,8 +59,8 @@ impl<'a> Keys<'a> {
             t.names.iter().for_each(|n| add(safe(n), i));
             if i < nodes.len() {
                 add(ours(&t.node, t.output), i);
-                // A node with names of the model's is written under those: `NODE_1` is then another
-                // node's name, if any.
+                // A node with names from the model is written under those, so `NODE_1` can then
+                // only be another node's name.
                 if t.names.iter().all(|n| *n == ours(&t.node, t.output)) {
                     add(file_name(&t.node, t.output).trim_end_matches(".npy").to_owned(), i);
                 }
@@ -68,15 +68,15 @@ impl<'a> Keys<'a> {
         }
         Keys { all, exact, loose }
     }
-    /// How many tensors there are.
+    /// Number of tensors.
     pub fn len(&self) -> usize {
         self.all.len()
     }
-    /// A tensor by its place.
+    /// The tensor at an index.
     pub fn tensor(&self, i: usize) -> &'a Computed {
         self.all[i]
     }
-    /// What a name means.
+    /// Looks up a name.
     pub fn find(&self, name: &str) -> Found {
         let found = self.exact.get(name).or_else(|| self.loose.get(name));
         match found.map(Vec::as_slice) {
@@ -131,13 +131,13 @@ mod tests {
         ] {
             assert_eq!(keys.find(name), want, "{name}");
         }
-        // In a text a node's name is the model's own.
+        // In a graph in text form, the node's name is the model's own name.
         let nodes =
             [tensor(&["a"], "a", 0), tensor(&["a:1"], "a", 1), tensor(&["b_1"], "b_1", 0), tensor(&["b:1"], "b", 1)];
         let keys = Keys::of(&nodes, &[]);
         assert_eq!(keys.find("a_1"), Found::One(1));
         assert_eq!(keys.find("b_1"), Found::One(2));
-        // Names that are one as a file.
+        // Different names that become the same file name.
         let nodes = [tensor(&["/p"], "m", 0), tensor(&[":p"], "n", 0)];
         assert_eq!(Keys::of(&nodes, &[]).find("_p"), Found::Several(vec![0, 1]));
     }

@@ -1,5 +1,5 @@
-//! `ge compare MODEL_A MODEL_B`: what every node computes, side by side: the first tensor that
-//! differs, and by how much. The second side may be reference files. Tensors are paired by the
+//! `ge compare MODEL_A MODEL_B`: compares what every node computes, and shows the first tensor that
+//! differs and by how much. The second side may be reference files. Tensors are matched by the
 //! names that the model gives them, graph outputs by position.
 mod difference;
 mod forms;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// The operator type that stands for a graph output.
+/// The operator type that marks a graph output.
 const OUTPUT: &str = "NetOutput";
 
 #[derive(Args, Debug)]
@@ -49,29 +49,29 @@ pub struct CompareArgs {
     device: DeviceFlags,
 }
 
-/// What one model computed: nodes in the graph's order, then graph outputs.
+/// The tensors of one model: nodes in the graph's order, then graph outputs.
 struct Side {
     inputs: Vec<String>,
     nodes: Vec<Computed>,
     outputs: Vec<Computed>,
-    /// What each output is, in graph order.
+    /// The form of each output, in graph order.
     forms: Vec<Form>,
 }
 
-/// The side that the first model is held against.
+/// The side that the first model is compared with.
 enum Other {
     Model(Side),
     Files(Reference),
 }
 
-/// One pair.
+/// One pair of compared tensors.
 struct Pair<'a> {
     of: &'a Computed,
     other_engine: String,
     outcome: Outcome,
 }
 
-/// What was held against each other, and what was not.
+/// The compared pairs, and the tensors that only one side has.
 #[derive(Default)]
 struct Verdict<'a> {
     pairs: Vec<Pair<'a>>,
@@ -82,11 +82,11 @@ struct Verdict<'a> {
 enum Outcome {
     Same,
     Differs(Difference),
-    /// They cannot be held against each other: why.
+    /// They cannot be compared; with the reason.
     Apart(String),
 }
 
-/// Compares; 1 where something differs.
+/// Runs the comparison. Returns 1 if anything differs.
 pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
     let tolerance = Tolerance { rtol: a.rtol, atol: a.atol };
     let one = compute(global, a, &a.model_a)?;
@@ -115,7 +115,7 @@ pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
     Ok(u8::from(verdict.pairs.iter().any(|p| !matches!(p.outcome, Outcome::Same))))
 }
 
-/// Compiles where needed, runs once with everything captured.
+/// Compiles the model if needed and runs it once with all tensors captured.
 fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     let target = Target {
         model: path,
@@ -141,8 +141,9 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     })
 }
 
-/// Two models: nodes by the names that the model gives their tensors, or by their own, what a node
-/// computed several times turn by turn; outputs by position.
+/// Compares two models. Nodes are matched by the names that the model gives their tensors, else by
+/// node names; a tensor computed several times is matched turn by turn. Outputs are matched by
+/// position.
 fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Verdict<'a> {
     let same = |a: &Computed, b: &Computed| match (a.names.is_empty(), b.names.is_empty()) {
         (true, true) => a.node == b.node && a.output == b.output,
@@ -182,7 +183,8 @@ fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Ve
     out
 }
 
-/// Which time it is that each tensor's node computes it: in loops a node computes once a turn.
+/// For each tensor, how often its node has computed it before: in a loop, a node computes once per
+/// turn.
 fn turns(nodes: &[Computed]) -> Vec<usize> {
     let mut made: HashMap<(&str, u32), usize> = HashMap::new();
     let turn = |t| {
@@ -194,8 +196,8 @@ fn turns(nodes: &[Computed]) -> Vec<usize> {
     nodes.iter().map(turn).collect()
 }
 
-/// A model and files: every name of the files means one tensor, or none; what means two is an
-/// error.
+/// Compares a model with files: every name in the files must refer to one tensor or to none. A name
+/// that refers to several is an error.
 fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> Result<Verdict<'a>> {
     let mut out = Verdict::default();
     if let Some(only) = files.only() {
@@ -215,7 +217,7 @@ fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> 
     for name in names {
         match keys.find(&name) {
             Found::One(i) => met.push((i, name)),
-            // Files of a whole model hold its inputs too.
+            // Files of a whole model contain its inputs, too.
             Found::None if one.inputs.contains(&name) => {}
             Found::None => out.only_b.push(name),
             Found::Several(list) => {
@@ -230,14 +232,14 @@ fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> 
         out.pair(a, &files.tensor(name, &a.tensor)?, "", tolerance);
     }
     let met: BTreeSet<usize> = met.into_iter().map(|m| m.0).collect();
-    // An output that was compared says all of the node that gives it.
+    // If an output was compared, the node that computes it needs no entry of its own.
     let said: BTreeSet<&str> = met.iter().flat_map(|i| keys.tensor(*i).names.iter()).map(String::as_str).collect();
     let missing = (0..keys.len()).filter(|i| !met.contains(i)).map(|i| keys.tensor(i));
     out.only_a = missing.filter(|t| !t.names.iter().any(|n| said.contains(n.as_str()))).map(Computed::shown).collect();
     Ok(out)
 }
 
-/// A tensor in words: its name in the model, and the node behind it.
+/// Describes a tensor: its name in the model, and the node that computes it.
 fn describe(t: &Computed) -> String {
     let own = ours(&t.node, t.output);
     match t.op.as_str() {
@@ -248,7 +250,8 @@ fn describe(t: &Computed) -> String {
 }
 
 impl<'a> Verdict<'a> {
-    /// Outputs that are no tensors on either side: a sequence is as long as the other.
+    /// Compares outputs where either side is not a tensor: both must be of the same kind and
+    /// length.
     fn forms(&mut self, a: &'a Form, b: &Held) {
         if matches!((&a.held, b), (Held::Tensor, Held::Tensor)) {
             return;
@@ -345,7 +348,7 @@ fn document(a: &CompareArgs, verdict: &Verdict<'_>) -> Value {
     })
 }
 
-/// A failure to read a side's file.
+/// The error for a file that cannot be read.
 fn unreadable(path: &Path, e: impl std::fmt::Display) -> Error {
     Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE)
 }

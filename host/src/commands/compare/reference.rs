@@ -1,6 +1,6 @@
-//! Reference files: a `.npz` file, one `.npy` file, or a folder of `.npy` files, as `ge run
-//! --dump-tensors` and `ge run --outputs` write them, or as another tool saved them under the names
-//! of nodes or outputs.
+//! Reference files: a `.npz` file, a single `.npy` file, or a folder of `.npy` files. They may come
+//! from `ge run --dump-tensors` or `ge run --outputs`, or from another tool that saved tensors
+//! under the names of nodes or outputs.
 use super::keys::element;
 use super::unreadable;
 use crate::commands::inputs::items::numbers;
@@ -13,7 +13,7 @@ use ge_runtime::npz::{self, Npz};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Where reference tensors come from.
+/// A set of reference tensors.
 pub struct Reference {
     path: PathBuf,
     from: Source,
@@ -27,7 +27,7 @@ enum Source {
 }
 
 impl Reference {
-    /// Opens reference files; None where the path is a model.
+    /// Opens reference files; `None` if the path is a model.
     pub fn open(path: &Path) -> Result<Option<Reference>> {
         let path = path.to_path_buf();
         if path.is_dir() {
@@ -50,12 +50,12 @@ impl Reference {
         Ok(Some(Reference { path, from }))
     }
 
-    /// The one tensor that was named, without a name of its own.
+    /// The name of the only tensor (an empty text) if the path is a single `.npy` file.
     pub fn only(&self) -> Option<&str> {
         matches!(self.from, Source::One(_)).then_some("")
     }
 
-    /// Names of what is there.
+    /// Names of the available tensors.
     pub fn names(&self) -> Vec<String> {
         match &self.from {
             Source::One(_) => Vec::new(),
@@ -64,8 +64,8 @@ impl Reference {
         }
     }
 
-    /// A tensor by its name: of the computed one's type where the file may hold that, else of the
-    /// file's own type.
+    /// Reads a tensor by its name: in the type of the computed tensor if the file may hold that,
+    /// else in the file's own type.
     pub fn tensor(&self, name: &str, like: &HostTensor) -> Result<HostTensor> {
         let missing = || unreadable(&self.path, format!("there is no tensor `{name}`"));
         match &self.from {
@@ -79,14 +79,14 @@ impl Reference {
         }
     }
 
-    /// One tensor for a model of several outputs.
+    /// The error for a single tensor compared with a model of several outputs.
     pub fn several_outputs(&self) -> crate::Error {
         Diagnostic::error(format!("`{}` is one tensor, the model has several outputs", self.path.display()))
             .help("save them as output_0.npy, output_1.npy … in a folder, or as a .npz file")
             .raise(ge_codes::NOTHING_TO_COMPARE)
     }
 
-    /// A name that means several tensors of the model.
+    /// The error for a name that matches several tensors of the model.
     pub fn ambiguous(&self, name: &str, tensors: &[String]) -> crate::Error {
         Diagnostic::error(format!("`{name}` of `{}` may mean several tensors of the model", self.path.display()))
             .subject(name)
@@ -103,8 +103,8 @@ impl Reference {
     }
 }
 
-/// The tensors of a folder: by the list that `ge run --dump-tensors` writes, other files by their
-/// own names.
+/// The tensors of a folder: those in the list that `ge run --dump-tensors` writes, and other files
+/// by their own names.
 fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
     let list = path.join(INDEX);
     let text = match std::fs::read(&list) {
@@ -118,7 +118,7 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
     let mut named = BTreeMap::new();
     let mut known = BTreeSet::new();
     for row in index["tensors"].as_array().into_iter().flatten() {
-        // A list names files of its own folder alone.
+        // The list may only name files in its own folder.
         if let (Some(name), Some(file)) = (row["tensor"].as_str(), row["file"].as_str())
             && !file.contains('/')
             && path.join(file).is_file()
@@ -133,7 +133,7 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
         if let Some(name) = file.strip_suffix(".npy").filter(|_| !known.contains(&file)) {
             named.entry(name.to_owned()).or_insert_with(|| file.clone());
         }
-        // A sequence is a folder, `0.npy` and so on.
+        // A sequence is a folder with `0.npy` and so on.
         for n in numbers(&f.path()) {
             named.entry(element(&file, Some(n))).or_insert_with(|| format!("{file}/{n}.npy"));
         }

@@ -1,5 +1,5 @@
-//! From a model's file to the compiled model: import, compilation with what the flags want beside
-//! it, and what is told of failures.
+//! From a model file to the compiled model: import, compilation with everything that the flags ask
+//! for, and reports of failures.
 use super::super::calibration;
 use super::super::inputs::{self, Given, Named};
 use super::super::specialise::{self, Input};
@@ -49,7 +49,7 @@ pub struct BuildFlags {
 }
 
 impl BuildFlags {
-    /// Those that were given, as a note names them.
+    /// The flags that were given, as a note names them.
     pub fn given(&self) -> Vec<String> {
         let mut out = Vec::new();
         if !self.dump.is_empty() {
@@ -70,31 +70,31 @@ impl BuildFlags {
     }
 }
 
-/// What beside the model itself is wanted of a compilation.
+/// What a compilation should do beside making the model.
 #[derive(Default)]
 pub struct Wishes<'a> {
     pub dump: Wanted,
     pub dump_dir: PathBuf,
     pub bundle: Option<&'a Path>,
     pub no_weights: bool,
-    /// For the device that it will run on at once.
+    /// Whether the model will run at once, on the session's device.
     pub online: bool,
-    /// The device that is asked for, whose SoC counts.
+    /// The requested device; its SoC is the target.
     pub device: Named,
     /// Inputs that settle what the model leaves open.
     pub given: Option<&'a Given<'a>>,
-    /// Inputs that are constants.
+    /// Inputs that become constants.
     pub fixed: Option<&'a Given<'a>>,
-    /// `--fail-on-fallback`.
+    /// Value of `--fail-on-fallback`.
     pub gate: Option<&'a str>,
-    /// Inputs that say which nodes keep their types.
+    /// Folder with inputs for the calibration (`--calibrate`).
     pub calibrate: Option<&'a Path>,
-    /// `--state`.
+    /// Value of `--state`.
     pub state: Option<&'a str>,
 }
 
 impl<'a> Wishes<'a> {
-    /// What the flags ask for.
+    /// Reads the wishes from the flags.
     pub fn of(flags: &'a BuildFlags) -> Result<Self> {
         Ok(Self {
             dump: Wanted::parse(&flags.dump, flags.dump_passes)?,
@@ -107,8 +107,8 @@ impl<'a> Wishes<'a> {
     }
 }
 
-/// Loads plugins, imports and compiles for the device that it will run on at once; `given`: inputs
-/// that settle what the model leaves open.
+/// Loads plugins, imports the model and compiles it for the device that will run it at once.
+/// `given`: inputs that settle what the model leaves open.
 pub fn compile_to_run(
     global: &Global,
     model: &Path,
@@ -123,12 +123,12 @@ pub fn compile_to_run(
     Ok((session, compiled))
 }
 
-/// The model as its file has it; nodes without a mapping are told beside it.
+/// Imports the model as its file describes it; nodes without a mapping are returned beside it.
 pub fn import_model(session: &Session, model: &Path, flags: &CompileFlags) -> Result<Imported> {
     import_for(session, model, flags, &[])
 }
 
-/// As [`import_model`]; with the inputs that have a default and are given.
+/// Like [`import_model`]; `asked`: inputs with a default that stay inputs because they are given.
 fn import_for(session: &Session, model: &Path, flags: &CompileFlags, asked: &[String]) -> Result<Imported> {
     let bytes = import::map(model)?;
     let shapes = &flags.shapes()?;
@@ -152,7 +152,7 @@ fn import_for(session: &Session, model: &Path, flags: &CompileFlags, asked: &[St
     Ok(imported)
 }
 
-/// Compiles a model; its state, if it has any, must be outputs and inputs that it has.
+/// Compiles a model and checks that the pairs of `--state` name its outputs and inputs.
 fn with_state(
     session: &Session,
     name: &str,
@@ -165,7 +165,7 @@ fn with_state(
     Ok(compiled)
 }
 
-/// Makes constants of the inputs that `--input` gives.
+/// Turns the inputs that `--input` gives into constants.
 fn fix(graph: &mut ge_ir::Model, given: Option<&Given<'_>>) -> Result<()> {
     let Some(given) = given.filter(|g| g.any()) else { return Ok(()) };
     let inputs = specialise::inputs(graph);
@@ -182,7 +182,7 @@ fn named(list: &[Input]) -> Vec<(&str, &TensorDesc)> {
     list.iter().map(|(name, _, desc)| (name.as_str(), desc)).collect()
 }
 
-/// What is given to the inputs of a graph, or their defaults.
+/// The values given for the inputs of a graph, or their defaults.
 fn read(graph: &ge_ir::Model, list: &[Input], given: &Given<'_>) -> Result<Vec<HostTensor>> {
     let value = |k: usize| match graph.root().get(list.get(k)?.1)?.attr(ge_model::DEFAULT_VALUE)? {
         ge_ir::AttrValue::Tensor(value) => Some(value),
@@ -192,7 +192,7 @@ fn read(graph: &ge_ir::Model, list: &[Input], given: &Given<'_>) -> Result<Vec<H
     given.read_or(&inputs::defaults::numbered(named(list), &defaults, given)?, &value)
 }
 
-/// Loads plugins, imports and compiles.
+/// Loads plugins, imports the model and compiles it.
 pub fn compile(
     global: &Global,
     model: &Path,
@@ -254,10 +254,10 @@ pub fn compile(
     dumps.done("import", "", &|| std::borrow::Cow::Borrowed(&graph), imported);
     let has_gears = ge_model::gears::wanted(graph.root().attrs()).is_some();
     let run = || {
-        // Sizes and values of tensors; sequences and optionals have theirs as they run.
+        // Only tensors can settle sizes and values; sequences and optionals get theirs in the run.
         let tensor = |i: &Input| i.2.container == Container::TENSOR && i.2.dtype != DType::UNKNOWN;
         match (wishes.given, specialise::inputs(&graph)) {
-            // A model with gears is compiled for those, whatever the inputs at hand.
+            // A model with gears is compiled for its gears, whatever inputs are given.
             (Some(given), inputs) if !has_gears && inputs.iter().all(tensor) => read(&graph, &inputs, given)
                 .and_then(|t| specialise::compile(global, &session, &name, graph, &options, &t, &dumps)),
             _ => with_state(&session, &name, graph, &options, &dumps),
@@ -276,7 +276,7 @@ pub fn compile(
             let of = Failure { name: &name, failed, options: &options, weights, path: wishes.bundle };
             return Err(of.bundled(e, &session, &import));
         }
-        // What else of the model is not supported is told with it.
+        // Report everything else in the model that is not supported, too.
         Err(e) if survey::concerns(&e) => {
             let toolbox = session.toolbox(&options, wishes.online)?;
             return Err(match whole() {

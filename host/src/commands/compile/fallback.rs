@@ -1,28 +1,28 @@
-//! Nodes that fall back to an AI CPU engine, and the gate that refuses them.
+//! Nodes that fall back to an AI CPU engine, and the check that rejects them.
 use crate::session::{Compiled, Session};
 use crate::{Diagnostic, ErrorKind, Result};
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::fusion::ORIGINALS;
 
-/// A node with a task on an AI CPU engine that is not bound there.
+/// A node whose task is on an AI CPU engine although the node is not bound to it.
 pub struct Fallback {
     pub node: String,
     pub op: String,
-    /// The model's own type of it, where that is another.
+    /// The node's operator in the source model, if it differs.
     origin: Option<String>,
     pub engine: String,
     pub reasons: Vec<String>,
 }
 
 impl Fallback {
-    /// Its type, and the model's own where that is another.
+    /// The operator of the node, and that of the source model if it differs.
     pub fn types(&self) -> String {
         self.origin.as_ref().map_or_else(|| self.op.clone(), |o| format!("{}, {o} in the model", self.op))
     }
 }
 
-/// Operators of `--fail-on-fallback` are names of CANN's or of a framework: a gate that names
-/// nothing could never fail.
+/// Checks that the operators of `--fail-on-fallback` are known to CANN or to a framework: with a
+/// misspelt name the check could never fail.
 pub fn known_operators(session: &Session, wanted: Option<&str>) -> Result<()> {
     let registry = session.registry();
     let mut known: Vec<&str> = registry.ops().iter().map(|o| o.proto.name.as_str()).collect();
@@ -65,7 +65,7 @@ fn fallbacks(session: &Session, c: &Compiled) -> Vec<Fallback> {
     out
 }
 
-/// The nodes that fall back; an error where `--fail-on-fallback` refuses one of them.
+/// Returns the nodes that fall back; fails if `--fail-on-fallback` rejects one of them.
 pub fn gate(wanted: Option<&str>, session: &Session, c: &Compiled) -> Result<Vec<Fallback>> {
     let found = fallbacks(session, c);
     refuse(wanted, &found)?;

@@ -1,4 +1,4 @@
-//! `ge compile MODEL -o OUT.om`: compiles, writes the OM, says what became of the model.
+//! `ge compile MODEL -o OUT.om`: compiles a model, writes the OM and reports on the result.
 mod build;
 mod fallback;
 mod summary;
@@ -47,7 +47,7 @@ pub struct CompileArgs {
     help_options: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if a.help_options {
         if global.json {
@@ -60,7 +60,7 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     let Some(model) = &a.model else { return Err(crate::Error::usage("a model is needed")) };
     let piped = super::stdin::spool(model)?;
     let model = piped.as_ref().map_or(model.as_path(), |p| p.path());
-    // As with other compilers: the result lies in the working folder, named after its source.
+    // As with other compilers, the result goes to the working folder and is named after its source.
     let beside = model.file_stem().map_or_else(|| "main".into(), |s| PathBuf::from(s).with_extension("om"));
     let output = a.output.as_ref().unwrap_or(&beside);
     apart(model, output, a.build.bundle.as_deref())?;
@@ -88,14 +88,14 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
     if global.json {
         print_json(&summary.1)?;
     }
-    // The process ends here: its memory goes as a whole, not node by node.
+    // The process ends here, so freeing the model node by node would only cost time.
     std::mem::forget(compiled);
     Ok(0)
 }
 
-/// Files that are written lie apart from each other and from the model.
+/// Checks that the files to be written differ from each other and from the model.
 fn apart(model: &Path, output: &Path, bundle: Option<&Path>) -> Result<()> {
-    // A file that is not there yet is known by its folder.
+    // A file that does not exist yet is identified by its folder and name.
     let at = |p: &Path| match (p.canonicalize(), p.parent(), p.file_name()) {
         (Ok(p), ..) => Some(p),
         (_, Some(dir), Some(name)) => {

@@ -1,4 +1,4 @@
-//! What is said of a compiled model: as text, and as the JSON document of `ge compile --json`.
+//! The report on a compiled model: as text, and as the JSON document of `ge compile --json`.
 use super::super::calibration;
 use super::fallback::Fallback;
 use crate::render::progress::group;
@@ -6,7 +6,7 @@ use crate::session::Compiled;
 use std::path::Path;
 use std::time::Instant;
 
-/// The text and the document.
+/// Returns the text and the JSON document.
 pub fn of(
     c: &Compiled,
     fallbacks: &[Fallback],
@@ -129,7 +129,7 @@ pub fn of(
     (text, json)
 }
 
-/// Greatest resident memory of this process so far, in bytes; 0 where the system does not say.
+/// Peak resident memory of this process in bytes; 0 if the system does not report it.
 pub fn peak_bytes() -> u64 {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
     let kib = status

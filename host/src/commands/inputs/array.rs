@@ -1,5 +1,5 @@
-//! Arrays of files: `.npy`, `.npz`, folders of them; what is wrong with one, in the words of its
-//! input.
+//! Arrays from files: `.npy`, `.npz` and folders of them. Errors name the input that an array is
+//! for.
 use super::Wanted;
 use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
@@ -7,19 +7,19 @@ use ge_plugin_api::types::DType;
 use ge_runtime::npz::{Npz, is_npz};
 use std::path::{Path, PathBuf};
 
-/// Whether a text is meant to be a file, whether or not it is there.
+/// Whether a text is meant as a file name, whether or not the file exists.
 pub fn is_file_name(text: &str) -> bool {
     let ends = [".npy", ".npz", ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"];
     text.contains('/') || ends.iter().any(|e| text.to_lowercase().ends_with(e))
 }
 
-/// The bytes of a file.
+/// Reads the bytes of a file.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path)
         .map_err(|e| Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE))
 }
 
-/// A tensor of a `.npy` file's bytes, as this type.
+/// Reads a tensor of this type from the bytes of a `.npy` file.
 pub fn read(shown: &str, bytes: &[u8], want: DType) -> Result<HostTensor> {
     ge_runtime::npy::read(bytes, want).map_err(|e| {
         let code = if e.damaged { ge_codes::DAMAGED_ARRAY } else { ge_codes::INPUT };
@@ -27,7 +27,7 @@ pub fn read(shown: &str, bytes: &[u8], want: DType) -> Result<HostTensor> {
     })
 }
 
-/// An array of another type than its input's, with the line of NumPy that mends it.
+/// The error for an array whose type is not that of its input, with the NumPy line that fixes it.
 pub fn other_type(w: &Wanted<'_>, shown: &str, own: DType) -> crate::Error {
     let numpy = numpy_name(w.desc.dtype);
     let mend = match numpy {
@@ -44,7 +44,7 @@ pub fn other_type(w: &Wanted<'_>, shown: &str, own: DType) -> crate::Error {
         .raise(ge_codes::INPUT)
 }
 
-/// What NumPy calls a type.
+/// NumPy's name of a type.
 fn numpy_name(d: DType) -> Option<&'static str> {
     Some(match d {
         DType::F32 => "float32",
@@ -65,23 +65,24 @@ fn numpy_name(d: DType) -> Option<&'static str> {
     })
 }
 
-/// Where inputs that are not named come from.
+/// Source of the inputs that are not given by name.
 pub enum Folder {
-    /// Nowhere.
+    /// No source.
     None,
-    /// `input_K.npy` in a folder.
+    /// `input_K.npy` files in a folder.
     Dir(PathBuf),
-    /// Arrays of a `.npz` file.
+    /// The arrays of a `.npz` file.
     Archive(String, Npz),
-    /// The one array of a model with one input.
+    /// A single array, for a model with one input.
     One(String, Vec<u8>),
 }
 
 impl Folder {
-    /// Opens what `--inputs` names.
+    /// Opens the source that `--inputs` names.
     ///
     /// # Errors
-    /// A file that cannot be read, is none of these, or has an array that is no input.
+    /// Fails if a file cannot be read, if it is of none of these kinds, or if it has an array that
+    /// is not an input.
     pub fn open(path: Option<&Path>, wanted: &[Wanted<'_>]) -> Result<Folder> {
         let Some(path) = path else { return Ok(Folder::None) };
         if !path.is_file() {
@@ -100,8 +101,8 @@ impl Folder {
                     n.strip_prefix("input_").or_else(|| n.strip_prefix("arr_")).and_then(|k| k.parse::<usize>().ok());
                 wanted.iter().any(|w| w.name == n) || at.is_some_and(|k| k < wanted.len())
             };
-            // An array that is no input is a name that was meant otherwise; what a model gives may
-            // stand beside its inputs.
+            // An unknown array is probably a misspelt input name, except that outputs of a model
+            // may be stored beside its inputs.
             if let Some(other) = z.names().find(|n| !known(n) && !n.starts_with("output_")) {
                 return Err(crate::options::unknown_name("input", other, wanted.iter().map(|w| w.name)));
             }
@@ -116,7 +117,7 @@ impl Folder {
             .raise(ge_codes::INPUT))
     }
 
-    /// Where the array of an input would be, for messages.
+    /// Where the array of an input should be, for messages.
     pub fn place(&self, w: &Wanted<'_>) -> String {
         match (self, w.file) {
             (Folder::Dir(dir), Some(k)) => format!(" as `{}`", dir.join(format!("input_{k}.npy")).display()),
@@ -124,10 +125,10 @@ impl Folder {
         }
     }
 
-    /// The array of an input, with its name for messages.
+    /// The bytes of an input's array, with its name for messages; `None` if the source has none.
     ///
     /// # Errors
-    /// Its file cannot be read.
+    /// Fails if its file cannot be read.
     pub fn tensor(&self, w: &Wanted<'_>) -> Result<Option<(String, Vec<u8>)>> {
         match self {
             Folder::None => Ok(None),

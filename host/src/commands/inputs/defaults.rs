@@ -1,6 +1,6 @@
-//! Inputs with a value of their own (of ONNX: an initializer with an input's name). They are constants
-//! of the model, unless they are asked for when it is compiled; a run that gives one that is a
-//! constant is refused with the option that makes it an input.
+//! Inputs with a default value (in ONNX: an initializer with an input's name). They are constants
+//! of the compiled model unless they are given when it is compiled. A run that gives a value for
+//! such a constant is rejected; the error names the option that makes it an input.
 use super::{Given, Wanted};
 use crate::{Diagnostic, Error, Result};
 use ge_model::CompiledModel;
@@ -8,22 +8,24 @@ use ge_plugin_api::types::{AttrMap, TensorDesc};
 use ge_runtime::npz::{Npz, is_npz};
 use std::path::Path;
 
-/// The inputs of a model, each with the number of its file in the folder that is given: files are
-/// numbered in the order of the inputs, and those with a default have none, unless all have one.
+/// The inputs of a model, each with the number of its file in the given folder. Files are numbered
+/// in the order of the inputs; inputs with a default have no number, unless the folder has files
+/// for all of them.
 ///
 /// # Errors
-/// What is given to inputs that are constants of this model; a folder that has files of some inputs
-/// with a default and not of others.
+/// Fails if something is given for inputs that are constants of this model, or if the folder has
+/// files for some inputs with a default but not for others.
 pub fn wanted<'m>(m: &'m CompiledModel, given: &Given<'_>) -> Result<Vec<Wanted<'m>>> {
     refuse(m, given)?;
     let defaults: Vec<usize> = m.default_inputs().into_iter().map(|d| d.0).collect();
     numbered(m.inputs.iter().map(|i| (i.name.as_str(), &i.desc)).collect(), &defaults, given)
 }
 
-/// Inputs by name and descriptor, as [`wanted`] has them; `defaults`: those with a default.
+/// Numbers inputs given by name and descriptor, as [`wanted`] does; `defaults`: indices of those
+/// with a default.
 ///
 /// # Errors
-/// A folder that has files of some inputs with a default and not of others.
+/// Fails if the folder has files for some inputs with a default but not for others.
 pub fn numbered<'m>(
     inputs: Vec<(&'m str, &'m TensorDesc)>,
     defaults: &[usize],
@@ -48,10 +50,11 @@ pub fn numbered<'m>(
     Ok(inputs.into_iter().enumerate().map(one).collect())
 }
 
-/// Names of constants of a graph that are inputs of the original model, where they are given.
+/// Names of those constants of a graph that are inputs of the original model and for which
+/// something is given.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// Fails if a file cannot be read.
 pub fn asked(attrs: &AttrMap, inputs: usize, given: &[&Given<'_>]) -> Result<Vec<String>> {
     let mut out = Vec::new();
     let list = ge_model::defaulted(attrs);
@@ -66,8 +69,8 @@ fn refuse(m: &CompiledModel, given: &Given<'_>) -> Result<()> {
     if bad.is_empty() { Ok(()) } else { Err(constants(&bad, "a value")) }
 }
 
-/// The error for constants of a compiled model (name and shape) that are taken for inputs; `given`:
-/// what is given for them, in words.
+/// The error for constants of a compiled model (name and shape) that are treated as inputs; `given`
+/// describes what is given for them.
 pub fn constants(bad: &[(&str, &str)], given: &str) -> Error {
     let entries: Vec<String> = bad.iter().map(|(name, dims)| format!("{name}:{dims}")).collect();
     let names: Vec<String> = bad.iter().map(|(name, _)| format!("`{name}`")).collect();
@@ -79,7 +82,8 @@ pub fn constants(bad: &[(&str, &str)], given: &str) -> Error {
         .raise(ge_codes::INPUT)
 }
 
-/// Those of a list that are given: by name, or as files of a folder that has as many as all inputs.
+/// Entries of a list for which something is given: by name, or as files of a folder that has one
+/// file per input.
 fn of<'l>(list: &[(&'l str, &'l str)], inputs: usize, given: &Given<'_>) -> Result<Vec<(&'l str, &'l str)>> {
     if list.is_empty() {
         return Ok(Vec::new());
@@ -95,7 +99,7 @@ fn of<'l>(list: &[(&'l str, &'l str)], inputs: usize, given: &Given<'_>) -> Resu
     Ok(list.iter().copied().filter(|(name, _)| whole || named(name) || within(name)).collect())
 }
 
-/// Whether a folder has the file or folder of an input.
+/// Whether a folder has a file or a folder for an input.
 fn has(dir: &Path, k: usize) -> bool {
     dir.join(format!("input_{k}.npy")).exists() || dir.join(format!("input_{k}")).is_dir()
 }

@@ -1,31 +1,32 @@
-//! Images as inputs: decoded and resized by kernels of plugins (`DecodeImage`, `ResizeImage`), then
-//! brought into the input's type and order of axes. Whole types get 0 to 255, real types 0 to 1,
-//! less `--image-mean`, divided by `--image-std`.
+//! Images as inputs: plugin kernels (`DecodeImage`, `ResizeImage`) decode and resize them; then
+//! they are converted to the input's type and axis order. Integer types get 0 to 255; real types
+//! get 0 to 1, minus `--image-mean`, divided by `--image-std`.
 use super::kernels::Kernels;
 use super::{NamedInputs, Wanted};
 use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{AttrMap, DType};
 
-/// Whether a file is an image, by how it begins.
+/// Whether a file is an image, judged by its first bytes.
 pub fn is_image(b: &[u8]) -> bool {
     let webp = b.starts_with(b"RIFF") && b.get(8..12) == Some(b"WEBP");
     webp || [&b"\x89PNG"[..], b"\xff\xd8\xff", b"BM", b"GIF8"].iter().any(|m| b.starts_with(m))
 }
 
-/// What an input makes of the axes of an image.
+/// How an input arranges the axes of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     height: Option<u64>,
     width: Option<u64>,
     channels: u64,
-    /// Whether channels come before rows.
+    /// Whether the channel axis comes before rows and columns.
     planar: bool,
     rank: usize,
 }
 
 impl Layout {
-    /// From an input's sizes, open ones None; None: no image fits it.
+    /// Derives the layout from an input's sizes (open ones are `None`). Returns `None` if no image
+    /// fits.
     fn of(dims: &[Option<u64>]) -> Option<Layout> {
         let one = |d: Option<u64>| d.is_none_or(|n| n == 1);
         let colour = |d: Option<u64>| matches!(d, Some(1 | 3));
@@ -55,10 +56,10 @@ impl Layout {
     }
 }
 
-/// The input that an image gives.
+/// Converts an image to the tensor for an input.
 ///
 /// # Errors
-/// `usage`: the input is none that an image fits; `damaged`: the image cannot be decoded.
+/// `usage` if the input cannot take an image; `damaged` if the image cannot be decoded.
 pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], how: &NamedInputs) -> Result<HostTensor> {
     let usage = |what: String, expected: &str| {
         Diagnostic::error(format!("input `{}` cannot be the image `{shown}`", w.name))
@@ -68,7 +69,7 @@ pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], ho
     };
     let file = HostTensor::from_bytes(DType::U8, &[bytes.len() as u64], bytes)?;
     let dims: Vec<Option<u64>> = w.desc.shape.dims().iter().map(|d| d.size()).collect();
-    // A model that decodes by itself takes the file.
+    // A model that decodes images itself gets the bytes of the file.
     if w.desc.dtype == DType::U8 && dims.len() == 1 && !w.desc.shape.is_unranked() {
         return Ok(file);
     }
@@ -106,7 +107,7 @@ pub fn read(kernels: &Kernels<'_>, w: &Wanted<'_>, shown: &str, bytes: &[u8], ho
     order(&t, layout, height, width)
 }
 
-/// Values of 0 to 255 as 0 to 1, less the mean, over the deviation.
+/// Scales values from 0..255 to 0..1, subtracts the mean and divides by the deviation.
 fn scaled(kernels: &Kernels<'_>, picture: &HostTensor, channels: u64, how: &NamedInputs) -> Result<HostTensor> {
     let list = |v: &[f64], flag: &str, default: f64| -> Result<Vec<f64>> {
         match v.len() as u64 {
@@ -121,7 +122,8 @@ fn scaled(kernels: &Kernels<'_>, picture: &HostTensor, channels: u64, how: &Name
     if std.contains(&0.0) {
         return Err(Diagnostic::error("`--image-std` is 0").raise(ge_codes::INPUT));
     }
-    // (v / 255 - mean) / std as one product and one difference in f64, so that it rounds once.
+    // Computes (v / 255 - mean) / std as one product and one difference in f64, so that it rounds
+    // once.
     let row = |f: &dyn Fn(usize) -> f64| -> Result<HostTensor> {
         let bytes: Vec<u8> = (0..channels as usize).flat_map(|c| f(c).to_le_bytes()).collect();
         HostTensor::from_bytes(DType::F64, &[1, 1, channels], &bytes)
@@ -134,7 +136,7 @@ fn scaled(kernels: &Kernels<'_>, picture: &HostTensor, channels: u64, how: &Name
     kernels.run("Sub", &none, &[product.view(), shift.view()], DType::F64)
 }
 
-/// Rows, columns, channels in the order of the input's axes.
+/// Moves rows, columns and channels into the axis order of the input.
 fn order(t: &HostTensor, layout: Layout, h: u64, w: u64) -> Result<HostTensor> {
     let dims = layout.dims(h, w);
     if !layout.planar || layout.channels == 1 {

@@ -1,5 +1,5 @@
-//! Sequences and optionals as files: a sequence is a folder `input_K` with `0.npy`, `1.npy` … in its
-//! order, an optional a file or such a folder, or nothing where it holds nothing.
+//! Sequences and optionals as files: a sequence is a folder `input_K` with `0.npy`, `1.npy` … in
+//! order; an optional is a file or such a folder, and an empty optional has neither.
 use super::{Given, Wanted, array, defaults, not_given};
 use crate::session::model::{Item, fixed_value};
 use crate::{Diagnostic, Error, ErrorKind, Result};
@@ -9,10 +9,10 @@ use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, TensorDesc};
 use std::path::{Path, PathBuf};
 
-/// All inputs of a model. What is wrong with any of them is told at once.
+/// Reads all inputs of a model. Problems with several inputs are reported together.
 ///
 /// # Errors
-/// An input that is not given, or whose files are not what it is.
+/// Fails if an input is not given or if its files do not match its kind.
 pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<Item>> {
     let wanted = defaults::wanted(m, given)?;
     let own: Vec<_> = m.fixed_inputs().into_iter().chain(m.default_inputs()).collect();
@@ -45,7 +45,7 @@ fn item(w: &Wanted<'_>, text: Option<&str>, dir: Option<&Path>, k: usize) -> Res
         (None, None) => (None, None),
     };
     let folder = folder.filter(|f| f.is_dir());
-    // A file that is named has to be there.
+    // A file given by name must exist.
     let file = file.filter(|f| text.is_some() || f.exists());
     let is_list = matches!(w.desc.container, Container::SEQ | Container::OPT_SEQ);
     match (folder, file) {
@@ -63,7 +63,7 @@ fn item(w: &Wanted<'_>, text: Option<&str>, dir: Option<&Path>, k: usize) -> Res
     }
 }
 
-/// What the files of an input look like.
+/// Describes how the files of an input look.
 fn form(d: &TensorDesc, k: usize) -> String {
     match d.container {
         Container::OPT => format!("an optional {}: `input_{k}.npy`, or no file", d.dtype),
@@ -74,17 +74,17 @@ fn form(d: &TensorDesc, k: usize) -> String {
     }
 }
 
-/// The tensor of a file; its type is its own where the model says none.
+/// Reads a tensor from a file. If the model states no type, the file's own type is used.
 fn one(path: &Path, d: &TensorDesc) -> Result<HostTensor> {
     let bytes = array::bytes(path)?;
     let own = if d.dtype == DType::UNKNOWN { ge_runtime::npy::dtype_of(&bytes) } else { None };
     array::read(&path.display().to_string(), &bytes, own.unwrap_or(d.dtype))
 }
 
-/// The tensors of a folder, `0.npy`, `1.npy` … up to the first that is not there.
+/// Reads the tensors of a folder: `0.npy`, `1.npy` … in order.
 ///
 /// # Errors
-/// A number is left out.
+/// Fails if a number is missing.
 pub fn list(folder: &Path, d: &TensorDesc) -> Result<Vec<HostTensor>> {
     let file = |k: usize| folder.join(format!("{k}.npy"));
     let numbers = numbers(folder);
@@ -97,7 +97,7 @@ pub fn list(folder: &Path, d: &TensorDesc) -> Result<Vec<HostTensor>> {
     (0..numbers.len()).map(|k| one(&file(k), d)).collect()
 }
 
-/// The numbers of the files of a sequence.
+/// The numbers of a sequence's files, in ascending order.
 pub fn numbers(folder: &Path) -> Vec<usize> {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |name: String| name.strip_suffix(".npy")?.parse::<usize>().ok();

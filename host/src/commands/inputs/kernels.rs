@@ -1,5 +1,5 @@
-//! Kernels of plugins over single tensors: what decodes images and converts types. The plugins are
-//! opened when the first is asked for.
+//! Plugin kernels applied to single tensors, for decoding images and converting types. The plugins
+//! are loaded on first use.
 use crate::session::{Session, SessionOptions};
 use crate::{Diagnostic, Error, Result};
 use ge_plugin::Want;
@@ -8,14 +8,14 @@ use ge_plugin_api::types::{AttrMap, DType};
 use std::cell::OnceCell;
 use std::path::Path;
 
-/// Kernels of the engines of one configuration.
+/// The kernels of the engines of one configuration.
 pub struct Kernels<'a> {
     plugins: Option<&'a Path>,
     session: OnceCell<Session>,
 }
 
 impl<'a> Kernels<'a> {
-    /// Of a configuration; nothing is opened yet.
+    /// Uses the kernels of a configuration; nothing is loaded yet.
     pub fn new(plugins: Option<&'a Path>) -> Kernels<'a> {
         Kernels { plugins, session: OnceCell::new() }
     }
@@ -23,7 +23,7 @@ impl<'a> Kernels<'a> {
     /// Runs an operator on the first engine that has a kernel for it.
     ///
     /// # Errors
-    /// No engine has one; the kernel's own.
+    /// Fails if no engine has one or if the kernel fails.
     pub fn run(&self, op: &str, attrs: &AttrMap, inputs: &[TensorView<'_>], output: DType) -> Result<HostTensor> {
         let session = match self.session.get() {
             Some(s) => s,
@@ -45,10 +45,10 @@ impl<'a> Kernels<'a> {
         made.into_iter().next().ok_or_else(|| Error::internal("a kernel without an output"))
     }
 
-    /// The tensor as another type.
+    /// Converts a tensor to another type.
     ///
     /// # Errors
-    /// `usage`: a value that the other type cannot hold.
+    /// `usage` if the other type cannot hold a value.
     pub fn cast(&self, t: &HostTensor, to: DType, what: &str) -> Result<HostTensor> {
         if t.dtype == to {
             return HostTensor::from_bytes(to, &t.dims, t.bytes());

@@ -1,10 +1,10 @@
-//! Inputs and devices of the commands that run a model: the flags that they share, and what these
-//! give. Arrays come from `.npy` and `.npz` files, from images, or stand in the command itself.
+//! The inputs and devices of commands that run a model: the shared flags and what they lead to.
+//! Arrays come from `.npy` and `.npz` files, from images, or from the command line itself.
 mod array;
-/// Inputs with a value of their own.
+/// Inputs with a default value.
 pub mod defaults;
 mod image;
-/// Sequences and optionals.
+/// Inputs that are sequences or optionals.
 pub mod items;
 mod kernels;
 /// Sizes of random inputs.
@@ -67,11 +67,11 @@ pub struct DeviceFlags {
     pub device_option: Vec<String>,
 }
 
-/// A device by name, with its number.
+/// Name and number of a device, if one was requested.
 pub type Named = Option<(String, u32)>;
 
 impl DeviceFlags {
-    /// The device, and its options by name.
+    /// Parses the device and its options (name and value).
     pub fn parse(&self) -> Result<(Named, Vec<(String, String)>)> {
         let device = match self.device.as_deref() {
             None => None,
@@ -94,12 +94,12 @@ impl DeviceFlags {
 }
 
 impl InputFlags {
-    /// The files and values, if any are named.
+    /// The given files and values, or `None` if there are none.
     pub fn given<'a>(&'a self, global: &'a Global) -> Option<Given<'a>> {
         Some(Given { dir: self.dir.as_deref(), ..self.by_name.given(global) }).filter(Given::any)
     }
-    /// A failed run on random inputs: which whole numbers were made up without a range, and how to
-    /// give them.
+    /// For a run that failed on random inputs: adds to the error which integer inputs had no known
+    /// range, and how to give them.
     pub fn made_up(&self, m: &CompiledModel, e: Error) -> Error {
         let unknown = |i: &&ge_model::IoInfo| i.desc.dtype.is_int() && range_of(m, &i.name).is_none();
         let list: Vec<&ge_model::IoInfo> = m.inputs.iter().filter(unknown).collect();
@@ -117,7 +117,7 @@ impl InputFlags {
             ))
         })
     }
-    /// Inputs of a rank, sequences and optionals among them.
+    /// Inputs of a rank, including sequences and optionals.
     pub fn items(
         &self,
         global: &Global,
@@ -130,14 +130,14 @@ impl InputFlags {
             return Ok(all.into_iter().map(Item::Tensor).collect());
         }
         if let Some(seed) = self.random {
-            // Says which input cannot be made up.
+            // This fails with the name of an input for which no random value can be made.
             return Ok(random_inputs(m, seed)?.into_iter().map(Item::Tensor).collect());
         }
         let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
         items::gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
     }
-    /// Inputs of a rank. Random ones have the sizes of `--input-shape`, where the model leaves them
-    /// open.
+    /// Inputs of a rank. Where the model leaves sizes open, random inputs have those of
+    /// `--input-shape`.
     pub fn tensors(
         &self,
         global: &Global,
@@ -159,33 +159,33 @@ impl InputFlags {
 }
 
 impl NamedInputs {
-    /// What is named, without a folder.
+    /// What is given by name, without a folder.
     pub fn given<'a>(&'a self, global: &'a Global) -> Given<'a> {
         Given { dir: None, by_name: self, plugins: global.plugins.as_deref() }
     }
 }
 
-/// The folder of a rank.
+/// The input folder of a rank.
 pub fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
     if ranks == 1 { dir.to_path_buf() } else { dir.join(format!("rank{rank}")) }
 }
 
-/// Inputs as files and values.
+/// Inputs given as files and values.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// Folder with `input_0.npy` …, a `.npz` file, or the one `.npy` file of a model with one
     /// input.
     pub dir: Option<&'a Path>,
-    /// Those that are named go before those of the folder.
+    /// Inputs given by name; they take precedence over those of the folder.
     pub by_name: &'a NamedInputs,
-    /// Configuration of the plugins whose kernels decode and convert.
+    /// Configuration of the plugins whose kernels decode images and convert types.
     pub plugins: Option<&'a Path>,
 }
 
-/// An input that a model wants.
+/// An input that a model needs.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Name.
+    /// Name of the input.
     pub name: &'a str,
     /// Type and shape, as far as they are known.
     pub desc: &'a TensorDesc,
@@ -193,13 +193,13 @@ pub struct Wanted<'a> {
     pub file: Option<usize>,
 }
 
-/// A tensor of a `.npy` file, as this type.
+/// Reads a tensor of this type from a `.npy` file.
 pub fn read_npy(path: &Path, want: DType) -> Result<HostTensor> {
     array::read(&path.display().to_string(), &array::bytes(path)?, want)
 }
 
-/// Inputs from a folder, and from files and values by name; one whose value the model was compiled
-/// for, or that has a default, need not be given. Everything that is wrong with any of them is told at once.
+/// Reads inputs from a folder and from files and values given by name. Inputs whose value was fixed
+/// at compilation, or that have a default, may be left out. All problems are reported together.
 pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<HostTensor>> {
     let own: Vec<_> = m.fixed_inputs().into_iter().chain(m.default_inputs()).collect();
     let value = |k: usize| own.iter().find(|f| f.0 == k).map(|f| f.1);
@@ -215,17 +215,18 @@ fn not_given(name: &str, expected: &str) -> Diagnostic {
 }
 
 impl Given<'_> {
-    /// Whether anything is given.
+    /// Whether any input is given.
     pub fn any(&self) -> bool {
         self.dir.is_some() || !self.by_name.named.is_empty()
     }
 
-    /// Reads inputs in order; None where none is given.
+    /// Reads the inputs in order, with `None` for those that are not given.
     pub fn some(&self, wanted: &[Wanted<'_>]) -> Result<Vec<Option<HostTensor>>> {
         self.collect(wanted, &|_| true)
     }
 
-    /// Reads inputs in order; one that is not given has the value that `value` has for it.
+    /// Reads the inputs in order; an input that is not given gets the value that `value` returns
+    /// for it.
     pub fn read_or<'v>(
         &self,
         wanted: &[Wanted<'_>],
@@ -248,7 +249,7 @@ impl Given<'_> {
         let mut damaged = false;
         for (k, w) in wanted.iter().enumerate() {
             if w.desc.container != Container::TENSOR {
-                // Read as what it is, by those who take more than tensors.
+                // Sequences and optionals are read elsewhere, by commands that accept them.
                 if !optional(k) {
                     bad.push(not_given(w.name, "a sequence or an optional, which `ge run` takes"));
                 }
@@ -285,7 +286,7 @@ impl Given<'_> {
         }
     }
 
-    /// Name and text of each `--input`, each of an input that is there, once.
+    /// Name and text of each `--input`. Each must name an existing input, and only once.
     fn named(&self, wanted: &[Wanted<'_>]) -> Result<Vec<(&str, &str)>> {
         let mut out: Vec<(&str, &str)> = Vec::new();
         for i in &self.by_name.named {
@@ -336,7 +337,7 @@ impl Given<'_> {
     }
 }
 
-/// Whether a tensor has the sizes that are wanted, as far as they are known.
+/// Checks that a tensor has the wanted sizes, as far as they are known.
 fn fits(w: &Wanted<'_>, t: HostTensor) -> Result<HostTensor> {
     let (have, want) = (&t.dims, &w.desc.shape);
     let same = want.rank() == Some(have.len())

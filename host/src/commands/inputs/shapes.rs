@@ -1,5 +1,5 @@
-//! The sizes of random inputs: `--shape` and `--shapes` of what is measured, and `--input-shape` where
-//! it has numbers for an input whose sizes are open in the model.
+//! Sizes of random inputs: from `--shape` and `--shapes` of `ge bench`, and from `--input-shape`
+//! where it has numbers for an input with open sizes.
 use crate::commands::flags::CompileFlags;
 use crate::session::{import, model};
 use crate::{Diagnostic, Error, Result};
@@ -7,18 +7,18 @@ use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
 use std::path::Path;
 
-/// Sizes of one or several inputs, all of them numbers.
+/// Sizes of one or several inputs; all are numbers.
 #[derive(Debug, Default)]
 pub struct Sizes {
-    /// As the user wrote them.
+    /// The text as the user wrote it.
     pub text: String,
     of: Vec<(String, Vec<u64>)>,
 }
 
-/// Sizes from `x:8,3,224,224;y:8`.
+/// Parses sizes such as `x:8,3,224,224;y:8`.
 ///
 /// # Errors
-/// A text that is none, or a size that is left open: a run has numbers.
+/// Fails if the text cannot be parsed or leaves a size open: a run needs numbers.
 pub fn parse(text: &str) -> Result<Sizes> {
     let asked = import::parse_input_shapes(text).map_err(|e| {
         e.with(|mut d| {
@@ -43,10 +43,11 @@ pub fn parse(text: &str) -> Result<Sizes> {
     Ok(Sizes { text: text.trim().to_owned(), of })
 }
 
-/// Sizes from a file, a line each; empty lines and those behind `#` are left out.
+/// Reads sizes from a file, one set per line. Empty lines and comments after `#` are skipped.
 ///
 /// # Errors
-/// A file that cannot be read or has none, and what [`parse`] refuses, with the line.
+/// Fails if the file cannot be read or has no sizes, or if [`parse`] rejects a line; the error
+/// names the line.
 pub fn read(file: &Path) -> Result<Vec<Sizes>> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| {
@@ -63,10 +64,10 @@ pub fn read(file: &Path) -> Result<Vec<Sizes>> {
 }
 
 impl Sizes {
-    /// Those of `--input-shape` that are numbers alone.
+    /// The sizes of those inputs in `--input-shape` that have only numbers.
     ///
     /// # Errors
-    /// A text that is none.
+    /// Fails if the text cannot be parsed.
     pub fn asked(flags: &CompileFlags) -> Result<Sizes> {
         let Some(text) = &flags.input_shape else { return Ok(Sizes::default()) };
         let all = import::parse_input_shapes(text)?.input_shapes;
@@ -77,10 +78,10 @@ impl Sizes {
         Ok(Sizes { text: text.trim().to_owned(), of: known.collect() })
     }
 
-    /// Random inputs of these sizes; inputs that are not named get what they would have without.
+    /// Makes random inputs of these sizes. Inputs that are not named get their usual random values.
     ///
     /// # Errors
-    /// A name that is no input's.
+    /// Fails if no input has a given name.
     pub fn inputs(&self, m: &CompiledModel, seed: u64) -> Result<Vec<HostTensor>> {
         let names = || m.inputs.iter().map(|i| i.name.as_str());
         if let Some((name, _)) = self.of.iter().find(|(n, _)| names().all(|i| i != n)) {

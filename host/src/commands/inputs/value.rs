@@ -1,14 +1,14 @@
-//! Inputs that stand in the command: `sr=16000`, `size=[224,224]`, `mask=true`.
+//! Inputs given as values on the command line: `sr=16000`, `size=[224,224]`, `mask=true`.
 use super::Wanted;
 use super::kernels::Kernels;
 use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 
-/// A number, or numbers of a shape.
+/// A number, or nested lists of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// Sizes; None for a single number, which fits any shape.
+    /// Sizes; `None` for a single number, which fits any shape.
     dims: Option<Vec<u64>>,
     numbers: Vec<Number>,
 }
@@ -20,7 +20,7 @@ enum Number {
     Truth(bool),
 }
 
-/// Reads a value; None where the text is none.
+/// Parses a value; `None` if the text is not one.
 pub fn parse(text: &str) -> Option<Value> {
     let text = text.trim();
     if let Some(n) = number(text) {
@@ -47,12 +47,13 @@ fn number(text: &str) -> Option<Number> {
     }
 }
 
-/// Whether a type of whole numbers holds it.
+/// Whether some 64-bit integer type can hold the number.
 fn is_held(n: i128) -> bool {
     (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&n)
 }
 
-/// The sizes of nested lists, all of one depth and length.
+/// Collects the numbers of nested lists and returns their sizes; `None` if depths or lengths
+/// differ.
 fn flatten(v: &serde_json::Value, out: &mut Vec<Number>) -> Option<Vec<u64>> {
     match v {
         serde_json::Value::Array(list) => {
@@ -82,14 +83,14 @@ fn flatten(v: &serde_json::Value, out: &mut Vec<Number>) -> Option<Vec<u64>> {
 }
 
 impl Value {
-    /// The tensor that an input wants: a single number fills it, a list with as many elements takes
-    /// its shape.
+    /// The tensor for an input: a single number fills it; a list with the same number of elements
+    /// takes the input's shape.
     ///
     /// # Errors
-    /// `usage`: a number that the input's type cannot hold.
+    /// `usage` if the input's type cannot hold a number.
     pub fn tensor(&self, kernels: &Kernels<'_>, w: &Wanted<'_>) -> Result<HostTensor> {
         let shape = &w.desc.shape;
-        // Sizes that the model leaves open are one for a single number.
+        // For a single number, sizes that the model leaves open become 1.
         let whole: Option<Vec<u64>> =
             shape.rank().map(|_| shape.dims().iter().map(|d| d.size().unwrap_or(1)).collect());
         let count = |dims: &[u64]| dims.iter().product::<u64>();
@@ -103,7 +104,8 @@ impl Value {
             [one] if self.dims.is_none() => vec![*one; usize::try_from(count(&dims)).unwrap_or(0)],
             list => list.to_vec(),
         };
-        // Written down in a type that holds them exactly, then converted with a check.
+        // The numbers are first stored in a type that holds them exactly, then converted with a
+        // check.
         let real = numbers.iter().any(|n| matches!(n, Number::Real(_)));
         let (dtype, bytes): (DType, Vec<u8>) = if real {
             let f = |n: &Number| match n {
@@ -118,7 +120,7 @@ impl Value {
                 Number::Truth(t) => i128::from(*t),
                 Number::Real(_) => 0,
             };
-            // Numbers that only an unsigned type holds have the same 64 bits in it.
+            // Numbers above i64::MAX are stored as i64 with the same 64 bits.
             let large = numbers.iter().any(|n| i(n) > i128::from(i64::MAX));
             let small = numbers.iter().find(|n| i(n) < 0).filter(|_| large);
             if let Some(n) = small {

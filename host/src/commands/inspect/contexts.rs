@@ -1,5 +1,5 @@
-//! The context graph of an FFTS+ task: slices and windows, what each context is and what waits for
-//! it.
+//! The context graph of an FFTS+ task: slices and windows, what each context is, and which contexts
+//! wait for it.
 use ge_model::context_graph::{self, ContextGraph};
 use ge_model::launch::Launch;
 use ge_model::{CompiledModel, TaskInfo};
@@ -10,7 +10,7 @@ fn graph(m: &CompiledModel, t: &TaskInfo) -> Option<(ContextGraph, Vec<Launch>)>
     context_graph::of_task(t, m.node(t.graph, t.node).map_or("", |n| &n.name))
 }
 
-/// For programs.
+/// The context graph as JSON.
 pub fn json(m: &CompiledModel, t: &TaskInfo) -> Option<Value> {
     let (g, launches) = graph(m, t)?;
     let of = |k: u32| launches.get(k as usize);
@@ -37,7 +37,7 @@ pub fn json(m: &CompiledModel, t: &TaskInfo) -> Option<Value> {
     }))
 }
 
-/// For people: a line for the cut where there is one, and one for each context.
+/// The context graph as text: a line for the slicing if there is one, and one line per context.
 pub fn text(m: &CompiledModel, t: &TaskInfo) -> Option<String> {
     let (g, _) = graph(m, t)?;
     let cut = format!(

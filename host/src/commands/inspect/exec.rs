@@ -1,5 +1,5 @@
-//! `ge inspect OM --what exec`: what the executor decides of a model of open sizes, for people and
-//! as JSON.
+//! `ge inspect OM --what exec`: what the executor decides about a model of unknown shapes, as text
+//! and as JSON.
 use crate::commands::flags::Global;
 use crate::session::{Session, SessionOptions};
 use crate::{Error, Result};
@@ -7,12 +7,12 @@ use ge_model::CompiledModel;
 use ge_runtime::v2::describe::{Exec, Step};
 use serde_json::{Value, json};
 
-/// Asks the plugins that the model was compiled with.
+/// Determines it with the plugins that the model was compiled with.
 ///
 /// # Errors
-/// A model whose sizes are all known: its tasks are its plan.
+/// Fails if all sizes of the model are known: its tasks are then its plan.
 pub fn of(global: &Global, m: &CompiledModel) -> Result<Exec> {
-    // Of a model with gears, the one that runs sizes of none.
+    // Of a model with gears, describe the part that runs sizes outside the gears.
     let outside = m.outside().and_then(|_| m.clone().take_outside());
     let m = outside.as_ref().unwrap_or(m);
     if !m.is_dynamic() {
@@ -27,7 +27,7 @@ pub fn of(global: &Global, m: &CompiledModel) -> Result<Exec> {
     Session::new(options)?.exec_of(m)
 }
 
-/// As text.
+/// Formats it as text.
 pub fn text(e: &Exec) -> String {
     let mut out = format!("executor: {} ({})\n", e.executor.name(), e.because);
     out.push_str(&format!("init: {} constants, {} bytes of weights\n", e.init.constants, e.init.weights));
@@ -89,7 +89,7 @@ pub fn text(e: &Exec) -> String {
     out
 }
 
-/// As JSON.
+/// Formats it as JSON.
 pub fn json(e: &Exec) -> Value {
     let one = |s: &Step| json!({"node": s.node, "type": s.op, "by": s.by});
     let steps = |l: &[Step]| -> Vec<Value> { l.iter().map(one).collect() };

@@ -1,13 +1,14 @@
-//! OM files as containers: header, partitions, graphs and tasks by the published schemas, and what
-//! the schemas do not have. Serves files of other products, and `--header` for any.
+//! OM files as containers: header, partitions, and graphs and tasks as read with the published
+//! schemas, plus fields that the schemas do not have. Used for files of other products, and by
+//! `--header` for all files.
 use ge_om::OmFile;
 use ge_om::reader::{OmModel, Origin};
 use serde_json::{Value, json};
 
-/// Fields that the schema does not have are listed up to this many.
+/// Maximum number of fields listed that are not in the schema.
 const UNKNOWN_LIMIT: usize = 1000;
 
-/// The header, who wrote the file, and its partitions.
+/// The header, the product that wrote the file, and its partitions.
 pub fn header(file: &OmFile) -> Value {
     let h = file.header();
     let origin = match file.origin() {
@@ -21,7 +22,7 @@ pub fn header(file: &OmFile) -> Value {
     })
 }
 
-/// The whole document of a file that another product wrote.
+/// The JSON document for a file written by another product.
 pub fn document(file: &OmFile) -> Value {
     json!({
         "schema": 1, "kind": "om", "name": file.header().name(), "origin": "foreign", "runs": false, "header": header(file),
@@ -80,7 +81,7 @@ fn model(m: &OmModel) -> Value {
     })
 }
 
-/// For people.
+/// Formats the document as text.
 pub fn text(doc: &Value) -> String {
     let s = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let mut out = String::from("an OM file of another product: it can be looked into, not run\n");
@@ -117,7 +118,7 @@ pub fn text(doc: &Value) -> String {
     out
 }
 
-/// The header for people.
+/// Formats the header as text.
 pub fn header_text(h: &Value) -> String {
     let mut out = String::new();
     for (k, v) in h.as_object().into_iter().flatten() {

@@ -1,14 +1,14 @@
-//! `--what memory`: each memory type's bytes against what must live at once, how often its bytes
-//! are used again, and who holds them at the peak.
+//! `--what memory`: for each memory type, its size compared with the bytes that must be live at
+//! once, how often its bytes are reused, and who holds them at the peak.
 use ge_model::{CompiledModel, SlotInfo};
 use ge_plugin_api::device::MemoryKind;
 use serde_json::{Map, Value, json};
 
-/// What is asked for in one memory type, zero copy left out.
+/// Requested memory of one memory type, without zero copy.
 struct Asked {
-    /// Outputs and workspaces that have memory of their own.
+    /// Number of outputs and workspaces with memory of their own.
     blocks: usize,
-    /// Their bytes.
+    /// Their total size in bytes.
     bytes: u64,
 }
 
@@ -28,12 +28,12 @@ fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 1.0 } else { (a as f64 / b as f64 * 1000.0).round() / 1000.0 }
 }
 
-/// How many pieces are allocated, where it is not one.
+/// Number of pieces, if there is more than one.
 fn pieces(n: usize) -> String {
     if n > 1 { format!(" in {n} pieces") } else { String::new() }
 }
 
-/// The part as JSON.
+/// The memory part as JSON.
 pub fn document(m: &CompiledModel) -> Value {
     let mut out = Map::new();
     for s in &m.memory.spaces {
@@ -52,7 +52,7 @@ pub fn document(m: &CompiledModel) -> Value {
     Value::Object(out)
 }
 
-/// The part for people.
+/// The memory part as text.
 pub fn text(m: &CompiledModel) -> String {
     let mut out = String::new();
     for s in &m.memory.spaces {

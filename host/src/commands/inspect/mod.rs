@@ -1,4 +1,4 @@
-//! `ge inspect MODEL_OR_OM`: what is in it, for people and as JSON (DESIGN 4).
+//! `ge inspect MODEL_OR_OM`: shows the contents of a model, as text and as JSON (DESIGN 4).
 mod foreign;
 mod memory;
 mod source;
@@ -48,7 +48,7 @@ const PARTS: &[&str] = &[
     "exec",
 ];
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
     let is_om = import::kind_of(&import::map(&a.model)?) == FileKind::Om;
     if a.support {
@@ -58,7 +58,7 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
             ));
         }
         let (text, doc) = source::support(global, &a.model, &a.flags)?;
-        // A gate: 1 where a node is refused.
+        // Exit code for scripts: 1 if a node is refused.
         let supported = doc["supported"] == true;
         return show(global, &doc, || text).map(|_| u8::from(!supported));
     }
@@ -108,8 +108,8 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
                 continue;
             }
             text.push_str(&text_of(&m, p));
-            // The summary has a line for each part of known shape, other parts of the document have
-            // a chapter.
+            // The summary already has a line for each part of known shape, and the options are not
+            // per part. All other sections are printed for each part as well.
             for part in m.parts.iter().filter(|_| !matches!(p, "summary" | "options")) {
                 text.push_str(&format!("part {}\n{}", part.name, text_of(part, p)));
             }
@@ -164,8 +164,8 @@ fn select(doc: Value, what: &[String]) -> Value {
     )
 }
 
-/// The gears: sizes, branch, event ids, and the bytes of the feature maps that its nodes lie in.
-/// What two of them have in common they share.
+/// The gears: sizes, branch, event ids, and bytes of feature maps that hold the gear's nodes. Gears
+/// share what they have in common.
 fn gears(m: &CompiledModel) -> Vec<Value> {
     let Some(gears) = &m.gears else { return Vec::new() };
     let own = |k: usize| m.graphs.iter().flat_map(|g| &g.nodes).filter(move |n| m.gear_of(n) == Some(k));
@@ -192,7 +192,7 @@ fn gears(m: &CompiledModel) -> Vec<Value> {
     gears.list.iter().enumerate().map(one).collect()
 }
 
-/// The whole document of DESIGN 4.
+/// The whole JSON document of DESIGN 4.
 pub fn document(m: &CompiledModel) -> Value {
     let graphs: Vec<Value> = m
         .graphs
@@ -226,8 +226,8 @@ pub fn document(m: &CompiledModel) -> Value {
     })
 }
 
-/// Notifies by which ranks signal each other within a collective: no task of this model alone
-/// records or waits for them, so that they are no pair of `events`.
+/// Number of notifies that ranks use to signal each other within a collective. No task of this
+/// model alone records or waits for them, so they are not in `events`.
 fn rank_notifies(m: &CompiledModel) -> u32 {
     let listed: BTreeSet<u32> = m.events.iter().filter(|e| e.notify).map(|e| e.id).collect();
     m.notify_num.saturating_sub(listed.len() as u32)
@@ -236,13 +236,13 @@ fn rank_notifies(m: &CompiledModel) -> u32 {
 fn shape(d: &TensorDesc) -> Value {
     Value::Array(d.shape.dims().iter().map(|x| x.size().map_or(json!(-1), |s| json!(s))).collect())
 }
-/// What an input is where a run gives nothing for it.
+/// The default value of an input, if it has one.
 fn default_of(m: &CompiledModel, input: usize) -> Option<&ConstTensor> {
     m.default_inputs().into_iter().find(|(k, _)| *k == input).map(|(_, value)| value)
 }
 
-/// An input or output: open sizes are -1, and by name where they have one; the sizes of an input's
-/// default, where it has one.
+/// An input or output as JSON: open sizes are -1, with their name if they have one; an input with a
+/// default also shows the default's sizes.
 fn io(name: &str, d: &TensorDesc, default: Option<&ConstTensor>) -> Value {
     let mut v = json!({"name": name, "dtype": d.dtype.name(), "shape": shape(d)});
     if let (false, Value::Object(o)) = (d.shape.is_static(), &mut v) {
@@ -256,7 +256,7 @@ fn io(name: &str, d: &TensorDesc, default: Option<&ConstTensor>) -> Value {
     v
 }
 
-/// An attribute as JSON.
+/// Converts an attribute to JSON.
 pub fn attr(v: &AttrValue) -> Value {
     match v {
         AttrValue::Int(i) => json!(i),
@@ -394,7 +394,8 @@ fn tasks(m: &CompiledModel) -> Vec<Value> {
         .collect()
 }
 
-/// The summary of document 004 for people: totals, logical streams, and the physical ones of each.
+/// The summary of document 004 as text: totals, the logical streams, and the physical streams of
+/// each.
 fn stream_lines(m: &CompiledModel) -> String {
     let summary = StreamAllocationSummary::of(m);
     let mut tasks = vec![0usize; m.streams.physical.len()];
@@ -438,7 +439,7 @@ fn gear_lines(m: &CompiledModel) -> String {
     let line = |(k, g): (usize, &Value)| {
         let shown = m.gears.as_ref().map(|g| g.shown(k)).unwrap_or_default();
         match m.is_dynamic() {
-            // Memory and events of such a gear belong to the plans that runs make.
+            // Memory and events of such a gear belong to the plans that the runs make.
             true => format!("  gear   {shown}: {} nodes, planned by each run\n", g["nodes"]),
             false => format!("  gear   {shown}: {} bytes, events {}\n", g["memory"], g["events"]),
         }

@@ -1,5 +1,5 @@
-//! Models that are not compiled yet: the graph as the front end builds it, and what no enabled
-//! engine can run (`--support`).
+//! Models that are not compiled yet: the graph as the front end builds it, and the nodes that no
+//! enabled engine can run (`--support`).
 use super::super::compile::import_model;
 use crate::commands::flags::{CompileFlags, Global};
 use crate::render::Progress;
@@ -33,7 +33,7 @@ fn read(session: Option<&Session>, path: &Path, flags: &CompileFlags) -> Result<
     }
 }
 
-/// The document of a model.
+/// The JSON document of a model.
 pub fn document(global: &Global, path: &Path, flags: &CompileFlags) -> Result<Value> {
     let model = match read(None, path, flags)? {
         Some(m) => m,
@@ -91,7 +91,7 @@ pub fn document(global: &Global, path: &Path, flags: &CompileFlags) -> Result<Va
     Ok(json!({"schema": 1, "kind": "model", "name": name, "graphs": graphs}))
 }
 
-/// For people.
+/// Formats the document as text.
 pub fn text(doc: &Value) -> String {
     let s = |v: &Value| v.as_str().unwrap_or("").to_owned();
     let mut out = format!("{}, a model (not compiled)\n", s(&doc["name"]));
@@ -115,8 +115,8 @@ pub fn text(doc: &Value) -> String {
     out
 }
 
-/// Every node that front end, prototypes or engines refuse, as (text, JSON); empty where the model
-/// compiles up to its engines. And why the tiling of nodes whose tiling reads values does not go to
+/// Every node that front end, prototypes or engines refuse, as text and JSON; empty if the model
+/// can be compiled up to engine placement. Also says why tiling that reads values does not run on
 /// the device.
 pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(String, Value)> {
     let s = session(global, flags, Want::All)?;
@@ -174,14 +174,14 @@ pub fn support(global: &Global, path: &Path, flags: &CompileFlags) -> Result<(St
     ))
 }
 
-/// A shape for people: sizes that are open are `?`, as in texts and in `--input-shape`.
+/// A shape as text: open sizes are `?`, as in graph texts and in `--input-shape`.
 fn sizes(shape: &Value) -> String {
     let Some(list) = shape.as_array() else { return "[...]".into() };
     let one = |d: &Value| if d.as_i64().is_some_and(|n| n >= 0) { d.to_string() } else { "?".to_owned() };
     format!("[{}]", list.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-/// A node of a listed graph in one line: its name, its type, the types and shapes of its outputs.
+/// One line for a node of a listed graph: name, operator, types and shapes of its outputs.
 pub fn node_line(node: &Value) -> String {
     let s = |v: &Value| v.as_str().unwrap_or("").to_owned();
     let outs: Vec<String> = node["outputs"]

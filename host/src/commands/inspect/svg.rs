@@ -1,6 +1,8 @@
-//! `--svg FILE`: a drawing of a compiled model over the simulated clock
-//! (`timetable`). Lanes show the tasks of each stream with an arrow from every record to its wait; below, each kind of memory with its values at their offsets, from the task that writes one to the last that reads it. `--what`
-//! picks: `streams`, `tasks` and `events` the lanes, `memory` the memory, nothing both.
+//! `--svg FILE`: draws a compiled model over simulated time (`timetable`). Lanes show the tasks of
+//! each stream, with an arrow from every record to its wait. Below, each kind of memory shows its
+//! values at their offsets, from the task that writes a value to the last one that reads it.
+//! `--what` selects: `streams`, `tasks` and `events` the lanes, `memory` the memory; without it,
+//! both are drawn.
 use super::timetable::{self, Pair};
 use ge_model::{CompiledModel, NodeInfo, SlotInfo, TaskInfo};
 use ge_plugin_api::device::MemoryKind;
@@ -11,13 +13,13 @@ use std::fmt::Write;
 const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 90.0;
 const LANE: f64 = 26.0;
-/// Height of a kind of memory; of one that is drawn alone.
+/// Height of one memory panel: beside other panels, and alone.
 const MEMORY: [f64; 2] = [320.0, 640.0];
 const GAP: f64 = 40.0;
-/// More tasks than this are drawn without names.
+/// With more tasks than this, no names are drawn.
 const NAMED: usize = 400;
 
-/// Which panels are drawn.
+/// The panels to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panels {
     /// Tasks on their streams.
@@ -27,7 +29,7 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// Those that the parts of `--what` have; both where they have none.
+    /// The panels that the parts of `--what` select; both if they select none.
     pub fn of(parts: &[String]) -> Panels {
         let asked = |names: &[&str]| parts.iter().any(|p| names.contains(&p.as_str()));
         let (lanes, memory) = (asked(&["streams", "tasks", "events"]), asked(&["memory"]));
@@ -35,7 +37,7 @@ impl Panels {
     }
 }
 
-/// Start and end of a task, where it has any.
+/// Start and end of each task; `None` if it never runs.
 type Times = Vec<Option<(u64, u64)>>;
 
 struct Drawing<'m> {
@@ -45,7 +47,7 @@ struct Drawing<'m> {
     out: String,
 }
 
-/// The drawing.
+/// Draws the model.
 pub fn draw(m: &CompiledModel, panels: Panels) -> String {
     let times = timetable::times(m);
     let end = times.iter().flatten().map(|t| t.1).max().unwrap_or(0).max(1);
@@ -94,7 +96,7 @@ fn colour(text: &str) -> String {
     format!("hsl({},55%,70%)", hash % 360)
 }
 
-/// Where a stream's lane lies.
+/// Vertical position of a stream's lane.
 fn lane(stream: u32) -> f64 {
     GAP + f64::from(stream) * LANE
 }
@@ -148,8 +150,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// From when to when each node's outputs live, by graph; a node without a task lives with what
-    /// it names.
+    /// The lifetime of each node's outputs, by graph. A node without a task shares the lifetime of
+    /// the outputs that it refers to.
     fn lives(&self) -> Vec<Vec<Option<(u64, u64)>>> {
         let m = self.m;
         let mut runs: HashMap<(u32, u32), (u64, u64)> = HashMap::new();
@@ -175,7 +177,7 @@ impl Drawing<'_> {
             }
             let life = |(i, n): (usize, &NodeInfo)| match run(i) {
                 Some((start, stop)) => Some((start, last[i].max(stop))),
-                // What comes from outside is there from the start.
+                // Values from outside exist from the start.
                 None => n.inputs.is_empty().then_some((0, last[i])),
             };
             g.nodes.iter().enumerate().map(life).collect()
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
     use ge_model::{GraphInfo, PhysicalInfo, SpaceInfo, ValueAt};
 
-    /// `a` on stream 0, `<b>` behind it on stream 1, by one event.
+    /// `a` on stream 0, then `<b>` on stream 1, linked by one event.
     fn two_streams() -> CompiledModel {
         let mut m = CompiledModel { name: "m & n".into(), ..CompiledModel::default() };
         (m.soc.task_launch_ns, m.soc.event_record_ns, m.soc.event_wait_ns) = (3000, 500, 500);
@@ -268,7 +270,7 @@ mod tests {
         let held = draw(&m, memory);
         assert_eq!(held.matches("<rect").count(), 2, "{held}");
         assert!(held.contains("<title>a at 0, 512 bytes</title>") && !held.contains("marker-end"), "{held}");
-        // `a` lives until `<b>` has read it: the whole of the clock.
+        // `a` lives until `<b>` has read it, which is the whole simulated time.
         assert!(held.contains("x=\"90.00\" y=\"40.00\" width=\"1290.00\""), "{held}");
         let both = draw(&m, Panels::of(&[]));
         assert_eq!(both.matches("<rect").count(), 6);

@@ -1,13 +1,12 @@
-//! The tasks of a model as a timetable: when each starts and ends by the simulated clock, stream by
-//! stream.
+//! The tasks of a model as a timetable: start and end of each in simulated time, per stream.
 //!
-//! Costs are those of the SoC's file and of the engines. Loops and jumps are taken once, in the
-//! order in which tasks stand; what waits for another rank does not wait.
+//! Costs come from the SoC file and from the engines. Loops and jumps are followed once, in the
+//! order of the tasks; waits for another rank take no time.
 use ge_model::{CompiledModel, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// The tasks of each stream, in their order.
+/// The tasks of each stream, in order.
 fn by_stream(m: &CompiledModel) -> Vec<Vec<usize>> {
     let mut queues = vec![Vec::new(); m.streams.physical.len()];
     for (i, t) in m.tasks.iter().enumerate() {
@@ -18,7 +17,7 @@ fn by_stream(m: &CompiledModel) -> Vec<Vec<usize>> {
     queues
 }
 
-/// Start and end of each task in ns; None where a stream waits for what never comes.
+/// Start and end of each task in ns; `None` if its stream waits for something that never comes.
 pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
     let mut out = vec![None; m.tasks.len()];
     let queues = by_stream(m);
@@ -67,19 +66,19 @@ pub fn times(m: &CompiledModel) -> Vec<Option<(u64, u64)>> {
     }
 }
 
-/// A record and the wait that takes it.
+/// A record and the wait that it releases.
 pub struct Pair {
-    /// A notify, else an event.
+    /// True for a notify, false for an event.
     pub notify: bool,
-    /// Its id.
+    /// Id of the event or notify.
     pub id: u32,
-    /// The task that records it.
+    /// Index of the task that records.
     pub record: usize,
-    /// The task that waits for it.
+    /// Index of the task that waits.
     pub wait: usize,
 }
 
-/// Records with their waits: of one id the k-th with the k-th, in the order of the tasks.
+/// Matches records with waits: for each id, the k-th record with the k-th wait, in task order.
 pub fn pairs(m: &CompiledModel) -> Vec<Pair> {
     let mut sides: BTreeMap<(bool, u32), [Vec<usize>; 2]> = BTreeMap::new();
     for (i, t) in m.tasks.iter().enumerate() {
@@ -92,10 +91,10 @@ pub fn pairs(m: &CompiledModel) -> Vec<Pair> {
     sides.into_iter().flat_map(each).collect()
 }
 
-/// The other side of each task's records and waits.
+/// The task at the other end, for each record and wait of a task.
 type Others = HashMap<(usize, bool, u32), usize>;
 
-/// The timetable as text.
+/// Formats the timetable as text.
 pub fn text(m: &CompiledModel) -> String {
     let times = times(m);
     let others: Others = pairs(m)
@@ -159,8 +158,7 @@ fn id(t: &TaskInfo, kinds: [TaskType; 2]) -> Option<(bool, u32)> {
     Some((kind == kinds[1], t.sync_id.filter(|_| kinds.contains(&kind))?))
 }
 
-/// Events (false) and notifies (true) that a task waits for, by a task of their own or by their
-/// address.
+/// Events (false) and notifies (true) that a task waits for, either as a wait task or by address.
 fn waits(t: &TaskInfo) -> impl Iterator<Item = (bool, u32)> {
     let own = id(t, [TaskType::EVENT_WAIT, TaskType::NOTIFY_WAIT]);
     own.into_iter().chain(by_address(t, TaskType::SUPER_KERNEL))

@@ -1,5 +1,5 @@
-//! `ge plugin add LIB`: the library's entry, with its digest, in a plugins.toml: a new one, or the
-//! one that is there brought up to date.
+//! `ge plugin add LIB`: adds the library's entry, with its digest, to a plugins.toml, or updates
+//! the existing entry.
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
 use crate::files::write_atomic;
@@ -14,8 +14,8 @@ pub struct AddArgs {
     library: PathBuf,
 }
 
-/// Adds it to the configuration that `--plugins` or `$GE_PLUGINS` names, else to `./plugins.toml`,
-/// which is made of the one in use where there is none.
+/// Adds the entry to the configuration named by `--plugins` or `$GE_PLUGINS`, else to
+/// `./plugins.toml`. If that file does not exist, it starts as a copy of the configuration in use.
 pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
     let manifest = ge_plugin::set::look(&a.library)?;
     let library = std::fs::canonicalize(&a.library).unwrap_or_else(|_| a.library.clone());
@@ -24,8 +24,8 @@ pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
     })?;
     let named = std::env::var_os("GE_PLUGINS").filter(|v| !v.is_empty()).map(PathBuf::from);
     let file = global.plugins.clone().or(named).unwrap_or_else(|| PathBuf::from("plugins.toml"));
-    // What was trusted stays so; a file that lay here and was not does not become it by an entry
-    // more.
+    // A trusted file stays trusted; an existing untrusted file must not become trusted by one more
+    // entry.
     let trusted = !file.exists() || ge_plugin::trust::is_trusted(&file);
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|e| {
@@ -63,7 +63,7 @@ pub fn run(global: &Global, a: &AddArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The text with the entry: path and digest of the one that is there, or a new one at the end.
+/// The text with the entry: updates path and digest of an existing one, or appends a new one.
 fn entered(old: &str, name: &str, library: &str, digest: &str) -> String {
     let text = |s: &str| serde_json::Value::from(s).to_string();
     let (path, sha256) = (format!("path = {}", text(library)), format!("sha256 = {}", text(digest)));

@@ -1,5 +1,5 @@
-//! `ge plugin ops|options|passes|engines`: what the plugins of a configuration bring, as text and
-//! JSON.
+//! `ge plugin ops|options|passes|engines`: lists what the plugins of a configuration offer, as text
+//! and JSON.
 use crate::Result;
 use crate::commands::flags::Global;
 use crate::commands::talk::{print, print_json, say_warnings};
@@ -50,7 +50,7 @@ fn show(global: &Global, key: &str, rows: Vec<Value>, text: String) -> Result<u8
     Ok(0)
 }
 
-/// Operators with parameters and attributes.
+/// Lists operators with parameters and attributes.
 pub fn ops(global: &Global, args: &OpsArgs) -> Result<u8> {
     let a = &args.list;
     let registry = a.registry(global)?;
@@ -75,7 +75,7 @@ pub fn ops(global: &Global, args: &OpsArgs) -> Result<u8> {
     show(global, "operators", rows, text)
 }
 
-/// The page of all operators: each with its plugin, parameters and attributes.
+/// The documentation page of all operators: each with its plugin, parameters and attributes.
 fn catalogue(all: &[&ge_plugin::OpHandle]) -> String {
     let mut page = "# Operators\n\nThe prototypes of the plugins that come with `ge`, by name. This page is made: `ge plugin ops --markdown > docs/operators.md`.\n\n\
         `?` behind a parameter: it may be left out; `..`: any number of it. Parameters with one letter have one type. `attr` lines are attributes with kind and\n\
@@ -122,7 +122,7 @@ fn shown(v: &ge_plugin_api::types::AttrValue) -> String {
     }
 }
 
-/// Inputs, outputs and attributes, a line each.
+/// Inputs, outputs and attributes of an operator, one per line.
 fn signature(p: &OpProto) -> String {
     let mut out = String::new();
     let mark = |k: ParamKind| match k {
@@ -147,7 +147,7 @@ fn signature(p: &OpProto) -> String {
     out
 }
 
-/// Options by plugin, with type, default and value of the configuration.
+/// Lists options by plugin, with type, default and configured value.
 pub fn options(global: &Global, a: &ListArgs) -> Result<u8> {
     let registry = a.registry(global)?;
     let (mut text, mut rows) = (String::new(), Vec::new());
@@ -175,7 +175,7 @@ fn takes(s: &OptionSpec) -> String {
     }
 }
 
-/// Passes in the order in which they run at one place.
+/// Lists passes, in the order in which they run at each place.
 pub fn passes(global: &Global, a: &ListArgs) -> Result<u8> {
     let registry = a.registry(global)?;
     let (mut text, mut rows) = (String::new(), Vec::new());
@@ -190,7 +190,7 @@ pub fn passes(global: &Global, a: &ListArgs) -> Result<u8> {
     show(global, "passes", rows, text)
 }
 
-/// Flags of an engine, in words.
+/// Flags of an engine and their descriptions.
 const FLAGS: &[(u64, &str)] = &[
     (flags::INDEPENDENT, "own streams"),
     (flags::AICPU, "AI CPU"),
@@ -203,7 +203,7 @@ const FLAGS: &[(u64, &str)] = &[
     (flags::ON_DEMAND, "on demand"),
 ];
 
-/// Engines, the cheapest first: among those that take a node the first gets it.
+/// Lists engines, the cheapest first: it gets a node that several engines accept.
 pub fn engines(global: &Global, a: &ListArgs) -> Result<u8> {
     let registry = a.registry(global)?;
     let mut all: Vec<_> = registry.engines().iter().filter(|e| a.takes(&e.owner().name)).collect();

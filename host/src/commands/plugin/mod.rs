@@ -1,6 +1,6 @@
-//! `ge plugin list`: what is loaded and why not. `ge plugin check LIB`: the conformance suite on
-//! one library. `ge plugin trust FILE`: a configuration of the working folder that may be taken.
-//! `ge plugin new`, `add`, `ops`, `why` and others stand in files of their own.
+//! `ge plugin list`: which plugins are loaded, and why others are not. `ge plugin check LIB`: runs
+//! the conformance suite on one library. `ge plugin trust FILE`: trusts a configuration in the
+//! working folder. `ge plugin new`, `add`, `ops`, `why` and others have files of their own.
 mod add;
 mod contents;
 mod kit;
@@ -61,7 +61,7 @@ pub enum PluginCommand {
     },
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(global: &Global, command: &PluginCommand) -> Result<u8> {
     match command {
         PluginCommand::List => list(global),
@@ -89,7 +89,7 @@ fn trust(global: &Global, file: &Path) -> Result<u8> {
 
 fn check(global: &Global, library: &Path, no_run: bool) -> Result<u8> {
     let program = std::env::current_exe().map_err(|e| Error::failed(format!("cannot find the own executable: {e}")))?;
-    // The probe runs in a folder of its own.
+    // The probe runs in another folder, so the path must be absolute.
     let config = ge_plugin::config::find(global.plugins.as_deref()).and_then(|c| {
         std::fs::canonicalize(&c).map_err(|e| Error::failed(format!("cannot read `{}`: {e}", c.display())))
     });

@@ -1,5 +1,5 @@
-//! `ge plugin new NAME`: a plugin's crate that builds, passes its own tests and `ge plugin check`
-//! as it is. The sources are the texts in `kit/`.
+//! `ge plugin new NAME`: makes a plugin's crate that builds and passes its own tests and `ge plugin
+//! check` unchanged. The sources are the templates in `kit/`.
 use super::kit::{Parts, files_in_c, files_in_rust};
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
@@ -37,7 +37,7 @@ pub struct NewArgs {
     api: Option<PathBuf>,
 }
 
-/// Makes the folder.
+/// Runs the command: creates the folder.
 pub fn run(global: &Global, a: &NewArgs) -> Result<u8> {
     let letters = a.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if !letters || !a.name.bytes().next().is_some_and(|b| b.is_ascii_lowercase()) || a.name.len() > 40 {
@@ -82,8 +82,8 @@ pub fn run(global: &Global, a: &NewArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The folder of the crate ge-plugin-api: the given one, else what an installation ships, else the
-/// repository's that built this program.
+/// The folder of the crate ge-plugin-api: the given one, else the one of the installation, else the
+/// one of the repository that built this program.
 fn api(given: Option<&Path>) -> Result<PathBuf> {
     let mut looked = Vec::new();
     let mut found = |p: PathBuf| {

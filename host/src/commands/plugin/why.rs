@@ -1,5 +1,4 @@
-//! `ge plugin why MODEL NODE`: which engines take a node, at what cost, and why each of the others
-//! does not.
+//! `ge plugin why MODEL NODE`: which engines take a node, at what cost, and why the others do not.
 use crate::Result;
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say_warnings};
@@ -23,7 +22,7 @@ pub struct WhyArgs {
     flags: CompileFlags,
 }
 
-/// Asks every engine that knows the node's type, as it is when nodes are placed.
+/// Asks every engine that knows the operator, with the node as it is at placement.
 pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     let options = a.flags.gather()?;
     let session = Session::new(SessionOptions {
@@ -89,7 +88,7 @@ pub fn run(global: &Global, a: &WhyArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// The node of a name, or the one that stands for it after fusions.
+/// The node with this name, or the one that replaced it after fusions.
 fn find(model: &Model, name: &str) -> Result<(usize, NodeId)> {
     let mut known = Vec::new();
     for (gi, g) in model.graphs().iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Values as the model knows them: a tensor that a kernel keeps in blocks of channels, in its
-//! original order.
+//! Converts a tensor that a kernel keeps in a blocked layout back to the layout of the source
+//! model.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::format::nchw;
 use ge_plugin_api::types::{Format, TensorDesc};
 
-/// The value in its original format; as it is where it is in that format already, or where the
-/// change has no inverse here.
+/// The value in its original format. It is returned unchanged if it is in that format already, or
+/// if the conversion cannot be reversed here.
 pub fn plain(desc: &TensorDesc, t: HostTensor) -> HostTensor {
     let (to, shape) = (desc.origin_format(), desc.origin_shape());
     let (Some(dims), Some(bits)) = (shape.sizes(), t.dtype.bits()) else { return t };
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn blocks_of_channels_come_back_in_order() {
-        // Two channels of one block of four: channel c of place p lies at p * 4 + c.
+        // Two channels in one block of four: channel c of position p is at p * 4 + c.
         let d = desc(Format::NC1HWC0, &[1, 1, 1, 3, 4], (Format::NCHW, &[1, 2, 1, 3]));
         assert_eq!(words(&plain(&d, tensor(&[1, 1, 1, 3, 4]))), [0, 4, 8, 1, 5, 9]);
         let d = desc(Format::NC1HWC0, &[1, 1, 1, 3, 4], (Format::NHWC, &[1, 1, 3, 2]));

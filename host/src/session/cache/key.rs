@@ -1,4 +1,4 @@
-//! The key: one digest for each part, so that a miss can say which part differs.
+//! The cache key: one digest per part, so that a miss can say which part differs.
 use crate::options::{Kind, OptionMap, Scope, TABLE};
 use crate::{Error, Result};
 use ge_ir::{AttrMap, AttrValue, ConstData, ConstTensor, Model, TensorDesc};
@@ -16,11 +16,11 @@ pub struct CacheKey {
 }
 
 impl CacheKey {
-    /// Of a graph as it was imported, with what decides about its build. `libraries`: name and
-    /// digest of each library.
+    /// Makes the key of an imported graph and everything that influences its build. `libraries`:
+    /// name and digest of each library.
     ///
     /// # Errors
-    /// A file that an option names cannot be read.
+    /// Fails if a file that an option names cannot be read.
     pub fn new(
         model: &Model,
         options: &OptionMap,
@@ -56,24 +56,25 @@ impl CacheKey {
                 parts.insert(format!("plugin {name} option {key}"), value.clone());
             }
         }
-        // Among equal costs the earlier plugin wins.
+        // The order matters because the earlier plugin wins among equal costs.
         let order: Vec<&str> = libraries.iter().map(|(n, _)| n.as_str()).collect();
         parts.insert("plugin order".to_owned(), order.join(" "));
         Ok(CacheKey { digest: digest(&parts), parts })
     }
-    /// The key, in hex.
+    /// The key as a hex string.
     pub fn digest(&self) -> &str {
         &self.digest
     }
-    /// Its parts by name.
+    /// The digests of the parts, by name.
     pub fn parts(&self) -> &BTreeMap<String, String> {
         &self.parts
     }
-    /// Parts that differ, in the order in which a user asks: constants, graph, options, plugins.
+    /// Names of the parts that differ, the most useful one for the user first: graph, constants,
+    /// options, then the rest.
     pub fn differing(&self, other: &BTreeMap<String, String>) -> Vec<String> {
         let names: std::collections::BTreeSet<&String> = self.parts.keys().chain(other.keys()).collect();
         let mut out: Vec<String> = names.into_iter().filter(|n| self.parts.get(*n) != other.get(*n)).cloned().collect();
-        // Another graph has other constants, mostly: the graph is what is told then.
+        // A different graph usually has different constants too, so the graph is reported first.
         let rank = |n: &String| match n.as_str() {
             "graph" => 0,
             "constants" => 1,
@@ -85,7 +86,7 @@ impl CacheKey {
     }
 }
 
-/// The digest over named parts.
+/// Makes one digest over named parts.
 pub fn digest(parts: &BTreeMap<String, String>) -> String {
     let mut sha = Sha256::new();
     for (name, value) in parts {
@@ -101,8 +102,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Digests of the structure and of the constants' bytes. The root graph's name, which is the
-/// file's, counts for nothing.
+/// Digests of the graph's structure and of the constants' bytes. The name of the root graph is
+/// ignored: it comes from the file name.
 fn of_graph(model: &Model) -> (String, String) {
     let mut w = Walk { sha: Sha256::new(), constants: Vec::new(), root: model.root().name().to_owned() };
     w.number(model.graphs().len());

@@ -1,6 +1,6 @@
-//! Digests of libraries, kept beside the entries of a model cache: a hit must not read hundreds of
-//! megabytes to learn that no library has changed. A digest holds for a file as long as its path,
-//! size, times, inode and device are the same.
+//! Digests of libraries, stored beside the entries of a model cache, so that a cache hit does not
+//! have to read hundreds of megabytes to see that no library changed. A digest stays valid as long
+//! as the file's path, size, times, inode and device are the same.
 use crate::{Diagnostic, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The file in the cache's folder.
+/// Name of the digest file in the cache folder.
 pub(super) const FILE: &str = "libraries.digests";
-/// What its temporary files begin with.
+/// Prefix of its temporary files.
 const TEMPORARY: &str = ".ge-cache-";
-/// A file that changed so recently may change again within the same tick of the file system's
+/// A file that changed within this time may change again within the same tick of the file system's
 /// clock.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What tells one state of a file from another without reading it.
+/// Identifies one state of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     bytes: u64,
@@ -25,7 +25,7 @@ struct Stamp {
     device: u64,
     /// Seconds and nanoseconds since 1970.
     modified: (i64, i64),
-    /// The inode's own time, which no program can set back.
+    /// Change time of the inode, which no program can set back.
     changed: (i64, i64),
 }
 
@@ -40,7 +40,7 @@ impl Stamp {
             changed: (m.ctime(), m.ctime_nsec()),
         })
     }
-    /// Whether the file has been as it is for long enough that a later change must show in its
+    /// Whether the file has been unchanged for long enough that a later change must show in its
     /// times.
     fn settled(&self) -> bool {
         let latest = self.modified.max(self.changed);
@@ -63,12 +63,12 @@ struct Book {
     libraries: BTreeMap<PathBuf, Kept>,
 }
 
-/// SHA-256 of each file, in order; of a file that is as it was when it was last read, the digest of
-/// then.
+/// SHA-256 of each file, in order. For a file that did not change since it was last read, the
+/// stored digest is used.
 ///
 /// # Errors
-/// A file cannot be read. That the digests cannot be kept is no error: the next compilation reads
-/// the files again.
+/// Fails if a file cannot be read. Failing to store the digests is not an error: the next
+/// compilation then reads the files again.
 pub fn digests(folder: &Path, files: &[(String, PathBuf)]) -> Result<Vec<String>> {
     let at = folder.join(FILE);
     let book = std::fs::read(&at).ok().and_then(|t| serde_json::from_slice::<Book>(&t).ok());
@@ -98,7 +98,7 @@ pub fn digests(folder: &Path, files: &[(String, PathBuf)]) -> Result<Vec<String>
         }
     }
     if new {
-        // What is gone says nothing any more, and would only make the file grow.
+        // Drop entries of deleted files, which would only make the digest file grow.
         book.libraries.retain(|path, _| path.exists());
         book.schema = 1;
         let _ = write(folder, &at, &book);
@@ -121,7 +121,7 @@ mod tests {
         digests(folder, &[("it".into(), file.to_owned())]).expect("readable").remove(0)
     }
 
-    /// Sets the file's time back, and waits until nothing new can hide behind the same time.
+    /// Sets the file's time back and waits until a later change must show in the times.
     fn settle(file: &Path) {
         let old = SystemTime::now() - Duration::from_secs(3600);
         std::fs::File::options().append(true).open(file).and_then(|f| f.set_modified(old)).expect("set");
@@ -137,18 +137,19 @@ mod tests {
         assert!(!folder.join(FILE).exists(), "a file that has just been written may change without a trace");
         settle(&file);
         assert_eq!(of(folder, &file), first);
-        // What is kept is what is used: the file is not read again.
+        // The stored digest is used: the file is not read again.
         let text = std::fs::read_to_string(folder.join(FILE)).expect("kept");
         let other = first.chars().rev().collect::<String>();
         std::fs::write(folder.join(FILE), text.replace(&first, &other)).expect("written");
         assert_eq!(of(folder, &file), other);
-        // The same size, and even the time set back: the inode's own time tells.
+        // The size is the same and the modification time is set back, but the inode's change time
+        // differs.
         let time = std::fs::metadata(&file).and_then(|m| m.modified()).expect("a time");
         std::fs::write(&file, b"secnd").expect("written");
         std::fs::File::options().append(true).open(&file).and_then(|f| f.set_modified(time)).expect("set");
         let second = of(folder, &file);
         assert!(second != first && second != other);
-        // A damaged list is read as none.
+        // A damaged digest file counts as empty.
         std::fs::write(folder.join(FILE), b"{").expect("written");
         assert_eq!(of(folder, &file), second);
     }

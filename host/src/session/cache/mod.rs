@@ -1,9 +1,9 @@
 //! The model cache in front of the build (003 §7, DESIGN 5): `ge.graph_compiler_cache_dir`.
 //!
-//! A key is a SHA-256 over parts that each have a name: the graph, its constants, every option,
-//! every plugin with version and library. An entry is an OM file and, written after it, a list of
-//! the parts; both appear under their names whole or not at all, so that a process killed at any
-//! point, or two at once, leave entries that are whole. What is not whole is built anew.
+//! A key is a SHA-256 over named parts: the graph, its constants, every option, and every plugin
+//! with version and library. An entry is an OM file and, written after it, a list of the parts.
+//! Both files are created atomically, so that entries stay intact if a process is killed at any
+//! point or if two write at once. An incomplete entry is built again.
 mod key;
 mod libraries;
 mod store;
@@ -12,15 +12,15 @@ pub use key::CacheKey;
 pub use libraries::digests;
 pub use store::{Cache, Entry, State};
 
-/// What the cache said, for one line on stderr.
+/// Result of a cache look-up, for one line on stderr.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The model was there.
+    /// The model was found.
     Hit {
-        /// Its key.
+        /// The key of the model.
         key: String,
     },
-    /// It had to be built.
+    /// The model had to be built.
     Miss {
         /// The part of the key that differs from the nearest entry, or what is wrong with the
         /// entry.

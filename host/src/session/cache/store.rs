@@ -1,4 +1,4 @@
-//! The folder of a cache: entries found, kept, listed, verified and thrown out.
+//! The folder of a cache: finding, storing, listing, verifying and removing entries.
 use super::Outcome;
 use super::key::{CacheKey, digest};
 use crate::session::{decode_om, open_om, write_om};
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// So many entries are compared to say what differs.
+/// Number of entries that are compared at most to say what differs.
 const COMPARED: usize = 1000;
-/// The name of every model in a cache.
+/// Model name stored in every cache entry.
 const NAME: &str = "cached";
-/// What a temporary file's name begins with.
+/// Prefix of the cache's temporary files.
 const TEMPORARY: &str = ".ge-cache-";
-/// How temporary files of `ge` begin and end.
+/// Prefix and suffix of the temporary files of `ge`.
 const TEMPORARIES: (&str, &str) = (".ge-", ".tmp");
-/// A temporary file that is older was left by a process that is gone.
+/// An older temporary file was left by a process that no longer runs.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// What stands beside an entry's OM.
+/// The list that stands beside an entry's OM file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     schema: u32,
@@ -29,54 +29,54 @@ struct Manifest {
     model: String,
     om_bytes: u64,
     om_checksum: String,
-    /// Offset and bytes of each weight, which may be written into files of their own.
+    /// Offset and size in bytes of each weight block; the weights may be written to separate files.
     weights: Vec<(u64, u64)>,
-    /// The same of each part of known shape.
+    /// The same for each part of known shape.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     part_weights: Vec<Vec<(u64, u64)>>,
     parts: BTreeMap<String, String>,
 }
 
-/// How an entry is.
+/// State of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Whole.
+    /// Complete and usable.
     Good,
-    /// Of another version of ge.
+    /// Written by another version of ge.
     Old,
-    /// Not whole, or not what it says.
+    /// Incomplete, or its contents do not match the list; with the reason.
     Damaged(String),
-    /// Left by a process that ended while writing.
+    /// A temporary file left by a process that ended while writing.
     Leftover,
 }
 
-/// One entry, or a file that is no entry.
+/// An entry, or a leftover file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Key, or the file's name.
+    /// Key of the entry, or name of the leftover file.
     pub key: String,
-    /// Name of the model that was compiled first.
+    /// Name of the model that was compiled into it first.
     pub model: String,
-    /// Version that wrote it.
+    /// Version of ge that wrote it.
     pub version: String,
-    /// Bytes of its files.
+    /// Total size of its files in bytes.
     pub bytes: u64,
-    /// When it was last used.
+    /// Time of the last use.
     pub used: SystemTime,
-    /// How it is.
+    /// Whether it can be used.
     pub state: State,
 }
 
-/// A cache in a folder.
+/// A model cache in a folder.
 pub struct Cache {
     dir: PathBuf,
 }
 
 impl Cache {
-    /// Of a folder, which is made.
+    /// Opens a cache folder and creates it if needed.
     ///
     /// # Errors
-    /// It cannot be made, or is no folder.
+    /// Fails if the folder cannot be created or is not a folder.
     pub fn open(dir: &Path) -> Result<Cache> {
         std::fs::create_dir_all(dir).map_err(|e| {
             Diagnostic::error(format!("cannot use `{}` as folder of the model cache: {e}", dir.display()))
@@ -85,10 +85,10 @@ impl Cache {
         })?;
         Ok(Cache { dir: dir.to_owned() })
     }
-    /// Of a folder that is there.
+    /// Opens an existing cache folder.
     ///
     /// # Errors
-    /// It is not.
+    /// Fails if there is no such folder.
     pub fn existing(dir: &Path) -> Result<Cache> {
         if !dir.is_dir() {
             return Err(Diagnostic::error(format!("`{}` is no folder", dir.display()))
@@ -97,7 +97,7 @@ impl Cache {
         }
         Ok(Cache { dir: dir.to_owned() })
     }
-    /// The folder.
+    /// The cache folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -108,7 +108,8 @@ impl Cache {
         self.dir.join(format!("{key}.json"))
     }
 
-    /// The model of a key under a name and its root graph's, or what differs.
+    /// The cached model of a key, renamed to the given model and root graph names; on a miss, the
+    /// reason.
     pub fn find(&self, key: &CacheKey, name: &str, graph: &str) -> std::result::Result<CompiledModel, Outcome> {
         let path = self.manifest(key.digest());
         if !path.exists() {
@@ -120,8 +121,8 @@ impl Cache {
                 if let Some(g) = model.graphs.first_mut() {
                     graph.clone_into(&mut g.name);
                 }
-                // The time of last use, by which `prune` chooses; a cache that is read-only works
-                // as well.
+                // Record the time of last use, which `prune` goes by. Errors are ignored so that a
+                // read-only cache works.
                 if let Ok(f) = std::fs::File::options().append(true).open(&path) {
                     let _ = f.set_modified(SystemTime::now());
                 }
@@ -157,7 +158,7 @@ impl Cache {
         Ok((m, model))
     }
 
-    /// What differs from the entry that has the most in common, the newest among equals.
+    /// Describes how the key differs from the most similar entry; among equals, the newest counts.
     fn difference(&self, key: &CacheKey) -> String {
         let mut manifests: Vec<(SystemTime, Manifest)> = self
             .keys()
@@ -173,15 +174,15 @@ impl Cache {
         nearest.and_then(|d| d.into_iter().next()).unwrap_or_else(|| "graph".to_owned())
     }
 
-    /// Keeps a model under its key: the OM first, then its list.
+    /// Stores a model under its key: first the OM, then the list.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// Fails if the folder cannot be written.
     pub fn put(&self, key: &CacheKey, model: &CompiledModel) -> Result<()> {
         self.sweep();
         let path = self.om(key.digest());
-        // Whoever builds a key writes the same bytes: the name, which is the file's, is given back
-        // when the entry is used.
+        // The bytes depend only on the key: the model's name comes from the file name, so it is
+        // replaced here and restored when the entry is used.
         let mut plain = model.clone();
         NAME.clone_into(&mut plain.name);
         if let Some(g) = plain.graphs.first_mut() {
@@ -211,7 +212,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes what processes that are gone have left.
+    /// Removes files left by processes that no longer run.
     fn sweep(&self) {
         for (path, used) in self.leftovers() {
             if SystemTime::now().duration_since(used).is_ok_and(|age| age > STALE) {
@@ -226,8 +227,8 @@ impl Cache {
         out.sort();
         out
     }
-    /// Keys that have a list. Files of other names are somebody else's: the folder may not be a
-    /// cache's alone.
+    /// Keys that have a list. Files with other names are ignored: the folder may hold more than the
+    /// cache.
     fn keys(&self) -> Vec<String> {
         let key = |n: String| n.strip_suffix(".json").filter(|k| is_key(k)).map(str::to_owned);
         self.names().into_iter().filter_map(key).collect()
@@ -245,7 +246,7 @@ impl Cache {
             .collect()
     }
 
-    /// All entries, each read and verified, and what is left over, by name.
+    /// All entries, each read and verified, then the leftovers; each group sorted by name.
     pub fn entries(&self) -> Vec<Entry> {
         let size = |p: &Path| std::fs::metadata(p).map_or(0, |m| m.len());
         let mut out = Vec::new();
@@ -275,15 +276,15 @@ impl Cache {
         out
     }
 
-    /// Removes what cannot be used, then the entries that were not used for longest until the rest
-    /// has at most `limit` bytes. What was removed.
+    /// Removes unusable entries, then the least recently used ones until the rest has at most
+    /// `limit` bytes. Returns what was removed.
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// Fails if a file cannot be removed.
     pub fn prune(&self, limit: Option<u64>) -> Result<Vec<Entry>> {
         let (mut good, mut gone): (Vec<Entry>, Vec<Entry>) =
             self.entries().into_iter().partition(|e| e.state == State::Good);
-        // Another process may be writing what has just begun.
+        // Keep recent leftovers: another process may still be writing them.
         let young = |e: &Entry| {
             e.state == State::Leftover
                 && SystemTime::now().duration_since(e.used).is_ok_and(|a| a < Duration::from_secs(60))
@@ -298,7 +299,7 @@ impl Cache {
             }
         }
         for e in &gone {
-            // The list first: an OM without a list is no entry.
+            // Remove the list first: an OM without a list is not an entry.
             let files = match e.state {
                 State::Leftover => vec![self.dir.join(&e.key)],
                 _ => vec![self.manifest(&e.key), self.om(&e.key)],
@@ -313,7 +314,7 @@ impl Cache {
                 }
             }
         }
-        // Digests of libraries serve entries: without any they are litter.
+        // Library digests serve only the entries, so the file goes with the last entry.
         if self.keys().is_empty() {
             let _ = std::fs::remove_file(self.dir.join(super::libraries::FILE));
         }
@@ -330,11 +331,12 @@ fn checksum(file: &ge_om::OmFile) -> String {
     String::from_utf8_lossy(&file.header().checksum).trim_end_matches('\0').to_owned()
 }
 
-/// Where the weights of a model lie.
+/// Offset and size of each weight block of a model.
 fn places(m: &CompiledModel) -> Vec<(u64, u64)> {
     m.weights.iter().map(|(at, b)| (*at, b.len() as u64)).collect()
 }
-/// Takes the one run of weights of a model that was read apart again. None: they do not lie there.
+/// Splits the single weight block of a model that was read back into its parts. `None` if the parts
+/// lie outside the block.
 fn split(m: &mut CompiledModel, places: &[(u64, u64)]) -> Option<()> {
     let Some((_, all)) = m.weights.pop() else { return Some(()) };
     for &(at, bytes) in places {

@@ -1,5 +1,5 @@
-//! `CausalConvWithState`: the past before the input, a convolution of each channel by itself over
-//! both, and the end of both as the next call's past.
+//! `CausalConvWithState`: concatenates the past and the input, applies a convolution to each
+//! channel separately, and returns the end of the concatenation as the past for the next call.
 use super::{Outs, paired};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
@@ -42,7 +42,7 @@ fn causal(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if n.output_count() < 2 {
         return Ok(vec![y]);
     }
-    // The last k - 1 places; none of them for a kernel of one.
+    // The last k - 1 positions; none for a kernel of size one.
     let from = if k > 1 { 1 - k } else { i64::MAX };
     let (from, to, axis) = (b.ints("from", &[from]), b.ints("to", &[i64::MAX]), b.ints("axis", &[2]));
     Ok(vec![y, b.node("StridedSliceV2").input(joined).input(from).input(to).input(axis).build()])

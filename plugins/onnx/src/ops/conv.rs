@@ -1,11 +1,12 @@
-//! `Conv`, `ConvTranspose`: one to three spatial axes; one axis runs as two with a height of 1.
+//! `Conv`, `ConvTranspose`: one to three spatial axes; a single axis is treated as two, with a
+//! height of 1.
 use super::{Outs, paired, rank};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// Number of spatial axes: by the filter, the input or the attributes.
+/// Number of spatial axes, from the filter, the input or the attributes.
 fn spatial(n: &ForeignNode) -> Result<usize> {
     let k = rank(n, 1).or(rank(n, 0)).and_then(|r| r.checked_sub(2));
     let k =
@@ -16,7 +17,8 @@ fn spatial(n: &ForeignNode) -> Result<usize> {
         None => Err(n.refuse("the number of spatial axes is not known: neither filter nor input has a known rank")),
     }
 }
-/// A spatial list as one of the whole rank, with an extra axis in front for one spatial axis.
+/// A list attribute extended to the full rank; with one spatial axis, an extra axis is put in front
+/// of it.
 fn full(n: &ForeignNode, key: &str, k: usize, default: i64) -> Result<Vec<i64>> {
     let given = match n.attrs.ints(key) {
         None => vec![default; k],
@@ -65,7 +67,7 @@ fn conv_transpose(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let k = spatial(n)?;
     let (x, w) = (raise(b, n.input(0)?, k), raise(b, n.input(1)?, k));
     let (op, format) = if k == 3 { ("Conv3DTransposeD", "NCDHW") } else { ("Conv2DTransposeD", "NCHW") };
-    // The output's spatial sizes, with batch and channels left to inference.
+    // The output's spatial sizes; batch and channels are left to inference.
     let size = match n.attrs.ints("output_shape") {
         Some(v) if v.len() >= k => {
             let mut s = vec![-1i64, -1];

@@ -1,34 +1,34 @@
-//! Operators that have one of the same meaning: a table of names and attributes, and the one
-//! mapping that serves it.
+//! Operators with an equivalent operator: a table of names and attributes, and one mapping for all
+//! of them.
 use super::type_attr;
 use ge_plugin_api::author::Registration;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, Mapping};
 use ge_plugin_api::types::{AttrValue, ValueRef};
 
-/// How an attribute goes over. The first text is ONNX's name, the second ours.
+/// How an attribute is converted. The first text is ONNX's name, the second ours.
 enum A {
-    /// As it is, where given.
+    /// Unchanged, if given.
     As(&'static str, &'static str),
-    /// Whole number to truth value.
+    /// Integer to bool.
     Bool(&'static str, &'static str),
     /// Number of an element type to the type.
     Type(&'static str, &'static str),
-    /// A whole number with ONNX's default, where ours is another.
+    /// An integer with ONNX's default, which differs from ours.
     Int(&'static str, &'static str, i64),
     /// A real number with ONNX's default.
     Float(&'static str, &'static str, f64),
-    /// A fixed text.
+    /// An attribute with a fixed text.
     Text(&'static str, &'static str),
 }
 use A::{As, Bool, Float, Int, Text, Type};
 
-/// A row: operator, ours, first version, last version, attributes.
+/// ONNX operator, our operator, first version, last version, attributes.
 type Row = (&'static str, &'static str, u32, u32, &'static [A]);
 
 const NEW: u32 = u32::MAX;
 
-/// Element-wise operators: the result has the rank of the input of most axes.
+/// Element-wise operators: the result has the rank of the input with the most axes.
 const ELEMENTWISE: &[Row] = &[
     ("Abs", "Abs", 1, NEW, &[]),
     ("Acos", "Acos", 1, NEW, &[]),
@@ -382,7 +382,7 @@ const OTHERS: &[Row] = &[
     ),
 ];
 
-/// Operators of ours that always have several outputs, whoever reads them.
+/// Number of outputs; some of our operators always have several, whether or not they are read.
 fn outputs(to: &str, wanted: usize) -> usize {
     match to {
         "DynamicQuantizeLinear" => 3,
@@ -431,7 +431,8 @@ impl Mapping for Direct {
     }
 }
 
-/// Whether an operator is element-wise: its result has as many axes as the input of most.
+/// Whether an operator is element-wise: its result has as many axes as the input with the most
+/// axes.
 pub fn is_elementwise(op: &str) -> bool {
     ELEMENTWISE.iter().any(|r| r.0 == op)
 }

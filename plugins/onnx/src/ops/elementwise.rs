@@ -1,4 +1,4 @@
-//! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators of any number of inputs.
+//! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators with any number of inputs.
 use super::{Outs, type_attr};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
@@ -16,8 +16,7 @@ fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Cast", 6..=u32::MAX, cast);
 
-/// The type to cast to is that of the second input: known for inputs and constants, else left to
-/// the host's `CastLike`.
+/// Casts to the type of the second input, if it is known; otherwise `CastLike` is left to the host.
 fn cast_like(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let d = match n.desc(1).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN) {
         Some(t) => b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", t),
@@ -36,7 +35,7 @@ map_op!("onnx", "ai.onnx", "SwiGLU", 1..=u32::MAX, swiglu);
 
 fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let x = n.input(0)?;
-    // Bounds as before opset 11, in a model that says a newer one.
+    // Bounds as attributes (the form before opset 11) in a model that states a newer opset.
     if n.opt_input(1).or(n.opt_input(2)).is_none() && (n.attrs.float("min").or(n.attrs.float("max"))).is_some() {
         return clip_attrs(n, b);
     }
@@ -49,8 +48,8 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes, and the tensor is f32 wherever that is not known
-/// otherwise.
+/// Before opset 11 the bounds are attributes; the tensor is assumed to be f32 if its type is not
+/// known.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let t = n.desc(0).map_or(DType::UNKNOWN, |d| d.dtype);
     let mut bound = |key: &str, least: f64| {
@@ -83,7 +82,7 @@ fn bit_shift(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "BitShift", 11..=u32::MAX, bit_shift);
 
-/// A chain of a binary operator; one input passes through.
+/// Makes a chain of a binary operator; a single input is passed through.
 fn chain(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str) -> Outs {
     let mut v = n.input(0)?;
     let count = n.inputs.len();
@@ -102,8 +101,8 @@ fn max(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 fn min(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     chain(n, b, "Minimum")
 }
-/// The sum of all inputs, `scale` times. Halves are added as f32 and rounded once: sums of three
-/// and more lose all their places where the inputs cancel.
+/// The sum of all inputs, multiplied by `scale`. With three or more inputs, f16 and bf16 are added
+/// as f32 and rounded once: rounding each sum would lose all digits if the inputs cancel.
 fn sum_scaled(n: &ForeignNode, b: &mut GraphBuilder<'_>, scale: Option<f64>) -> Outs {
     let half = n.desc(0).map(|d| d.dtype).filter(|t| matches!(*t, DType::F16 | DType::BF16));
     let wide = half.filter(|_| n.inputs.len() > 2);

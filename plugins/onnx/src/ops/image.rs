@@ -25,7 +25,7 @@ fn resize(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Resize", 11..=u32::MAX, resize);
 
-/// Resize of opset 10 and Upsample: scales only, coordinates without a shift, rounded down.
+/// `Resize` of opset 10 and `Upsample`: only scales, asymmetric coordinates, rounding down.
 fn scaled(n: &ForeignNode, b: &mut GraphBuilder<'_>, scales: ValueRef) -> Outs {
     let mode = match n.str_or("mode", "nearest") {
         "bilinear" | "trilinear" | "linear" => "linear",

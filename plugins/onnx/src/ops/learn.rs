@@ -1,16 +1,16 @@
-//! `Adagrad`, `Adam` and `Momentum` of `ai.onnx.preview.training`: the update of each tensor,
-//! written out in arithmetic of its own type. Inputs are rate, count of updates, then tensors,
-//! gradients and what the rule keeps, each list behind the other; so are outputs.
+//! `Adagrad`, `Adam` and `Momentum` of `ai.onnx.preview.training`: expands the update of each
+//! tensor into arithmetic in its own type. Inputs are the learning rate, the update count, then one
+//! list each of tensors, gradients and state tensors; the outputs are lists in the same way.
 use super::Outs;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{ConstTensor, ValueRef};
 
-/// Arithmetic on tensors of one type.
+/// Makes arithmetic nodes on tensors of one type.
 struct Rule<'a, 'b> {
     b: &'a mut GraphBuilder<'b>,
-    /// A tensor of the type that constants get.
+    /// A tensor with the type that constants get.
     like: ValueRef,
 }
 
@@ -32,7 +32,7 @@ impl Rule<'_, '_> {
     fn plus(&mut self, a: ValueRef, b: ValueRef) -> ValueRef {
         self.op("Add", &[a, b])
     }
-    /// The gradient with that of the penalty of large numbers.
+    /// The gradient plus `by` times the tensor (L2 regularisation).
     fn regular(&mut self, x: ValueRef, g: ValueRef, by: f64) -> ValueRef {
         if by == 0.0 {
             return g;
@@ -45,12 +45,12 @@ impl Rule<'_, '_> {
         let (old, new) = (self.times(old, keep), self.times(new, take));
         self.plus(old, new)
     }
-    /// `root of v, plus e`.
+    /// `sqrt(v) + e`.
     fn root(&mut self, v: ValueRef, e: f64) -> ValueRef {
         let (v, e) = (self.op("Sqrt", &[v]), self.number(e));
         self.plus(v, e)
     }
-    /// Whether this is no first update.
+    /// Whether this is not the first update.
     fn later(&mut self, count: ValueRef) -> ValueRef {
         let zero = ConstTensor::of(&[], &[0i64]).map_or(ValueRef::ABSENT, |t| self.b.made_constant("zero", t));
         let zero = self.op("CastLike", &[zero, count]);
@@ -58,7 +58,7 @@ impl Rule<'_, '_> {
     }
 }
 
-/// The tensors of one update, `kept` lists of them behind tensors and gradients.
+/// Number of updated tensors; each has `kept` state lists besides tensor and gradient.
 fn lists(n: &ForeignNode, kept: usize) -> Result<usize> {
     let tensors = n.inputs.len().saturating_sub(2);
     let of = 2 + kept;
@@ -68,12 +68,12 @@ fn lists(n: &ForeignNode, kept: usize) -> Result<usize> {
     Ok(tensors / of)
 }
 
-/// Inputs of the tensor `i` of `of`: itself, its gradient, what is kept of it.
+/// Inputs of tensor `i` of `of`: the tensor, its gradient and its state.
 fn part(n: &ForeignNode, i: usize, of: usize) -> Result<Vec<ValueRef>> {
     (2 + i..n.inputs.len()).step_by(of).map(|k| n.input(k)).collect()
 }
 
-/// What all tensors give, list by list.
+/// The results of all tensors, list by list.
 fn joined(parts: Vec<Vec<ValueRef>>) -> Vec<ValueRef> {
     let width = parts.first().map_or(0, Vec::len);
     (0..width).flat_map(|k| parts.iter().map(move |p| p[k])).collect()
@@ -114,7 +114,8 @@ fn adam(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         let h = r.blend((p[3], beta), (square, 1.0 - beta));
         let root = r.root(h, n.float_or("epsilon", 1e-6));
         let (rate, count) = (r.op("CastLike", &[n.input(0)?, p[0]]), r.op("CastLike", &[n.input(1)?, p[0]]));
-        // What the means lack of the first updates; there is nothing to make up before those.
+        // Bias correction of the means for the first updates; before the first update there is
+        // none.
         let mut lack = |v: f64| {
             let (base, one) = (r.number(v), r.number(1.0));
             let power = r.op("Pow", &[base, count]);

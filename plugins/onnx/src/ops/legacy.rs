@@ -1,4 +1,4 @@
-//! Operator sets 1 to 6, where an operator differed: broadcasting by the attributes
+//! Operators of opsets 1 to 6 that differ from later ones: broadcasting by the attributes
 //! `broadcast` and `axis`, statistics outputs, `is_test`.
 use super::{Outs, rank};
 use ge_plugin_api::diagnostic::Result;
@@ -6,8 +6,8 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
-/// The second operand with ones behind it, so that NumPy's rules place it at `axis`; without `axis`
-/// it stands at the end already.
+/// The second operand with trailing ones, so that NumPy's rules align it at `axis`; without `axis`
+/// it is already aligned at the end.
 fn placed(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Result<ValueRef> {
     let second = n.input(1)?;
     let Some(axis) = n.attrs.int("axis").filter(|_| n.int_or("broadcast", 0) != 0) else { return Ok(second) };
@@ -47,7 +47,7 @@ binary! {
     greater "Greater" "Greater";
 }
 
-/// One slope, or one a channel.
+/// PRelu with a single slope or one per channel.
 fn prelu(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let mut slope = n.input(1)?;
     let one = n.desc(1).and_then(|d| d.shape.count()) == Some(1);
@@ -82,7 +82,7 @@ fn dropout(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Dropout", 1..=6, dropout);
 
-/// Cast named its type by a word.
+/// Cast stated its type as a word.
 fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     use ge_plugin_api::types::DType;
     let to = match n.str_or("to", "").to_ascii_uppercase().as_str() {

@@ -9,8 +9,8 @@ fn mat_mul(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "MatMul", 1..=u32::MAX, mat_mul);
 
-/// alpha·A·B + beta·C. A constant vector C with both factors 1 is the product's bias; else Muls and
-/// Add.
+/// alpha·A·B + beta·C. If C is a constant vector and both factors are 1, it becomes the product's
+/// bias; otherwise Muls and Add are used.
 fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (alpha, beta) = (n.float_or("alpha", 1.0), n.float_or("beta", 1.0));
     let c = n.opt_input(2).filter(|_| beta != 0.0);

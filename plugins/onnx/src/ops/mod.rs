@@ -1,5 +1,5 @@
-//! Mappings of `ai.onnx`: what has an operator of the same meaning stands in [`direct`]'s table,
-//! the rest one function each by family; [`npu`] has those of Ascend's own domain.
+//! Mappings of `ai.onnx`: operators with an equivalent are in the table of [`direct`], the others
+//! have one function each, grouped by family. [`npu`] has those of Ascend's own domain.
 pub mod causal;
 pub mod conv;
 pub mod direct;
@@ -22,10 +22,10 @@ use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 
-/// What a mapping gives: the values of the node's outputs.
+/// Result of a mapping: the values of the node's outputs.
 pub type Outs = Result<Vec<ValueRef>>;
 
-/// Whole numbers behind input `i`: constant, or an error that says so.
+/// The integers of input `i`, or `None` if it is absent; fails if it is not constant.
 pub fn const_ints(n: &ForeignNode, i: usize, what: &str) -> Result<Option<Vec<i64>>> {
     if n.opt_input(i).is_none() {
         return Ok(None);
@@ -39,11 +39,11 @@ pub fn const_ints(n: &ForeignNode, i: usize, what: &str) -> Result<Option<Vec<i6
 pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
     n.desc(i)?.shape.rank()
 }
-/// A scalar constant of a made-up name.
+/// Makes a scalar constant with a generated name.
 pub fn scalar<T: ge_plugin_api::types::Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: T) -> ValueRef {
     ConstTensor::of(&[], &[v]).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
 }
-/// The element type that an attribute names by ONNX's number.
+/// The element type that an attribute gives by ONNX's number.
 pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
     match n.attrs.int(key) {
         None => Ok(None),
@@ -53,7 +53,7 @@ pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
         },
     }
 }
-/// Pads of ONNX (all begins, all ends) as pairs of begin and end, axis by axis.
+/// ONNX's pads (all begins, then all ends) as pairs of begin and end per axis.
 pub fn paired(n: &ForeignNode, pads: &[i64]) -> Result<Vec<i64>> {
     if !pads.len().is_multiple_of(2) {
         return Err(n.refuse(format!("attribute `pads` has {} numbers", pads.len())));

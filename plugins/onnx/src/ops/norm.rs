@@ -22,7 +22,7 @@ fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx", "Softmax", 13..=u32::MAX, softmax);
 map_op!("onnx", "ai.onnx", "LogSoftmax", 13..=u32::MAX, softmax);
 
-/// Before opset 13: over all axes from `axis` on, as one.
+/// Before opset 13: over all axes from `axis` on, merged into one.
 fn coerced(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let axis = n.int_or("axis", 1);
     let last = axis == -1 || rank(n, 0).is_some_and(|r| axis == r as i64 - 1);
@@ -34,14 +34,14 @@ fn coerced(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let d = b.node(soft_name(n)).input(flat);
     let y = if soft_name(n) == "Hardmax" { d.attr("axis", -1i64) } else { d.attr("axes", vec![-1i64]) }.build();
     let shape = b.node("Shape").input(x).build();
-    // The sizes are those of x as they are: a zero is no wish for another axis' size.
+    // The shape is that of x: a zero is a size of zero and must not be taken for "copy this size".
     Ok(vec![b.node("Reshape").name(&n.name).input(y).input(shape).attr("allowzero", 1i64).build()])
 }
 map_op!("onnx", "ai.onnx", "Softmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "LogSoftmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "Hardmax", 1..=12, coerced);
 
-/// Mean and deviation have the type of `stash_type`, f32 where it is not given, whatever x has.
+/// Mean and deviation have the type `stash_type` (default f32), whatever the type of x.
 fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let axis = n.int_or("axis", -1);
     let stash = match n.int_or("stash_type", 1) {
@@ -61,7 +61,7 @@ fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         .attr("begin_params_axis", axis)
         .attr("epsilon", n.float_or("epsilon", 1e-5))
         .build_n(3);
-    // The statistics of doubles are doubles, all others f32.
+    // The operator's own statistics are f64 for f64 inputs and f32 for all others.
     let own = match n.desc(0).map(|d| d.dtype) {
         Some(DType::F16 | DType::BF16 | DType::F32) => Some(DType::F32),
         Some(DType::F64) => Some(DType::F64),
@@ -92,7 +92,7 @@ fn batch_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "BatchNormalization", 7..=u32::MAX, batch_norm);
 
-/// At inference, and with a ratio of zero, the data pass; the mask is all true.
+/// In inference, or with a ratio of zero, the data passes unchanged and the mask is all true.
 fn dropout(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let x = n.input(0)?;
     let number = |i: usize| n.constant(i).and_then(|t| t.to_f64(1)).and_then(|v| v.first().copied());
@@ -115,7 +115,7 @@ fn dropout(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         let truth = ConstTensor::of(&[], &[true]).ok_or_else(|| n.refuse("no constant"))?;
         let one = b.made_constant("true", truth);
         let mask = b.node("Fill").input(shape).input(one).build();
-        // Before opset 10 the mask has the data's type.
+        // Before opset 10, the mask has the type of the data.
         out.push(match n.version {
             ..=9 => b
                 .node("Cast")

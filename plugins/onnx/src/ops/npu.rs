@@ -1,15 +1,14 @@
-//! Domain
-//! `npu`: the operators of Ascend's own that exporters of PyTorch write beside those of `ai.onnx`.
-//! They are ours by name, with the prefix `NPU` or without it; inputs and attributes go over as
-//! they are.
+//! Domain `npu`: Ascend's own operators, which PyTorch exporters write beside those of `ai.onnx`.
+//! Their names are ours, with or without the prefix `NPU`; inputs and attributes are taken over
+//! unchanged.
 use super::Outs;
 use ge_plugin_api::author::Registration;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, Mapping};
 use ge_plugin_api::types::ValueRef;
 
-/// An operator: its name, the inputs that it needs, and those that it may have; its attributes, and
-/// further ones with the only value that they may have here.
+/// An operator: its name, numbers of required and of possible inputs, its attributes, and further
+/// attributes with the only values supported here.
 struct Row {
     op: &'static str,
     inputs: (usize, usize),
@@ -18,8 +17,8 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    // One list of matrices, one output: all rows in one tensor
-    // (`split_item` 2 and 3), groups along the rows (`group_type` 0).
+    // A single list of matrices and one output: all rows in one tensor (`split_item` 2 and 3),
+    // groups along the rows (`group_type` 0).
     Row {
         op: "GroupedMatmul",
         inputs: (3, 4),
@@ -34,7 +33,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// A row under one of its two names.
+/// A row, under one of its two names.
 struct Npu(&'static Row, &'static str);
 
 impl Mapping for Npu {

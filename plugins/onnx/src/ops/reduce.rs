@@ -4,8 +4,8 @@ use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
-/// One reduction: a step before, the reduction, a step after. Axes by attribute (old) or input
-/// (new).
+/// A reduction, with optional operators before and after it. Axes come from an attribute (old) or
+/// an input (new).
 fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, after: &str) -> Outs {
     let mut x = n.input(0)?;
     if !before.is_empty() {
@@ -25,7 +25,8 @@ fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, aft
         .build();
     Ok(vec![if after.is_empty() { y } else { b.node(after).name(&n.name).input(y).build() }])
 }
-/// Without any axes `noop_with_empty_axes` means that nothing is reduced: an empty list says so.
+/// With `noop_with_empty_axes` and no axes, nothing is reduced; this is expressed as an empty list
+/// of axes.
 fn with_axes(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, after: &str) -> Outs {
     if n.attrs.ints("axes").is_none() && n.opt_input(1).is_none() && n.int_or("noop_with_empty_axes", 0) != 0 {
         let mut m = n.clone();

@@ -1,4 +1,4 @@
-//! `RNN`, `GRU`, `LSTM`: one operator each, all outputs made.
+//! `RNN`, `GRU`, `LSTM`: each becomes one operator, which always has all outputs.
 use super::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;

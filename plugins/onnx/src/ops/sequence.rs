@@ -58,7 +58,7 @@ fn has(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx", "OptionalHasElement", 15..=u32::MAX, has);
 
 fn get(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    // What is known to be a tensor holds itself.
+    // A value known to be a tensor is its own element.
     if n.desc(0).is_some_and(|d| d.container == Container::TENSOR && d.dtype != DType::UNKNOWN) {
         return Ok(vec![b.node("Identity").name(&n.name).input(n.input(0)?).build()]);
     }

@@ -33,7 +33,7 @@ fn transpose(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Transpose", 1..=u32::MAX, transpose);
 
-/// Axes by attribute (before opset 13) or input; constant ones become an attribute.
+/// Constant axes, from an attribute (before opset 13) or an input; they become an attribute.
 fn axes(n: &ForeignNode) -> Option<Vec<i64>> {
     n.attrs.ints("axes").map(<[i64]>::to_vec).or_else(|| n.constant(1).and_then(|t| t.to_i64(64)))
 }
@@ -99,7 +99,7 @@ map_op!("onnx", "ai.onnx", "Pad", 2..=u32::MAX, pad);
 fn constant_of_shape(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let value = match n.attrs.get("value") {
         Some(AttrValue::Tensor(t)) if t.count() == Some(1) => {
-            // A scalar of the same bytes.
+            // The same bytes as a scalar.
             let bytes = t.bytes().unwrap_or_default();
             ConstTensor::new(t.dtype, &[], bytes)
         }
@@ -112,7 +112,7 @@ fn constant_of_shape(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "ConstantOfShape", 9..=u32::MAX, constant_of_shape);
 
-/// ONNX gives off and on values in one tensor of two: they are taken apart.
+/// ONNX gives the off and on values in one tensor with two elements; they are separated here.
 fn one_hot(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let values = n.input(2)?;
     let axis = scalar(b, "axis", 0i64);
@@ -121,7 +121,7 @@ fn one_hot(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         b.node("GatherV2").input(values).input(i).input(axis).build()
     };
     let (off, on) = (take(0, "off"), take(1, "on"));
-    // The depth may be a vector of one number.
+    // The depth may be a vector with one element.
     let depth = match n.constant(1) {
         Some(t) if t.dims.len() == 1 => match t.bytes().and_then(|d| ConstTensor::new(t.dtype, &[], d)) {
             Some(t) => b.made_constant("depth", t),
@@ -142,7 +142,7 @@ fn one_hot(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "OneHot", 9..=u32::MAX, one_hot);
 
-/// Only reached where the value could not be read while importing.
+/// Only reached if the value could not be read during the import.
 fn constant(n: &ForeignNode, _: &mut GraphBuilder<'_>) -> Outs {
     let _ = const_ints;
     Err(n.refuse("it has no value"))

@@ -37,7 +37,7 @@ fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Concat", 1..=u32::MAX, concat);
 
-/// Equal parts are a SplitD, listed ones a SplitVD, sizes computed at run time a SplitV.
+/// Equal parts become SplitD, constant sizes SplitVD, sizes computed at run time SplitV.
 fn split(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (x, axis) = (n.input(0)?, n.int_or("axis", 0));
     let count = n.output_names.len();

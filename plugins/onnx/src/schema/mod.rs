@@ -1,11 +1,11 @@
-//! Which attributes operators of `ai.onnx` have. One that an operator has not, or of another type, says
-//! something that no mapping would read: the model would quietly be computed without it.
+//! The attributes of the operators of `ai.onnx`. An unknown attribute, or one of another type,
+//! would be ignored by the mapping, and the model would silently be computed without it.
 mod table;
 
 use crate::proto::AttributeProto;
 use ge_plugin_api::diagnostic::Diagnostic;
 
-/// Attributes of old operator sets that mappings of newer ones take as well, or that mean nothing.
+/// Attributes of old opsets that mappings of newer ones also accept, or that have no meaning.
 const TAKEN_LATER: [&str; 16] = [
     "axes",
     "broadcast",
@@ -25,7 +25,7 @@ const TAKEN_LATER: [&str; 16] = [
     "paddings",
 ];
 
-/// The name of a type by its number in a file.
+/// The name of an attribute type, by its number in the file.
 fn kind(number: i32) -> Option<&'static str> {
     Some(match number {
         1 => "float",
@@ -60,7 +60,7 @@ fn words(kind: &str) -> &str {
     }
 }
 
-/// Attributes of an operator: name, types, the last operator set that has it.
+/// The attributes of an operator: name, types, and the last opset that has it.
 fn of(op: &str) -> Option<impl Iterator<Item = (&'static str, &'static str, Option<u32>)>> {
     let at = table::OPERATORS.binary_search_by(|o| o.0.cmp(op)).ok()?;
     let one = |text: &'static str| {
@@ -71,8 +71,8 @@ fn of(op: &str) -> Option<impl Iterator<Item = (&'static str, &'static str, Opti
     Some(table::OPERATORS[at].1.split_whitespace().map(one))
 }
 
-/// What is wrong with the attributes of a node of `ai.onnx` in an operator set; nothing is said of
-/// operators that the standard has not.
+/// What is wrong with the attributes of a node of `ai.onnx` in an opset; `None` for operators that
+/// are not in the standard.
 pub fn fault(op: &str, version: u32, attrs: &[(&str, &AttributeProto)]) -> Option<Diagnostic> {
     if attrs.is_empty() {
         return None;
@@ -98,7 +98,7 @@ pub fn fault(op: &str, version: u32, attrs: &[(&str, &AttributeProto)]) -> Optio
             );
         }
         let given = kind(a.r#type)?;
-        // An empty list has no type of its own; a whole number is a real one.
+        // An empty list matches any list type, and an integer may stand for a real number.
         let empty = a.ints.is_empty() && a.floats.is_empty() && a.strings.is_empty() && given.ends_with('s');
         let fits =
             |want: &str| want == given || given == "int" && want == "float" || given == "sparse" && want == "tensor";

@@ -1,5 +1,5 @@
-//! Files that are cut off, flipped, cyclic or lie about sizes: an error each, never a panic, never
-//! memory for what is not there.
+//! Files that are truncated, corrupted or cyclic, or that state false sizes: each must give an
+//! error, never a panic, and never allocate memory for data that does not exist.
 use super::*;
 use crate::read;
 use ge_plugin_api::diagnostic::ErrorKind;
@@ -78,12 +78,12 @@ fn sizes_of_gigabytes_in_a_kilobyte() {
     for dims in [&[1i64 << 29][..], &[1 << 40, 1 << 40], &[i64::MAX], &[-1], &[i64::MAX, i64::MAX, i64::MAX]] {
         assert_eq!(run(t(dims)).expect_err("too little data").kind, ErrorKind::DAMAGED, "{dims:?}");
     }
-    // A length far beyond the end.
+    // A length far beyond the end of the file.
     let mut b = vec![0x08, 0x08, 0x3a];
     b.extend([0x80, 0x80, 0x80, 0x80, 0x08]);
     b.extend([0; 1000]);
     assert_eq!(run(b).expect_err("short").kind, ErrorKind::DAMAGED);
-    // A typed list that is shorter than its sizes.
+    // A typed list that is shorter than the tensor's sizes require.
     let t = i64s("w", &[1 << 28], &[1, 2]);
     let g = graph(vec![], vec![node("Relu", &["w"], &["y"])], vec![t], &["y"]);
     assert_eq!(run(model(17, g).encode_to_vec()).expect_err("short list").kind, ErrorKind::DAMAGED);

@@ -1,4 +1,4 @@
-//! What single operators become.
+//! Tests of the mappings of single operators.
 use super::*;
 use ge_plugin_api::types::{AttrValue, DType};
 
@@ -53,7 +53,7 @@ fn softmax_before_13_joins_the_axes_behind_its_own() {
     );
 }
 
-/// Sizes of zero behind the first two axes are sizes, not a wish for the size of another axis.
+/// Zero sizes after the first two axes are real sizes and must not copy the size of another axis.
 #[test]
 fn softmax_before_13_gives_empty_tensors_their_shape_back() {
     let e = one(11, node("LogSoftmax", &["x"], &["y"]), vec![]);
@@ -61,7 +61,7 @@ fn softmax_before_13_gives_empty_tensors_their_shape_back() {
     assert_eq!(last, Some(("Reshape".to_owned(), Some(1))));
 }
 
-/// Mean and deviation have the type of `stash_type`: f32 of doubles, as onnxruntime gives them.
+/// Mean and deviation have the type `stash_type`: f32 even for f64 inputs, as in onnxruntime.
 #[test]
 fn statistics_of_a_layer_norm_have_the_stash_type() {
     let g = |stash: Option<i64>, outs: &[&str]| {
@@ -77,7 +77,7 @@ fn statistics_of_a_layer_norm_have_the_stash_type() {
     assert!(g(Some(7), &all).is_err());
 }
 
-/// Three halves that cancel have no place left if each sum is rounded.
+/// Three f16 values that cancel would lose all digits if each sum were rounded.
 #[test]
 fn halves_are_summed_in_f32() {
     let g = |op: &str, elem: i32, ins: &[&str]| {

@@ -1,5 +1,4 @@
-//! Tests over small models built in place: mappings, structure, and files that are not what they
-//! claim.
+//! Tests with small models built in code: mappings, structure, and files with false claims.
 mod hostile;
 mod mappings;
 mod structure;
@@ -12,7 +11,7 @@ use ge_plugin_api::patch::{Edit, NewNode};
 use ge_plugin_api::types::{AttrValue, Blob};
 use prost::Message;
 
-/// A value with a type and sizes; -1 open, a name symbolic.
+/// A value with a type and sizes; -1 is open, a name is symbolic.
 pub fn value(name: &str, elem: i32, dims: &[&str]) -> ValueInfoProto {
     use tensor_shape_proto::{Dimension, dimension::Value};
     let dim = dims
@@ -81,7 +80,7 @@ pub fn model(opset: i64, g: GraphProto) -> ModelProto {
     }
 }
 
-/// Files by name, in memory.
+/// In-memory files by name.
 pub struct Files(pub Vec<(&'static str, Vec<u8>)>);
 impl RelativeFiles for Files {
     fn open_relative(&self, path: &str) -> Result<Blob> {
@@ -97,7 +96,7 @@ pub fn import_bytes(bytes: Vec<u8>, options: &ImportOptions, files: &Files) -> R
     OnnxFrontend.import(&file, options, &mut b)?;
     refused(b.into_patch().into_edits().into())
 }
-/// What the host does with nodes that stand for refused ones: their reasons are the error.
+/// What the host does with placeholder nodes: their reasons become the error.
 fn refused(edits: Vec<Edit>) -> Result<Vec<Edit>> {
     let mut all = Vec::new();
     for e in &edits {
@@ -128,7 +127,7 @@ pub fn nodes<'e>(edits: &'e [Edit], graph: &str) -> Vec<&'e NewNode> {
     }
     v
 }
-/// `name=Type` of each node but Data and Const.
+/// `name=Type` of each node except Data and Const.
 pub fn said(edits: &[Edit], graph: &str) -> String {
     let v: Vec<String> = nodes(edits, graph)
         .iter()

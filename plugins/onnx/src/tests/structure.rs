@@ -1,4 +1,4 @@
-//! Names, inputs, subgraphs, functions, external data, and refusals told together.
+//! Tests of names, inputs, subgraphs, functions, external data, and refusals reported together.
 use super::*;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::frontend::InputShape;
@@ -191,7 +191,7 @@ fn loops_become_whiles_and_scan_outputs_are_written_out() {
     assert_eq!(nodes(&e, "").last().map(|n| (n.op.as_str(), n.inputs.len())), Some(("Pack", 3)));
 }
 
-/// As converters leave it: a cast of an input, and a node of a body, stand behind their readers.
+/// As left by converters: a cast of an input, and a node of a body, come after their readers.
 #[test]
 fn nodes_that_stand_ahead_of_what_they_read_are_sorted() {
     let then = graph(vec![], vec![node("Neg", &["late"], &["t"]), node("Abs", &["b"], &["late"])], vec![], &["t"]);
@@ -208,7 +208,8 @@ fn nodes_that_stand_ahead_of_what_they_read_are_sorted() {
     assert!(why.diagnostics[0].help.contains("wait for each other"), "{why:?}");
 }
 
-/// The bound and what the body declares of its turn have an axis; a constant goes through as it is.
+/// The bound, and the turn as declared by the body, have one axis; a constant is passed through
+/// unchanged.
 #[test]
 fn one_element_of_one_axis_stands_for_a_scalar_and_constants_that_go_through_are_the_bodys() {
     let body = graph(
@@ -239,8 +240,8 @@ fn one_element_of_one_axis_stands_for_a_scalar_and_constants_that_go_through_are
     assert!(nodes(&e, "l_body").iter().any(|n| n.op == "Const"), "{body}");
 }
 
-/// Sums of rows from the last to the first: `Scan` over `x`, its outputs joined the other way
-/// round.
+/// Running sums of rows from the last to the first: `Scan` over `x`, with its outputs joined in
+/// reverse order.
 fn scan_model(dims: &[&str], count: i64) -> ModelProto {
     let body = graph(
         vec![value("sum", 1, &["4"]), value("row", 1, &["4"])],
@@ -266,7 +267,7 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
         all.iter().map(|n| n.op.as_str()).filter(|o| !matches!(*o, "Const" | "Data" | "NetOutput")).collect();
     let turn = ["GatherV2", "Add", "Identity"];
     assert_eq!(ops, [&turn[..], &turn, &turn, &["Pack"]].concat());
-    // From the last row on.
+    // Starting from the last row.
     let first = all.iter().find(|n| n.op == "GatherV2").expect("a slice");
     let index = all.iter().find(|n| first.inputs[1].node == n.id).expect("its index");
     assert_eq!(index.attrs.tensor("value").and_then(|t| t.to_i64(1)), Some(vec![2]));
@@ -277,8 +278,8 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
     assert!(why(&["3", "4"], 5).contains("do not fit its own"));
 }
 
-/// Elements of a sequence are added to those of another, or to a tensor: what is known to be a
-/// sequence is taken apart.
+/// Elements of a sequence are added to those of another one, or to a tensor: values known to be
+/// sequences are split into elements.
 #[test]
 fn a_body_over_sequences_becomes_a_while_that_takes_and_gives_elements() {
     let made = |second: &[NodeProto], name: &str| {

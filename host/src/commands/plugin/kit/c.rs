@@ -1,7 +1,7 @@
-//! A plugin in C: the example of the repository under another name, with its header.
+//! A plugin in C: the repository's example under another name, with its header.
 use super::{File, camel, common, fill};
 
-/// All files of the folder.
+/// All files of the plugin's folder.
 pub fn files(name: &str) -> Vec<File> {
     let (kind, domain) = (camel(name), format!("com.{name}"));
     let node =

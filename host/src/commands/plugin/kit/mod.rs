@@ -1,4 +1,5 @@
-//! The texts of `ge plugin new`: sources in which `@NAME@` and others stand for what the user says.
+//! The templates of `ge plugin new`: `@NAME@` and similar marks are replaced by what the user asks
+//! for.
 
 mod c;
 mod rust;
@@ -6,21 +7,21 @@ mod rust;
 pub(super) use c::files as files_in_c;
 pub(super) use rust::{Parts, files as files_in_rust};
 
-/// A file of what is made: its path below the folder, and its text.
+/// A generated file: its path below the folder, and its text.
 pub(super) type File = (String, String);
 
-/// Puts what the user says into a text.
+/// Replaces the marks in a template.
 fn fill(text: &str, pairs: &[(&str, &str)]) -> String {
     pairs.iter().fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
 }
 
-/// `acme_two` as names of engines and operators begin: `AcmeTwo`.
+/// Converts a name such as `acme_two` to `AcmeTwo`, the prefix for engines and operators.
 fn camel(name: &str) -> String {
     let word = |w: &str| w[..w.len().min(1)].to_uppercase() + w.get(1..).unwrap_or("");
     name.split('_').map(word).collect()
 }
 
-/// What every plugin has, in whatever language it is written.
+/// The files that every plugin has, in whatever language it is written.
 fn common(pairs: &[(&str, &str)]) -> Vec<File> {
     vec![
         ("LICENSE".to_owned(), include_str!("../../../../../LICENSE").to_owned()),

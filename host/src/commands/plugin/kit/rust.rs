@@ -1,8 +1,8 @@
-//! A plugin's crate in Rust, of the parts that are asked for.
+//! A plugin's crate in Rust with the requested parts.
 use super::{File, camel, common, fill};
 use std::path::Path;
 
-/// The parts of a crate.
+/// Which parts the crate has.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     /// An engine.
@@ -17,7 +17,8 @@ pub struct Parts {
     pub device: bool,
 }
 
-/// One part: its modules with their texts, what the README says, kinds of the manifest.
+/// One part: its modules with their texts, what the README says about it, and its kinds in the
+/// manifest.
 struct Part {
     modules: &'static [(&'static str, &'static str)],
     what: &'static str,
@@ -126,7 +127,7 @@ pub fn files(name: &str, api: &Path, asked: Parts) -> Vec<File> {
     out
 }
 
-/// `src/lib.rs`: the modules and the manifest.
+/// The text of `src/lib.rs`: the modules and the manifest.
 fn root(name: &str, kind_of: &str, parts: &[Part], said: &str) -> String {
     let modules: Vec<&str> = parts.iter().flat_map(|p| p.modules).map(|m| m.0).collect();
     let mut kinds: Vec<String> = Vec::new();
@@ -143,7 +144,7 @@ fn root(name: &str, kind_of: &str, parts: &[Part], said: &str) -> String {
     ];
     let provides: Vec<String> = provided.into_iter().filter(|(m, _)| modules.contains(m)).map(|(_, n)| n).collect();
     let quoted = |list: &[String]| list.iter().map(|v| format!("\"{v}\"")).collect::<Vec<_>>().join(", ");
-    // Addresses and kernels are `unsafe`: a device has both, in one file.
+    // Addresses and kernels need `unsafe`; a device has both, in one file.
     let (rule, memory) = match modules.contains(&"memory") {
         true => ("#![deny(unsafe_code)]", "#[allow(unsafe_code)]\nmod memory;\n"),
         false => ("#![forbid(unsafe_code)]", ""),
