@@ -1,4 +1,4 @@
-//! A device that has memory and runs nothing, and fails in the call that its mode names:
+//! A device that has memory but runs nothing. It fails in the call that its mode names:
 //! `dev_HOW_CALL`.
 use crate::mode;
 use ge_plugin_api::device::{
@@ -9,7 +9,7 @@ use ge_plugin_api::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// What goes wrong in a call, if its mode says so.
+/// Fails in the way that the mode says, if the mode names this call.
 fn enter(call: &str) -> Result<()> {
     let is = |how: &str| mode(&format!("dev_{how}_{call}"));
     if is("panic") {
@@ -18,7 +18,7 @@ fn enter(call: &str) -> Result<()> {
     if is("error") {
         return Err(Error::internal("the board is on fire"));
     }
-    // SAFETY: it is not; that is the point.
+    // SAFETY: unsound on purpose: this mode must crash.
     if is("segv") {
         unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
     }
@@ -58,7 +58,7 @@ impl Device for BadDevice {
     }
 }
 
-/// Memory by address.
+/// Allocations by address.
 struct BadContext(Mutex<BTreeMap<u64, Box<[u8]>>>);
 impl Drop for BadContext {
     fn drop(&mut self) {

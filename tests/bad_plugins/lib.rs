@@ -1,5 +1,5 @@
-//! A plugin that does what its option `mode` says: everything right, or one thing wrong. Built by
-//! the tests in a workspace of their own; no part of the product.
+//! A plugin whose option `mode` selects what it does: everything right, or one thing wrong. The
+//! tests build it in a workspace of its own; it is not part of the product.
 #![allow(missing_docs)]
 use ge_plugin_api::engine::{Engine, EngineInfo, Hook, KernelBinary, LoadRequest, RunningParams, Support, Target, TaskContext, Variant};
 use ge_plugin_api::kernel::{HostKernel, LoadedKernel};
@@ -52,7 +52,7 @@ fn init(options: &[OptionValue]) -> Result<()> {
     match MODE.get().map_or("", String::as_str) {
         "panic_init" => panic!("unlucky start"),
         "error_init" => return Err(Error::failed("the licence server is away")),
-        // SAFETY: it is not; that is the point.
+        // SAFETY: unsound on purpose: this mode must crash.
         "segv_init" => unsafe { std::ptr::null_mut::<u8>().write_volatile(1) },
         "exit_init" => std::process::exit(7),
         "loop_init" => {
@@ -73,7 +73,7 @@ fn init(options: &[OptionValue]) -> Result<()> {
     Ok(())
 }
 
-/// Takes what it refuses later.
+/// Whether the mode makes `supports` accept nodes that a later call refuses.
 fn refuses() -> bool {
     ["refuse_compile", "refuse_params", "refuse_task"].into_iter().any(mode)
 }
@@ -95,7 +95,7 @@ impl Engine for Bad {
         }
     }
     fn op_types(&self) -> Vec<String> {
-        // Takes more than its compiler can.
+        // In these modes the engine also claims `Relu`, although its only kernel copies the input.
         let all = ["BadOp", "Relu"];
         let more = refuses() || mode("slow_supports") || mode("stuck_supports") || mode("wrong_relu");
         all[..if more { 2 } else { 1 }].iter().map(|s| (*s).to_owned()).collect()
@@ -115,7 +115,7 @@ impl Engine for Bad {
         Ok(Some(KernelBinary::new("bad_copy", b"copy")))
     }
     fn supports(&self, node: &Node<'_>) -> Support {
-        // Slow once, or for ever.
+        // `slow_supports` is slow once; `stuck_supports` never returns.
         static SLOW: std::sync::Once = std::sync::Once::new();
         if mode("slow_supports") {
             SLOW.call_once(|| std::thread::sleep(std::time::Duration::from_millis(4500)));
@@ -142,7 +142,7 @@ impl Engine for Bad {
         if mode("panic_supports") {
             panic!("no node is good enough");
         }
-        // SAFETY: it is not; that is the point.
+        // SAFETY: unsound on purpose: this mode must crash.
         if mode("segv_supports") {
             unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
         }

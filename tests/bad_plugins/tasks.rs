@@ -1,18 +1,18 @@
-//! Task lists that break one rule each.
+//! Task lists that each break one rule.
 use crate::mode;
 use ge_plugin_api::{Error, Result};
 use ge_plugin_api::engine::{LoadRequest, RunningParams, Workspace};
 use ge_plugin_api::kernel::{Access, BlockArgs, BlockKernel, KernelCtx, LoadedKernel, block_kernel};
 use ge_plugin_api::task::{KernelTask, StreamSlot, Task, TaskType};
 
-/// What the engine asks for.
+/// Running parameters of the engine's nodes.
 pub fn params() -> RunningParams {
     let workspaces = if mode("huge_workspace") { vec![Workspace { bytes: 1 << 60, ..Workspace::default() }] } else { Vec::new() };
     let task_count = if mode("fewer_tasks") { 2 } else { 0 };
     RunningParams { workspaces: workspaces.into(), task_count, ..RunningParams::default() }
 }
 
-/// The list of a node.
+/// The task list of a node.
 pub fn list() -> Vec<Task> {
     let mut k = KernelTask::new("bad_copy", if mode("blocks_overlap") { 2 } else { 1 }, "{i0*}{o0*}");
     let args = [
@@ -64,7 +64,7 @@ pub fn list() -> Vec<Task> {
 struct Copy;
 impl BlockKernel for Copy {
     fn run(&self, call: &BlockArgs<'_>) -> Result<()> {
-        // SAFETY: it is not; that is the point.
+        // SAFETY: unsound on purpose: this mode must crash.
         if mode("segv_kernel") {
             unsafe { std::ptr::null_mut::<u8>().write_volatile(1) }
         }
@@ -84,7 +84,7 @@ impl BlockKernel for Copy {
             return Err(Error::internal("the sums do not add up"));
         }
         if mode("slow_cancelled_kernel") {
-            // It puts its things away first.
+            // When it is cancelled, this kernel takes 1.3 s to return.
             std::thread::sleep(std::time::Duration::from_millis(20));
             if ge_plugin_api::services::cancelled() {
                 std::thread::sleep(std::time::Duration::from_millis(1300));
@@ -99,7 +99,7 @@ impl BlockKernel for Copy {
         let x = call.input::<u8>(0)?;
         let mine = call.part(x.len(), 64);
         if mode("reads_beyond") {
-            // SAFETY: it is not; that is the point.
+            // SAFETY: unsound on purpose: this mode reads beyond its input.
             std::hint::black_box(unsafe { x.as_ptr().add(1 << 12).read_volatile() });
         }
         if mode("blocks_overlap") {
@@ -124,7 +124,7 @@ impl BlockKernel for Copy {
     }
 }
 
-/// Modes in which there is a host kernel of `Relu`.
+/// Modes in which the engine has a host kernel for `Relu`.
 pub const HOST_MODES: [&str; 5] = ["host_right", "host_wrong", "host_shape", "host_panics", "host_unsteady"];
 
 /// `Relu` of f32 on the host.
@@ -144,7 +144,7 @@ pub fn host_relu(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The kernel of a task.
+/// Loads the kernel of a task, with the fault that the mode asks for.
 pub fn kernel(request: &LoadRequest) -> Result<LoadedKernel> {
     let mut lens = request.arg_bytes()?;
     if mode("long_output") {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times models beside onnxruntime and, where it is installed, OpenVINO: what `cargo xtask bench-peers` prints.
+"""Times models beside onnxruntime and, if it is installed, OpenVINO: what `cargo xtask bench-peers` prints.
 
     bench_peers.py GE PLUGINS MODELS [--threads 1,2] [--rounds 3] [--seconds 1.0] [NAME...]
 
-MODELS is a folder of NAME.onnx with inputs in NAME/s0. Each round starts one process of each program, one behind the other, which loads
-the model, warms up and runs it for so many seconds on the same inputs; the table has the least time of all rounds, the time to load (of
-an OM, of the ONNX file by the others), and the most memory that a process held. Times are comparable where programs alternate; on a
-machine at work only the least of several rounds says something.
+MODELS is a folder of NAME.onnx with inputs in NAME/s0. Each round starts one process of each program, one after the other, which loads
+the model, warms up and runs it for the given seconds on the same inputs. The table has the least time of all rounds, the time to load
+(an OM; the others load the ONNX file), and the largest memory that a process held. Times are comparable because the programs alternate;
+on a busy machine only the least time of several rounds is meaningful.
 """
 import argparse
 import json
@@ -50,7 +50,7 @@ print(json.dumps({"ms": best * 1e3, "load": load * 1e3}))
 
 
 def measured(command):
-    """What a command prints as JSON, and the most memory that it held, in MiB; None where it fails."""
+    """What a command prints as JSON, and the largest memory that it held, in MiB; None if it fails."""
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)

@@ -1,7 +1,7 @@
-"""Models of one operator of the domain com.microsoft each, for `random_models.py --what contrib`.
+"""Models that each have one operator of the domain com.microsoft, for `random_models.py --what contrib`.
 
-`make(r, seed)` gives a model whose inputs are x0, x1, ..., one set of inputs, and the tolerance
-beyond which a difference from onnxruntime is wrong. Seeds go through the operators in turn.
+`make(r, seed)` returns a model whose inputs are x0, x1, ..., one set of inputs, and the tolerance
+beyond which a difference from onnxruntime is an error. Consecutive seeds take the operators in turn.
 """
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -12,7 +12,7 @@ TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorPr
 
 
 class One:
-    """A model of one node: arrays become inputs of the model, or constants."""
+    """A model of one node; arrays become inputs of the model, or constants."""
 
     def __init__(self, r):
         self.r, self.rng = r, np.random.RandomState(r.randrange(1 << 30))
@@ -112,8 +112,8 @@ def whole(o, kind, *shape):
 
 
 def weights(o, kind, *shape):
-    """Signed ones in seven bits: without VNNI onnxruntime adds pairs of their products with bytes
-    in sixteen bits that saturate, and is wrong beyond."""
+    """Signed weights have only seven bits: without VNNI, onnxruntime adds pairs of their products with
+    bytes in sixteen bits that saturate, and would be wrong for larger weights."""
     return o.rng.randint(-64, 65, shape).astype(kind) if kind is np.int8 else whole(o, kind, *shape)
 
 
@@ -161,7 +161,7 @@ def inverse(o):
 
 
 def padding(o, batch, keys, forms):
-    """A mask of keys: [batch, keys], or how many count."""
+    """A mask of keys: [batch, keys], or the number of keys that count."""
     form = o.r.choice(forms)
     lengths = o.rng.randint(1, keys + 1, batch).astype(np.int32)
     if form == "lengths":
@@ -198,7 +198,7 @@ def multi_head(o):
         inputs = [o.given(o.floats(b, s, w)), o.given(o.floats(b, n, length, h)), o.given(o.floats(b, n, length, h))]
     else:
         inputs = [o.given(o.floats(b, s, w)), o.given(o.floats(b, length, w)), o.given(o.floats(b, length, w))]
-    # onnxruntime's CPU kernel takes a bias with the plain form alone.
+    # onnxruntime's CPU kernel takes a bias only with the plain form.
     inputs.append(o.maybe(o.floats(3 * w)) if form == "plain" else "")
     inputs.append(padding(o, b, length + past, ["", "mask"]))
     inputs.append(o.given(o.floats(1, n, s, length + past)) if o.r.random() < 0.4 else "")
@@ -207,7 +207,7 @@ def multi_head(o):
 
 
 def group_query(o):
-    # onnxruntime takes head sizes that are multiples of 16 alone.
+    # onnxruntime takes only head sizes that are multiples of 16.
     b, n, kv, h = o.r.choice([1, 2]), 4, o.r.choice([1, 2, 4]), 16
     prompt = o.r.random() < 0.5
     s, past = (o.r.choice([1, 5]), 0) if prompt else (1, 6)
@@ -260,14 +260,14 @@ def q_linear(op, **attrs):
     def make(o):
         o.kind = o.r.choice([np.uint8, np.int8])
         if op in ("QLinearAdd", "QLinearMul"):
-            # The order of the scales decides which way a result half between two bytes goes.
+            # The order of the scales decides how a result in the middle between two bytes is rounded.
             return q_model(o, op, quantised(o, 2, 3, 4) + quantised(o, *o.r.choice([(2, 3, 4), (4,), (1,)])) + to(o), atol=1.0)
         if op == "QLinearConcat":
             return q_model(o, op, to(o) + quantised(o, 2, 3) + quantised(o, 2, 4), axis=1)
         if op == "QLinearGlobalAveragePool":
             return q_model(o, op, quantised(o, 1, 4, 5, 5) + to(o), channels_last=o.r.randint(0, 1), atol=1.0)
         if op == "QLinearSoftmax":
-            # onnxruntime computes it by a table of rounded exponentials.
+            # onnxruntime computes it with a table of rounded exponentials.
             inputs = quantised(o, 3, 6) + [o.const(np.float32(1 / 256)), o.const(o.kind(0))]
             return q_model(o, op, inputs, axis=-1, opset=13, atol=1.0)
         if op == "QLinearAveragePool":

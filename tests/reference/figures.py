@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Figures of docs/benchmarks.md that need the whole program; run with nothing else on the machine.
+"""Figures of docs/benchmarks.md that need the whole program. Run it while nothing else runs on the machine.
 
   python make_models.py NODES --only none --nodes 1000,10000,100000
   python figures.py GE NODES [--ort-limit 100000]
 
 start     `ge plugin list` with all plugins
-overhead  a run of 1,000 tiny operators on one stream, by task
-compile   compile time and peak memory of the synthetic graphs in NODES beside onnxruntime's session creation (up to
-          --ort-limit nodes), least of three up to 10,000 nodes, and of each stage
+overhead  time per task of a run of 1,000 tiny operators on one stream
+compile   compile time and peak memory of the synthetic graphs in NODES, beside onnxruntime's session creation (up to
+          --ort-limit nodes), the least of three runs up to 10,000 nodes; also the time of each stage
 """
 import argparse, json, os, subprocess, sys, tempfile, time
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What f16 and bf16 cost a model, by another's arithmetic: inputs and weights rounded once, sums in f32, every result that ge stores
-rounded once. onnxruntime computes, with graph optimisation off; the roundings are casts that are put in here.
+"""What f16 and bf16 cost a model, computed by another program: inputs and weights are rounded once, sums are in f32, and every result that
+ge stores is rounded once. onnxruntime computes it, with graph optimisation off; this script inserts the roundings as casts.
 
     half_precision.py GE PLUGINS_TOML MODELS        (in the environment of requirements.txt)
 
-Prints, for each model and type: the greatest difference to f32 of ge and of this computation, the scale of the output, and how far the
-two lie apart.
+Prints, for each model and type: the greatest difference of ge and of this computation from f32, the scale of the output, and how far the
+two are apart.
 """
 import subprocess
 import sys
@@ -20,12 +20,12 @@ from onnx import helper as h
 from onnx import numpy_helper as nh
 
 MODES = {"f16": ("force_fp16", T.FLOAT16), "bf16": ("allow_mix_precision_bf16", T.BFLOAT16)}
-# What ge computes in one kernel with the product before it: nothing is rounded between.
+# What ge computes in one kernel with the product before it: nothing is rounded in between.
 JOINED = {"Add", "Clip", "Relu", "BatchNormalization"}
 
 
 def rounded(model, to):
-    """The model with a rounding behind each input, weight and stored result."""
+    """The model with a rounding after each input, weight and stored result."""
     m = onnx.ModelProto()
     m.CopyFrom(model)
     g = m.graph
@@ -56,7 +56,7 @@ def rounded(model, to):
         o = n.output[0]
         after = readers.get(o, [])
         mine = n.op_type in product or n.name in joined
-        # A chain behind a product with one reader is one kernel.
+        # A product with one reader and the chain after it are one kernel.
         if mine and len(after) == 1 and after[0].op_type in JOINED and o not in outs and first_product(after[0], made, o):
             joined.add(after[0].name)
         elif n.op_type not in ("Constant", "Shape"):

@@ -1,5 +1,5 @@
-"""Operators as models have them, for `more_operators.py`: detectors, transformers, speech, quantised models; odd
-sizes, other types, and the few nodes that exporters write for one operator."""
+"""Operators as models use them, for `more_operators.py`: detectors, transformers, speech, quantised models; odd
+sizes, other types, and the groups of nodes that exporters write for one operator."""
 import numpy as np
 from onnx import TensorProto as T
 from onnx import helper as h
@@ -232,7 +232,7 @@ def images():
 
 
 def written_out():
-    """What exporters write as several nodes."""
+    """Operators that exporters write as several nodes."""
     yield "GELU of Tanh", lambda: chain(
         [128, 3072], ("Pow", [np.float32(3)], {}), ("Mul", [np.float32(0.044715)], {}), ("Add", ["a"], {}), ("Mul", [np.float32(0.79788)], {}),
         ("Tanh", [], {}), ("Add", [np.float32(1)], {}), ("Mul", ["a"], {}), ("Mul", [np.float32(0.5)], {}))

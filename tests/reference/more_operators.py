@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times many more single operators beside onnxruntime than `single_operators.py` does, whose options and table these are: other types, axes,
-shapes and windows, and those of `model_operators.py`, for outliers to be seen.
+"""Times many more single operators beside onnxruntime, with the options and the table of `single_operators.py`: other types, axes, shapes
+and windows, and the operators of `model_operators.py`. Its purpose is to find outliers.
 
     more_operators.py GE PLUGINS [--seconds 0.15] [NAME...]
 """

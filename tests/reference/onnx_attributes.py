@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints the table of plugins/onnx/src/schema/table.rs: the attributes of each operator of ai.onnx in all its versions, with their types
-and, where a newer version has them no more, the last opset that has.
+and, if a newer version no longer has them, the last opset that has them.
 
     python onnx_attributes.py > ../../plugins/onnx/src/schema/table.rs     (in the environment of requirements.txt)
 """

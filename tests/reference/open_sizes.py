@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Models of open sizes: ONE OM a model, run with several sizes beside onnxruntime and beside a static OM of each size.
+"""Models of open sizes: ONE OM per model, run with several sizes beside onnxruntime and beside a static OM of each size.
 
     open_sizes.py GE PLUGINS_TOML MODELS [--trained] [--rounds 2] [--seconds 0.3] [NAME...]
 
 MODELS is `target/models` (whose models have fixed sizes: those of OPEN below are made symbolic in a copy), or with --trained the folder of
 `cargo xtask fetch-models --all` (whose models are compiled as they are, without `--input-shape`). Inputs are drawn from the model's own
-first set. A line a model: the sizes; the greatest difference to onnxruntime in parts of the output's greatest number (of 0.01 where it is
-smaller), over all outputs and sizes; the time of each size in ms (least of the rounds, one thread), of onnxruntime, and over that of the
-static OM; for how many sizes both ran the same kernels. Exits 1 where a model is refused or an error is above 0.001 (0.03 for the LSTMs of
-bytes, whose steps fall to one byte or the next: docs/benchmarks.md).
+first set. Prints one line per model: the sizes; the greatest difference from onnxruntime relative to the output's greatest number (to 0.01 if
+that is smaller), over all outputs and sizes; the time for each size in ms (least of the rounds, one thread), that of onnxruntime, and the
+ratio to the static OM; for how many sizes both ran the same kernels. Exits with 1 if a model is refused or an error is above 0.001 (0.03
+for the LSTMs of bytes, whose steps may round to one byte or the next: docs/benchmarks.md).
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ import onnxruntime as ort
 
 SIZES = {"N": [1, 2, 3, 5, 8], "M": [1, 7, 33, 256, 1500], "K": [1, 16, 100, 512, 1030], "S": [1, 8, 33, 128, 200],
          "H": [32, 40, 57, 64, 112], "W": [32, 64, 49, 96, 128]}
-# Inputs with a letter for each size that is open; sizes of letters that are not those above. `lenet` and `inception_batch_concat` hold their
+# Inputs with a letter for each open size; sizes for letters that differ from those above. `lenet` and `inception_batch_concat` hold their
 # batch in constants, `loop_carried` has no size that could be open.
 OPEN = {
     "allgather_fn": ("rank0:M,64;rank1:M,64", {}),
@@ -92,7 +92,7 @@ def axes(text):
 
 
 def opened(path, spec, to):
-    """A copy of the model whose letters are symbols, and nothing is said of what they decide."""
+    """Writes a copy of the model whose letters are symbols, without the sizes that depend on them."""
     m = onnx.load(path)
     for i in m.graph.input:
         for d, a in zip(i.type.tensor_type.shape.dim, spec.get(i.name, [])):
@@ -111,7 +111,7 @@ def forget(graph):
 
 
 def drawn(folder, spec, sizes, r):
-    """Inputs of these sizes out of the numbers of the model's own."""
+    """Inputs of these sizes, made of the numbers of the model's own inputs."""
     values = []
     for i, (name, dims) in enumerate(spec.items()):
         own = np.load(os.path.join(folder, f"input_{i}.npy"))

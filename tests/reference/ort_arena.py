@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Arena of onnxruntime for models of this folder's make_models.py, beside ge's: `ort_arena.py MODELS_DIR GE [NAME...]`.
+"""Arena of onnxruntime for the models of make_models.py, beside that of ge: `ort_arena.py MODELS_DIR GE [NAME...]`.
 
 onnxruntime: the greatest "Total allocated bytes" that its CPU arena logs (verbose log, one run, memory pattern on, extension as
-requested), initializers kept out of the arena; ge: size less zero copy, and the lower bound, on one stream and on four.
+requested), initializers kept out of the arena; ge: size without zero copy, and the lower bound, on one stream and on four.
 """
 import json, os, re, subprocess, sys, tempfile
 

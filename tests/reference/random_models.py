@@ -32,12 +32,12 @@ from onnx import TensorProto, helper, numpy_helper
 import contrib_models
 
 MODES = [[], ["--set", "ge.x.stream_mode=parallel:3", "--set", "ge.x.memory_effort=fast"]]
-# Each operator of known shape of a model of open sizes as a model of its own, in bodies too.
+# Each operator of known shape in a model of open sizes becomes a model of its own, in bodies too.
 SEALED = ["--set", "ge.exec.static_model_ops_lower_limit=1"]
 
 
 class Graph:
-    """Nodes, initializers and the shapes of what the nodes make."""
+    """Nodes, initializers, and the shapes of the nodes' results."""
 
     def __init__(self, prefix):
         self.prefix, self.count, self.nodes, self.constants, self.values = prefix, 0, [], [], []
@@ -274,7 +274,7 @@ ARRAYS = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32
 
 
 class Held:
-    """A value: name, type, shape; `own` where the graph at hand made it."""
+    """A value: name, type, shape; `own`: the current graph made it."""
 
     def __init__(self, name, kind, shape, own=True):
         self.name, self.kind, self.shape, self.own = name, kind, tuple(shape), own
@@ -289,7 +289,7 @@ def constant(g, r, kind, shape):
 
 
 def replaced(g, r, v, values):
-    """A value with some of its elements replaced, by those of others alike or by constants: rows, or single elements along an axis."""
+    """A value with some elements replaced by those of similar values or by constants: rows, or single elements along an axis."""
     alike = [w.name for w in values if (w.kind, w.shape) == (v.kind, v.shape)]
     rows = sorted(r.sample(range(v.shape[0]), r.randint(1, min(2, v.shape[0]))))
     index = g.const(np.int64(rows))
@@ -301,7 +301,7 @@ def replaced(g, r, v, values):
 
 
 def step(g, r, values):
-    """One plain operation: a new value of the type and shape of one that is there. Numbers stay whole and small."""
+    """One plain operation: a new value with the type and shape of an existing one. Numbers stay whole and small."""
     v = r.choice(values)
     if v.shape and v.shape[0] and r.random() < 0.3:
         return Held(replaced(g, r, v, values), v.kind, v.shape)
@@ -317,7 +317,7 @@ def step(g, r, values):
 
 
 def converted(g, r, values, kind, shape):
-    """A value of a type and shape, made of any that is there."""
+    """A value of this type and shape, made of any existing one."""
     fit = [v for v in values if (v.kind, v.shape) == (kind, tuple(shape))]
     if fit and r.random() < 0.8:
         return r.choice(fit)
@@ -329,7 +329,7 @@ def converted(g, r, values, kind, shape):
 
 
 def test_of(g, r, values):
-    """A truth value known only at run."""
+    """A truth value that is known only at run time."""
     v = r.choice(values)
     if v.kind == "bool":
         total = g.op("ReduceSum", [g.op("Cast", [v.name], to=TensorProto.FLOAT)], keepdims=0)
@@ -340,7 +340,7 @@ def test_of(g, r, values):
 
 
 def results(g, r, values, wanted):
-    """Names for outputs of a graph of these types and shapes: made here, given through, constant, or one of them again."""
+    """Names for outputs of a graph with these types and shapes: made here, passed through, constant, or repeated."""
     outs = []
     for kind, shape in wanted:
         again = [o for o in outs if (o.kind, o.shape) == (kind, shape)]
@@ -379,12 +379,12 @@ def loop(g, r, values, depth):
     inner = Graph(g.name() + "_turn")
     turn, going = inner.name(), inner.name()
     ins = [Held(inner.name(), v.kind, v.shape) for v in carried]
-    # One element of one axis stands for a scalar in what exporters write.
+    # Exporters may write a tensor of one element on one axis for a scalar.
     axes = [[1] if r.random() < 0.2 else [] for _ in range(3)]
     number = inner.op("Squeeze", [turn]) if axes[0] else turn
-    # onnxruntime counts on in the very memory of a turn's number: it must not be a value that is carried.
+    # onnxruntime increments the turn number in place, so it must not be a carried value.
     seen = outside(values) + ins + [Held(number, "i64", (), own=False)]
-    # What each turn hands on as it was: constants and computed values.
+    # What each turn passes on unchanged: constants and computed values.
     handed = [v for v in r.sample(values, min(2, len(values))) if r.random() < 0.3]
     if r.random() < 0.3:
         handed.append(Held(g.const(np.float32([r.randint(-3, 3), 0.5])), "f32", (2,)))
@@ -393,7 +393,7 @@ def loop(g, r, values, depth):
     sliced = r.random() < 0.35
     written = {}
     for early in (True, False):
-        # What changes a few elements of what is carried, before and behind others that read it.
+        # Nodes that change a few elements of a carried value, before and after others that read it.
         for v in ins:
             if v.shape and v.shape[0] and r.random() < 0.2:
                 last = written.get(v.name, v)
@@ -407,7 +407,7 @@ def loop(g, r, values, depth):
         if v.name in written and r.random() < 0.7:
             outs.append(written[v.name])
             continue
-        # Whole values change places: what comes in as one goes out as another, without a copy.
+        # Whole values change places: one comes in and goes out as another, without a copy.
         fit = [w for w in swap if (w.kind, w.shape) == (v.kind, v.shape) and all(o.name != w.name for o in outs)]
         outs.append(r.choice(fit) if fit and r.random() < 0.6 else results(inner, r, seen, [(v.kind, v.shape)])[0])
         if [o.name for o in outs].count(outs[-1].name) > 1 or not outs[-1].own:
@@ -429,7 +429,7 @@ def loop(g, r, values, depth):
         most = g.op("Clip", [g.op("ReduceMax", [x], keepdims=0), g.const(np.float32(0)), g.const(np.float32(4))])
         turns = g.op("Cast", [g.op("Floor", [most])], to=TensorProto.INT64)
         how = r.random()
-        # Until it says stop; a bound of turns and no condition; both.
+        # Until the condition says stop; a bound of turns without a condition; both.
         go = test_of(inner, r, seen) if how < 0.5 else inner.op("Identity", [going])
         first = test_of(g, r, values) if r.random() < 0.25 else (g.const(np.array(True)) if r.random() < 0.7 else "")
     if axes[2]:
@@ -452,7 +452,7 @@ def loop(g, r, values, depth):
 
 
 def scan(g, r, values, depth):
-    """Scan over the rows of one or two inputs of the model, whose sizes are known when it is read, with up to two carried."""
+    """Scan over the rows of one or two inputs of the model, whose sizes are known when it is read, with up to two carried values."""
     rows = [v for v in values if v.shape and v.name.startswith("x")]
     if not rows:
         return
@@ -461,7 +461,7 @@ def scan(g, r, values, depth):
     given = [r.choice(rows) for _ in range(r.randint(1, 2))]
     carried = r.sample(values, r.randint(0, min(2, len(values))))
     inner = Graph(g.name() + "_row")
-    # onnxruntime gives memory that nothing has written for a carried value of a Scan that goes through as it is.
+    # For a carried value that passes through a Scan unchanged, onnxruntime returns memory that nothing has written.
     ins = [Held(inner.name(), v.kind, v.shape, own=False) for v in carried]
     ins += [Held(inner.name(), v.kind, v.shape[1:], own=False) for v in given]
     seen = outside(values) + ins
@@ -484,7 +484,7 @@ def scan(g, r, values, depth):
 
 
 def forms_of(g, r, values, depth, length):
-    """A few steps, plain and nested, behind the values there."""
+    """A few steps, plain and nested, after the existing values."""
     for _ in range(r.randint(1, length)):
         kind = r.random()
         if depth <= 0 or kind < 0.45:
@@ -522,7 +522,7 @@ def forms(r):
 
 
 class Open(Graph):
-    """A graph whose sizes are numbers or names; a name of its own stands for a size that nothing else is known to have."""
+    """A graph whose sizes are numbers or names; a unique name stands for a size that is not known to equal any other."""
 
     def __init__(self, prefix):
         super().__init__(prefix)
@@ -539,7 +539,7 @@ class Open(Graph):
         return self.const(np.int64(v))
 
     def length(self, n, axis):
-        """The size of an axis, as a tensor of one number."""
+        """The size of an axis as a tensor of one number."""
         return self.op("Gather", [self.op("Shape", [n]), self.ints(axis)])
 
 
@@ -590,14 +590,14 @@ def o_reduce(g, r, n, s):
     if len(s) > 1:
         axis = r.randrange(len(s))
         kind = r.choice(["ReduceMean", "ReduceSum", "ReduceMax"])
-        # The standard leaves the mean of nothing open: NaN by NumPy, 0 by onnxruntime.
+        # The standard does not define the mean of no elements: NumPy gives NaN, onnxruntime gives 0.
         if kind == "ReduceMean" and not isinstance(s[axis], int):
             kind = "ReduceSum"
         g.f32(kind, [n, g.ints(axis)], s[:axis] + (1,) + s[axis + 1:], keepdims=1)
 
 
 def o_flat(g, r, n, s):
-    """Rows stay, the rest becomes one axis: by a shape that is computed."""
+    """Rows stay and the rest becomes one axis, by a computed shape."""
     shape = g.op("Concat", [g.length(n, 0), g.ints(-1)], axis=0)
     rest = s[1:]
     size = int(np.prod(rest)) if rest and all(isinstance(d, int) for d in rest) else (rest[0] if len(rest) == 1 else g.size())
@@ -605,7 +605,7 @@ def o_flat(g, r, n, s):
 
 
 def o_slice(g, r, n, s):
-    """Up to half of an axis, which is computed."""
+    """Up to half of an axis; the length is computed."""
     axis = r.randrange(len(s))
     half = g.op("Div", [g.op("Add", [g.length(n, axis), g.ints(1)]), g.ints(2)])
     size = (s[axis] + 1) // 2 if isinstance(s[axis], int) else g.size()
@@ -621,7 +621,7 @@ def o_chosen(g, r, n, s):
 
 
 def o_count(g, r, n, s):
-    """The numbers up to an axis' size."""
+    """The numbers up to the size of an axis."""
     axis = r.randrange(len(s))
     end = g.op("Reshape", [g.length(n, axis), g.const(np.zeros(0, np.int64))])
     seq = g.op("Range", [g.const(np.int64(0)), end, g.const(np.int64(1))])
@@ -649,13 +649,13 @@ def o_branch(g, r, n, s):
         attrs = {"axis": 0} if kind == "Concat" else {}
         out = inner.op(kind, [n] + more, **attrs)
         sides.append(helper.make_graph(inner.nodes, inner.prefix, [], [value(out, [None, *[d if isinstance(d, int) else None for d in s[1:]]])], inner.constants))
-    # What cancels (a value beside its negative) adds up to zero but for rounding: no branch hangs on that.
+    # Terms that cancel (a value and its negative) add up to zero apart from rounding: no branch may depend on that.
     test = g.op("Less", [total, g.const(np.float32(r.randint(-1, 1) + 0.375))])
     g.f32("If", [test], (size,) + s[1:], then_branch=sides[0], else_branch=sides[1])
 
 
 def o_loop(g, r, n, s):
-    """Turns that lengthen what they carry, and give a slice each; how many is the size of an axis."""
+    """Turns that lengthen what they carry and each give a slice; their number is the size of an axis."""
     inner = Graph(g.name() + "_turn")
     turn, going, held = inner.name(), inner.name(), inner.name()
     grown = inner.op("Concat", [held, inner.op("Identity", [n])], axis=0) if r.random() < 0.5 else inner.op("Relu", [held])
@@ -674,7 +674,7 @@ def o_loop(g, r, n, s):
 
 
 def o_parts(g, r, n, s):
-    """Split to a sequence, joined again without its last tensor."""
+    """Splits into a sequence and joins it again without its last tensor."""
     if not isinstance(s[0], int):
         parts = g.op("SplitToSequence", [n], axis=0, keepdims=1)
         parts = g.op("SequenceInsert", [parts, n])
@@ -716,11 +716,11 @@ def save(folder, arrays, stem):
 
 
 class NoReference(Exception):
-    """onnxruntime does not run a model on its values."""
+    """onnxruntime does not run the model on these values."""
 
 
 def compare(ge, proto, feeds, atol, seed, folder):
-    """None, or what is wrong."""
+    """Returns None, or what is wrong."""
     path, om = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.om")
     onnx.save(proto, path)
     o = ort.SessionOptions()
@@ -769,7 +769,7 @@ def main():
                 r = random.Random(seed)
                 proto, feeds, atol = (*make(r), 1e-4) if make else contrib_models.make(r, seed)
                 if seed % 8 == 5:
-                    # As some converters leave them; every runtime sorts them.
+                    # Nodes in the order in which some converters leave them; every runtime sorts them.
                     nodes = list(proto.graph.node)
                     random.Random(seed).shuffle(nodes)
                     del proto.graph.node[:]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times single operators beside onnxruntime, one thread each: what models hide is seen here.
+"""Times single operators beside onnxruntime, with one thread each: this shows what whole models hide.
 
     single_operators.py GE PLUGINS [--seconds 0.15] [NAME...]
 
-Every case is a model of one operator, or of the few that exporters write for one. The table has the least time of each program in
-microseconds and ge's over onnxruntime's, the greatest first. Needs the packages of requirements.txt.
+Every case is a model of one operator, or of the few nodes that exporters write for one. The table has the least time of each program in
+microseconds and the ratio of ge to onnxruntime, the greatest first. Needs the packages of requirements.txt.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def model(nodes, inputs, outputs, constants=None):
 
 
 def one(op, *shapes, constants=(), outputs=1, types=None, **attrs):
-    """A node over inputs `a`, `b`, ... and constants behind them; None leaves an input out."""
+    """A node with the inputs `a`, `b`, ... and the constants after them; None leaves an input out."""
     types = types or [T.FLOAT] * len(shapes)
     names = [chr(ord("a") + i) for i in range(len(shapes))]
     given = ["" if v is None else f"k{i}" for i, v in enumerate(constants)]
@@ -55,7 +55,7 @@ def conv(channels, out, size, kernel, group=1, op="Conv", **attrs):
 
 
 def chain(shape, *steps):
-    """Nodes one behind the other: operator, constants behind the first input, attributes."""
+    """A chain of nodes: operator, constants after the first input, attributes."""
     nodes, constants, at = [], {}, "a"
     for i, (op, extra, attrs) in enumerate(steps):
         names = []

@@ -28,7 +28,7 @@ import stream_check as sc  # noqa: E402
 
 
 def extra_streams(graph):
-    """One stream more for each label and each independent engine."""
+    """The number of additional streams: one for each label and each independent engine."""
     independent = graph.get("independent_engines", ["DNN_HCCL"])
     labels = {n["label"] for n in graph["nodes"] if n.get("label")}
     engines = {n.get("engine") for n in graph["nodes"] if not n.get("label") and n.get("engine") in independent}

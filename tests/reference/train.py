@@ -1,4 +1,4 @@
-"""The reference of `tests/models/train/step.ge`: 100 steps in NumPy, in 32 bits; prints the weights for `tests/tests/state.rs`."""
+"""The reference for `tests/models/train/step.ge`: 100 steps in NumPy with 32-bit numbers. Prints the weights for `tests/tests/state.rs`."""
 
 import numpy as np
 

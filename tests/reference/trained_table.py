@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trained models as ge compiles them, beside onnxruntime: one line a model and size, as docs/benchmarks.md has them.
+"""Trained models as ge compiles them, beside onnxruntime: one line for each model and size, as in docs/benchmarks.md.
 
     python trained_table.py GE PLUGINS_TOML TRAINED [NAME …]        (TRAINED: made by `cargo xtask fetch-models --all`)
 
-For `sim` (the model's own types) and for Ascend910B (its default types): the greatest difference to onnxruntime in parts of the
-output's greatest number (of 0.01 where it is smaller), over all outputs and sets, and how many rows of output 0 have another class; those
-whose two best lie within a hundredth in onnxruntime's own numbers are told apart as ties. Times are medians of one thread on this machine, of the
-simulator's kernels in f32 and of onnxruntime; memory is what the model takes on the device, weights included.
-Exits 1 where a model that should compile does not, gives a NaN, or changes a class (of a map of pixels: more than one of a thousand).
+For `sim` (the model's own types) and for Ascend910B (its default types): the greatest difference from onnxruntime relative
+to the output's greatest number (to 0.01 if that is smaller), over all outputs and sets, and how many rows of output 0 have another class;
+rows whose two best classes are within a hundredth in onnxruntime's own numbers are counted as ties. Times are medians of one thread on this
+machine, of the simulator's kernels in f32 and of onnxruntime; memory is what the model takes on the device, including weights.
+Exits with 1 if a model that should compile does not, gives a NaN, or changes a class (in a map of pixels: more than one in a thousand).
 """
 import json, os, subprocess, sys, tempfile, time
 import numpy as np
@@ -26,8 +26,8 @@ def ge(*args, timeout=90):
 
 
 def classes(name, y):
-    """What a reader of output 0 goes by, and by how much it leads: the greatest of a row, or which side of a half; None: numbers as
-    they are."""
+    """The class that a reader takes from output 0, and by how much it leads: the greatest number of a row, or the side of a half.
+    None: the output is plain numbers."""
     if name.startswith(("text_direction", "text_recognition", "file_type", "vowels")) or name == "word_timer":
         best = np.partition(y, -2, -1)
         return y.argmax(-1), best[..., -1] - best[..., -2]
@@ -37,7 +37,7 @@ def classes(name, y):
 
 
 def judged(name, om, folder, sets):
-    """Greatest relative error, classes that changed and classes in all, whether all is finite."""
+    """The greatest relative error, the changed classes and all classes, and whether all numbers are finite."""
     worst, changed, ties, rows = 0.0, 0, 0, 0
     finite = True
     for k in range(sets):

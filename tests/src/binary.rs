@@ -1,4 +1,4 @@
-//! The real binary and the reference models.
+//! Runs the real `ge` binary and locates the reference models.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -7,32 +7,32 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// The folder of build results: `deps/` of the running test's folder is in it.
+/// The folder of build results, such as `target/debug`: the running test is in its `deps/` folder.
 pub fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     exe.parent().and_then(Path::parent).map_or_else(|| root().join("target/debug"), Path::to_path_buf)
 }
 
-/// The reference models, made by `cargo xtask models`.
+/// The folder of the reference models, made by `cargo xtask models`.
 ///
 /// # Panics
-/// If they were not made: a test without its reference must not pass.
+/// Panics if the models were not made: a test without its reference must not pass.
 pub fn models() -> PathBuf {
     made("models", "tolerances.txt", "models")
 }
 
-/// The trained models, fetched by `cargo xtask fetch-models`.
+/// The folder of the trained models, fetched by `cargo xtask fetch-models`.
 ///
 /// # Panics
-/// If they were not fetched.
+/// Panics if the models were not fetched.
 pub fn trained() -> PathBuf {
     made("trained", "models.txt", "fetch-models")
 }
 
-/// All trained models that are known, fetched by `cargo xtask fetch-models --all`.
+/// The folder of all known trained models, fetched by `cargo xtask fetch-models --all`.
 ///
 /// # Panics
-/// If they were not fetched.
+/// Panics if the models were not fetched.
 pub fn trained_all() -> PathBuf {
     made("trained_all", "models.txt", "fetch-models --all")
 }
@@ -43,7 +43,7 @@ fn made(folder: &str, file: &str, task: &str) -> PathBuf {
     dir
 }
 
-/// The `ge` binary in a folder, with this repository's plugins.
+/// Runs the `ge` binary in `dir`, with this repository's plugins and without `GE_OPTIONS`.
 pub fn ge(dir: &Path, args: &[&str]) -> Output {
     Command::new(target().join("ge"))
         .args(args)
@@ -54,7 +54,7 @@ pub fn ge(dir: &Path, args: &[&str]) -> Output {
         .unwrap_or_else(|e| panic!("cannot start ge: {e}"))
 }
 
-/// Runs `ge` and checks its exit code; the output.
+/// Runs `ge`, checks its exit code and returns its output.
 pub fn expect_code(dir: &Path, code: i32, args: &[&str]) -> Output {
     let out = ge(dir, args);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Fixture plugins and hosts: a workspace that is written into the target folder from the sources
-//! in `tests/bad_plugins` and `tests/fixtures`, and built once with one target folder. Changed
-//! sources build again, unchanged ones are up to date.
+//! Fixture plugins and hosts. The sources in `tests/bad_plugins` and `tests/fixtures` become
+//! members of a workspace in the target folder, which is built once with one target folder. Changed
+//! sources are built again; unchanged ones are up to date.
 //!
 //! Other versions of the interface are copies of `plugin-api` (and of the loader) with a few lines
-//! more; each is a package of a version of its own, so that cargo tells them apart.
+//! changed. Each copy has its own package version, so that cargo tells them apart.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -36,18 +36,18 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("the target folder can be written");
 }
 
-/// A member of the workspace.
+/// A member of the fixture workspace.
 struct Member {
     name: &'static str,
-    /// Source below `tests/`.
+    /// Source file, relative to `tests/`.
     source: &'static str,
-    /// `lib` or `bin`.
+    /// Kind of the target: `lib` or `bin`.
     kind: &'static str,
-    /// Feature of the source.
+    /// Feature that is on by default; empty: none.
     feature: &'static str,
-    /// The interface, and the loader for hosts: folders below the repository or below `src` of the
-    /// workspace.
+    /// Version of the copied interface to build against; empty: this repository's `plugin-api`.
     api: &'static str,
+    /// Version of the copied loader of a host; `this`: this repository's loader; empty: no loader.
     loader: &'static str,
 }
 
@@ -118,10 +118,10 @@ impl Member {
     }
 }
 
-/// A line of the interface and what stands there instead in a copy.
+/// A change to a copied source: the file, the old text, and the text that replaces it.
 type Change = (&'static str, &'static str, &'static str);
 
-/// What 1.2 appended: 1.1 is the interface without it.
+/// Removes what 1.2 appended; the result is interface 1.1.
 const SHORN: &[Change] = &[
     (
         "engine.rs",
@@ -183,7 +183,7 @@ const SHORN: &[Change] = &[
     ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
     ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
 ];
-/// What 1.1 appended: 1.0 is 1.1 without it.
+/// Removes what 1.1 appended; applied after [`SHORN`], the result is interface 1.0.
 const FIRST: &[Change] = &[
     (
         "ops.rs",
@@ -197,8 +197,8 @@ const FIRST: &[Change] = &[
         "        Ok(None)\n",
     ),
 ];
-/// What 1.3 appends: a field of the root module, a service, a method with a default of engines and
-/// of device models.
+/// What 1.3 appends: a field of the root module, a service, and a method with a default
+/// implementation for engines and for device models.
 const APPENDED: &[Change] = &[
     (
         "abi/root.rs",
@@ -248,16 +248,16 @@ const APPENDED: &[Change] = &[
         "    fn seal(&self) -> Result<()>;\n    /// Appended.\n    fn answer(&self) -> u32 { 5 }\n",
     ),
 ];
-/// A broken minor: a plain struct grew.
+/// A broken minor version (1.4): a plain struct has a new field.
 const GROWN: &[Change] =
     &[("device.rs", "pub struct TaskProfile {\n", "pub struct TaskProfile {\n    /// Broken.\n    pub extra: u64,\n")];
-/// A broken minor: a function stands before the end of the prefix.
+/// A broken minor version (1.5): a function is inserted before the end of a table's prefix.
 const INSERTED: &[Change] = &[(
     "pass.rs",
     "    /// Edits that it records for a graph.\n",
     "    /// Broken.\n    raw extra() -> u64 => u64 = |_pass| 0;\n    /// Edits that it records for a graph.\n",
 )];
-/// What a 1.3 host has: the appended service, and a call of the appended method.
+/// Changes to the loader of a 1.3 host: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
     ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
     (
@@ -267,7 +267,7 @@ const LOADER: &[Change] = &[
     ),
 ];
 
-/// Writes a changed copy of a crate's sources.
+/// Writes a copy of a crate's sources with `changes` applied.
 fn copy(from: &Path, to: &Path, relative: &Path, changes: &[Change]) {
     let mut entries: Vec<_> =
         std::fs::read_dir(from.join(relative)).expect("sources are there").filter_map(Result::ok).collect();
@@ -287,7 +287,7 @@ fn copy(from: &Path, to: &Path, relative: &Path, changes: &[Change]) {
     }
 }
 
-/// The version of a dependency as the repository's own table has it.
+/// The line of a dependency, with its version, from this repository's `Cargo.toml`.
 fn dependency(name: &str) -> String {
     let table = std::fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml is there");
     let line = table.lines().find(|l| l.starts_with(&format!("{name} = "))).expect("the dependency is in the table");
@@ -344,7 +344,8 @@ fn write_versions() {
     }
 }
 
-/// Writes the whole workspace and builds packages of it; the folder of what was built.
+/// Writes the whole workspace, builds `packages` of it, and returns the folder of the build
+/// results.
 fn build(packages: &[&str]) -> PathBuf {
     static WRITTEN: OnceLock<()> = OnceLock::new();
     let work = work();
@@ -359,7 +360,7 @@ fn build(packages: &[&str]) -> PathBuf {
                 names.join(", ")
             ),
         );
-        // The versions that the repository is built with.
+        // Use the dependency versions that the repository is built with.
         if !work.join("Cargo.lock").exists() {
             std::fs::copy(root().join("Cargo.lock"), work.join("Cargo.lock")).expect("Cargo.lock is readable");
         }
@@ -375,7 +376,7 @@ fn build(packages: &[&str]) -> PathBuf {
     work.join("target/debug")
 }
 
-/// The plugin of `tests/bad_plugins`, a library of the current interface.
+/// Library of the plugin in `tests/bad_plugins`, built against the current interface.
 pub fn bad_plugin() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build(&["ge-bad"]).join("libge_bad.so"))

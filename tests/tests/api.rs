@@ -7,7 +7,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_tests::{models, root, target};
 
-/// A session whose plugins lie beside the real binary.
+/// A session whose plugins are searched beside the real binary.
 pub(crate) fn session(options: OptionMap) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
@@ -55,7 +55,8 @@ fn graphs_are_added_built_run_replaced_and_removed() {
     let first = m.model(1).unwrap();
     assert_eq!(values(&m.run(1, &inputs).unwrap()[0]), [14.0, 26.0]);
     assert!(std::sync::Arc::ptr_eq(&first, &m.model(1).unwrap()), "a run builds nothing anew");
-    // A graph with open shapes is built for those that come, once for each change.
+    // A graph with open shapes is built for the shapes of the inputs, again after each change of
+    // them.
     assert_eq!(values(&m.run(7, &[tensor(&[1, 2], &[-1.0, 2.0])]).unwrap()[0]), [0.0, 2.0]);
     let one = m.model(7).unwrap();
     m.run(7, &[tensor(&[1, 2], &[5.0, -2.0])]).unwrap();
@@ -64,7 +65,7 @@ fn graphs_are_added_built_run_replaced_and_removed() {
     assert!(!std::sync::Arc::ptr_eq(&one, &m.model(7).unwrap()));
     let e = m.run(7, &[tensor(&[2, 3], &[0.0; 6])]).unwrap_err();
     assert!(e.to_string().contains("input `x` does not fit the graph"), "{e}");
-    // A graph that has changed is built anew; who has the old one keeps it.
+    // A graph that was replaced is built again; a model that someone still holds stays as it was.
     m.replace_graph(1, graph(m.session(), &ADD.replace("10 20", "0 0"))).unwrap();
     assert!(m.needs_build(1).unwrap());
     assert_eq!(values(&m.run(1, &inputs).unwrap()[0]), [4.0, 6.0]);
@@ -105,7 +106,7 @@ fn outputs_that_are_given_back_are_written_again_and_no_number_stays() {
         let second = run([5.0, -7.0]);
         assert_eq!(second[0].bytes().as_ptr(), at, "the memory is the same: {text}");
         assert_eq!(values(&second[0]), if open { [5.0, 0.0] } else { [15.0, 13.0] });
-        // What nobody gave back is nobody else's.
+        // The memory of outputs that were not given back is not used again.
         assert_eq!(values(&run([1.0, 2.0])[0]), numbers);
         assert_eq!(values(&second[0]), if open { [5.0, 0.0] } else { [15.0, 13.0] });
     }
@@ -116,7 +117,7 @@ fn one_model_is_run_from_four_threads() {
     let m = GraphManager::new(session(OptionMap::default()), OptionMap::default());
     let model = m.session().import(models().join("mlp.onnx"), "").unwrap();
     m.add_graph(1, model, OptionMap::default()).unwrap();
-    // The threads come before it is built: one of them builds, the others wait for it.
+    // Graph 1 is not built when the threads start: one of them builds it, the others wait for it.
     let one = session(OptionMap::default());
     let om = tempfile::tempdir().unwrap();
     let path = om.path().join("mlp.om");
@@ -139,8 +140,8 @@ fn one_model_is_run_from_four_threads() {
     });
 }
 
-/// Models of the ranks of a group are held against each other before they run: the same collectives
-/// of the same data in one order.
+/// Before they run, the models of a group's ranks are compared: all must have the same collectives
+/// on the same data in the same order.
 #[test]
 fn ranks_with_collectives_in_different_orders_are_refused() {
     let s = session(OptionMap::default());
@@ -162,7 +163,7 @@ fn ranks_with_collectives_in_different_orders_are_refused() {
     for words in ["GE-E0319", "rank 0 and rank 1", "one_HcomAllReduce", "one_HcomAllGather", "collective 1 of"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // One that is missing is told too.
+    // A missing collective is reported too.
     let Err(e) = s.load_group(vec![model(reduce, gather), model(reduce, reduce)]) else { panic!("it is loaded") };
     assert!(format!("{e:?}").contains("collective 2 of"), "{e:?}");
     let ranks = s.load_group(vec![model(reduce, gather), model(reduce, gather)]).unwrap();

@@ -1,6 +1,5 @@
-//! What
-//! `docs/ARCHITECTURE.md` says, compared with the code: crates, directions, first lines, places of `unsafe`,
-//! names of tests.
+//! Compares what `docs/ARCHITECTURE.md` says with the code: crates, direction of dependencies,
+//! first lines of files, places of `unsafe`, names of tests.
 use ge_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,19 +9,19 @@ fn architecture() -> String {
     std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap()
 }
 
-/// Lines of the section with a heading.
+/// Text of the section with this heading.
 fn section(text: &str, heading: &str) -> String {
     let start = text.find(&format!("## {heading}\n")).unwrap_or_else(|| panic!("no section {heading}"));
     let body = &text[start + 3..];
     body[..body.find("\n## ").unwrap_or(body.len())].to_owned()
 }
 
-/// Names in backquotes.
+/// The names in backquotes.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Crates of the workspace, each with those of the workspace that it is built with.
+/// Crates of the workspace, each with the workspace crates that it depends on.
 fn crates() -> BTreeMap<String, BTreeSet<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
@@ -44,7 +43,7 @@ fn crates() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// All Rust sources of the repository, relative to it, with their texts.
+/// All Rust sources of the repository: path relative to its root, and text.
 fn sources() -> Vec<(PathBuf, String)> {
     fn walk(dir: &Path, root: &Path, out: &mut Vec<(PathBuf, String)>) {
         let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
@@ -66,7 +65,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     out
 }
 
-/// Whether a word stands in a line of code (not of a comment).
+/// Whether a word occurs in the code of a line (not in its comment).
 fn has_word(line: &str, word: &str) -> bool {
     let code = line.split("//").next().unwrap_or("");
     let part = |c: char| c.is_alphanumeric() || c == '_';
@@ -153,7 +152,7 @@ fn stages_look_back_only() {
         "split",
         "model",
     ];
-    // What is taken from a later stage's room, with the reason.
+    // Known uses of the module of a later stage, with the reason.
     let known = [
         ("streams", "sync"),   // node streams count the events that a choice would need
         ("streams", "memory"), // plans of streams are weighed by the memory that they need
@@ -190,7 +189,7 @@ fn every_file_says_what_lives_there() {
 
 #[test]
 fn nothing_is_left_to_do_and_no_test_is_set_aside() {
-    // In parts, so that this file does not name them.
+    // Written in parts, so that this file does not contain them.
     let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!"), concat!("unimplemented", "!")];
     let attributes = [concat!("#[", "ignore"), concat!("#[", "should_panic")];
     for (path, text) in sources() {

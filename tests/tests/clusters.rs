@@ -1,6 +1,6 @@
-//! `ClusterAutoFusionPass` on random graphs: the numbers of each output are those without it, and
-//! near those of the `cpu` engine. `GE_LONG=1500 cargo test -p ge-tests --test suite clusters` runs
-//! that many.
+//! `ClusterAutoFusionPass` on random graphs: each output has the same numbers as without the pass,
+//! and is near the result of the `cpu` engine. `GE_LONG=1500 cargo test -p ge-tests --test suite
+//! clusters` runs that many graphs.
 use crate::dynamic::session;
 use ge::options::OptionMap;
 use ge::session::{Model, Session};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A small generator (SplitMix64).
+/// A small random number generator (SplitMix64).
 struct Chance(u64);
 impl Chance {
     fn below(&mut self, n: usize) -> usize {
@@ -26,18 +26,18 @@ impl Chance {
     }
 }
 
-/// What is taken apart for clusters is, but none is made.
+/// Switches off the passes that make clusters; operators are still taken apart for clusters.
 const APART: &str = "ClusterAutoFusionPass:off;ElementwiseAutoFusionPass:off;ChainEpilogueUbFusionPass:off";
 
-/// A value: its name, and its sizes as text.
+/// A value: its name and its sizes as text.
 type Value = (String, Vec<String>);
 
 fn text(kind: &str, sizes: &[String]) -> String {
     format!("{kind}[{}]", sizes.join(","))
 }
 
-/// A graph: its text, the sizes of its inputs, whether it is of half types, and whether a size is
-/// open.
+/// A graph: its text, the sizes of its inputs, whether its types are half types, and whether a size
+/// is open.
 struct Made {
     text: String,
     inputs: Vec<Vec<String>>,
@@ -45,7 +45,7 @@ struct Made {
     open: bool,
 }
 
-/// The sizes of two shapes broadcast; None where they are not.
+/// The broadcast of two shapes; `None` if they do not fit.
 fn broadcast(a: &[String], b: &[String]) -> Option<Vec<String>> {
     let rank = a.len().max(b.len());
     let at = |s: &[String], k: usize| (k + s.len()).checked_sub(rank).map_or("1".to_owned(), |k| s[k].clone());
@@ -58,10 +58,11 @@ fn broadcast(a: &[String], b: &[String]) -> Option<Vec<String>> {
         .collect()
 }
 
-/// Maps, pairs with broadcast operands, reductions over any axes, kept and not; values that are read
-/// several times, by operators that no cluster takes too; softmax and normalisations among them;
-/// comparisons, choices, logic, casts and whole numbers, and operators of several parts. Numbers stay
-/// small: what grows goes through a bounded map. Thresholds are such that no sum meets them.
+/// Makes a random graph of maps, pairs with broadcast operands, and reductions over any axes, kept
+/// or not. Some values are read several times, also by operators that no cluster takes. There are
+/// softmax, normalisations, comparisons, selections, logic, casts, whole numbers, and operators of
+/// several parts. Numbers stay small: what grows goes through a bounded map. Thresholds are chosen
+/// so that no sum equals them.
 fn graph(seed: u64) -> Made {
     let mut c = Chance(seed);
     let (half, open) = (c.below(5) == 0, c.below(6) == 0);
@@ -76,7 +77,7 @@ fn graph(seed: u64) -> Made {
     }
     let rank = sizes.len();
     let mut given: Vec<Value> = ["x0", "x1"].map(|x| (x.to_owned(), sizes.clone())).into();
-    // Operands of one number, of rows, of columns, and of any axes.
+    // Operands of one number, of one row, of one column, and with any of the axes.
     let mut row = sizes.clone();
     row[0] = "1".into();
     let mut column = sizes.clone();
@@ -127,7 +128,8 @@ fn graph(seed: u64) -> Made {
                 .map(|(k, s)| if k + n >= own.len() { "1".into() } else { s.clone() })
                 .collect::<Vec<String>>()
         };
-        // Half types are compared as they are rounded: a test by numbers that are near says nothing.
+        // Not for half types: rounding may change the result of a comparison, and then the outputs
+        // need not be near each other.
         if !half && own.len() > 1 && c.below(3) == 0 {
             let (n, x) = (values.len(), &x.0);
             let (b, i, f) = (text("bool", &own), text("i32", &own), text("f32", &own));
@@ -182,7 +184,7 @@ fn graph(seed: u64) -> Made {
                 } else {
                     put!(op, [other, x], "", to.clone())
                 };
-                // Half types have few digits: their sums stay small.
+                // Half types have few digits, so their sums must stay small.
                 if op == "Mul" || (half && matches!(op, "Add" | "Sub")) {
                     put!("Tanh", [values[k]], "", to);
                 }
@@ -206,7 +208,7 @@ fn graph(seed: u64) -> Made {
                 put!("RealDiv", [values[e], values[s]], "", own);
             }
             9 if !own.is_empty() => {
-                // A normalisation of distances, over one axis or two.
+                // A normalisation by distances from the mean, over one or two axes.
                 let n = 1 + c.below(own.len().min(2));
                 let attrs = format!(" {{{}, keep_dims = true}}", axes(n));
                 let m = put!("ReduceMeanD", [x], &attrs, kept(n));
@@ -218,7 +220,7 @@ fn graph(seed: u64) -> Made {
                 put!("Mul", [values[d], values[r]], "", own);
             }
             10 if !own.is_empty() => {
-                // What no cluster takes: a reduction over the first axis.
+                // A reduction over the first axis, which no cluster takes.
                 let mut to = own.clone();
                 to[0] = "1".into();
                 put!("ReduceMaxD", [x], " {axes = [0], keep_dims = true}", to);
@@ -228,7 +230,7 @@ fn graph(seed: u64) -> Made {
     }
     let mut results: Vec<String> =
         values[inputs..].iter().filter(|v| !used.contains(&v.0)).map(|v| format!("%{}", v.0)).collect();
-    // One that is read inside too.
+    // Also return a value that may be read inside the graph.
     if values.len() > inputs {
         let inner = format!("%{}", values[inputs + c.below(values.len() - inputs)].0);
         if !results.contains(&inner) {
@@ -242,7 +244,7 @@ fn graph(seed: u64) -> Made {
     Made { text: format!("{out}  return {}\n}}\n", results.join(", ")), inputs: given, half, open }
 }
 
-/// Numbers from -2 to 2, others for each input.
+/// Bytes of f32 numbers from -2 to 2, different for each input.
 fn numbers(n: usize, input: usize) -> Vec<u8> {
     (0..n).flat_map(|i| (((i * 37 + input * 11 + i / 7) % 97) as f32 / 24.0 - 2.0).to_le_bytes()).collect()
 }
@@ -251,7 +253,7 @@ fn wide(t: &HostTensor) -> Vec<f64> {
     ConstTensor::new(t.dtype, &t.dims, Blob::copy_of(t.bytes())).unwrap().to_f64(1 << 24).unwrap()
 }
 
-/// The model with these options, and its operators.
+/// The model compiled with these options, and its operators, each with its number of outputs.
 fn loaded(s: &Session, d: &Path, options: &[(&str, &str)]) -> (Vec<String>, Model) {
     let mut map = OptionMap::default();
     options.iter().for_each(|(k, v)| map.set(k, v, "the test").unwrap());
@@ -263,8 +265,8 @@ fn loaded(s: &Session, d: &Path, options: &[(&str, &str)]) -> (Vec<String>, Mode
     (ops, s.load_om(d.join("m.om")).unwrap())
 }
 
-/// With clusters, the bits of f32 are those without; half types round less often. `cpu` computes
-/// node by node in double precision.
+/// With clusters, f32 outputs have the same bits as without; half types are rounded less often. The
+/// `cpu` engine computes node by node in double precision.
 #[test]
 fn clusters_leave_the_numbers_as_they_were() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Convolutions in single precision whose filters are laid out when a model is compiled, and pairs of
-//! which one reads the other: the numbers of the kernels alone, and of the AI CPU's.
+//! Convolutions in single precision whose filters are laid out when a model is compiled, and fused
+//! pairs of convolutions, in which the second reads the first. The results are compared with those
+//! of the kernels alone and of the AI CPU.
 use ge_tests::expect_code;
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ const PAIRS: &str = "graph @main(%x: f32[1,8,112,112]) {
 }
 ";
 
-/// A filter that small windows share, one that a depthwise convolution has, two of one point.
+/// Five convolutions: one with a small window, two depthwise ones, and two of one point (1 × 1).
 const MODEL: &str = "graph @main(%x: f32[1,8,112,112]) {
   %k = Const() {value = dense<f32[32,8,3,3]: @K>} : f32[32,8,3,3]
   %d = Const() {value = dense<f32[32,1,3,3]: @D>} : f32[32,1,3,3]
@@ -70,8 +71,8 @@ fn filters_changed_ahead_and_pairs_give_the_numbers_of_the_kernels_alone() {
     }
 }
 
-/// A window of three by three, one of few places, and a long one over a batch of lines; element-wise
-/// steps behind each.
+/// A window of 3 × 3, one with few output places, and a long one over a batch of lines; each is
+/// followed by element-wise steps.
 const FOLLOWED: &str = "graph @main(%x: f32[2,48,24,24], %l: f32[9,1,1,260]) {
   %k = Const() {value = dense<f32[48,48,3,3]: @K>} : f32[48,48,3,3]
   %f = Const() {value = dense<f32[40,48,3,3]: @F>} : f32[40,48,3,3]
@@ -99,7 +100,7 @@ fn steps_behind_a_convolution_are_computed_in_whatever_form_its_filter_comes() {
     let sizes = [("@K", 48 * 48 * 9), ("@F", 40 * 48 * 9), ("@G", 34 * 128)];
     let text = sizes.iter().fold(FOLLOWED.to_owned(), |t, (name, n)| t.replace(name, &list(*n)));
     std::fs::write(d.join("m.ge"), &text).unwrap();
-    // The same with an open number of images.
+    // The same graph with open batch sizes.
     let open = ["2,48", "2,40", "9,34", "9,1,1,260"].iter().fold(text, |t, size| {
         let (batch, rest) = size.split_once(',').unwrap();
         let name = if batch == "2" { "N" } else { "M" };

@@ -1,5 +1,5 @@
-//! What the manifests name, compared with the sources and with `deny.toml`: no dependency without a
-//! use, licences that are allowed, and one set of features for programs and tests.
+//! Compares the manifests with the sources and with `deny.toml`: every dependency is used, licences
+//! are allowed, and programs and tests have the same set of features.
 use ge_tests::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ fn text<'a>(v: &'a Value, key: &str) -> &'a str {
     v[key].as_str().unwrap_or("")
 }
 
-/// Code of a file or of all Rust files below a folder, without comments.
+/// Appends the code of a file, or of all Rust files below a folder, without comments.
 fn code(path: &Path, out: &mut String) {
     if path.is_dir() {
         for e in std::fs::read_dir(path).unwrap() {
@@ -79,15 +79,15 @@ fn no_crate_names_a_dependency_that_it_does_not_use() {
     assert!(idle.is_empty(), "{}", idle.join("\n"));
 }
 
-/// Where tests give a library another set of features than programs have, cargo builds it and all
-/// that stands on it twice.
+/// If tests give a library other features than programs do, cargo builds the library and everything
+/// that depends on it twice.
 #[test]
 fn tests_and_programs_are_built_from_the_same_libraries() {
     let features = |edges: &str| -> BTreeMap<String, BTreeSet<String>> {
         let tree = cargo(&["tree", "--workspace", "--prefix", "none", "-e", edges, "--format", "{p}\t{f}"]);
         let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for line in tree.lines().map(|l| l.trim_end_matches(" (*)")) {
-            // Members are parted by empty lines.
+            // Empty lines separate the workspace members.
             let Some((package, features)) = line.split_once('\t') else { continue };
             all.entry(package.to_owned()).or_default().insert(features.to_owned());
         }
@@ -100,7 +100,7 @@ fn tests_and_programs_are_built_from_the_same_libraries() {
     }
 }
 
-/// Whether an SPDX expression can be met with what is allowed. Packages of old write `/` for `OR`.
+/// Whether the allowed licences satisfy an SPDX expression. Old packages write `/` for `OR`.
 fn allowed(expression: &str, allow: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -196,8 +196,8 @@ fn licences_sources_and_versions_are_those_of_deny_toml() {
     assert_eq!(used, allow, "licences that no package has need no permission");
 }
 
-/// Each advisory that `deny.toml` accepts is of a crate that is there, and that only the crate which its
-/// reason names asks for.
+/// Each advisory that `deny.toml` accepts is for a crate of the lock file, and its reason names
+/// every crate that depends on that crate.
 #[test]
 fn advisories_that_are_accepted_hold_and_have_one_reason() {
     let rules: toml::Table = std::fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! Pictures through `ge compile` and `ge run` on the OM: resizing, cropping and colour by
-//! DNN_VM_DVPP, from text and from ONNX.
+//! Pictures through `ge compile` and `ge run` on the OM: resizing, cropping and colour conversion
+//! by DNN_VM_DVPP, from text and from ONNX.
 use ge_tests::expect_code;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn output(dir: &Path) -> Vec<u8> {
     b[10 + usize::from(u16::from_le_bytes([b[8], b[9]]))..].to_vec()
 }
 
-/// A picture of 4 by 6 whose red is its row, green its column, blue both.
+/// A picture of 4 by 6 pixels: red depends on the row, green on the column, blue on both.
 fn picture() -> Vec<u8> {
     (0..4u8).flat_map(|i| (0..6u8).flat_map(move |j| [i * 40, j * 40, (i + j) * 20])).collect()
 }
@@ -88,14 +88,15 @@ fn what_leaves_the_picture_is_refused_with_the_reason() {
     }
 }
 
-/// ONNX models with nodes of the domain `ge.image` among those of `ai.onnx`; the outputs are
-/// numpy's, to the bit.
+/// ONNX models with nodes of the domain `ge.image` among those of `ai.onnx`; the outputs equal
+/// numpy's bit for bit.
 #[test]
 fn pictures_of_an_onnx_model_are_those_of_numpy() {
     for name in ["classifier_front", "grey"] {
         crate::models::small("pictures", name, ["0", "0"], &[]);
     }
-    // What does not fit is told with the node and the file: width 4 of the crop at column 4 becomes 40.
+    // A wrong attribute is reported with the node and the file: the width of the crop becomes 40
+    // instead of 12.
     let dir = tempfile::tempdir().expect("a folder");
     let model = ge_tests::root().join("tests/models/pictures/classifier_front/model.onnx");
     let mut bytes = std::fs::read(model).expect("the model");

@@ -1,4 +1,4 @@
-//! Models of open sizes: one OM for every size that fits, values that decide sizes, branches and
+//! Models of open sizes: one OM for every size that fits, sizes that depend on values, branches and
 //! loops whose shapes change.
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions};
@@ -52,7 +52,7 @@ fn row(n: usize) -> Vec<f32> {
 #[test]
 fn any_size_that_fits_runs_and_a_size_seen_before_makes_no_plan() {
     let s = session();
-    // A reshape by a size that is computed, beside arithmetic on the tensor.
+    // A reshape whose size is inferred (-1), beside arithmetic on the tensor.
     let m = load(
         &s,
         "graph @main(%x: f32[n,3]) {
@@ -72,14 +72,14 @@ fn any_size_that_fits_runs_and_a_size_seen_before_makes_no_plan() {
         }
         assert_eq!(m.plans(), 3, "round {round}");
     }
-    // As many shapes as one likes: what is kept is bounded.
+    // However many shapes there are, the number of kept plans is bounded.
     for n in 1..300usize {
         m.run(&[f32s(&[n as u64, 3], &row(3 * n))]).unwrap();
     }
     assert!(m.plans() <= 120, "{} plans", m.plans());
 }
 
-/// Compiles a text with options; element-wise chains stay as they are.
+/// Compiles a text with options; chains of element-wise operators are not fused.
 fn compiled(s: &Session, text: &str, options: &[(&str, &str)]) -> ge::session::Compiled {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("m.ge");
@@ -90,8 +90,8 @@ fn compiled(s: &Session, text: &str, options: &[(&str, &str)]) -> ge::session::C
     s.compile("m", s.import(&source, "").unwrap(), &map, &ge::session::Quiet).unwrap()
 }
 
-/// A head of known shape, what hangs on values, and a tail of known shape; a constant that known
-/// and unknown nodes read.
+/// A head of known shape, a middle part whose shapes depend on values, and a tail of known shape.
+/// Both known and unknown nodes read one constant.
 const HEAD_AND_TAIL: &str = "graph @main(%x: f32[2,3]) {
    %k = Const() {value = dense<f32[3]: 1, 2, 3>} : f32[3]
    %a = Mul(%x, %k) : f32[2,3]
@@ -123,10 +123,10 @@ fn parts_of_known_shape_are_models_of_their_own() {
     let calls: Vec<&str> =
         sealed.model.graphs[0].nodes.iter().filter(|n| n.op == "PartitionedCall").map(|n| n.name.as_str()).collect();
     assert_eq!(calls, names);
-    // Outputs are called as before, whatever gives them now.
+    // Outputs keep their names, whichever node produces them now.
     let outputs: Vec<&str> = sealed.model.outputs.iter().map(|o| o.name.as_str()).collect();
     assert_eq!(outputs, ["l", "f", "d"]);
-    // The file holds them behind the root, and gives them back.
+    // The file holds the parts behind the root model and gives them back when it is read.
     let dir = tempfile::tempdir().unwrap();
     let (om, again) = (dir.path().join("m.om"), dir.path().join("again.om"));
     sealed.write_om(&om).unwrap();
@@ -135,7 +135,7 @@ fn parts_of_known_shape_are_models_of_their_own() {
     let file = ge::session::open_om(&om).unwrap();
     assert_eq!((file.models().len(), file.header().is_unknow_model), (3, 1));
     let parted = s.load_om(&om).unwrap();
-    // Without parts the numbers are the same.
+    // The numbers are the same without parts.
     let whole = compiled(&s, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
     assert!(whole.model.parts.is_empty());
     let whole = s.load(whole.model).unwrap();
@@ -155,7 +155,7 @@ fn parts_of_known_shape_are_models_of_their_own() {
             assert!(reals(&out[0]).iter().zip(&l).all(|(a, b)| (a - b).abs() < 1e-5), "{:?} {l:?}", reals(&out[0]));
         }
     }
-    // The limit says from which size on a part is one.
+    // The limit is the smallest number of operators that makes a part.
     let parts = |limit: &str| compiled(&s, &text, &[("ge.exec.static_model_ops_lower_limit", limit)]).model.parts.len();
     assert_eq!((parts("1"), parts("5"), parts("6")), (2, 2, 0));
 }
@@ -228,7 +228,7 @@ fn values_decide_sizes() {
         assert_eq!((out[0].dims.as_slice(), reals(&out[0])), (&[1, places.len() as u64][..], places));
         assert_eq!(reals(&out[1]), x.iter().map(|v| -v).collect::<Vec<_>>());
     }
-    // What does not fit is told at the node, not computed.
+    // A size that does not fit is reported with the node.
     let e = m.run(&[f32s(&[3], &[1.0; 3]), i64s(&[1], &[4])]).unwrap_err();
     assert!(e.diagnostics.iter().any(|d| d.node.as_str() == "w"), "{e}");
 }
@@ -302,7 +302,7 @@ fn every_schedule_gives_the_same_bits_of_a_model_of_open_sizes() {
     }
 }
 
-/// A block of a transformer over any batch and length.
+/// A transformer block for any batch size and length.
 pub const BLOCK: &str = "graph @main(%x: f32[n,s,4], %mask: f32[n,1,1,s]) {
    %w = Const() {value = dense<f32[4,4]: 0.5 -0.25 1 0.125 -0.5 0.75 0.25 1 0.5 -1 0.25 0.5 -0.75 0.5 0.25 -0.125>} : f32[4,4]
    %b = Const() {value = dense<f32[4]: 0.25, -0.5, 0.125, 1>} : f32[4]
@@ -365,7 +365,7 @@ fn fusions_fire_where_sizes_are_open_and_give_the_same_numbers_for_each() {
     }
     let gone = ["SoftmaxV2", "ReduceMean", "BatchMatMulV2", "TransposeD"];
     assert!(!made.iter().any(|m| gone.contains(&m.as_str())), "{made:?}");
-    // Ones, sizes of no block, more than a block, and none at all.
+    // Sizes of one, sizes smaller than a block, more than a block, and an empty batch.
     for (n, len) in [(1usize, 1usize), (2, 5), (3, 70), (1, 300), (0, 4), (2, 5)] {
         let x: Vec<f32> = (0..n * len * 4).map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0).collect();
         let mask: Vec<f32> = (0..n * len).map(|i| if i % 7 == 3 { -1e4 } else { 0.0 }).collect();
@@ -378,7 +378,7 @@ fn fusions_fire_where_sizes_are_open_and_give_the_same_numbers_for_each() {
     }
 }
 
-/// Writes an f32 file.
+/// Writes a tensor as a `.npy` file.
 fn npy(path: &Path, t: &HostTensor) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, ge_runtime::npy::write(t).unwrap()).unwrap();
@@ -483,7 +483,7 @@ fn inspect_tells_what_the_executor_decides_and_a_run_does_that() {
     assert_eq!((nodes(&root.rounds[2].device), root.rounds.len()), (vec!["o".into()], 3));
     assert_eq!((exec.symbols.len(), exec.symbols[0].places.as_slice()), (1, ["x:0".to_owned()].as_slice()));
     assert_eq!((exec.plans.kept, exec.plans.dropped), (120, 8));
-    // A run launches what was told, round by round, with the branch that it takes between.
+    // A run launches what was reported, round by round, with the chosen branch between the rounds.
     let m = s.load(made.model).unwrap();
     let given = [f32s(&[2, 3], &[1.0, 0.0, 2.0, 0.0, 3.0, 4.0]), i64s(&[1], &[6]), truth(true)];
     let views: Vec<_> = given.iter().map(HostTensor::view).collect();
@@ -503,7 +503,7 @@ fn inspect_tells_what_the_executor_decides_and_a_run_does_that() {
     assert_eq!(reals(&ran.outputs[0]), [0.0, 4.0, 8.0, 10.0, 0.0, 4.0, 8.0, 10.0]);
 }
 
-/// Writes `0.npy`, `1.npy` … of a sequence.
+/// Writes the tensors of a sequence to `0.npy`, `1.npy` …
 fn sequence(folder: &Path, list: &[HostTensor]) {
     std::fs::create_dir_all(folder).unwrap();
     for (k, t) in list.iter().enumerate() {
@@ -559,10 +559,11 @@ fn sequences_optionals_and_strings_have_a_file_form() {
     );
     let words = read("output_3.npy", DType::STRING);
     assert_eq!(ge_runtime::npy_text::texts(&words).unwrap(), [&b""[..], "ü\u{1F600}".as_bytes()]);
-    // The optional holds nothing: there is no file.
+    // The optional is empty, so it has no file.
     assert!(!d.join("out/output_4.npy").exists() && !d.join("out/output_4").exists());
 
-    // What came out is what is expected of the next run, and a difference is told by its place.
+    // The next run can take these outputs as expected ones; a difference is reported with its
+    // place.
     expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--expect", "out", "-q"]);
     expect_code(d, 0, &["run", "m.ge", "--inputs", "in", "--expect", "out", "-q"]);
     let differs = |says: &str| {
@@ -578,8 +579,8 @@ fn sequences_optionals_and_strings_have_a_file_form() {
     std::fs::write(d.join("out/output_3.npy"), ge_runtime::npy::write(&strings(&["", "u"])).unwrap()).unwrap();
     differs("output `w` differs at element 1");
 
-    // With a value the optional is a file, and the sequence may be empty: a folder of its own, by
-    // name. Files of the run before go.
+    // An optional with a value is a file. The sequence may be empty: `--input` gives it an empty
+    // folder by name. Files of the previous run are removed.
     write("input_2.npy", &f32s(&[2], &[8.0, 9.0]));
     std::fs::create_dir_all(d.join("none")).unwrap();
     let out = expect_code(d, 0, &[&run[..], &["--input", "s=none"]].concat());
@@ -594,7 +595,7 @@ fn sequences_optionals_and_strings_have_a_file_form() {
         "{shown}"
     );
 
-    // What is not of the form of an input is told by its name, all at once.
+    // Inputs that do not have the right form are reported by name, all at once.
     std::fs::remove_file(d.join("in/input_0/0.npy")).unwrap();
     std::fs::create_dir_all(d.join("in/input_2")).unwrap();
     std::fs::remove_file(d.join("in/input_2.npy")).unwrap();
@@ -611,7 +612,8 @@ fn sequences_optionals_and_strings_have_a_file_form() {
 #[test]
 fn a_graph_of_more_nodes_than_a_stream_holds_runs() {
     let s = session();
-    // Each adds one: 10,000 in rounds of as many as the longest stream of the simulator takes.
+    // Each node adds one. The 10,000 nodes are divided into rounds of as many nodes as the longest
+    // stream of the simulator takes.
     let nodes = 10_000;
     let mut text = String::from("graph @main(%v0: f32[n]) {\n  %one = Const() {value = dense<f32[1]: 1>} : f32[1]\n");
     for k in 0..nodes {
@@ -628,7 +630,7 @@ fn a_graph_of_more_nodes_than_a_stream_holds_runs() {
         let x = f32s(&[n], &x);
         let ran = m.run_views(&[x.view()], ge_runtime::RunOptions { profile: true }).unwrap();
         assert_eq!(reals(&ran.outputs[0]), want);
-        // As many rounds of as many launches as `inspect` told.
+        // The run has as many rounds, with as many launches, as `exec_of` reported.
         let launched =
             ran.parts.iter().map(|p| p.model().graphs[0].nodes.iter().filter(|n| n.stream.is_some()).count());
         assert_eq!(launched.collect::<Vec<_>>(), told);

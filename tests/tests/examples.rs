@@ -1,4 +1,4 @@
-//! The programs of `examples/`, run; each ends with an error where its answer is wrong.
+//! Runs the programs of `examples/`; each ends with an error if its answer is wrong.
 use ge_tests::{root, target};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,8 +7,8 @@ fn run(name: &str, args: &[&str]) -> String {
     let program = target().join("examples").join(name);
     let mut command = Command::new(&program);
     command.args(args).current_dir(root()).env_remove("GE_PLUGINS").env("XDG_CONFIG_HOME", "nowhere");
-    // As a user starts one: the repository's configuration is found and needs no trust, but where
-    // the folder of build results lies elsewhere.
+    // Start it as a user does: the repository's configuration is found and needs no trust, except
+    // when the folder of build results lies elsewhere.
     if target().parent().and_then(|t| t.parent()) != Some(&root()) {
         command.env("GE_PLUGINS", root().join("plugins.toml"));
     }
@@ -54,7 +54,7 @@ fn each_program_gives_the_right_answer() {
             && text.contains(", 0 inputs copied, 0 bytes of the past copied"),
         "{text}"
     );
-    // Every program of the folder is one of these.
+    // These are all programs of the folder.
     let there: BTreeSet<String> = std::fs::read_dir(root().join("examples"))
         .unwrap()
         .filter_map(|e| e.unwrap().file_name().into_string().unwrap().strip_suffix(".rs").map(str::to_owned))

@@ -1,5 +1,5 @@
-//! Executors of models of open sizes: which one a model has, and that every order in which steps may
-//! be taken, on any number of threads, gives the same.
+//! Executors of models of open sizes: which executor a model gets, and that every order of the
+//! steps, on any number of threads, gives the same results.
 use crate::dynamic::session;
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions};
@@ -10,10 +10,10 @@ use ge_tests::{expect_code, long, root, target};
 use std::fmt::Write;
 use std::process::Command;
 
-/// Branches stay branches.
+/// Keeps branches as branches.
 const BRANCHES: (&str, &str) = ("ge.optimizationSwitch", "BranchToSelectPass:off");
 
-/// A session whose device has options.
+/// A session with these device options.
 pub fn opened(options: &[(&str, &str)]) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
@@ -51,7 +51,8 @@ pub fn chance(mut seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Graphs of random operators, branches, loops, calls and sizes that values decide, on `f32[n,4]`.
+/// Writes graphs of random operators, branches, loops, calls and sizes that depend on values, on
+/// `f32[n,4]`.
 pub struct Writer<'r> {
     pub next: &'r mut dyn FnMut(u64) -> u64,
     pub graphs: String,
@@ -59,7 +60,7 @@ pub struct Writer<'r> {
 }
 
 impl Writer<'_> {
-    /// Lines of a body on the values `%p` and `%q`, and the value that it gives.
+    /// The lines of a body on the values `%p` and `%q`, and the name of its result.
     fn body(&mut self, steps: u64, depth: u64) -> (String, String) {
         let (mut lines, mut values) = (String::new(), vec!["p".to_owned(), "q".to_owned()]);
         for _ in 0..steps {
@@ -134,7 +135,7 @@ impl Writer<'_> {
         let _ = write!(self.graphs, "graph @{name}(%p: f32[n,4], %q: f32[n,4]) {{\n{lines}return %{result} }}\n");
         name
     }
-    /// A model of several results, so that much of it is independent.
+    /// A model with several results, so that much of it is independent.
     pub fn model(&mut self) -> String {
         let mut lines = String::new();
         let mut results = Vec::new();
@@ -170,7 +171,8 @@ pub fn given(rows: u64, next: &mut dyn FnMut(u64) -> u64) -> Vec<HostTensor> {
 
 pub type Seen = (Vec<Vec<u8>>, u64, Vec<(String, usize)>, Vec<(u32, u32, u32, Vec<u8>)>);
 
-/// What a run gives and tells: outputs, launches, each with its graph, and what nodes wrote.
+/// Outputs of a run, its number of launches, the graph and the number of tasks of each part, and
+/// what nodes wrote.
 pub fn seen(m: &Model, inputs: &[HostTensor], profile: bool) -> Seen {
     let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
     let ran = m.run_views(&views, RunOptions { profile }).unwrap();
@@ -201,7 +203,8 @@ fn every_order_and_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// The executor that a model has, of several threads where the environment says so.
+/// The executor depends on what the model contains; `MAX_RUNTIME_CORE_NUMBER` asks for several
+/// threads.
 #[test]
 fn the_executor_goes_by_what_the_model_has() {
     let dir = tempfile::tempdir().unwrap();
@@ -250,7 +253,8 @@ fn the_executor_goes_by_what_the_model_has() {
     }
 }
 
-/// A run that fails tells the same, whoever takes its steps: what fails first in the plan's order.
+/// A run that fails reports the same fault whichever thread takes its steps: the first one in the
+/// order of the plan.
 #[test]
 fn the_same_fault_is_told_in_every_order() {
     let text = "graph @main(%x: f32[n,4], %k: i64[], %t: i64[1], %c: bool[]) {
@@ -301,7 +305,7 @@ fn the_same_fault_is_told_in_every_order() {
             assert_eq!(run(s, cores, 4, 7).unwrap_err(), told, "seed {seed}, {cores} threads");
         }
     }
-    // Turns of all loops of a run count together, on all threads.
+    // The turns of all loops of a run are counted together, on all threads.
     let short = opened(&[("max_tasks", "50")]);
     for cores in [0, 3] {
         let told = run(&short, cores, 1000, 8).unwrap_err();

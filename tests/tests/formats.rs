@@ -1,12 +1,12 @@
-//! Layouts end to end: random graphs of convolutions and what stands between them give the same
-//! numbers in the formats of the cube unit as in plain ones, on a device whose launches cost so
-//! little that any saving is taken.
+//! Layouts end to end: random graphs of convolutions with other operators between them give the
+//! same numbers in the formats of the cube unit as in plain ones. Launches on the device cost so
+//! little that every saving is taken.
 use ge_tests::{expect_code, models};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A small generator: the same numbers from the same seed everywhere.
+/// A small random number generator: a seed gives the same numbers everywhere.
 struct Chance(u64);
 impl Chance {
     fn below(&mut self, n: usize) -> usize {
@@ -18,7 +18,7 @@ impl Chance {
     }
 }
 
-/// A value: its name, channels, height and width.
+/// A value: its name, and its channels, height and width.
 type Image = (String, [usize; 3]);
 
 struct Net {
@@ -43,7 +43,7 @@ impl Net {
         (name, dims)
     }
 
-    /// A constant of numbers that are small enough for sums of many.
+    /// A constant whose numbers are small enough for sums of many of them.
     fn constant(&mut self, dims: &[usize]) -> String {
         self.next += 1;
         let n = dims.iter().product::<usize>();
@@ -110,7 +110,7 @@ impl Net {
                 self.line("ConcatD", &format!("{x}, {y}"), &attrs, [c + d, h, w])
             }
             7 => {
-                // One number a channel, and all of them scaled by it.
+                // One number for each channel, by which the channel is scaled.
                 let op = self.chance.pick(&["GlobalAveragePool", "GlobalMaxPool"]);
                 let (s, _) = self.line(op, &x, "", [c, 1, 1]);
                 self.line("Mul", &format!("{x}, {s}"), "", dims)
@@ -140,7 +140,7 @@ fn graph(seed: u64) -> String {
     let dims = [n.chance.pick(&[3, 16, 28, 32]), n.chance.pick(&[6, 14, 28]), n.chance.pick(&[5, 28])];
     let x = n.of(dims);
     n.images.push(("%x".into(), dims));
-    // All that follows has numbers near one.
+    // `Tanh` first, so that all later numbers stay near one.
     let (first, _) = n.line("Tanh", "%x", "", dims);
     n.images = vec![(first, dims)];
     (0..n.chance.pick(&[8, 12, 20])).for_each(|_| n.step());
@@ -148,7 +148,7 @@ fn graph(seed: u64) -> String {
     format!("graph @main(%x: {x}) {{\n{}  return {}, {}\n}}\n", n.text, outs[0], outs[1])
 }
 
-/// A device whose launches cost nothing much.
+/// A device whose launches cost almost nothing.
 const SOC: &str = "name = \"Quick\"\nbase = \"Ascend910B\"\ntask_launch_ns = 1\naic_cores = 1\n";
 
 fn nodes(dir: &Path, om: &str) -> Vec<Value> {

@@ -1,5 +1,5 @@
-//! Gears: one OM of several static plans, of which each run takes the one that its inputs have the
-//! sizes of. State: what a run gives and the next one takes.
+//! Gears: one OM with several static plans; each run takes the plan for the sizes of its inputs.
+//! State: an output of one run that the next run takes as an input.
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions, gears, symbols};
 use ge_plugin_api::kernel::HostTensor;
@@ -9,8 +9,8 @@ use ge_tests::{expect_code, models, root, target};
 use serde_json::Value;
 use std::path::Path;
 
-/// Two streams within each gear: both halves of the work go on side by side, and what joins them
-/// waits for events.
+/// Two streams within each gear: both halves of the work run side by side, and the node that joins
+/// them waits for events.
 const FORK: &str = "graph @main(%x: f32[b,16]) {
   %p = Exp(%x) {_stream_label = \"one\"} : f32[b,16]
   %q = Abs(%x) {_stream_label = \"two\"} : f32[b,16]
@@ -95,7 +95,7 @@ fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
     assert_eq!(doc["graphs"][0]["shape"], "known");
     assert_eq!(doc["graphs"][0]["inputs"].as_array().unwrap().len(), 1);
     assert_eq!(doc["graphs"][0]["inputs"][0]["shape"], serde_json::json!([-1, 3, 32, 32]));
-    // All gears lie in the memory of the largest.
+    // All gears share the memory of the largest one.
     let held: Vec<u64> = doc["gears"].as_array().unwrap().iter().map(|g| g["memory"].as_u64().unwrap()).collect();
     let arena = doc["memory"]["HBM"]["size"].as_u64().unwrap() - doc["memory"]["HBM"]["zero_copy"].as_u64().unwrap();
     assert!(held[0] < held[2] && arena < held[2] + 64 * 1024, "{held:?} in {arena}");
@@ -112,21 +112,21 @@ fn three_gears_give_what_onnxruntime_gives_and_the_nearest_is_named() {
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(said.contains("GE-E0327") && said.contains("no gear for N=6") && said.contains("nearest is N=8"), "{said}");
     assert!(said.contains("--dim N=1,3,6,8"), "{said}");
-    // A size that no gear sets is another mistake.
+    // A wrong size in a dimension that no gear sets is another error.
     npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[1, 3, 16, 32]).unwrap());
     let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
     assert!(said.contains("GE-E0302"), "{said}");
 }
 
-/// Sizes in and outside the gears through one OM: what each run tells, and the numbers of
-/// onnxruntime.
+/// Sizes inside and outside the gears through one OM: which gear each run reports, and the numbers
+/// of onnxruntime.
 #[test]
 fn sizes_of_no_gear_run_beside_the_gears_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     let model = models().join("dynamic_batch.onnx").display().to_string();
     let hybrid = ["--set", "compileHybridMode=1"];
-    // Gears of the first and the last of the sizes that there are references for.
+    // Gears for the first and the last of the sizes that have references.
     let args = [&["compile", &model, "-o", "m.om", "-q", "--dim", "N=1,8"][..], &hybrid].concat();
     expect_code(d, 0, &args);
     let doc = json(d, &["inspect", "m.om", "--json"]);
@@ -152,7 +152,7 @@ fn sizes_of_no_gear_run_beside_the_gears_where_they_are_asked_for() {
         let ran = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").count();
         assert!(ran > 0, "{trace}");
     }
-    // What neither takes is refused by name, and no option hides that there are no gears.
+    // What neither takes is refused by name, and so is the option without any gear.
     npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[2, 3, 16, 32]).unwrap());
     let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
     assert!(said.contains("GE-E0302"), "{said}");
@@ -184,7 +184,7 @@ fn gears_share_memory_and_event_ids_and_are_right_in_every_schedule() {
     expect_code(d, 0, &[&["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4,8"][..], UNFUSED].concat());
     let doc = json(d, &["inspect", "m.om", "--json"]);
     let of = |k: usize, key: &str| doc["gears"][k][key].clone();
-    // Each gear alone needs as many ids as the others, and they are the same (004 §4.3.4).
+    // Each gear alone needs as many event ids as the others, and all use the same ids (004 §4.3.4).
     assert!(!of(0, "events").as_array().unwrap().is_empty());
     assert!(of(0, "events") == of(1, "events") && of(1, "events") == of(2, "events"), "{:?}", doc["gears"]);
     std::fs::write(d.join("one.ge"), FORK.replace("[b", "[8")).unwrap();
@@ -212,7 +212,7 @@ fn gears_share_memory_and_event_ids_and_are_right_in_every_schedule() {
     }
 }
 
-/// Bytes of this process that lie in memory.
+/// Resident memory of this process, in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -259,7 +259,7 @@ fn names_of_atc_give_the_same_gears() {
         npy(&d.join("in/input_0.npy"), &f32s(&[1, 2, h, w], &vec![-1.0; (2 * h * w) as usize]));
         json(d, &["run", "i.om", "--inputs", "in", "--outputs", "out", "--json"])["gear"]["dims"].clone()
     };
-    // Another gear has more pixels, this one more columns.
+    // This gear has fewer rows than the other one, but more columns.
     assert_eq!(run(3, 9).as_object().unwrap().values().collect::<Vec<_>>(), [3, 9]);
     let out = ge_runtime::npy::read(&std::fs::read(d.join("out/output_0.npy")).unwrap(), DType::F32).unwrap();
     assert_eq!((out.dims.as_slice(), reals(&out)), (&[1, 2, 9][..], vec![3.0; 18]));
@@ -278,8 +278,8 @@ fn names_of_atc_give_the_same_gears() {
     }
 }
 
-/// Scans, one within another and one from the back, and a loop whose count is a size: numbers of
-/// onnxruntime 1.31.1 (tests/models/make_gear_scans.py).
+/// Scans, one within another and one from the back, and a loop whose count is a size. The expected
+/// numbers are those of onnxruntime 1.31.1 (tests/models/make_gear_scans.py).
 #[test]
 fn scans_and_scan_outputs_of_loops_are_right_in_every_gear() {
     for name in ["scan", "nested", "counted"] {
@@ -301,8 +301,9 @@ fn scans_and_scan_outputs_of_loops_are_right_in_every_gear() {
     }
 }
 
-/// What a gear leaves to the run - texts, sequences, sizes that hang on values, loops of no turn - is
-/// planned by it; the gear is taken all the same, and what is known of it was planned before.
+/// What a gear leaves to the run (texts, sequences, sizes that depend on values, loops without a
+/// turn) is planned by the run. The gear is chosen all the same, and what is known of it was
+/// planned before.
 #[test]
 fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
     let all = [
@@ -331,7 +332,7 @@ fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
         let text = String::from_utf8(expect_code(d, 0, &["inspect", "m.om"]).stdout).unwrap();
         let told: Vec<&str> = text.lines().filter(|l| l.trim_start().starts_with("gear")).collect();
         let planned = told.iter().filter(|l| l.ends_with("nodes, planned by each run")).count();
-        // A gear without elements may have no node left.
+        // A gear for tensors without elements may have no node left.
         assert!(planned == listed.len() && told.iter().any(|l| !l.contains(" 0 nodes")), "{text}");
         for (k, own) in listed.iter().enumerate() {
             let data = of.join(format!("s{k}"));
@@ -351,7 +352,8 @@ fn gears_that_leave_something_to_the_run_are_right_and_no_other_sizes_run() {
     }
 }
 
-/// Sizes of no gear of such a model are refused with the nearest, or run by the model beside it.
+/// Sizes outside the gears of such a model are refused with the nearest gear, or the model beside
+/// the gears runs them.
 #[test]
 fn sizes_of_no_gear_of_such_a_model_are_refused_or_run_beside_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -393,7 +395,7 @@ fn sizes_of_no_gear_of_such_a_model_are_refused_or_run_beside_it() {
     npy(&d.join("in/input_0.npy"), &f32s(&[4, 2], &[0.0; 8]));
     let said = String::from_utf8(expect_code(d, 2, &["run", "m.om", "--inputs", "in", "-q"]).stderr).unwrap();
     assert!(said.contains("GE-E0302") && said.contains("`x`"), "{said}");
-    // What is known of each gear is planned, and the weights of all stand in the file once.
+    // What is known of each gear is planned, and the weights of all gears are in the file once.
     let doc = json(d, &["inspect", "m.om", "--json"]);
     let parts: Vec<&str> = doc["parts"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     for k in 0..3 {
@@ -423,7 +425,7 @@ fn state_is_carried_from_step_to_step() {
         let bytes = std::fs::read(d.join(format!("out/step{step}/output_{k}.npy"))).unwrap();
         ge_runtime::npy::read(&bytes, DType::F32).unwrap()
     };
-    // One size, and another reader beside it: no input is copied.
+    // A state of fixed size, which another node reads too: no input is copied.
     let sum = "graph @main(%x: f32[2], %s: f32[2]) {\n  %n = Add(%x, %s) : f32[2]\n  %y = Neg(%n) : f32[2]\n  return %y, %n\n}\n";
     let said = steps(sum, "n:s", &["--steps", "5", "--input", "x=[1,2]"]);
     assert_eq!((&said["steps"], &said["copied_inputs"]), (&5.into(), &0.into()), "{said}");
@@ -432,7 +434,7 @@ fn state_is_carried_from_step_to_step() {
         assert_eq!((reals(&read(k, 0)), reals(&read(k, 1))), (vec![-n, -2.0 * n], vec![n, 2.0 * n]), "step {k}");
     }
     assert_eq!(json(d, &["inspect", "m.om", "--json"])["options"]["ge.x.state"], "n:s");
-    // A size that grows, from nothing.
+    // A state whose size grows from zero.
     let grow = "graph @main(%x: f32[1,2], %past: f32[n,2]) {
   %all = ConcatD(%past, %x) {N = 2, concat_dim = 0} : f32[?,2]
   %t = ReduceSumD(%all) {axes = [0]} : f32[2]
@@ -448,7 +450,7 @@ fn state_is_carried_from_step_to_step() {
         (reals(&read(3, 0)), reals(&read(3, 1))),
         (vec![6.0, 4.0], vec![0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0])
     );
-    // What cannot be state is told by name, and a model without state has no steps.
+    // An output that cannot be state is reported by name, and a model without state has no steps.
     for (state, says) in [("t:x", "cannot be input `x`"), ("al:past", "did you mean `all`"), ("all", "OUTPUT:INPUT")] {
         let out = expect_code(d, 2, &["compile", "m.ge", "-o", "n.om", "-q", "--state", state]);
         let said = String::from_utf8(out.stderr).unwrap();
@@ -458,7 +460,7 @@ fn state_is_carried_from_step_to_step() {
     expect_code(d, 2, &["run", "n.om", "--inputs", "in", "--steps", "2", "-q"]);
 }
 
-/// The first step of a decoder has no past: 0 is a size like any other.
+/// The first step of a decoder has no past, so 0 must be a size like any other.
 #[test]
 fn a_gear_may_have_a_size_of_zero() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,12 @@
-//! Golden files:
-//! `tests/golden/<stage>/<pass>/<case>.ge`, run in this process by the real libraries. `UPDATE_EXPECT=1`
-//! writes expectations anew.
+//! Golden files: `tests/golden/<stage>/<pass>/<case>.ge`, run in this process with the real
+//! libraries. `UPDATE_EXPECT=1` writes the expectations anew.
 use ge::commands::golden::{Runner, files};
 use ge_tests::{root, target};
 
 #[test]
 fn every_golden_file_is_as_expected() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some_and(|v| v == "1");
-    // The libraries lie beside the binary, not beside this test.
+    // The libraries are beside the binary, not beside this test.
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
@@ -15,7 +14,7 @@ fn every_golden_file_is_as_expected() {
         .unwrap();
     let mut runner = Runner::new(Some(plugins), update);
     let all = files(&root().join("tests/golden")).unwrap();
-    // `GOLDEN=streams/` runs those whose path has these words.
+    // `GOLDEN=streams/` runs only the files whose path contains these words.
     let wanted = std::env::var("GOLDEN").unwrap_or_default();
     let mut failed = String::new();
     let mut count = 0;

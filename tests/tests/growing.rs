@@ -1,5 +1,5 @@
-//! State that grows in place: the cache of keys and values of a decoder, which the next step finds
-//! where it lies.
+//! State that grows in place: the key and value cache of a decoder, which the next step finds where
+//! the last one left it.
 use super::gears::{f32s, json, npy, reals, session};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -7,8 +7,8 @@ use ge_runtime::RunOptions;
 use ge_tests::expect_code;
 use serde_json::Value;
 
-/// Attention without a softmax over a cache: products read it turned and as it is. `also` reads it,
-/// too.
+/// Attention without a softmax over a cache: products read the cache transposed and as it is. The
+/// operator `also` reads it too; empty: no other reader.
 fn cache(also: &str) -> String {
     let (read, returned) =
         if also.is_empty() { (String::new(), "") } else { (format!("  %z = {also}(%all) : f32[2,3,?,4]\n"), ", %z") };
@@ -54,7 +54,7 @@ fn a_cache_that_products_read_grows_in_place() {
         let bytes = std::fs::read(d.join(format!("{out}/step{step}/output_{k}.npy"))).unwrap();
         reals(&ge_runtime::npy::read(&bytes, DType::F32).unwrap())
     };
-    // 60 steps and 64 positions: the room of the first step holds them, and no byte is copied.
+    // 60 steps make 64 positions: the room of the first step holds them, and no byte is copied.
     let said = run("", "60", &[], "grown");
     let state = &said["state"][0];
     assert_eq!(
@@ -62,16 +62,17 @@ fn a_cache_that_products_read_grows_in_place() {
         (&serde_json::json!([2, 3, 64, 4]), &serde_json::json!([2, 3, 64, 4]))
     );
     assert_eq!((&said["copied_state_bytes"], &said["copied_inputs"]), (&0.into(), &0.into()), "{said}");
-    // The 65th moves: the 64 before it are read whole, and 65 go into a room for 130.
+    // Position 65 moves the cache: the 64 before it are read whole, and 65 go into a room for 130.
     let said = run("", "70", &[], "grown");
     assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 130, 4]), "{said}");
     assert_eq!(said["copied_state_bytes"], (64 + 65) * 6 * 16, "{said}");
-    // A range bounds the room, which is then made for all of it at the latest.
+    // A range bounds the room, which never becomes larger than the end of the range.
     let said = run("", "60", &["--input-shape", "past:2,3,s=0..100,4"], "ranged");
     assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 64, 4]), "{said}");
     let said = run("", "69", &["--input-shape", "past:2,3,s=0..100,4"], "ranged");
     assert_eq!(said["state"][0]["room"], serde_json::json!([2, 3, 100, 4]), "{said}");
-    // Who reads the cache otherwise takes it whole: it is handed on, and the numbers are the same.
+    // An operator that reads the cache in another way takes it whole: the cache is handed on from
+    // step to step, and the numbers are the same.
     let said = run("Neg", "70", &[], "whole");
     assert_eq!((&said["state"][0]["room"], &said["copied_state_bytes"]), (&Value::Null, &0.into()), "{said}");
     for step in 0..70 {
@@ -81,7 +82,7 @@ fn a_cache_that_products_read_grows_in_place() {
         assert!(a.len() == b.len() && worst < 1e-5, "step {step}: {worst}");
     }
 
-    // The same in any order of tasks. A step that fails leaves the state as it was.
+    // The results are the same in any order of tasks. A step that fails leaves the state as it was.
     std::fs::write(d.join("m.ge"), cache("")).unwrap();
     expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", "all:past"]);
     for schedule in ["random:5", "random:6", "fifo"] {
@@ -100,8 +101,9 @@ fn a_cache_that_products_read_grows_in_place() {
     }
 }
 
-/// How scores are made of a query and two caches: by one attention with two query heads for each of
-/// the caches', or step by step with a mask of these sizes (`?`: all positions).
+/// A graph that computes an attention of a query and two caches. `None`: by one attention operator
+/// with two query heads for each head of the caches. Otherwise step by step with a mask of these
+/// sizes (`?`: all positions).
 fn attention(mask: Option<&str>) -> String {
     let heads = if mask.is_some() { 3 } else { 6 };
     let (input, body) = match mask {
@@ -133,7 +135,7 @@ fn attention(mask: Option<&str>) -> String {
     )
 }
 
-/// softmax(q·kᵀ / 2 + m)·v of 2 images by heads of 4 numbers, in double precision.
+/// softmax(q·kᵀ / 2 + m)·v of 2 images with heads of 4 numbers, in double precision.
 fn plainly(
     q: &[f32],
     keys: &[f32],
@@ -169,8 +171,8 @@ fn an_attention_reads_caches_that_grow_in_place() {
         };
         f32s(dims, &(0..dims.iter().product()).map(one).collect::<Vec<f32>>())
     };
-    // Whose mask every head reads, whose image has one of its own, and who has none; keys that are
-    // the values, too.
+    // Without a mask, with a mask that all heads and images read, and with a mask for each image;
+    // in one case the keys are also the values.
     let (all, own) = ([Some("n,?"), Some("1,1,n,?")], Some("2,1,n,?"));
     let cases =
         [(None, true, false), (None, true, true), (all[0], true, false), (all[1], true, false), (own, false, false)];
@@ -212,8 +214,8 @@ fn an_attention_reads_caches_that_grow_in_place() {
     }
 }
 
-/// ONNX's own attention with a past: what a decoder computes position by position is what it computes
-/// of all of them at once, and no byte of the past is copied.
+/// ONNX's own attention with a past: a decoder gives position by position what it gives for all
+/// positions at once, and no byte of the past is copied.
 #[test]
 fn a_decoder_by_onnx_attention_grows_in_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +226,7 @@ fn a_decoder_by_onnx_attention_grows_in_place() {
     let s = session(&[("check_races", "true"), ("schedule", "random:5")]);
     let model = s.load_om(d.join("steps.om")).unwrap();
     let mut steps = ge::session::steps::Steps::new(&model).unwrap();
-    // Heads of 4 numbers: 4 of queries, 2 of keys and 2 of values, 9 positions of each.
+    // Heads of 4 numbers: 4 of queries, 2 of keys and 2 of values, each with 9 positions.
     let number = |i: usize| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0;
     let all = [4, 2, 2].map(|n| (0..n * 9 * 4).map(|i| number(i + n)).collect::<Vec<f32>>());
     let part = |k: usize, from: usize, to: usize| {

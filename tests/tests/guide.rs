@@ -1,5 +1,5 @@
-//! The guide: every command in it is run, in the order of its pages, and prints what is printed
-//! there; and the JSON Schemas that it names.
+//! The guide: every command in it is run, in the order of its pages, and prints what the page
+//! shows. Also the JSON Schemas that the guide names.
 use ge_tests::{expect_code, models, root, target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ struct Step {
     line: usize,
     command: String,
     code: i32,
-    /// Lines as printed; `…` stands for anything.
+    /// Expected lines of output; `…` stands for any text.
     shown: Vec<String>,
 }
 
@@ -19,15 +19,15 @@ fn source() -> PathBuf {
     root().join("docs/guide/src")
 }
 
-/// The pages, in the order of the summary.
+/// The pages, in the order of `SUMMARY.md`.
 fn pages() -> Vec<String> {
     let summary = std::fs::read_to_string(source().join("SUMMARY.md")).unwrap();
     let link = |l: &str| l.split_once("](").and_then(|(_, r)| r.split_once(')')).map(|(page, _)| page.to_owned());
     summary.lines().filter_map(link).collect()
 }
 
-/// The commands of a text's `console` blocks: lines that begin with `$ `, what they print below
-/// them.
+/// The commands of a text's `console` blocks: lines that begin with `$ `, each with the output
+/// shown below it.
 fn steps(page: &str, text: &str) -> Vec<Step> {
     let mut out: Vec<Step> = Vec::new();
     let mut inside = false;
@@ -54,7 +54,7 @@ fn steps(page: &str, text: &str) -> Vec<Step> {
     out
 }
 
-/// Whether a printed line is what a page shows.
+/// Whether a printed line matches a line of a page.
 fn like(shown: &str, line: &str) -> bool {
     let mut parts = shown.split('…');
     let first = parts.next().unwrap_or("");
@@ -72,8 +72,8 @@ fn like(shown: &str, line: &str) -> bool {
     rest.is_empty()
 }
 
-/// Whether all that is shown was printed, in order; a line of `…` alone stands for any number of
-/// lines.
+/// Checks that all shown lines were printed, in order; a line that is only `…` stands for any
+/// number of lines.
 fn printed(shown: &[String], lines: &[&str]) -> Result<(), String> {
     let mut at = 0;
     let mut any = false;
@@ -92,7 +92,7 @@ fn printed(shown: &[String], lines: &[&str]) -> Result<(), String> {
 fn run(d: &Path, s: &Step) {
     let path = format!("{}:{}", target().display(), std::env::var("PATH").unwrap_or_default());
     let out = Command::new("sh")
-        // Both streams as a terminal would show them.
+        // Both output streams, as a terminal would show them.
         .args(["-c", &format!("{} 2>&1", s.command)])
         .current_dir(d)
         .env("PATH", path)
@@ -103,7 +103,7 @@ fn run(d: &Path, s: &Step) {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let at = format!("{}:{}: {}", s.page, s.line, s.command);
     assert_eq!(out.status.code(), Some(s.code), "{at}\n{text}");
-    // Lines of progress come by the clock.
+    // Lines of progress depend on the clock, so they are left out.
     let lines: Vec<&str> =
         text.lines().filter(|l| !(l.starts_with('[') && l.contains('/') && l.ends_with('s'))).collect();
     if let Err(why) = printed(&s.shown, &lines) {
@@ -146,7 +146,7 @@ fn the_transcript_of_the_readme_is_what_is_printed() {
     steps.iter().for_each(|s| run(dir.path(), s));
 }
 
-/// What is wrong with a document by a schema: `type`, `properties`,
+/// Collects what is wrong with a document by a schema. Known keys are `type`, `properties`,
 /// `required`, `additionalProperties`, `items`, `enum`, `const` and `$ref` to `#/$defs`. Every key
 /// that is printed must be in the schema.
 fn faults(schema: &Value, whole: &Value, v: &Value, at: &str, out: &mut Vec<String>) {
@@ -236,7 +236,7 @@ fn what_commands_print_is_what_the_schemas_say() {
     json("cache", 0, &["cache", "list", "cache"]);
     json("passes", 0, &["opt", "--list"]);
     json("error", 2, &["compile", "missing.onnx", "-o", "d.om"]);
-    // The schemas are held, not only there.
+    // The check does find faults.
     let schema = serde_json::json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["b"]});
     let mut out = Vec::new();
     faults(&schema, &schema, &serde_json::json!({"a": "x", "c": 1}), "t", &mut out);

@@ -1,13 +1,13 @@
-//! Collectives and transfers: `ge compile` and `ge run --ranks` against plain arithmetic in rank
-//! order, bit by bit.
+//! Collectives and transfers: `ge compile` and `ge run --ranks` must equal plain arithmetic in rank
+//! order, bit for bit.
 use std::path::Path;
 
-/// Runs `ge`, checks its exit code, gives what it said on stderr.
+/// Runs `ge`, checks its exit code and returns its stderr.
 fn expect_code(dir: &Path, code: i32, args: &[&str]) -> String {
     String::from_utf8_lossy(&ge_tests::expect_code(dir, code, args).stderr).into_owned()
 }
 
-/// Writes a one-axis `.npy` of f32.
+/// Writes f32 values as a one-dimensional `.npy` file.
 fn write(path: &Path, v: &[f32]) {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", v.len());
     while (header.len() + 11) % 64 != 0 {
@@ -33,7 +33,7 @@ fn input(rank: usize, n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 37 + rank * 101) % 97) as f32 * 0.1 + 1e7 * ((rank + i) % 3) as f32 - 1e7).collect()
 }
 
-/// A compiled graph of one input.
+/// A compiled graph with one input.
 struct Case(tempfile::TempDir);
 
 impl Case {
@@ -44,8 +44,8 @@ impl Case {
         Case(dir)
     }
 
-    /// Runs it on so many ranks, each with `n` values, once with `check_races` and under other
-    /// schedules; every rank's output.
+    /// Runs the graph on this many ranks with `n` values each, then again with `check_races` and
+    /// with another schedule, which must give the same. Returns every rank's output.
     fn run(&self, ranks: usize, n: usize) -> Vec<Vec<f32>> {
         let dir = self.0.path();
         let place = |base: &str, r: usize| {
@@ -86,7 +86,7 @@ fn reduced(ranks: usize, n: usize, f: fn(f32, f32) -> f32) -> Vec<f32> {
     sum
 }
 
-/// An all-reduce for any group: no `rank_size`.
+/// An all-reduce for a group of any size: it has no `rank_size`.
 fn all_reduce(n: usize, reduction: &str) -> String {
     format!(
         "graph @main(%x: f32[{n}]) {{\n  %s = HcomAllReduce(%x) {{reduction = \"{reduction}\"}} : f32[{n}]\n  return %s\n}}\n"
@@ -104,7 +104,7 @@ fn all_reduce_goes_in_rank_order_in_any_group() {
             assert_same(&one.run(ranks, 64), &want, name);
         }
     }
-    // 30,001 values go in two halves.
+    // 30,001 values are handled in two halves.
     for ranks in [3, 8] {
         let text = all_reduce(30_001, "sum").replace("\"sum\"", &format!("\"sum\", rank_size = {ranks}"));
         let want = vec![reduced(ranks, 30_001, |a, b| a + b); ranks];
@@ -141,13 +141,13 @@ fn broadcast_sends_the_roots_input() {
     for ranks in [2, 7] {
         assert_same(&one.run(ranks, 64), &vec![input(1, 64); ranks], "broadcast");
     }
-    // A group without that rank.
+    // A group that lacks that rank is refused.
     let e = expect_code(one.0.path(), 2, &["run", "m.om", "--random", "1", "-q"]);
     assert!(e.contains("root_rank is 1, the group has 1"), "{e}");
 }
 
-/// A pipeline over three ranks: each adds what it has; sends stand behind the receives that are to
-/// take them.
+/// A pipeline over three ranks: each adds its own values and sends the sum to the next. Some
+/// receives stand before the sends whose data they take.
 const PIPELINE: &str = "graph @main(%x: f32[64]) {
   %r1 = HcomReceive() {sr_tag = 1, src_rank = 0, shape = [64], dtype = f32} : f32[64]
   %back = HcomReceive() {sr_tag = 3, src_rank = 2, shape = [64], dtype = f32} : f32[64]
@@ -215,7 +215,7 @@ fn another_number_of_ranks_is_refused() {
     }
     expect_code(dir, 2, &["bench", "m.om", "-q"]);
     expect_code(dir, 0, &["run", "m.om", "--ranks", "2", "--random", "1", "-q"]);
-    // An input that a rank lacks is named.
+    // The error names the rank that lacks an input.
     write(&dir.join("in/rank0/input_0.npy"), &input(0, 64));
     let e = expect_code(dir, 2, &["run", "m.om", "--ranks", "2", "--inputs", "in", "-q"]);
     assert!(e.contains("rank1"), "{e}");
@@ -223,7 +223,7 @@ fn another_number_of_ranks_is_refused() {
 
 #[test]
 fn a_concat_behind_gathers_of_two_ranks_copies_nothing() {
-    // Document 000, 2.2: the gathers write where the concat lies.
+    // Document 000, 2.2: the gathers write into the memory of the concat.
     let case = Case::new(
         "graph @main(%x: f32[64]) {
   %r = Relu(%x) : f32[64]
@@ -265,15 +265,15 @@ fn streams_that_follow_a_collective_are_counted() {
     let out = ge_tests::expect_code(case.0.path(), 0, &["inspect", "m.om", "--json"]);
     let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let streams = &doc["streams"];
-    // Both stand on one stream and use the same followers, one after the other.
+    // Both collectives are on one stream and use the same followers, one after the other.
     assert_eq!(streams["hccl_followed"], 3, "{streams}");
     let items = streams["logical_items"].as_array().unwrap();
     let of = |name: &str| items.iter().find(|i| i["nodes"].as_array().unwrap().iter().any(|n| n == name)).unwrap();
     assert_eq!((&of("b")["hccl_followed"], &of("r")["hccl_followed"]), (&3.into(), &0.into()));
 }
 
-/// A collective is several tasks on the device: what names tasks by their numbers, an UPDATE and
-/// the profile, means the model's.
+/// A collective is several tasks on the device. An UPDATE and the profile refer to tasks by number,
+/// and these are the numbers of the model's tasks.
 #[test]
 fn tasks_behind_a_collective_keep_their_numbers() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn tasks_behind_a_collective_keep_their_numbers() {
     let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
     let found: Vec<f32> =
         bytes[bytes.len() - 16..].chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-    // The first row by the first matrix, the second by the second.
+    // The first row times the first matrix, the second row times the second.
     assert_eq!(found, [-1.0, 2.0, 4.0, -1.0]);
     let profile: serde_json::Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
     let events: Vec<_> = profile["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").collect();

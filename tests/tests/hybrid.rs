@@ -1,5 +1,4 @@
-//! Gears and a model of open sizes in one file: what they share, and the ways in which such a file
-//! is kept.
+//! Gears and a model of open sizes in one file: what they share, and how such a file can be stored.
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_tests::{expect_code, models};
@@ -8,7 +7,7 @@ use std::path::Path;
 
 const HYBRID: [&str; 2] = ["--set", "compileHybridMode=1"];
 
-/// Runs a model on sets of `dynamic_batch` in and outside the gears 1 and 8.
+/// Runs a model on data of `dynamic_batch`, inside and outside the gears 1 and 8.
 fn check(d: &Path, om: &str) {
     for (s, gear) in [(0, true), (1, false), (2, true), (1, false)] {
         let data = models().join(format!("dynamic_batch/s{s}"));
@@ -34,10 +33,10 @@ fn weights_of_both_stand_in_the_file_once() {
         expect_code(d, 0, &["compile", &model, "-o", "open.om"]);
         std::fs::metadata(d.join("open.om")).unwrap().len()
     };
-    // Most of each file is weights, which are alike.
+    // Most of each file is weights, which are the same in both.
     assert!(both < gears + open / 4, "{both} bytes, gears {gears}, open sizes {open}");
     check(d, "both.om");
-    // In files beside it, apart and as one.
+    // With weights in files beside the OM: one file each, or one for all.
     for (folder, mode) in [("each", "1"), ("one", "2")] {
         let om = format!("{folder}/m.om");
         std::fs::create_dir(d.join(folder)).unwrap();

@@ -1,5 +1,5 @@
-//! Memory plans of whole models: values that persist, operators without a task against the same
-//! with one, plans broken on purpose.
+//! Memory plans of whole models: values that persist, operators without a task compared with the
+//! same ones with a task, and plans broken on purpose.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -25,7 +25,7 @@ fn compile(s: &Session, text: &str, set: &[(&str, &str)]) -> Compiled {
     let graph = import::parse_text(Path::new("m.ge"), text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     s.compile("m", graph, &options(set), &Silent).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
-/// Each node with a value of its own.
+/// Gives each node a value of its own: nothing is fused.
 const UNFUSED: &[(&str, &str)] = &[("ge.x.auto_fusion", "false")];
 
 fn load(s: &Session, c: &Compiled) -> Model {
@@ -38,11 +38,11 @@ fn floats(values: &[f32], dims: &[u64]) -> HostTensor {
 fn bytes(t: &[HostTensor]) -> Vec<Vec<u8>> {
     t.iter().map(|t| t.bytes().to_vec()).collect()
 }
-/// Tasks that do work: kernels and copies.
+/// Number of tasks that do work: kernels and copies.
 fn work(c: &Compiled) -> usize {
     c.model.tasks.iter().filter(|t| t.args_format.contains("{o")).count()
 }
-/// Bytes that those tasks write.
+/// Bytes that these tasks write.
 fn moved(c: &Compiled) -> u64 {
     let writers = c.model.tasks.iter().filter(|t| t.args_format.contains("{o"));
     let nodes = writers.filter_map(|t| c.model.node(t.graph, t.node));
@@ -68,7 +68,7 @@ fn a_variable_keeps_its_value_between_the_runs_of_one_loaded_model() {
     let om = dir.path().join("m.om");
     c.write_om(&om).expect("written");
     for from_file in [false, true] {
-        // Models of one session share their variables: here each starts anew.
+        // Models of one session share their variables; here each one starts anew.
         s.variables().clear();
         let m = if from_file { s.load_om(&om).expect("loads") } else { load(&s, &c) };
         for run in 1..=3 {
@@ -77,7 +77,7 @@ fn a_variable_keeps_its_value_between_the_runs_of_one_loaded_model() {
             assert_eq!(bytes(&out), [want(1.5 + 2.0 * run as f32), want(2.0 * run as f32)], "run {run}");
         }
     }
-    // A second load goes on where the first was; another session starts anew.
+    // A second load goes on where the first one ended; another session starts anew.
     let out = load(&s, &c).run(&x).expect("runs");
     assert_eq!(out[0].bytes(), floats(&[9.5; 8], &[8]).bytes());
     let out = load(&session(&[]), &c).run(&x).expect("runs");
@@ -86,7 +86,8 @@ fn a_variable_keeps_its_value_between_the_runs_of_one_loaded_model() {
 
 const OFF: (&str, &str) = ("ge.optimizationSwitch", "ConcatNotaskPass:off;PackNotaskPass:off");
 
-/// A concat or pack of each kind that is taken, with the number of tasks that it saves.
+/// A concat or pack of each kind that can do without a task, with the number of tasks that it
+/// saves.
 const TAKEN: &[(&str, usize)] = &[
     (
         "graph @main(%x: f16[2,16], %y: f16[3,16]) {
@@ -202,7 +203,7 @@ fn split_compute_concat_has_no_copy() {
         let got = f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
         assert!((got - want(i, *v)).abs() < 1e-6, "element {i}: {got}");
     }
-    // Where addresses are refreshed, the input is copied once before it is split.
+    // With refreshable addresses, the input is copied once before it is split.
     let refreshed = compile(&s, PIPELINE, &[("ge.featureBaseRefreshable", "1")]);
     assert_eq!(work(&refreshed), 4);
     let again = load(&s, &refreshed).run(&[floats(&x, &[6, 8])]).expect("runs");
@@ -268,7 +269,7 @@ fn memory_of_each_type_and_cleared_memory_run() {
     assert_eq!(out[0].bytes(), floats(&[1.0; 128], &[128]).bytes());
 }
 
-/// Random graphs with all constraints mixed.
+/// A random graph with all constraints mixed.
 fn random_graph(seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move |n: u64| {
@@ -278,7 +279,7 @@ fn random_graph(seed: u64) -> String {
         state % n
     };
     let mut text = String::from("graph @main(%x0: f32[2,8], %x1: f32[2,8], %x2: f32[2,8]) {\n");
-    // Values by name and rows; each has 8 columns.
+    // Values by name and number of rows; each has 8 columns.
     let mut values: Vec<(String, u64)> = (0..3).map(|i| (format!("x{i}"), 2)).collect();
     let mut lines: Vec<String> =
         vec!["  %v0 = Variable() {init_value = dense<f32[2,8]: splat 0.5>} : f32[2,8]\n".into()];
@@ -338,7 +339,7 @@ fn random_graph(seed: u64) -> String {
     text
 }
 
-/// The same without stream labels.
+/// The same graph without stream labels.
 fn one_stream(text: &str) -> String {
     let mut out = text.to_owned();
     for label in ["side", "one", "two"] {
@@ -356,7 +357,7 @@ fn random_graphs_with_all_constraints_hold_and_run_the_same() {
     for seed in 0..rounds(12, 400) {
         let text = random_graph(seed + 1);
         let s = session(&[("check_races", "true"), ("schedule", &format!("random:{seed}"))]);
-        // Compiling proves the plan, or fails.
+        // Compilation proves the plan, or fails.
         let all = compile(&s, &text, &[]);
         let plain = compile(
             &s,
@@ -375,7 +376,7 @@ fn random_graphs_with_all_constraints_hold_and_run_the_same() {
     }
 }
 
-/// Three branches on streams of their own that live at once, and what joins them.
+/// Three branches on streams of their own that are live at once, and the nodes that join them.
 const BRANCHES: &str = "graph @main(%x: f32[64]) {
   %a = Relu(%x) : f32[64]
   %b = Sigmoid(%a) : f32[64]
@@ -394,7 +395,7 @@ fn two_live_blocks_made_to_overlap_are_always_caught() {
         let c = compile(&s, &text, UNFUSED);
         let nodes = &c.model.graphs[0].nodes;
         let position = |name: &str| nodes.iter().position(|n| n.name == name).expect("a node");
-        // Pairs whose values are needed together by a common reader or across one.
+        // Pairs of values that are needed at the same time, by a common reader or across one.
         for (one, other) in
             [("b", "c"), ("b", "d"), ("c", "d"), ("d", "e"), ("a", "b"), ("a", "d"), ("a", "c"), ("e", "d")]
         {
@@ -444,9 +445,9 @@ fn parts_that_lie_wrong_are_always_caught() {
 #[test]
 fn a_value_that_is_written_over_before_its_readers_are_over_is_always_caught() {
     let s = session(&[]);
-    // Every value in a place of its own, so that nothing else is wrong with a plan.
+    // Every value has a place of its own, so that nothing else is wrong with a plan.
     let apart = [UNFUSED, &[("ge.exec.disableReuseMemory", "1")]].concat();
-    // A plan in which one node's output lies over its first input.
+    // Checks a plan in which a node's output lies over its first input.
     let over = |c: &Compiled, name: &str| {
         let mut m = c.model.clone();
         let nodes = &mut m.graphs[0].nodes;
@@ -472,7 +473,7 @@ fn a_value_that_is_written_over_before_its_readers_are_over_is_always_caught() {
     let c = compile(&s, &one_stream(text), &apart);
     caught(over(&c, "b"), "c", "b");
     assert_eq!(over(&c, "c"), Ok(()), "all that read it are over");
-    // Readers on two streams, of which neither is over when the other starts.
+    // Readers on two streams: neither of them has ended when the other starts.
     let text = "graph @main(%x: f32[256]) {
   %a = Tanh(%x) : f32[256]
   %b = Relu(%a) {_stream_label = \"s\"} : f32[256]
@@ -485,7 +486,7 @@ fn a_value_that_is_written_over_before_its_readers_are_over_is_always_caught() {
     let c = compile(&s, text, &apart);
     caught(over(&c, "b"), "c", "b");
     caught(over(&c, "c"), "b", "c");
-    // Behind both of them it may.
+    // A node that is ordered after both of them may write over the value.
     assert_eq!(over(&c, "d"), Ok(()));
 }
 
@@ -497,7 +498,7 @@ fn races_are_found_in_a_plan_broken_on_purpose_and_in_no_other() {
     for seed in 0..schedules {
         let s = session(&[("check_races", "true"), ("schedule", &format!("random:{seed}"))]);
         load(&s, &c).run_random(seed).expect("a plan that holds has no race");
-        // Two values that are needed together lie in one place.
+        // Two values that are needed at the same time share one place.
         let mut broken = c.model.clone();
         let nodes = &mut broken.graphs[0].nodes;
         let position =

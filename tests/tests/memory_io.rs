@@ -1,6 +1,6 @@
-//! Memory of the caller that a plan may use: inputs that are written over, outputs that are used
-//! before they are written, outputs that lie in an input. The same numbers in less memory, no race,
-//! and every step beyond what is lent is seen.
+//! Memory of the caller that a plan may use: inputs that are overwritten, outputs that are used
+//! before they are written, outputs in the memory of an input. The numbers are the same with less
+//! device memory, there is no race, and every use beyond what is lent is detected.
 use ge::options::OptionMap;
 use ge::session::{Compiled, Model, Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -30,7 +30,7 @@ fn load(s: &Session, c: &Compiled) -> Model {
 fn bytes(t: &[HostTensor]) -> Vec<Vec<u8>> {
     t.iter().map(|t| t.bytes().to_vec()).collect()
 }
-/// Bytes that the device gives beside the caller's.
+/// Bytes that the device provides in addition to the caller's memory.
 fn arena(c: &Compiled) -> u64 {
     c.model.memory.spaces.iter().map(|s| s.size - s.zero_copy).sum()
 }
@@ -67,13 +67,14 @@ fn lent_memory_gives_the_same_numbers_in_less_of_the_devices() {
             let want = bytes(&load(&s, &plain).run_random(seed).expect("runs"));
             for set in [vec![(INPUTS, "0")], vec![(OUTPUTS, "0")], vec![(INPUTS, "0,1"), (OUTPUTS, "0")]] {
                 let lent = compile(&s, text, &set);
-                // Beside branches that live at once little begins after the last reader of an
+                // With branches that are live at once, few values begin after the last reader of an
                 // input.
                 let less = if text == CHAIN || set.len() > 1 { arena(&plain) - 1 } else { arena(&plain) };
                 assert!(arena(&lent) <= less, "{set:?}: {} of {}\n{text}", arena(&lent), arena(&plain));
                 let m = load(&s, &lent);
                 let inputs = m.random_inputs(seed).expect("inputs");
-                // Lent for reading alone: what is written over is copied, and may be given again.
+                // Lent for reading only: what the plan overwrites is copied, so that the same
+                // inputs can be given again.
                 for _ in 0..2 {
                     assert_eq!(bytes(&m.run(&inputs).expect("runs")), want, "{set:?}\n{text}");
                 }
@@ -114,7 +115,7 @@ fn what_a_model_writes_to_a_reference_is_seen_by_a_caller_who_lends_it_to_be_wri
         };
         let mut inputs = [of([1.0, 2.0, 3.0, 4.0]), of([10.0, 20.0, 30.0, 40.0])];
         let before = bytes(&inputs);
-        // Lent for reading alone, it stays as it is.
+        // Lent for reading only, the reference stays as it is.
         let seen = m.run(&inputs).expect("runs");
         assert_eq!((bytes(&inputs), bytes(&seen)), (before, bytes(&[of([-11.0, -22.0, -33.0, -44.0])])));
         for k in 1u8..4 {

@@ -1,4 +1,4 @@
-//! Right results: the reference models through `ge compile` and `ge run` on the OM, against
+//! Right results: the reference models through `ge compile` and `ge run` on the OM, compared with
 //! references that others computed.
 use ge::session::{Session, SessionOptions};
 use ge_tests::{expect_code, ge, models};
@@ -26,13 +26,13 @@ fn check(name: &str) {
     }
 }
 
-/// All reference models.
+/// Names of all reference models.
 fn names() -> Vec<String> {
     let tolerances = std::fs::read_to_string(models().join("tolerances.txt")).expect("made with the models");
     tolerances.lines().filter_map(|l| l.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// Compiles a model to `m.om` on these streams.
+/// Compiles a model to `m.om` with this stream mode.
 fn compiles(dir: &std::path::Path, name: &str, mode: &str) {
     let model = models().join(format!("{name}.onnx")).display().to_string();
     expect_code(dir, 0, &["compile", &model, "-o", "m.om", "-q", "--set", &format!("ge.x.stream_mode={mode}")]);
@@ -50,9 +50,9 @@ fn every_model_compiles_on_one_stream_an_engine_and_on_four() {
     }
 }
 
-/// Each model, on the streams of its engines and on four, under random schedules with every access
-/// watched: no race, the same bits. `GE_LONG=1`: all models under 50 schedules, `GE_ONLY=a,b` those
-/// alone.
+/// Each model, on one stream for each engine and on four streams, under random schedules with every
+/// access watched: there is no race, and the bits are the same. `GE_LONG=1` runs all models under
+/// 50 schedules; `GE_ONLY=a,b` runs only these models.
 #[test]
 fn no_model_has_a_race_under_any_schedule() {
     let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
@@ -130,8 +130,8 @@ models!(
     loop_carried,
 );
 
-/// Threads that do a recurrence together, or one block by itself at a time on copies: the bits of
-/// one thread, which are those of the reference to its tolerance.
+/// Threads that compute a recurrence together, or one block at a time on copies, give the bits of
+/// one thread, which match the reference within its tolerance.
 #[test]
 fn a_recurrence_has_the_bits_of_one_thread_whoever_does_it() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -151,9 +151,9 @@ fn a_recurrence_has_the_bits_of_one_thread_whoever_does_it() {
     }
 }
 
-/// `isa` keeps kernels to fewer instructions, `threads` runs to fewer threads: the numbers have the
-/// same bits with each set that the machine has and with any number, and a set that it has not is
-/// refused.
+/// `isa` limits kernels to fewer instructions, `threads` limits runs to fewer threads. The bits are
+/// the same with every instruction set of the machine and with any number of threads; a set that
+/// the machine lacks is refused.
 #[test]
 fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
     for name in ["lenet", "mobilenet_v2", "softmax_layernorm", "int8_cnn_qlinear"] {
@@ -195,7 +195,8 @@ fn every_instruction_set_gives_the_same_bits_and_others_are_refused() {
     assert!(said.contains("device option `isa` cannot be `sse9`"), "{said}");
 }
 
-/// Compiles a small model of this repository and runs each of its inputs, to the expected outputs.
+/// Compiles a small model of this repository, runs it on each of its inputs and compares with the
+/// expected outputs.
 #[track_caller]
 pub fn small(folder: &str, name: &str, tolerances: [&str; 2], more: &[&str]) {
     let model = ge_tests::root().join("tests/models").join(folder).join(name);
@@ -215,8 +216,8 @@ pub fn small(folder: &str, name: &str, tolerances: [&str; 2], more: &[&str]) {
     assert!(count > 0, "{} has no runs", model.display());
 }
 
-/// Loops whose count and end are known at run alone, against onnxruntime: an early end, no turn at
-/// all, values that change places, loops and branches in a loop.
+/// Loops whose count and end are known only at run time, compared with onnxruntime: an early end,
+/// no turn at all, values that change places, loops and branches within a loop.
 #[test]
 fn loops_of_a_model_run_as_often_as_its_values_say() {
     for name in ["counted", "exchanged", "until", "rows"] {
@@ -225,8 +226,9 @@ fn loops_of_a_model_run_as_often_as_its_values_say() {
     }
 }
 
-/// Models of scikit-learn, as skl2onnx exports them, against onnxruntime: trees, linear models,
-/// support vectors, encoders, pipelines. Their batch is open: one OM takes any number of rows.
+/// Models of scikit-learn, as skl2onnx exports them, compared with onnxruntime: trees, linear
+/// models, support vectors, encoders, pipelines. Their batch is open: one OM takes any number of
+/// rows.
 #[test]
 fn models_of_scikit_learn_run() {
     let all = std::fs::read_dir(ge_tests::root().join("tests/models/learned")).expect("a folder");
@@ -238,8 +240,8 @@ fn models_of_scikit_learn_run() {
     small("learned", "pipeline", ["1e-4", "1e-5"], &["--input-shape", "X:20,4"]);
 }
 
-/// Operators of ONNX's newest sets, those of its preview and training domains: one OM of each for
-/// every size, one and none among them, against onnx's reference evaluator and onnxruntime.
+/// Operators of ONNX's newest opsets and of its preview and training domains: one OM of each for
+/// every size, including one and none, compared with onnx's reference evaluator and onnxruntime.
 #[test]
 fn operators_of_the_newest_sets_run_at_any_size() {
     let all = std::fs::read_dir(ge_tests::root().join("tests/models/operators")).expect("a folder");
@@ -251,7 +253,7 @@ fn operators_of_the_newest_sets_run_at_any_size() {
     small("operators", "flex_attention_both", ["1e-4", "1e-5"], &["--set", "ge.x.stream_mode=parallel:4"]);
 }
 
-/// Operators of strings against onnxruntime: one OM of each for every size.
+/// Operators on strings, compared with onnxruntime: one OM of each for every size.
 #[test]
 fn operators_of_strings_run_at_any_size() {
     for name in ["concat", "split", "normalized", "matched", "moved", "named", "written", "counted", "tokens"] {
@@ -260,7 +262,7 @@ fn operators_of_strings_run_at_any_size() {
     small("texts", "concat", ["0", "0"], &["--input-shape", "x:?,?;y:?,1"]);
 }
 
-/// Models that onnxruntime's optimiser has saved: operators of its own in the place of what it fused.
+/// Models that onnxruntime's optimiser has saved, with its own operators in place of what it fused.
 #[test]
 fn models_that_onnxruntime_has_optimised_run_at_any_size() {
     for name in ["reals", "bytes"] {
@@ -268,7 +270,7 @@ fn models_that_onnxruntime_has_optimised_run_at_any_size() {
     }
 }
 
-/// A symbolic batch is what `--input-shape` says; without it the text to give is told.
+/// A symbolic batch gets the size that `--input-shape` gives; without that it stays open.
 #[test]
 fn a_symbolic_batch_stays_open_or_is_compiled_for_the_size_that_is_given() {
     let model = models().join("dynamic_batch.onnx").display().to_string();

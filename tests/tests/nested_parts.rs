@@ -1,5 +1,5 @@
-//! Parts of known shape in bodies of loops and in branches that executor v2 runs: sealed when the
-//! model is compiled, loaded once, launched turn by turn.
+//! Parts of known shape in loop bodies and in branches that executor v2 runs: they are sealed when
+//! the model is compiled, loaded once, and launched in every turn.
 use crate::dynamic::session;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::path::Path;
 
 /// A loop whose state `y` is of open size. Its body has a chain of known sizes, and a branch that
-/// hangs on the turn; each of the branches reads `y`, so that neither is known as a whole. The
-/// chain of `@odd` calls a graph of known sizes, which goes with it.
+/// depends on the turn; each of the branches reads `y`, so that neither is known as a whole. The
+/// chain of `@odd` calls a graph of known sizes, which becomes part of the same sealed part.
 const LOOP: &str = "graph @main(%n: i64[], %v: f32[2,3], %y: f32[m]) {
    %zero = Const() {value = dense<i64[]: 0>} : i64[]
    %w = While(%zero, %n, %v, %y) {cond = @go, body = @turn} : i64[], i64[], f32[2,3], f32[m]
@@ -63,7 +63,7 @@ fn inputs(n: i64, m: usize) -> [HostTensor; 3] {
     [i64s(n), f32s(&[2, 3], &[1.0, -0.5, 0.25, 2.0, -1.0, 0.0]), f32s(&[m as u64], &y)]
 }
 
-/// What the loop means, in plain arithmetic.
+/// The result of the loop in plain arithmetic.
 fn expected(n: i64, m: usize) -> (Vec<f32>, Vec<f32>) {
     let [_, v, y] = inputs(n, m);
     let reals = |t: &HostTensor| t.view().values::<f32>().unwrap().to_vec();
@@ -100,7 +100,8 @@ fn known_parts_of_bodies_and_branches_are_loaded_once_and_run_in_every_turn() {
     let names = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
     };
-    // The body's part and that of a branch, each of known shape, called where their nodes stood.
+    // The part of the body and that of a branch, each of known shape, are called where their nodes
+    // were.
     let parts = names(&doc["parts"]);
     assert_eq!(parts.len(), 2, "{parts:?}");
     assert!(parts[0].starts_with("turn_sub_") && parts[1].starts_with("odd_sub_"), "{parts:?}");
@@ -135,7 +136,7 @@ fn known_parts_of_bodies_and_branches_are_loaded_once_and_run_in_every_turn() {
         };
         let parted = run("parted.om", "parted", &["--profile", "p.json"]);
         assert_eq!(parted, run("whole.om", "whole", &[]), "{n} turns");
-        // The profile says that it ran turn by turn, each time by its own tasks.
+        // The profile shows that the parts ran in every turn, each time with their own tasks.
         let trace: Value = serde_json::from_slice(&std::fs::read(d.join("p.json")).unwrap()).unwrap();
         let ran = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X").collect::<Vec<_>>();
         let times = |node: &str| ran.iter().filter(|e| e["args"]["node"] == node).count() as i64;

@@ -1,11 +1,11 @@
-//! Others read our OM files: Netron's own reader under Node.js shows the nodes, types and shapes
-//! that `ge inspect` shows.
+//! Other programs read our OM files: Netron's own reader under Node.js shows the nodes, types and
+//! shapes that `ge inspect` shows.
 use ge_tests::{expect_code, root, target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The reader, beside a `package.json` that makes its files modules for every Node.js.
+/// A copy of the reader, beside a `package.json` that makes its files modules for every Node.js.
 fn reader() -> PathBuf {
     let venv = target().join("../venv/lib");
     let mut packages =
@@ -35,7 +35,7 @@ fn shown(reader: &Path, om: &Path) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// A type as Netron writes it.
+/// The type of an output as Netron writes it.
 fn type_of(output: &Value) -> String {
     let names = [("f32", "float32"), ("f16", "float16"), ("i64", "int64"), ("i32", "int32"), ("bool", "boolean")];
     let ours = output["dtype"].as_str().unwrap();
@@ -57,7 +57,7 @@ fn netron_opens_what_we_write() {
     let theirs = theirs["nodes"].as_array().unwrap();
     let mut compared = 0;
     for n in ours["nodes"].as_array().unwrap() {
-        // Constants are shown as values of their readers.
+        // Netron shows constants as values of their readers.
         let Some(t) = theirs.iter().find(|t| t["name"] == n["name"]) else {
             assert_eq!(n["type"], "Const", "Netron does not show {n}");
             continue;

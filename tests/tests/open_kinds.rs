@@ -1,6 +1,6 @@
-//! Models of kinds that run with another size each time, from one OM, against onnxruntime: a
-//! detector, tagged sequences, a decoder's block, attention in windows, a U-Net, sound in chunks,
-//! pictures that are scaled; and more of them as exporters write them.
+//! Kinds of models that run with another size each time, from one OM, compared with onnxruntime: a
+//! detector, tagged sequences, a decoder block, attention in windows, a U-Net, sound in chunks,
+//! pictures that are scaled, and more models as exporters write them.
 use crate::models::small;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -13,8 +13,9 @@ fn kinds_that_run_with_another_size_each_time_are_right_at_all() {
     }
 }
 
-/// Loops that gather and grow, scans, sizes by chains of shapes, sequences, sizes of 0 and 1, very thin
-/// ones; each operator of known shape as a model of its own, too.
+/// Loops that gather and grow, scans, sizes computed by chains of shape operators, sequences, sizes
+/// of 0 and 1, and very thin tensors; some also with each operator of known shape as a model of its
+/// own.
 #[test]
 fn models_as_exporters_write_them_are_right_at_all_sizes() {
     let kinds = [
@@ -39,8 +40,8 @@ fn models_as_exporters_write_them_are_right_at_all_sizes() {
     }
 }
 
-/// What a run leaves as state is what the next one takes: the numbers of five runs, of another size
-/// each, that were given it as inputs.
+/// What a run leaves as state is what the next one takes: five runs, each of another size, give the
+/// same numbers as runs that got the state as inputs.
 #[test]
 fn state_that_is_carried_on_gives_the_numbers_of_state_that_is_given() {
     let states = [
@@ -52,7 +53,7 @@ fn state_that_is_carried_on_gives_the_numbers_of_state_that_is_given() {
         let d = dir.path();
         let onnx = model.join("model.onnx").display().to_string();
         expect_code(d, 0, &["compile", &onnx, "-o", "m.om", "-q", "--state", state]);
-        // Input 0 alone is given: state begins empty, of the batch that it shares with that.
+        // Only input 0 is given: the state begins empty and shares its batch size with input 0.
         for k in 0..5 {
             let to = d.join(format!("in/step{k}"));
             std::fs::create_dir_all(&to).unwrap();
@@ -80,8 +81,8 @@ fn state_that_is_carried_on_gives_the_numbers_of_state_that_is_given() {
     }
 }
 
-/// Weights of products whose rows are open are packed once, not in each run: the numbers are those of
-/// weights as they are, of no rows too.
+/// Weights of products with an open number of rows are packed once, not in each run. The numbers
+/// are those of unpacked weights, also without any rows.
 #[test]
 fn packed_weights_of_products_of_open_rows_give_the_same_numbers() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,8 +129,8 @@ fn packed_weights_of_products_of_open_rows_give_the_same_numbers() {
     assert!(String::from_utf8(told).unwrap().contains("OpenWeightsPass"));
 }
 
-/// A model whose inputs have sizes without names is fused as one with names: the nodes are the same,
-/// and so are the numbers. No two of the sizes are taken for one: rows of `y` are broadcast.
+/// A model whose input sizes have no names is fused like one with names: the nodes and the numbers
+/// are the same. Two sizes without names are not taken for equal: rows of `y` are broadcast.
 #[test]
 fn sizes_without_a_name_are_fused_as_named_ones_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +183,7 @@ fn sizes_without_a_name_are_fused_as_named_ones_are() {
     }
 }
 
-/// A range is that of the size which has it, whether or not the model names that size.
+/// A range belongs to its size, whether or not the model names that size.
 #[test]
 fn a_range_of_a_size_without_a_name_is_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -200,8 +201,9 @@ fn a_range_of_a_size_without_a_name_is_kept() {
     assert!(refused.contains("6 for dimension 0 (`x_0`)") && refused.contains("2 to 5"), "{refused}");
 }
 
-/// A model of open sizes has the kernels of one whose sizes are known: rows of a table by how many are asked for, reshapes to
-/// computed sizes, a convolution along one axis. It gives its bits, and refuses more rows than the table has.
+/// A model of open sizes has the same kernels as one of known sizes: rows of a table by the number
+/// that is asked for, reshapes to computed sizes, a convolution along one axis. It gives the same
+/// bits, and refuses more rows than the table has.
 #[test]
 fn a_model_of_open_sizes_has_the_kernels_of_a_static_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -242,7 +244,7 @@ fn a_model_of_open_sizes_has_the_kernels_of_a_static_one() {
         let told = expect_code(d, 0, &["inspect", om, "--json"]).stdout;
         let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
         let nodes = told["graphs"][0]["nodes"].as_array().unwrap().iter();
-        // Views, and the rows of the table, which are a constant where their number is known.
+        // Views, and the rows of the table, which are a constant if their number is known.
         let views = ["Const", "Data", "NetOutput", "Reshape", "Shape", "Squeeze", "StridedSliceV2", "Unsqueeze"];
         let mut ops: Vec<String> = nodes.map(|n| n["type"].as_str().unwrap().to_owned()).collect();
         ops.retain(|t| !views.contains(&t.as_str()));

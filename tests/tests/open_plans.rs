@@ -1,4 +1,5 @@
-//! Plans for other sizes that are made of the plan before give what plans from nothing give.
+//! Plans for other sizes that are derived from the plan before give what plans made from nothing
+//! give.
 use crate::executors::{Writer, chance, given, loaded, opened, seen};
 use crate::open_streams::{PARALLEL, SEVERAL, compiled, spread};
 use ge::session::Model;
@@ -7,7 +8,7 @@ use ge_plugin_api::types::DType;
 use ge_runtime::RunOptions;
 use ge_tests::long;
 
-/// Sizes that follow each other: a little more each time, as in a decoder, and far apart.
+/// Sizes that follow each other: some grow a little each time, as in a decoder, some are far apart.
 const SIZES: [u64; 12] = [3, 4, 5, 9, 2, 1, 7, 40, 41, 300, 299, 6];
 
 #[test]
@@ -32,7 +33,7 @@ fn a_plan_of_the_one_before_gives_what_one_from_nothing_gives() {
                 assert_eq!(seen(k, &inputs, false).0, want, "seed {seed}, {rows} rows\n{text}");
             }
         }
-        // Who asks for a profile gets that of a plan from nothing.
+        // A profiled run reports the same as one with a plan made from nothing.
         let inputs = given(300, &mut next);
         let fresh = seen(&loaded(&plain, &m, 0, false), &inputs, true);
         assert_eq!(seen(&kept[0], &inputs, true), fresh, "seed {seed}\n{text}");
@@ -41,8 +42,8 @@ fn a_plan_of_the_one_before_gives_what_one_from_nothing_gives() {
     assert!(amended > 100, "{amended}");
 }
 
-/// Where sizes decide a branch that is nothing but values under other sizes, the plan takes it: one
-/// launch, and what is behind it belongs to the same round.
+/// If sizes decide a branch, and its graphs only give values other shapes, the plan takes the
+/// branch: there is one launch, and the nodes after the branch belong to the same round.
 #[test]
 fn branches_that_sizes_decide_are_taken_while_a_run_is_planned() {
     let s = opened(&[]);
@@ -91,12 +92,13 @@ fn branches_that_sizes_decide_are_taken_while_a_run_is_planned() {
     }
 }
 
-/// What is put together along the first axis that has more than one place is written there by those
-/// who make it, where their pieces are multiples of 32 bytes and nobody keeps one for itself.
+/// The pieces of a concatenation along the first axis with more than one place are written into the
+/// result by the nodes that make them, if they are multiples of 32 bytes and none of them is needed
+/// on its own.
 #[test]
 fn concatenations_of_pieces_need_no_launch() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:3"), ("check_races", "true")]));
-    // Axis, what is returned, and launches with 1 row and with more.
+    // Axis, returned values, and launches with 1 row and with more.
     let cases: [(usize, &str, [usize; 2]); 6] = [
         (0, "%d", [3, 3]),
         (0, "%c", [2, 2]),
@@ -151,9 +153,9 @@ fn concatenations_of_pieces_need_no_launch() {
     }
 }
 
-/// What is split or sliced along the first axis that has more than one place is read where it lies, in
-/// what the round made and in its inputs, where it is a multiple of 32 bytes and does not leave the
-/// round.
+/// Pieces of a split or slice along the first axis with more than one place are read where they
+/// are, in values that the round made and in its inputs, if a piece is a multiple of 32 bytes and
+/// does not leave the round.
 #[test]
 fn splits_and_slices_of_what_lies_in_one_piece_need_no_launch() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
@@ -169,7 +171,7 @@ fn splits_and_slices_of_what_lies_in_one_piece_need_no_launch() {
                %v = Reshape(%s#1, %k) : f32[?,4]
                %c = Abs(%s#0) : f32[n,8]
                %d = Exp(%v) : f32[?,4]";
-    // Nodes, what they read, what is returned, and launches with 1 row and with more.
+    // Nodes, the value that they read, returned values, and launches with 1 row and with more.
     let cases: [(&str, &str, &str, [usize; 2]); 7] = [
         (SPLIT, "%a", "%c, %d", [3, 4]),
         (SPLIT, "%x", "%c, %d", [2, 3]),
@@ -224,8 +226,9 @@ fn splits_and_slices_of_what_lies_in_one_piece_need_no_launch() {
     }
 }
 
-/// Two small branches of real numbers are computed both, in one launch with their condition; where they
-/// are large for the sizes of a run, or give other sizes each, the host takes one.
+/// Two small branches of real numbers are both computed, in one launch with their condition. If
+/// they are large for the sizes of a run, or if their results have different sizes, the host takes
+/// one of them.
 #[test]
 fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:5"), ("check_races", "true")]));
@@ -249,7 +252,7 @@ fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() 
     };
     let same = text("%v = Relu(%q) : f32[n,8]", "f32[n,8]");
     let other = text("%v = ConcatD(%q, %q) {N = 2, concat_dim = 0} : f32[?,8]", "f32[?,8]");
-    // Launches of a run with few rows and with many.
+    // Launches of a run with few rows and with many rows.
     for (text, parts) in [(same, [1, 3]), (other, [3, 3])] {
         let m = compiled(&plain, &text, &[]);
         let models = [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)];
@@ -285,13 +288,14 @@ fn small_branches_are_computed_both_where_their_sizes_say_that_they_are_small() 
     }
 }
 
-/// A turn of a loop of open sizes replaces a row of what it carries where that lies, behind those who
-/// read it; where it is read or handed on as it was, the row goes to a copy. What the caller gave stays
-/// as it is.
+/// A turn of a loop of open sizes replaces a row of a carried value in place, after the nodes that
+/// read it. If the old value is read later or passed on, the row goes to a copy. What the caller
+/// gave stays as it is.
 #[test]
 fn turns_replace_rows_of_what_they_carry_where_it_lies() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
-    // What the body does besides, what it hands on, and whether it writes over what it carries.
+    // What else the body does, the two values that it passes on, and whether it overwrites what it
+    // carries.
     let cases = [
         ("", "%y", "%s", true),
         (
@@ -304,7 +308,7 @@ fn turns_replace_rows_of_what_they_carry_where_it_lies() {
         ("%v = ReduceMax(%y) {axes = [0], keep_dims = false} : f32[8]", "%y", "%v", true),
     ];
     for (besides, next, most, in_place) in cases {
-        // Who reads what was there stands before who writes.
+        // A node that reads the old value stands before the node that writes.
         let (before, after) = if besides.contains("(%x) {axes") { (besides, "") } else { ("", besides) };
         let text = format!(
             "graph @main(%x: f32[n,8], %k: i64[], %s: f32[8]) {{
@@ -371,12 +375,12 @@ fn turns_replace_rows_of_what_they_carry_where_it_lies() {
     }
 }
 
-/// A turn that writes over what it carries twice, and reads what the first of them made in between, does
-/// both where it lies.
+/// A turn that overwrites what it carries twice, and reads the result of the first write in
+/// between, makes both writes in place.
 #[test]
 fn two_writes_of_a_turn_are_both_done_where_the_value_lies() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
-    // Who reads what the first write made behind the second: that needs a copy.
+    // A node that reads the result of the first write after the second one needs a copy.
     for (behind, next, in_place) in
         [("", "%z", true), ("%late = Add(%y, %z) : f32[n,8]\n%u = Sub(%late, %y) : f32[n,8]", "%u", false)]
     {
@@ -427,7 +431,7 @@ fn two_writes_of_a_turn_are_both_done_where_the_value_lies() {
                     let f32s = ran.outputs[0].bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b));
                     assert_eq!(f32s.collect::<Vec<f32>>(), want, "{rows} rows, {turns} turns\n{text}");
                     assert!(given[0].bytes() == bytes, "{text}");
-                    // A turn that gives nothing but its counter has written where the value lay.
+                    // A turn that returns nothing but its counter has written in place.
                     let bare = ran.parts.iter().filter(|p| {
                         let overwritten = p.model().memory.zero_copy.iter().any(|z| z.overwritten);
                         overwritten && p.model().outputs.iter().all(|o| o.desc.shape.rank() == Some(0))
@@ -439,12 +443,12 @@ fn two_writes_of_a_turn_are_both_done_where_the_value_lies() {
     }
 }
 
-/// What a loop makes longer in each turn lies in memory with room once it is large: a turn writes behind
-/// what is there, and gives nothing of its size.
+/// A value that a loop makes longer in each turn lies in memory with spare room once it is large: a
+/// turn writes behind what is there, and returns nothing of that size.
 #[test]
 fn what_a_loop_makes_longer_grows_in_place() {
     let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
-    // Who reads what came in too wants it as it was, and nothing grows in place.
+    // If a node also reads the value that came in, the value must stay, and nothing grows in place.
     for (besides, more, in_place) in [("", "", true), ("%late = Abs(%x) : f32[n,1024]", ", %late", false)] {
         let shown = if more.is_empty() { "" } else { ", f32[?,1024]" };
         let extra = if more.is_empty() { "" } else { ", %o: f32[o,1024]" };
@@ -492,7 +496,7 @@ fn what_a_loop_makes_longer_grows_in_place() {
                     };
                     assert!(f32s(0) == all && f32s(1) == r, "{rows} rows, {turns} turns\n{text}");
                     assert_eq!(&ran.outputs[0].dims[..], [(rows + turns) as u64, 1024]);
-                    // From the second turn on, and from 64 KB on.
+                    // In place from the second turn on, and from 64 KB on.
                     let large = (1..turns).filter(|t| (rows + t) * 4096 >= 64 << 10).count();
                     let over = ran.parts.iter().filter(|p| p.model().memory.zero_copy.iter().any(|z| z.overwritten));
                     let told = if profile && in_place { large } else { 0 };

@@ -1,4 +1,4 @@
-//! Runs of models of open sizes whose sizes were seen before, and branches that do not fit.
+//! Runs of models of open sizes with sizes that were seen before, and branches that do not fit.
 use crate::executors::opened;
 use ge::options::OptionMap;
 use ge::session::{Model, Session, symbols};
@@ -24,14 +24,14 @@ fn f32s(dims: &[u64], seed: u64) -> HostTensor {
     let bytes: Vec<u8> = (0..count).flat_map(|i| (((i * 7 + seed * 13) % 31) as f32 - 9.5).to_le_bytes()).collect();
     HostTensor::from_bytes(DType::F32, dims, &bytes).unwrap()
 }
-/// Types, sizes and bytes of what a run gives.
+/// Types, sizes and bytes of a run's outputs.
 fn ran(m: &Model, inputs: &[TensorView<'_>], profile: bool) -> Vec<(DType, Vec<u64>, Vec<u8>)> {
     let out = m.run_views(inputs, RunOptions { profile }).unwrap().outputs;
     out.iter().map(|t| (t.dtype, t.dims.to_vec(), t.bytes().to_vec())).collect()
 }
 
-/// What models return beside what a launch makes: views, constants, inputs, the same value twice,
-/// values in another order, what the plan computes.
+/// What models return besides the results of a launch: views, constants, inputs, the same value
+/// twice, values in another order, what the plan computes.
 const RETURNS: [&str; 7] = ["%a, %b", "%b, %a", "%r, %a", "%a, %a", "%a, %x", "%k, %a", "%s, %r, %b"];
 
 #[test]
@@ -53,9 +53,9 @@ fn a_run_of_sizes_seen_before_gives_what_a_first_run_gives() {
             let views = [given[0].view(), given[1].view()];
             let want = ran(&loaded(&s, &text, ""), &views, false);
             assert_eq!(ran(&m, &views, false), want, "{returns}, {n} rows");
-            // A profiled run goes the long way.
+            // A profiled run takes the full path.
             assert_eq!(ran(&m, &views, true), want, "{returns}, {n} rows");
-            // Inputs that do not lie where a device takes them.
+            // An input at an address that the device does not take.
             let mut moved = HostTensor::with_len(DType::F32, &[], given[0].bytes().len() as u64 + 4).unwrap();
             moved.bytes_mut()[4..].copy_from_slice(given[0].bytes());
             let aside = TensorView { bytes: &moved.bytes()[4..], ..given[0].view() };
@@ -65,7 +65,7 @@ fn a_run_of_sizes_seen_before_gives_what_a_first_run_gives() {
     }
 }
 
-/// What was checked when a plan was made holds for its sizes alone.
+/// What was checked when a plan was made holds only for its sizes.
 #[test]
 fn sizes_seen_before_make_no_other_sizes_fit() {
     let s = opened(&[]);
@@ -89,8 +89,8 @@ fn sizes_seen_before_make_no_other_sizes_fit() {
     assert_eq!(m.plans(), 2);
 }
 
-/// Layers that an engine cannot tell apart but by their names ask it once for a size; constants and
-/// attributes tell them apart.
+/// For layers that differ only in their names, an engine is asked once for each size; constants and
+/// attributes make layers different.
 #[test]
 fn nodes_that_are_alike_share_what_was_asked_and_no_others_do() {
     let s = opened(&[]);
@@ -111,7 +111,7 @@ fn nodes_that_are_alike_share_what_was_asked_and_no_others_do() {
     let m = loaded(&s, &text, "");
     for n in [1u64, 5, 2, 9, 5] {
         let x = f32s(&[n, 6], n);
-        // A static model asks for each node by itself.
+        // A static model asks for each node separately.
         let closed = text.replace("[n,6]", &format!("[{n},6]"));
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("m.ge");
@@ -162,7 +162,7 @@ fn a_branch_that_does_not_fit_is_refused_when_it_is_taken() {
     );
     let said = run("false", 3);
     assert!(said.contains("GE-E0351") && said.contains("`else_branch` of `y` (If)"), "{said}");
-    // Where no branch fits, or what does not fit is always computed, there is no model.
+    // If no branch fits, or if the wrong part is always computed, the model is refused.
     let other = ODD[ODD.find("graph @odd").unwrap()..].replace("@odd", "@odd_too");
     let none = ODD
         .replace("then_branch = @fits", "then_branch = @odd_too")
@@ -172,7 +172,7 @@ fn a_branch_that_does_not_fit_is_refused_when_it_is_taken() {
     let odd = "%q = Const() {value = dense<f32[5]: 1, 2, 3, 4, 5>} : f32[5]\n   %z = Add(%y, %q) : f32[...]";
     let always = ODD.replace("%z = Neg(%y) : f32[2,3]", odd);
     compile(&always, 3);
-    // The branch of a branch.
+    // A branch within a branch.
     let nested = ODD
         .replace(
             "graph @main(%x: f32[2,3], %c: bool[]) {\n   %y = If(%c, %x)",

@@ -1,5 +1,5 @@
-//! Variables of models of open sizes, through the real binary and the session: they are what they
-//! are in static models.
+//! Variables of models of open sizes, through the real binary and the session: they behave as in
+//! static models.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -9,7 +9,7 @@ use ge_runtime::RunOptions;
 use ge_tests::{expect_code, root};
 use std::path::Path;
 
-/// A sum over rows of any number is added to a variable of two.
+/// The sum over any number of rows is added to a variable of two numbers.
 const COUNT: &str = "graph @main(%x: f32[N,2]) {
   %v = Variable() {init_value = dense<f32[2]: 10 20>} : f32[2]
   %axes = Const() {value = dense<i64[1]: 0>} : i64[1]
@@ -38,7 +38,7 @@ fn a_variable_goes_on_from_size_to_size() {
     assert_eq!(run("x=[[1,1]]", &on), ["y: f32[1,2] = 15 25", "before: f32[2] = -13 -23"]);
     let chance = ["--device-option", "schedule=random:5", "--device-option", "check_races=true"];
     assert_eq!(run("x=[[1,1]]", &[&on[..], &chance].concat()), ["y: f32[1,2] = 16 26", "before: f32[2] = -14 -24"]);
-    // Steps of one loaded model, and what they leave.
+    // Steps of one loaded model, and the variables that they leave.
     let steps = ["run", "m.om", "--random", "1", "--steps", "3", "--outputs", "o", "--save-variables", "s.safetensors"];
     expect_code(dir, 0, &[&steps[..], &["--restore-variables", "v.safetensors"]].concat());
     let [a, b] = ["step0", "step1"].map(|s| std::fs::read(dir.join("o").join(s).join("output_1.npy")).unwrap());
@@ -66,8 +66,8 @@ fn an_assignment_that_does_not_fit_is_refused_by_name_and_changes_nothing() {
     assert!(["`a`", "Assign", "[3]"].iter().all(|w| said.contains(w)), "{said}");
 }
 
-/// Steps of optimizers write several variables; branches, calls and loops write them by name and by
-/// what they are given; parts of known shape do it as those of unknown shape.
+/// Steps of optimizers write several variables; branches, calls and loops write them by name and
+/// through their arguments. Parts of known shape do the same as those of unknown shape.
 #[test]
 fn branches_loops_calls_and_optimizers_write_variables() {
     let text = "graph @main(%x: f32[N,2], %p: bool[1]) {
@@ -138,8 +138,9 @@ graph @add(%r: f32[2], %x: f32[N,2]) {
     }
 }
 
-/// What a loop carries is its own: the condition and the body each write over what they are given, who
-/// reads it behind the write reads what was written, and the loop sees what the body returns alone.
+/// A loop has its own copy of what it carries. The condition and the body each overwrite what they
+/// are given; a node that reads it after the write gets what was written, and the loop sees only
+/// what the body returns.
 #[test]
 fn graphs_of_loops_write_over_what_they_are_given() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,7 +171,7 @@ graph @body(%a: f32[N], %b: f32[N]) {
     expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
     std::fs::write(d.join("closed.ge"), text.replace("[N]", "[2]")).unwrap();
     expect_code(d, 0, &["compile", "closed.ge", "-o", "closed.om", "-q"]);
-    // The same steps as numbers.
+    // The same steps in plain arithmetic.
     let (i, mut b) = ([1.0, 2.0], [0.0, 0.5]);
     let mut a = i;
     while (0..2).map(|k| a[k] + 10.0 + b[k]).sum::<f64>() < 100.0 {
@@ -192,8 +193,8 @@ graph @body(%a: f32[N], %b: f32[N]) {
     }
 }
 
-/// Graphs that the graphs of a loop call, branches among them, write over what the loop carries: who
-/// reads it behind the call reads what was written.
+/// Graphs that the graphs of a loop call, branches among them, overwrite what the loop carries: a
+/// node that reads it after the call gets what was written.
 #[test]
 fn graphs_that_loops_call_write_over_what_these_carry() {
     let dir = tempfile::tempdir().unwrap();
@@ -249,7 +250,7 @@ graph @same(%x: f32[N], %y: f32[N]) {
     expect_code(d, 0, &["compile", "m.ge", "-o", "open.om", "-q"]);
     std::fs::write(d.join("closed.ge"), text.replace("[N]", "[2]")).unwrap();
     expect_code(d, 0, &["compile", "closed.ge", "-o", "closed.om", "-q"]);
-    // The same steps as numbers.
+    // The same steps in plain arithmetic.
     let add = |x: &mut [f64; 2], y: [f64; 2]| {
         *x = x.map(|v| v + 10.0);
         [x[0] + y[0], x[1] + y[1]]
@@ -319,7 +320,7 @@ graph @body(%i: i32[1], %y: f32[N]) {
         let args = ["run", om, "--input", "x=[1,2]", "--save-variables", "v.safetensors", "-q"];
         assert_eq!(same(&lines(d, &args)), want, "{om}");
         let on = ["--restore-variables", "v.safetensors", "--device-option", "check_races=true"];
-        // 3 again, less 0, 1 and 2: 3, 2 and 0.
+        // It begins at 3 and subtracts 0, 1 and 2: 3, 2 and 0.
         let next = same(&lines(d, &[&args[..], &on].concat()));
         assert_eq!(next, same(&["_ i32[1] = 2", "_ f32[2] = 6 7", "_ i32[1] = 0"].map(str::to_owned)), "{om}");
     }
@@ -344,7 +345,7 @@ fn compiled(s: &Session, text: &str) -> ge_model::CompiledModel {
     s.compile("m", graph, &OptionMap::default(), &Silent).unwrap().model
 }
 
-/// A static model and one of open sizes have the same variable; runs of many threads take turns.
+/// A static model and one of open sizes share a variable; runs of several threads take turns.
 #[test]
 fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
     let s = session();
@@ -375,7 +376,7 @@ fn models_of_a_session_and_runs_of_many_threads_share_a_variable() {
     assert_eq!(numbers(&held), [16.0 + sum as f32, 26.0 + sum as f32]);
 }
 
-/// A gear and what runs sizes of no gear have one variable.
+/// A gear and the model for sizes of no gear share one variable.
 #[test]
 fn gears_and_sizes_of_no_gear_share_a_variable() {
     let dir = tempfile::tempdir().unwrap();
@@ -396,7 +397,7 @@ fn gears_and_sizes_of_no_gear_share_a_variable() {
     }
 }
 
-/// What a caller lends to be written is written by `run_mut` alone.
+/// Only `run_mut` writes to memory that a caller lends for writing.
 #[test]
 fn lent_memory_is_written_where_shapes_are_unknown() {
     let s = session();

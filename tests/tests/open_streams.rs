@@ -1,5 +1,5 @@
-//! Models of open sizes on several streams: the streams that the compiler gives, the events of
-//! rounds, and that every schedule gives the bits of one stream.
+//! Models of open sizes on several streams: the streams that the compiler assigns and the events of
+//! rounds; every schedule gives the bits of one stream.
 use crate::executors::{Writer, chance, given, loaded, opened, seen};
 use ge::options::OptionMap;
 use ge::session::{Model, Session, SessionOptions};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub const SEVERAL: (&str, &str) = ("ge.x.dynamic_multi_stream", "1");
 pub const PARALLEL: (&str, &str) = ("ac_parallel_enable", "1");
-/// Nodes stay apart, and branches stay branches.
+/// Nodes are not fused, and branches stay branches.
 const APART: [(&str, &str); 2] = [("ge.x.auto_fusion", "false"), ("ge.optimizationSwitch", "BranchToSelectPass:off")];
 
 pub fn compiled(s: &Session, text: &str, more: &[(&str, &str)]) -> CompiledModel {
@@ -27,13 +27,13 @@ pub fn compiled(s: &Session, text: &str, more: &[(&str, &str)]) -> CompiledModel
     }
     let made = s.compile("m", graph, &options, &ge::session::Quiet).unwrap_or_else(|e| panic!("{e}\n{text}"));
     made.write_om(&om).unwrap();
-    // As the file has it.
+    // The model as the file has it.
     let read = ge::session::read_om(&om).unwrap();
     assert!(read.is_dynamic() && read.streams == made.model.streams, "{text}");
     read
 }
 
-/// Puts nodes of a text on streams of labels, and on the AI CPU, by chance.
+/// Puts random nodes of a text on streams by labels, or on the AI CPU.
 pub fn spread(text: &str, next: &mut dyn FnMut(u64) -> u64) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -53,13 +53,13 @@ pub fn spread(text: &str, next: &mut dyn FnMut(u64) -> u64) -> String {
     out
 }
 
-/// What a run gives, and its launches.
+/// Outputs of a run, and its launches.
 fn ran(m: &Model, inputs: &[HostTensor]) -> (Vec<Vec<u8>>, Vec<Part>) {
     let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
     let ran = m.run_views(&views, RunOptions { profile: true }).unwrap();
     (ran.outputs.iter().map(|t| t.bytes().to_vec()).collect(), ran.parts)
 }
-/// Streams on which a launch ran, as its profile has it.
+/// Streams on which the tasks of a launch ran, by its profile.
 fn streams(p: &Part) -> BTreeSet<u32> {
     p.report.tasks.iter().map(|t| p.model().tasks[t.task as usize].stream).collect()
 }
@@ -105,7 +105,7 @@ fn several_streams_give_the_bits_of_one_in_every_schedule() {
     assert!(widest > 3 && events > 100, "{widest} {events}");
 }
 
-/// AI CPU beside AI core, with and without the option that asks for it, and labels.
+/// The AI CPU beside the AI core, with and without the option that asks for it, and stream labels.
 #[test]
 fn engines_and_labels_have_streams_of_their_own() {
     let s = opened(&[]);
@@ -129,7 +129,8 @@ fn engines_and_labels_have_streams_of_their_own() {
         assert_eq!((round.streams.len(), round.events), (want_streams, want_events), "{more:?} {round:?}");
         let (outputs, parts) = ran(&loaded(&s, &m, 0, false), &inputs);
         assert_eq!(outputs, want);
-        // A run does what was told, and its profile shows the tasks where they ran.
+        // A run does what was reported, and its profile shows the tasks on the streams where they
+        // ran.
         let [p] = parts.as_slice() else { panic!("{} launches", parts.len()) };
         assert_eq!((streams(p).len(), p.model().event_num as usize), (want_streams, want_events));
         let logical = |n: &ge_model::NodeInfo| p.model().streams.physical[n.stream.unwrap() as usize].logical;
@@ -173,7 +174,8 @@ fn threads_run_one_executor_of_several_streams_at_once() {
     }
 }
 
-/// On a SoC of short streams and few events rounds end earlier, and logical streams share one.
+/// On a SoC with short streams or few events, rounds end earlier, and logical streams share a
+/// physical one.
 #[test]
 fn rounds_are_as_long_as_streams_and_events_suffice_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -279,7 +281,7 @@ fn a_state_that_grows_is_written_and_read_on_streams_of_their_own() {
     }
 }
 
-/// What stands beside gears, by the option's name and by the environment.
+/// The model beside gears has several streams only if the option asks for them.
 #[test]
 fn the_model_beside_gears_has_several_streams_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -314,7 +316,7 @@ fn the_model_beside_gears_has_several_streams_where_they_are_asked_for() {
     }
 }
 
-/// The user stops a run that goes on for ever on several streams.
+/// The user stops a run that would go on for ever on several streams.
 #[test]
 fn a_run_on_several_streams_is_stopped_by_the_user() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What `ge` does around a run, on an OM of open sizes: as on a static one.
+//! What `ge` does around a run is the same for an OM of open sizes as for a static one.
 use crate::dynamic::BLOCK;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// The block of [`BLOCK`] for two sequences of five.
+/// The graph of [`BLOCK`] for two sequences of length five.
 fn closed() -> String {
     BLOCK.replace("[n,", "[2,").replace(",s,", ",5,").replace(",s]", ",5]")
 }
@@ -20,7 +20,7 @@ fn save(path: &Path, dims: &[u64], value: impl Fn(usize) -> f32) {
     std::fs::write(path, npy::write(&t).unwrap()).unwrap();
 }
 
-/// Compiles a text as `NAME.om`.
+/// Compiles a text to `NAME.om`.
 fn compile(d: &Path, name: &str, text: &str) {
     std::fs::write(d.join("m.ge"), text).unwrap();
     expect_code(d, 0, &["compile", "m.ge", "-o", &format!("{name}.om"), "-q"]);
@@ -52,7 +52,7 @@ fn profiles_dumps_and_comparisons_are_those_of_a_static_model() {
         arrays.sort();
         seen.push((kernels, arrays));
     }
-    // The same kernels, and the same bits of each node.
+    // The same kernels, and the same bits for each node.
     assert_eq!(seen[0], seen[1]);
     expect_code(d, 0, &["compare", "open.om", "static.om", "--inputs", "in", "-q"]);
     compile(d, "other", &BLOCK.replace("dense<f32[]: 0.5>", "dense<f32[]: 0.25>"));
@@ -61,7 +61,7 @@ fn profiles_dumps_and_comparisons_are_those_of_a_static_model() {
     assert!(said.contains("PromptFlashAttention"), "{said}");
 }
 
-/// Texts have no kernels of a device: the profile and the table of nodes tell what the host did, in
+/// Strings have no device kernels: the profile and the table of nodes show what the host did, in
 /// the order in which it did it.
 #[test]
 fn profiles_tell_what_the_host_executes() {
@@ -84,7 +84,8 @@ fn profiles_tell_what_the_host_executes() {
     assert!(nodes.len() == 4 && nodes.iter().all(|n| n["engine"] == "host" && n["op"] == "StringSplit"), "{doc}");
 }
 
-/// A parameter of a loop's body that stands twice, and one that no turn gives.
+/// Damaged models: a parameter of a loop's body that occurs twice, and one to which no turn gives a
+/// value.
 #[test]
 fn parameters_that_do_not_fit_their_call_are_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -136,7 +137,7 @@ fn a_loop_without_an_end_is_told_and_one_is_cancelled() {
     let run = ["run", "m.om", "--input", "x=[1,2]", "--device-option", "max_tasks=5000"];
     let text = String::from_utf8(expect_code(d, 6, &run).stderr).unwrap();
     assert!(text.contains("did not end within 1000 turns") && text.contains("`y` (While)"), "{text}");
-    // As many turns as there may be are made.
+    // A loop may make exactly as many turns as the limit allows.
     let counted = "graph @main(%i: i64[], %x: f32[n]) { %w = While(%i, %x) {cond = @go, body = @turn} : i64[], f32[?] return %w#1 }
        graph @go(%i: i64[], %x: f32[?]) {
          %z = Const() {value = dense<i64[]: 0>} : i64[]

@@ -1,5 +1,5 @@
-//! Runs of sizes that were seen before go by launches and choices alone: what they give and tell is what
-//! a first run gives and tells, whatever branches were taken before.
+//! A run with sizes that were seen before only makes launches and choices. It gives and reports
+//! what a first run gives and reports, whatever branches were taken before.
 use crate::executors::{chance, loaded, opened, seen};
 use crate::open_streams::compiled;
 use ge::session::Model;
@@ -7,7 +7,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_tests::long;
 
-/// Random graphs of operators, views and branches within branches, on `f32[n,8]`.
+/// Writes random graphs of operators, views and nested branches, on `f32[n,8]`.
 struct Writer<'r> {
     next: &'r mut dyn FnMut(u64) -> u64,
     graphs: String,
@@ -20,7 +20,7 @@ impl Writer<'_> {
         format!("v{}", self.count)
     }
 
-    /// Lines of a body on `%p`, `%q` and the index `%k`, and the values that it may give.
+    /// The lines of a body on `%p`, `%q` and the index `%k`, and the values that it may return.
     fn body(&mut self, steps: u64, depth: u64) -> (String, Vec<String>) {
         let (mut lines, mut values) = (String::new(), vec!["p".to_owned(), "q".to_owned()]);
         for _ in 0..steps {
@@ -64,7 +64,8 @@ impl Writer<'_> {
         (lines, values)
     }
 
-    /// A graph of two values, which may be what it is given, or one value twice.
+    /// Writes a graph with two results, which may be its inputs, or one value twice. Returns its
+    /// name.
     fn graph(&mut self, depth: u64) -> String {
         let steps = (self.next)(4);
         let (lines, values) = self.body(steps, depth);
@@ -112,12 +113,12 @@ fn runs_by_their_way_give_and_tell_what_first_runs_do() {
             compiled(&s, &text, &[("ge.exec.static_model_ops_lower_limit", if seed % 3 == 0 { "1" } else { "-1" })]);
         let kept: Model = loaded(&s, &m, 0, false);
         for turn in 0..14 {
-            // Sizes of which branches are small, and of which they are not.
+            // Sizes for which branches are small, and sizes for which they are not.
             let inputs = given([4u64, 800, 2][turn % 3], &mut next);
             let want = seen(&loaded(&s, &m, 0, false), &inputs, false);
             let found = seen(&kept, &inputs, false);
             assert!(found == want, "seed {seed}, turn {turn}\n{text}");
-            // The same inputs once more go the same way.
+            // The same inputs take the same way again.
             assert!(seen(&kept, &inputs, false) == want, "seed {seed}, turn {turn}, again\n{text}");
         }
         ways += kept.ways();
@@ -125,7 +126,8 @@ fn runs_by_their_way_give_and_tell_what_first_runs_do() {
     assert!(ways > 25, "{ways}");
 }
 
-/// Branches that give other sizes, behind which other plans follow, and a choice whose condition is none.
+/// Branches whose results have different sizes, so that different plans follow, and a condition
+/// that is invalid because it has two elements.
 #[test]
 fn branches_that_go_on_otherwise_have_no_common_way() {
     let s = opened(&[]);

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
 
-/// What two values of an option are told apart by.
+/// How the results for two values of an option are compared.
 #[derive(Clone, Copy)]
 enum By {
     /// What `ge inspect` shows of the OM, without the options themselves.
     Om,
     /// What the command prints.
     Stdout,
-    /// The files that are there afterwards, with their text where it is text.
+    /// The files that exist afterwards, with their contents if these are text.
     Files,
-    /// The exit code and the message, which has these words for the second value.
+    /// The exit code and the message, which contains these words for the second value.
     Refusal(&'static str),
     /// Whether the OM can be run in steps.
     Steps,
@@ -25,9 +25,9 @@ enum By {
 /// One option with two values of it.
 struct Case {
     option: &'static str,
-    /// Without text: the option is left out.
+    /// An empty text leaves the option out.
     values: [&'static str; 2],
-    /// Text, or a golden file whose text is taken.
+    /// The graph as text, or the path of a golden file whose graph is taken.
     model: &'static str,
     with: &'static [&'static str],
     command: &'static [&'static str],
@@ -38,11 +38,11 @@ const fn case(option: &'static str, values: [&'static str; 2], model: &'static s
     Case { option, values, model, with: &[], command: COMPILE, by }
 }
 impl Case {
-    /// Further options, the same for both values.
+    /// Adds further options, the same for both values.
     const fn with(self, with: &'static [&'static str]) -> Case {
         Case { with, ..self }
     }
-    /// Another command than `ge compile`.
+    /// Takes another command than `ge compile`.
     const fn command(self, command: &'static [&'static str]) -> Case {
         Case { command, ..self }
     }
@@ -52,7 +52,7 @@ const COMPILE: &[&str] = &["compile", "m.ge", "-o", "m.om", "-q"];
 const GEARED: &[&str] = &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4"];
 const STREAMS: &[&str] = &["opt", "m.ge", "--from", "streams", "--until", "streams"];
 
-/// Values that live at the same time, and some that do not.
+/// Values of which some live at the same time and some do not.
 const LINE: &str = "graph @main(%x: f32[64,64], %y: f32[64,64]) {
   %a = MatMul(%x, %y) : f32[64,64]
   %b = MatMul(%a, %y) : f32[64,64]
@@ -91,7 +91,7 @@ const FOLD: &str = "graph @main(%x: f32[4,8]) {
   return %e
 }
 ";
-/// Element-wise nodes one behind the other.
+/// A chain of element-wise nodes.
 const ROW: &str = "graph @main(%x: f32[64,64]) {
   %a = Exp(%x) : f32[64,64]
   %b = Abs(%a) : f32[64,64]
@@ -105,7 +105,7 @@ const OPEN: &str = "graph @main(%x: f32[b,16]) {
   return %p
 }
 ";
-/// Known nodes apart from unknown ones, and between two that are neighbours.
+/// A node of known shape apart from the unknown ones, and one between two of them.
 const PLACES: &str = "graph @main(%x: f32[4], %w: f32[4]) {
   %z = NonZero(%x) : i64[1,?]
   %f = Cast(%z) {dst_type = f32} : f32[1,?]
@@ -135,7 +135,7 @@ const ATTENTION: &str =
   return %o
 }
 ";
-/// Events one behind the other.
+/// Events that follow one another on two streams.
 const TURNS: &str = "graph @main(%x: f32[64]) {
   %a = Exp(%x) {_stream_label = \"one\"} : f32[64]
   %b = Abs(%a) {_stream_label = \"two\"} : f32[64]
@@ -183,14 +183,14 @@ const CROWD: &str = "graph @main(%x1: f32[128], %x5: f32[640], %x8: f32[1024], %
   return %r0, %r2, %r5, %r3, %r7, %r4, %r1, %r10, %r8, %r6, %r9, %r11
 }
 ";
-/// What a step gives and the next one takes.
+/// A step whose output is the input of the next one.
 const STEP: &str = "graph @main(%n: f32[4], %s: f32[4]) {
   %t = Add(%s, %n) : f32[4]
   return %t
 }
 ";
 
-/// Files that options name, by name.
+/// Files that options name, with their contents.
 const FILES: &[(&str, &str)] = &[
     ("keep.txt", "a\n"),
     ("types.cfg", "a::InputDtype:float16,float16\n"),
@@ -287,7 +287,7 @@ const CASES: &[Case] = &[
     case("ge.x.stream_profile", ["", "profile.json"], FORK, By::Om).with(&["ge.x.stream_mode=parallel:2"]),
 ];
 
-/// Options whose effect is shown by another test, with that test and why it stands there.
+/// Options whose effect another test shows, with the name of that test and the reason.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
     (
         "ge.deterministic",
@@ -306,8 +306,8 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// All files below a folder, with their text where it is text; an OM names its options, so its
-/// bytes say nothing here.
+/// Collects all files below a folder, with their contents if these are text. An OM is not text; it
+/// names its options, so its bytes would say nothing here.
 fn files(dir: &Path, below: &str, out: &mut BTreeMap<String, String>) {
     for e in std::fs::read_dir(dir.join(below)).unwrap() {
         let e = e.unwrap();
@@ -321,7 +321,7 @@ fn files(dir: &Path, below: &str, out: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What is seen of a case with one value.
+/// What a case shows with one value.
 fn seen(c: &Case, value: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();

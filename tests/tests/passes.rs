@@ -1,5 +1,5 @@
-//! Passes as a whole: any set of them computes the same numbers as none (differential, on the
-//! simulator), and the page that lists them is what the code says.
+//! Passes as a whole: every set of passes computes the same numbers as no pass (compared on the
+//! simulator), and the page that lists the passes agrees with the code.
 use ge_tests::{root, target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ fn ge(dir: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Passes of plugins stand in the list, at the stage in which they run, with their plugin.
+/// Passes of plugins are in the list, at the stage in which they run, with their plugin.
 #[test]
 fn passes_of_plugins_are_listed_with_their_plugin() {
     let list = |plugins: &Path| {
@@ -36,7 +36,7 @@ fn passes_of_plugins_are_listed_with_their_plugin() {
     assert_eq!(of("prepare", "GeluFusionPass"), Some((Some("fusion".into()), "O3".into())));
     assert_eq!(of("original", "MatMulEpilogueFusionPass"), Some((Some("nn".into()), "O3".into())));
     assert_eq!(of("stage2", "ConcatNotaskPass"), Some((None, "O3".into())));
-    // Without plugins there are still ours.
+    // Without plugins, our own passes are still listed.
     let none = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(none.path(), "schema = 1\n").unwrap();
     let text = list(none.path()).to_string();
@@ -77,8 +77,8 @@ fn every_pass_says_what_it_needs_and_keeps_and_has_golden_tests() {
     assert!(poor.is_empty(), "{poor:#?}");
 }
 
-/// The golden cases that run one pass: how many it changes, and how many it leaves as they are, by
-/// its name.
+/// For each pass, over the golden cases that run it: how many it changes, and how many it leaves as
+/// they are.
 fn fired_and_not() -> BTreeMap<String, (usize, usize)> {
     use ge_ir::text::golden::{Golden, cases};
     use ge_ir::text::{NoFiles, parse, to_string};
@@ -121,8 +121,8 @@ fn every_pass_fires_in_one_golden_case_and_leaves_another_as_it_is() {
     assert!(poor.is_empty(), "{poor:#?}");
 }
 
-/// The ordered lists of the compiler that `ge` follows, by the stage in which they stand here:
-/// normalisation, inference, PrepareOptimize, the three parts of stage 1, stage 2.
+/// The ordered pass lists of the compiler that `ge` follows, with the stage in which they stand
+/// here: normalisation, inference, PrepareOptimize, the three parts of stage 1, stage 2.
 const DOCUMENTED: &[(&str, &str)] = &[
     ("prepare", "ForPass SavePass NetOutputPass DataPass InnerIdentityAddPass SplitVariableIntoSubgraphPass"),
     (
@@ -167,12 +167,13 @@ const DOCUMENTED: &[(&str, &str)] = &[
     ),
     ("original", "TransOpWithoutReshapeFusionPass"),
 ];
-/// Documented passes that stand in no ordered list.
+/// Documented passes that are in no ordered list.
 const BESIDE: &str = "HcclGroupPass HostcpuEngineUpdatePass DynamicDataFlowEngineReassignPass UnusedArgsCleanPass CtrlEdgeTransferPass \
                       VariablePrepareOpPass SwapSpacePass";
 
-/// Each pass of the documents is in the list, at its stage and in the document's order unless its
-/// reason says that it stands earlier, or among those that are left out; none is in both.
+/// Each pass of the documents is either in our list or among those that are left out, never in
+/// both. In the list it is at its stage and in the document's order, unless its reason says that it
+/// stands earlier.
 #[test]
 fn the_lists_of_the_documents_are_here_in_their_order() {
     let passes = ge_compiler::pipeline::passes::PASSES;
@@ -205,7 +206,7 @@ fn the_lists_of_the_documents_are_here_in_their_order() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A small generator: the same numbers from the same seed everywhere.
+/// A small random number generator: a seed gives the same numbers everywhere.
 struct Chance(u64);
 impl Chance {
     fn below(&mut self, n: usize) -> usize {
@@ -217,7 +218,7 @@ impl Chance {
     }
 }
 
-/// A graph under construction: lines, and the values so far with their shapes (all f32).
+/// A graph under construction: its lines, and its values so far with their shapes (all f32).
 struct Random {
     chance: Chance,
     text: String,
@@ -274,7 +275,7 @@ impl Random {
                 let same: Vec<String> = self.values.iter().filter(|(_, s)| *s == d).map(|(n, _)| n.clone()).collect();
                 let y = if self.chance.below(3) == 0 { self.constant(&d) } else { self.chance.pick(&same) };
                 let n = self.line(op, &format!("{x}, {y}"), "", &d, "f32");
-                // Numbers stay small.
+                // Keep the numbers small.
                 let t = self.line("Tanh", &n, "", &d, "f32");
                 self.keep(t, d);
             }
@@ -309,7 +310,7 @@ impl Random {
                 self.keep(back, d);
             }
             10 => {
-                // Shape -> Gather -> Reshape: the axes turned round.
+                // Shape -> Gather -> Reshape, which reverses the order of the sizes.
                 let r = d.len();
                 let s = self.line("Shape", &x, "", &[r], "i64");
                 let turned: Vec<i64> = (0..r as i64).rev().collect();
@@ -375,7 +376,7 @@ impl Random {
                 self.keep(n, d);
             }
             17 => {
-                // The same twice.
+                // The same node twice.
                 let a = self.line("Tanh", &x, "", &d, "f32");
                 let b = self.line("Tanh", &x, "", &d, "f32");
                 let n = self.line("Sub", &format!("{a}, {b}"), "", &d, "f32");
@@ -387,7 +388,7 @@ impl Random {
                 self.keep(n, d);
             }
             19 => {
-                // A choice that only the run knows.
+                // A branch whose condition is known only at run time.
                 let (a, b) = (self.integer_name(), shape(&d));
                 let axes: Vec<usize> = (0..d.len()).collect();
                 let sum =
@@ -462,13 +463,13 @@ fn outputs(dir: &Path, folder: &str) -> Vec<Vec<u8>> {
     (0..).map_while(|i| std::fs::read(dir.join(folder).join(format!("output_{i}.npy"))).ok()).collect()
 }
 
-/// Numbers of a little-endian f32 file.
+/// The numbers of a `.npy` file of little-endian f32.
 fn numbers(npy: &[u8]) -> Vec<f32> {
     let header = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
     npy[header..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 
-/// Our `plugins.toml` in a folder, which finds the libraries where they are built.
+/// Writes our `plugins.toml` into a folder, so that it finds the libraries where they are built.
 fn our_plugins(dir: &std::path::Path) {
     let plugins = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
     let here = format!("schema = 1\nsearch = [{:?}]", target());
@@ -530,7 +531,7 @@ fn any_set_of_passes_computes_the_same_numbers_as_none() {
     assert!(failed.is_empty(), "{} of {graphs} graphs failed, the first:\n{}", failed.len(), failed[0]);
 }
 
-/// What the page says of passes that are left out holds.
+/// What the page says about passes that are left out is true.
 #[test]
 fn what_stands_for_passes_that_are_left_out_holds() {
     let dir = tempfile::tempdir().unwrap();
@@ -566,7 +567,7 @@ fn what_stands_for_passes_that_are_left_out_holds() {
     // InferShapePass cannot be switched off.
     let off = said(&["compile", "m.ge", "-o", "m.om", "--set", "ge.optimizationSwitch=InferShapePass:off"], 2);
     assert!(off.contains("InferShapePass"), "{off}");
-    // DataPass: inputs of the text form have their index by their order.
+    // DataPass: the index of an input in the text form is its position.
     let text = "graph @main(%b: f32[2], %a: f32[2]) {\n  %y = Sub(%b, %a) : f32[2]\n  return %y\n}\n";
     std::fs::write(dir.join("m.ge"), text).unwrap();
     let shown = said(&["opt", "--passes", "PrunePass", "m.ge"], 0);
@@ -583,7 +584,7 @@ fn what_stands_for_passes_that_are_left_out_holds() {
     std::fs::write(dir.join("m.ge"), sizes).unwrap();
     let refused = said(&["opt", "--from", "place", "--until", "place", "m.ge"], 3);
     assert!(refused.contains("ShapeN"), "{refused}");
-    // DataFlowPreparePass: no operator has resources that handles name.
+    // DataFlowPreparePass: no operator has resources that are named by handles.
     let table = std::fs::read_to_string(root().join("plugins/ops/README.md")).unwrap();
     for line in table.lines().filter(|l| l.starts_with("| ")) {
         let inputs = line.split('|').nth(2).unwrap();

@@ -1,5 +1,5 @@
-//! The pipeline: `ge compile` and `ge opt` run one, so that what any stage leaves as text goes on
-//! to the plan of the whole compilation; dumps show what stages and passes have done.
+//! The pipeline: `ge compile` and `ge opt` run the same one, so that the text after any stage leads
+//! to the plan of the whole compilation. Dumps show what stages and passes have done.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pass::Records;
@@ -8,7 +8,7 @@ use ge_ir::Model;
 use ge_tests::{expect_code, ge, models, root};
 use std::path::{Path, PathBuf};
 
-/// Models that take every road through the stages and are small: branches, loops, streams, views,
+/// Small models that together take every path through the stages: branches, loops, streams, views,
 /// whole numbers.
 const FEW: &[&str] =
     &["mlp", "if_else", "lstm", "shards_concat", "split_relu3_concat", "elementwise_chain", "allgather_fn"];
@@ -18,7 +18,7 @@ fn session() -> Session {
     Session::new(SessionOptions { plugins, ..SessionOptions::default() }).expect("our plugins")
 }
 
-/// The graphs as text, each large constant as its type and a sum over its bytes.
+/// The graphs as text, with each large constant replaced by its sizes and a checksum of its bytes.
 fn plan(mut model: Model) -> String {
     for g in model.graphs_mut() {
         for id in g.order().to_vec() {
@@ -49,15 +49,14 @@ fn dumps(dir: &Path) -> Vec<(Stage, String, PathBuf)> {
     all.into_iter().map(split).collect()
 }
 
-/// The first lines that differ.
+/// The first three lines that differ.
 fn difference(a: &str, b: &str) -> String {
     let lines = a.lines().zip(b.lines()).filter(|(a, b)| a != b).take(3);
     lines.map(|(a, b)| format!("\n  whole:   {a}\n  entered: {b}")).collect()
 }
 
-/// The dump after any stage up to
-/// `memory`, entered again at the next one, ends at the plan of the whole compilation. `GE_LONG=1`:
-/// all reference models, `GE_ONLY=a,b` those alone.
+/// The dump after any stage up to `memory`, entered again at the next stage, leads to the plan of
+/// the whole compilation. `GE_LONG=1` takes all reference models, `GE_ONLY=a,b` only these.
 #[test]
 fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
     let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
@@ -82,11 +81,11 @@ fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
             options.set(key, value, "the test").unwrap();
             let toolbox = s.toolbox(&options, false).expect("a toolbox");
             let texts = dumps(&dir.path().join("d"));
-            // What has open sizes is planned by each run.
+            // A model of open sizes is planned by each run.
             let Some(whole) = texts.iter().rfind(|(s, ..)| *s == Stage::Sync) else { continue };
             let whole = plan(read(&whole.2));
             for (stage, part, path) in texts.iter().filter(|(s, ..)| *s < Stage::Sync) {
-                // Behind the composite engines the next stage is the same one for the atomic
+                // After the composite engines, the next stage is the same one for the atomic
                 // engines.
                 if *stage == Stage::Merge && !part.is_empty() {
                     continue;
@@ -113,7 +112,7 @@ fn a_dump_of_any_stage_goes_on_to_the_plan_of_the_whole_compilation() {
     assert!(compared >= 12, "{compared} dumps were entered again");
 }
 
-/// Two collectives beside each other, on streams of their own.
+/// A collective before nodes of another engine, hence two streams.
 const STREAMS: &str = "graph @main(%x: f32[64,64], %y: f32[64,64]) {
   %a = HcomAllReduce(%x) {group = \"g\", reduction = \"sum\", rank_size = 1} : f32[64,64]
   %b = MatMul(%a, %y) : f32[64,64]
@@ -133,7 +132,7 @@ fn dumps_show_what_each_stage_has_decided() {
         let found = texts.iter().rfind(|(s, ..)| *s == stage).unwrap_or_else(|| panic!("no dump of {}", stage.name()));
         std::fs::read_to_string(&found.2).unwrap()
     };
-    // What is new in each, and is in none before it.
+    // What is new in each stage and occurs in none before it.
     let news: &[(Stage, &[&str])] = &[
         (Stage::Place, &["_engine = "]),
         (Stage::Partition, &["_partition_of = "]),
@@ -152,12 +151,12 @@ fn dumps_show_what_each_stage_has_decided() {
             }
         }
     }
-    // Each of them reads back.
+    // Each dump can be read back.
     texts.iter().for_each(|(.., p)| drop(read(p)));
     assert!(texts.iter().map(|t| t.0).collect::<std::collections::BTreeSet<_>>().len() == Stage::ALL.len());
 }
 
-/// A permutation that changes nothing and a sum that can be folded.
+/// An identity and a sum that can be folded.
 const PASSES: &str = "graph @main(%x: f32[4,4]) {
   %a = Const() {value = dense<f32[4]: 1 2 3 4>} : f32[4]
   %b = Const() {value = dense<f32[4]: 1 2 3 4>} : f32[4]

@@ -63,7 +63,7 @@ fn streams_of_a_graphs_own_parallelism_hold_and_give_the_right_numbers() {
     }
 }
 
-/// The run time of a compiled model by the device's simulated clock, in us.
+/// The run time of a compiled model by the device's simulated clock, in µs.
 fn modelled_us(dir: &std::path::Path, om: &str, inputs: &str) -> f64 {
     let args = ["run", om, "--inputs", inputs, "--device-option", "time=model", "--profile", "profile.json", "-q"];
     expect_code(dir, 0, &args);
@@ -106,7 +106,7 @@ fn more_streams_are_no_slower_than_one_and_a_profile_is_heard() {
     };
     compile(0, "nodes.json");
     assert!(modelled_us(dir.path(), "p.om", &inputs) < 0.9 * one);
-    // a node that takes all the time leaves nothing to run beside it
+    // If nodes take almost no time, parallel streams are not worth their events.
     let mut doc: serde_json::Value = serde_json::from_slice(&profile.stdout).expect("JSON");
     for n in doc["nodes"].as_array_mut().expect("nodes") {
         n["us"] = 0.001.into();

@@ -1,11 +1,11 @@
 //! Precision and formats end to end: the reference models in the types that a mode asks for,
-//! against references in f32.
+//! compared with references in f32.
 use ge_tests::{expect_code, models};
 use serde_json::Value;
 use std::path::Path;
 
-/// Compiles a reference model with options, runs every set of inputs within a tolerance for half
-/// types, gives the document.
+/// Compiles a reference model with options, runs it on every set of inputs within a tolerance for
+/// half types, and returns the document of `ge inspect`.
 #[track_caller]
 fn compiled(dir: &Path, name: &str, args: &[&str], tolerance: &str) -> Value {
     let model = models().join(format!("{name}.onnx")).display().to_string();
@@ -27,7 +27,7 @@ fn compiled(dir: &Path, name: &str, args: &[&str], tolerance: &str) -> Value {
     serde_json::from_slice(&expect_code(dir, 0, &["inspect", &om, "--json"]).stdout).unwrap()
 }
 
-/// Names and types of output 0 of the nodes of some operator types.
+/// Names of the nodes of these operator types, with the type of output 0.
 fn types(document: &Value, ops: &[&str]) -> Vec<(String, String)> {
     let nodes = document["graphs"].as_array().unwrap().iter().flat_map(|g| g["nodes"].as_array().unwrap());
     nodes
@@ -80,7 +80,7 @@ fn files_change_colours_and_keep_nodes() {
     for (name, t) in types(&d, PRODUCTS) {
         assert_eq!(t, if name == first { "f32" } else { "f16" }, "{name}");
     }
-    // Names that the model has not are told, whatever the mode is.
+    // Names that the model does not have are reported, whatever the mode is.
     std::fs::write(dir.path().join("typo.txt"), format!("{first}\nMatMul_typo\nalso_not\n")).unwrap();
     let model = models().join("mlp.onnx").display().to_string();
     let keep = ["compile", &model, "-o", "t.om", "--set", "ge.exec.keep_dtype=typo.txt"];
@@ -130,7 +130,7 @@ fn weights_of_half_products_are_laid_out_at_compile_time() {
     assert!(laid.len() > 20 && laid.iter().all(|n| n["type"] == "Const"), "{laid:?}");
     assert!(laid.iter().all(|n| n["outputs"][0]["origin_format"] == "ND"));
     assert_eq!(types(&d, &["TransData"]), []);
-    // A layout is no other number: the same bits without it.
+    // A layout does not change numbers: the bits are the same without it.
     let model = models().join("bert_l4_h256_s128.onnx").display().to_string();
     let off = ["compile", &model, "-o", "nd.om", "-q", "--set", "ge.optimizationSwitch=RefineRunningFormat:off"];
     expect_code(dir.path(), 0, &[&off[..], &half].concat());
@@ -151,8 +151,8 @@ fn nodes_and_operators_have_the_types_that_a_file_gives_them() {
     let own = compiled(dir.path(), "mlp", &[], "1e-4");
     let products = types(&own, PRODUCTS);
     let (first, last) = (&products[0].0, &products[products.len() - 1].0);
-    // In the model's types but for one node; in half but for one node; an operator whatever the
-    // mode says.
+    // First the model's types except for one node, then half types except for one node, then one
+    // operator with its own types whatever the mode says.
     std::fs::write(dir.path().join("one.cfg"), format!("{last}::InputDtype:float16,float16\n")).unwrap();
     std::fs::write(dir.path().join("not.cfg"), format!("{first}::InputDtype:float,float,OutputDtype:float\n")).unwrap();
     std::fs::write(dir.path().join("op.cfg"), "OpType::SoftmaxV2:InputDtype:bfloat16,OutputDtype:bfloat16\n").unwrap();
@@ -173,7 +173,7 @@ fn nodes_and_operators_have_the_types_that_a_file_gives_them() {
     assert!(said.contains("(SoftmaxV2): input 0 is f32"), "{said}");
 }
 
-/// The nearest number of `bits` bits of fraction, ties to even.
+/// The nearest number with `bits` bits of fraction, ties to even.
 fn round(x: f64, bits: i32) -> f64 {
     let unit = 2f64.powi(x.abs().log2().floor() as i32 - bits);
     (x / unit).round_ties_even() * unit
@@ -186,9 +186,9 @@ fn floats(path: &Path) -> Vec<f32> {
     b[at..].chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 
-/// What half types cost a product is what they must: inputs rounded once, summed without loss,
-/// rounded once. Other numbers than those are at most one unit of the type beside them, where the
-/// sum in f32 lies near the middle of two.
+/// Half types cost a product only what they must: inputs are rounded once, summed without loss, and
+/// the sum is rounded once. Other results are at most one unit of the type away, where the sum in
+/// f32 lies near the middle between two numbers.
 #[test]
 fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
     let dir = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn products_in_half_types_are_rounded_where_they_must_be_and_nowhere_else() {
             let exact: f64 = (0..1024).map(|k| a[i * 1024 + k] * b[k * 1024 + j]).sum();
             let (want, got) = (round(exact, bits), f64::from(y[i * 1024 + j]));
             let unit = 2f64.powi(exact.abs().log2().floor() as i32 - bits);
-            // The sum itself is f32's: what it loses counts where terms cancel.
+            // The sum itself is in f32; its loss counts where terms cancel.
             assert!((got - exact).abs() <= unit * 0.5 + 2e-4, "{mode} at {i},{j}: {got}, exactly {exact}");
             beside += usize::from(got != want);
         }
@@ -223,8 +223,8 @@ fn write_floats(path: &Path, dims: &str, v: &[f32]) {
     std::fs::write(path, [&b"\x93NUMPY\x01\x00"[..], &size, head.as_bytes(), &bytes].concat()).unwrap();
 }
 
-/// Sums of 512 samples of the input, squared, added up by bands, in logarithms: what a spectrogram
-/// does.
+/// What a spectrogram does: sums of 512 samples of the input, squared, added up by bands, in
+/// logarithms.
 const SPECTROGRAM: &str = "graph @main(%sound: f32[1,512]) {
   %w = Const() {value = dense<f32[512,8]: splat 1>} : f32[512,8]
   %frame = MatMulV2(%sound, %w) : f32[1,8]
@@ -248,13 +248,13 @@ fn a_spectrogram_is_right_by_default_and_told_where_half_precision_is_forced() {
     let said = |out: std::process::Output| String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!said(expect_code(d, 0, &compile)).contains("warning"));
     assert!(!said(expect_code(d, 0, &run)).contains("warning"));
-    // Two factors of 512 · 32000 squared, eight of them by a quarter.
+    // The square of 512 · 32000, eight times, each weighted by a quarter.
     let level = (512.0f64 * 32000.0).powi(2) * 2.0;
     assert!(floats(&d.join("out/output_0.npy")).iter().all(|v| (f64::from(*v) - level.ln()).abs() < 1e-3));
     let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
     assert!(types(&doc, PRODUCTS).iter().all(|(_, t)| t == "f32"), "{:?}", types(&doc, PRODUCTS));
     assert!(doc.to_string().contains("may have numbers up to 5.2e5, beyond 65504, the greatest of f16"));
-    // Forced: the compiler warns, and the run names the node.
+    // If half precision is forced, the compiler warns, and the run names the node.
     let forced = ["--set", "ge.exec.precision_mode=force_fp16"];
     let text = said(expect_code(d, 0, &[&compile[..], &forced].concat()));
     assert!(
@@ -272,15 +272,16 @@ fn a_spectrogram_is_right_by_default_and_told_where_half_precision_is_forced() {
     }
     let doc: Value = serde_json::from_slice(&expect_code(d, 0, &[&run[..], &["--json"]].concat()).stdout).unwrap();
     assert_eq!(doc["warnings"].as_array().unwrap().len(), 1);
-    // An input that is not finite, and a model in its own types, are the user's own.
+    // There is no warning if the input is not finite and the model runs in half types or in its own
+    // types: the numbers are the user's own.
     write_floats(&d.join("nan/input_0.npy"), "1, 512", &[f32::INFINITY; 512]);
     assert!(!said(expect_code(d, 0, &["run", "m.om", "--inputs", "nan", "--outputs", "out"])).contains("warning"));
     expect_code(d, 0, &["compile", "m.ge", "-o", "m.om"]);
     assert!(!said(expect_code(d, 0, &["run", "m.om", "--inputs", "nan", "--outputs", "out"])).contains("warning"));
 }
 
-/// What a logarithm reads keeps its digits: a difference of a thousandth of its terms, squared, is
-/// nothing in half precision.
+/// What a logarithm reads keeps its digits: a difference of a ten-thousandth of its terms, squared,
+/// is zero in half precision.
 #[test]
 fn a_logarithm_of_small_differences_is_right_by_default() {
     let dir = tempfile::tempdir().unwrap();
@@ -303,12 +304,14 @@ fn a_logarithm_of_small_differences_is_right_by_default() {
     assert!(got.iter().zip(want).all(|(g, w)| (f64::from(*g) - w).abs() < 1e-3), "{got:?}, expected {want:?}");
 }
 
-/// Variables that a run changes are what they were when the second run looks for the node.
+/// The second run, which looks for the node, starts with the values that the variables had before
+/// the first run.
 #[test]
 fn the_run_that_looks_for_the_node_starts_with_the_variables_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
-    // The variable grows with each run; a second run would leave half precision in another node.
+    // The variable grows with each run; from the grown value, another node would leave half
+    // precision.
     let text = "graph @main(%x: f32[4]) {
   %v = Variable() {init_value = dense<f32[4]: splat 1>} : f32[4]
   %grown = Muls(%v) {value = 40000} : f32[4]
@@ -337,7 +340,8 @@ fn the_run_that_looks_for_the_node_starts_with_the_variables_of_the_first() {
 fn calibration_keeps_in_f32_what_given_inputs_need_and_reports() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
-    // By what is known of it the first product fits half precision; with these inputs it does not.
+    // By what is known when it is compiled, the first product fits half precision; with these
+    // inputs it does not.
     let text = "graph @main(%x: f32[4,16], %y: f32[4,8]) {
   %w = Const() {value = dense<f32[16,8]: splat 3>} : f32[16,8]
   %great = MatMulV2(%x, %w) : f32[4,8]
@@ -374,12 +378,12 @@ fn calibration_keeps_in_f32_what_given_inputs_need_and_reports() {
     let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
     let of = types(&doc, PRODUCTS);
     assert!(of.iter().any(|(n, t)| n == "small" && t == "f16"), "{of:?}");
-    // The option in the model is enough to make it again.
+    // The option stored in the model is enough to make the same model again.
     let option = doc["options"]["ge.x.keep_dtype"].as_str().unwrap().to_owned();
     let again = std::fs::read(d.join("m.om")).unwrap();
     expect_code(d, 0, &[&compile[..], &["--set", &format!("ge.x.keep_dtype={option}")]].concat());
     assert_eq!(again, std::fs::read(d.join("m.om")).unwrap());
-    // What cannot be calibrated is told.
+    // Folders without usable inputs are refused.
     std::fs::create_dir(d.join("empty")).unwrap();
     for folder in ["empty", "nowhere"] {
         let err = expect_code(d, 2, &[&compile[..], &["--calibrate", folder]].concat()).stderr;
@@ -387,8 +391,8 @@ fn calibration_keeps_in_f32_what_given_inputs_need_and_reports() {
     }
 }
 
-/// A mask of attention in f32, far beyond half precision, beside half queries: as good as in f32,
-/// even where it hides a whole row.
+/// An f32 mask of attention, far beyond half precision, beside half-precision queries: the result
+/// is as good as in f32, even if the mask hides a whole row.
 #[test]
 fn attention_goes_to_half_precision_though_its_mask_does_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -403,7 +407,7 @@ fn attention_goes_to_half_precision_though_its_mask_does_not() {
 ";
     std::fs::write(d.join("m.ge"), text).unwrap();
     let x: Vec<f32> = (0..256).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
-    // The last row sees nothing, the others what is before them.
+    // The last row sees nothing; each other row sees the positions up to its own.
     let mask: Vec<f32> = (0..64).map(|i| if i / 8 == 7 || i % 8 > i / 8 { -1.0 } else { 0.0 }).collect();
     write_floats(&d.join("in/input_0.npy"), "1, 8, 32", &x);
     write_floats(&d.join("in/input_1.npy"), "1, 1, 8, 8", &mask);

@@ -1,5 +1,5 @@
-//! What the product promises as a whole: the same bytes for any number of threads, a host without
-//! engines, what is missing named.
+//! What the product promises as a whole: the same bytes for any number of threads, a host that
+//! works without engines, and errors that name what is missing.
 use ge_tests::{expect_code, root, target};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ const TEXT: &str = "graph @main(%x: f32[6,16]) {
 }
 ";
 
-/// `ge` with a `plugins.toml` of the folder.
+/// Runs `ge` with the `plugins.toml` of the folder.
 fn ge(dir: &Path, args: &[&str]) -> Output {
     Command::new(target().join("ge"))
         .args(args)
@@ -31,7 +31,7 @@ fn code(dir: &Path, expected: i32, args: &[&str]) -> String {
     assert_eq!(out.status.code(), Some(expected), "{args:?}: {said}");
     said
 }
-/// A folder with the text and our `plugins.toml`, changed.
+/// A folder with the graph and our `plugins.toml`, changed by `change`.
 fn dir(change: impl Fn(String) -> String) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let ours = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
@@ -80,7 +80,7 @@ fn without_its_engine_an_operator_is_refused_by_node_and_an_om_by_the_engines_na
     let all = dir(|t| t);
     code(all.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
     assert!(engines(all.path()).contains(&("MatMulV2".into(), "AIcoreEngine".into())));
-    // The library is away: the entry looks into an empty folder.
+    // The libraries are missing: the entries point into an empty folder.
     let away = dir(|t| {
         let entry = |n: &str| format!("name = \"{n}\"\n");
         let gone = |t: String, n: &str| t.replace(&entry(n), &format!("{}path = \"gone/libge_{n}.so\"\n", entry(n)));
@@ -94,7 +94,7 @@ fn without_its_engine_an_operator_is_refused_by_node_and_an_om_by_the_engines_na
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(matches!(out.status.code(), Some(3 | 5)), "{said}");
     assert!(said.contains("AIcoreEngine"), "{said}");
-    // What needs none of it works.
+    // A model that needs none of them works.
     let text = "graph @main(%x: f32[2,3]) {\n  %s = Const() {value = dense<i64[2]: 3 2>} : i64[2]\n  %r = Reshape(%x, %s) : f32[3,2]\n  return %r\n}\n";
     std::fs::write(away.path().join("m.ge"), text).unwrap();
     code(away.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
@@ -117,7 +117,7 @@ fn without_nn_the_nodes_go_to_cpu_and_the_numbers_stay() {
 #[test]
 fn equal_nodes_are_compiled_once() {
     let dir = tempfile::tempdir().unwrap();
-    // Three equal nodes, one of another type, one of another attribute, one on the AI CPU.
+    // Three equal nodes, one of another type, two that differ in an attribute, one on the AI CPU.
     let text = "graph @main(%x: f32[3,5], %y: f32[5,5]) {
   %a = Exp(%x) : f32[3,5]
   %b = Exp(%a) : f32[3,5]
@@ -133,8 +133,8 @@ fn equal_nodes_are_compiled_once() {
     let args = ["compile", "m.ge", "-o", "m.om", "--json", "--set", "ge.x.auto_fusion=false"];
     let out = expect_code(dir.path(), 0, &args);
     let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    // Exp, Abs and two Muls with their subgraph, where Exp is asked for three times; all six again
-    // for their tasks.
+    // Exp, Abs and two Muls are compiled with their subgraph, where Exp is asked for three times;
+    // all six are asked for again for their tasks.
     assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 4, "single_op": 1, "hits": 8}));
 }
 
@@ -154,11 +154,12 @@ fn what_reads_a_long_constant_is_compiled_once() {
         weights.join(" ")
     );
     std::fs::write(dir.path().join("m.ge"), text).unwrap();
-    // Weights that engine nn packs behind the merge are other ones for their tasks.
+    // Weights that engine nn packs after the merge would be different ones for the tasks.
     let as_it_is = "ge.optimizationSwitch=MatMulPanelsPass:off";
     let out = expect_code(dir.path(), 0, &["compile", "m.ge", "-o", "m.om", "--json", "--set", as_it_is]);
     let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    // Both with their subgraph; again for their tasks, with the attributes of their prototype.
+    // Both are compiled with their subgraph, and asked for again for their tasks, with the
+    // attributes of their prototype.
     assert_eq!(doc["kernels"], serde_json::json!({"fused_graph": 2, "single_op": 0, "hits": 2}));
 }
 

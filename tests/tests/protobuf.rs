@@ -1,4 +1,4 @@
-//! Generated Rust types of the protobuf messages against the files that they were made from.
+//! The generated Rust types of the protobuf messages match the files that they were made from.
 use ge_tests::root;
 use sha2::{Digest, Sha256};
 
@@ -6,7 +6,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// `cargo xtask protobuf` notes in each file what it was made from and what it wrote.
+/// `cargo xtask protobuf` notes in each file the digests of its sources and of what it wrote.
 #[test]
 fn generated_types_are_those_of_the_proto_files() {
     for path in [

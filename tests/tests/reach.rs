@@ -1,7 +1,7 @@
 //! Reachability: every pass of the lists fires in a whole compilation that begins where users
-//! begin, with a graph given to a session. What golden files give to one pass alone is given to all
-//! of them here, and `tests/reach` has graphs for the passes that others come before. Switches of a
-//! file are those that a user can type.
+//! begin, with a graph given to a session. The graphs that golden files give to one pass go through
+//! all passes here, and `tests/reach` has graphs for passes that other passes would pre-empt. The
+//! switches of a file are those that a user can type.
 use ge::session::{Session, SessionOptions};
 use ge_compiler::pipeline::Observer;
 use ge_ir::Model;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Second places of passes that fire elsewhere, with what would have to come between.
+/// Second places of passes that fire at another place, with what would have to happen in between.
 const AGAIN: &[(&str, &str, &str)] = &[
     (
         "original",
@@ -29,11 +29,11 @@ const AGAIN: &[(&str, &str, &str)] = &[
     ("stage2", "AttachStreamLabelPass", "a node that passes of stage2 put behind a switch"),
 ];
 
-/// Golden cases of late stages that state what an engine or a planner has decided, in a graph where
-/// nobody has.
+/// Golden cases of late stages whose graphs state decisions of an engine or a planner that was not
+/// run.
 const DECIDED: &[&str] = &["streams_of_a_graphs_own_parallelism", "own_events"];
 
-/// Passes that have changed a graph, with the stage that they ran in.
+/// Passes that have changed a graph, with the stage in which they ran.
 #[derive(Default)]
 struct Fired(Mutex<BTreeSet<(String, String)>>);
 
@@ -46,7 +46,7 @@ impl Observer for Fired {
     }
 }
 
-/// Sessions, one for each SoC that a file asks for.
+/// One session for each SoC that a file asks for.
 struct Sessions {
     plugins: tempfile::TempDir,
     open: BTreeMap<String, Session>,
@@ -70,7 +70,8 @@ impl Sessions {
     }
 }
 
-/// The options and the SoC of a file's command; None: it is wrong on purpose.
+/// The options and the SoC of a file's command. `None`: the command is wrong on purpose, or it
+/// names a SoC file.
 fn flags(run: &str, file: &Path) -> Option<(ge::options::OptionMap, String)> {
     let words = shlex::split(&run.replace("%S", &file.parent().unwrap().display().to_string())).unwrap();
     let mut options = ge::options::OptionMap::default();
@@ -82,11 +83,11 @@ fn flags(run: &str, file: &Path) -> Option<(ge::options::OptionMap, String)> {
             _ => {}
         }
     }
-    // SoC files of a test are not those of this one.
+    // The SoC files of golden tests are not available here.
     (!soc.contains('.')).then_some((options, soc))
 }
 
-/// Compiles every case of a file; faults of ours, by case.
+/// Compiles every case of a file. Returns the passes that fired and the internal errors by case.
 fn compile(file: &Path, sessions: &mut Sessions) -> (BTreeSet<(String, String)>, Vec<String>) {
     let fired = Fired::default();
     let mut ours = Vec::new();
@@ -101,7 +102,7 @@ fn compile(file: &Path, sessions: &mut Sessions) -> (BTreeSet<(String, String)>,
                 Err(e) if e.kind == ErrorKind::INTERNAL => {
                     ours.push(format!("{} @{name}: {}", file.display(), e.message()));
                 }
-                // Many cases are refused by what comes behind the pass that they are about.
+                // Many cases are refused by something after the pass that they test.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Stages that a user marks are compiled and run in turn.
+//! Stages that a user marks are compiled apart and run in turn.
 use ge_tests::{expect_code, ge};
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn stages_are_looked_at_apart_and_run_in_turn() {
         assert_eq!(graphs.len(), 1, "the stages are one list of tasks");
         let kernels =
             doc["tasks"].as_array().unwrap().iter().filter(|t| t["type"].as_str().unwrap().contains("KERNEL"));
-        // Nothing is fused across stages; without levels all is one kernel.
+        // Nothing is fused across stages; without levels everything is one kernel.
         assert_eq!(kernels.count(), if levels { 3 } else { 1 });
     }
     assert!(numbers[0] == numbers[1]);

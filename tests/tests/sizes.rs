@@ -1,4 +1,4 @@
-//! Sizes at both ends: tensors without elements, tables that are better selected from first, more
+//! Sizes at both ends: tensors without elements, tables whose rows are better selected first, more
 //! memory than there is; and random inputs that models take.
 use ge_tests::{expect_code, ge};
 use std::path::Path;
@@ -34,8 +34,8 @@ fn a_model_whose_inputs_and_outputs_all_are_empty_runs() {
     }
 }
 
-/// Petabytes, and more bytes than an address has: told at compile, with the largest holders, and
-/// nothing is written.
+/// Petabytes, and more bytes than addresses can count: compilation fails, names the largest holders
+/// and writes nothing.
 #[test]
 fn more_memory_than_the_soc_has_is_refused_with_the_largest_holders() {
     let dir = tempfile::tempdir().unwrap();
@@ -51,20 +51,20 @@ fn more_memory_than_the_soc_has_is_refused_with_the_largest_holders() {
         assert!(said.contains(words), "{words} in: {said}");
     }
     assert!(!d.join("m.om").exists());
-    // What is only between inputs and outputs counts as well, and weights do not hide it.
+    // Values between inputs and outputs count as well, and weights do not hide them.
     let between = "graph @main(%x: f32[1,100000]) { %t = TileD(%x) {multiples = [200000, 1]} : f32[200000,100000]
       %e = Exp(%t) : f32[200000,100000] %y = ReduceSumD(%e) {axes = [0]} : f32[1,100000] return %y }";
     let said = compile(d, between, 1, &["--set", "ge.x.auto_fusion=false"]);
     assert!(said.contains("GE-E0703") && said.contains("`e` 74.5 GiB"), "{said}");
-    // A SoC with as much memory takes it, one with less does not.
+    // A SoC with enough memory takes the model, one with less does not.
     let half = "graph @main(%x: f32[3500000000]) { %y = Relu(%x) : f32[3500000000] return %y }";
     let on = |soc: &'static str| ["--soc", soc, "--set", "ge.exec.precision_mode=must_keep_origin_dtype"];
     compile(d, half, 0, &on("sim"));
     compile(d, half, 0, &on("Ascend910B"));
     let said = compile(d, half, 1, &on("Ascend310P"));
     assert!(said.contains("Ascend310P has 24.0 GiB") && said.contains("`x` 13.0 GiB, `y` 13.0 GiB"), "{said}");
-    // Sizes whose bytes no number of 64 bits holds are an error about the model, not a fault of
-    // ours.
+    // Sizes whose number of bytes does not fit in 64 bits are an error in the model, not an
+    // internal fault.
     let endless =
         "graph @main(%x: f32[4611686018427387904,64]) { %y = Relu(%x) : f32[4611686018427387904,64] return %y }";
     std::fs::write(d.join("m.ge"), endless).unwrap();
@@ -72,7 +72,7 @@ fn more_memory_than_the_soc_has_is_refused_with_the_largest_holders() {
     assert!(matches!(code, Some(1..=4)), "{code:?}");
 }
 
-/// A batch whose places alone would take 34 GB is planned without listing them.
+/// A batch whose list of places would take 34 GB is planned without making that list.
 #[test]
 fn a_batch_of_billions_reserves_nothing_at_compile() {
     let dir = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ fn a_batch_of_billions_reserves_nothing_at_compile() {
     assert_eq!(limited.status.code(), Some(0), "{}", String::from_utf8_lossy(&limited.stderr));
 }
 
-/// Whole numbers that readers take as indices, masks, lengths: the model knows their range, and
+/// Whole numbers that are read as indices, masks or lengths: the model knows their range, and
 /// `--random` keeps to it.
 #[test]
 fn random_inputs_keep_to_the_ranges_that_the_graph_implies() {
@@ -125,8 +125,8 @@ fn random_inputs_keep_to_the_ranges_that_the_graph_implies() {
     }
 }
 
-/// Where the graph says nothing and the run fails, the error says which inputs were made up and how
-/// to give them.
+/// If the graph implies no range and the run fails, the error says which inputs were made up and
+/// how to give them.
 #[test]
 fn a_run_that_fails_on_numbers_that_were_made_up_says_which_to_give() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,8 +147,8 @@ fn a_run_that_fails_on_numbers_that_were_made_up_says_which_to_give() {
     }
 }
 
-/// Selecting before mapping gives the bits of mapping before selecting, without the memory of the
-/// table.
+/// Selecting rows before computing them gives the same bits as afterwards, without the memory of
+/// the table.
 #[test]
 fn rows_are_selected_before_a_large_table_is_computed() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,8 +176,8 @@ fn rows_are_selected_before_a_large_table_is_computed() {
     assert!(arenas[0] < 100_000 && arenas[1] > 4_000_000, "{arenas:?}");
 }
 
-/// What would be computed in every run is folded while the file grows by less than a quarter, in
-/// the order of the graph.
+/// What every run would compute is folded, in the order of the graph, while the file grows by less
+/// than a quarter.
 #[test]
 fn folding_may_let_the_file_grow_by_less_than_a_quarter() {
     let dir = tempfile::tempdir().unwrap();

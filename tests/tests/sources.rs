@@ -1,5 +1,5 @@
-//! Sources other than inputs and constants of the model's own file: constants whose bytes lie in
-//! another file, and inputs of prepared images, of known and of open sizes.
+//! Sources other than inputs and constants of the model's own file: constants whose bytes are in
+//! another file, and inputs for prepared images, of known and of open sizes.
 use ge_tests::expect_code;
 use std::path::Path;
 
@@ -8,7 +8,7 @@ fn says(dir: &Path, code: i32, args: &[&str]) -> String {
     String::from_utf8(if code == 0 { out.stdout } else { out.stderr }).unwrap()
 }
 
-/// A row of the file's second half is added to each row.
+/// Adds a row, the second half of the file, to each row of the input.
 fn model(n: &str, attrs: &str) -> String {
     format!(
         "graph @main(%x: f32[{n},3]) {{

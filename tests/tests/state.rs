@@ -1,5 +1,5 @@
 //! State: variables in other layouts, across calls, stage levels, branches and loops, through the
-//! real binary; what a session holds of them, training among it.
+//! real binary; and what a session holds of them, also in training.
 use ge::graph_manager::GraphManager;
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
@@ -9,8 +9,8 @@ use ge_plugin_api::types::{Blob, ConstTensor, DType};
 use ge_tests::{expect_code, root};
 use std::path::Path;
 
-/// What `ge run` prints of each output of a text-form graph, as numbers; every schedule of some
-/// gives the same.
+/// The numbers that `ge run` prints for each output of a text graph; some random schedules must
+/// give the same.
 #[track_caller]
 fn outputs(text: &str, flags: &[&str]) -> Vec<Vec<f64>> {
     let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,8 @@ graph @add(%a: f32[2]) {
     assert_eq!(outputs(stages, &["--random", "1"]), [[-11., -22.]]);
 }
 
-/// A call in a call reads what the outer one waits for, by a node that reads none of its inputs.
+/// The inner call reads a variable by a node without inputs, and must wait for what the outer call
+/// waits for.
 #[test]
 fn a_body_within_a_body_waits_for_what_the_outer_call_waits_for() {
     let text = "graph @main(%x: f32[2]) {
@@ -165,7 +166,7 @@ graph @no() {
     assert!(taken == [[-11., -22.]] || taken == [[-9., -18.]], "{taken:?}");
 }
 
-/// A session whose plugins lie beside the real binary.
+/// A session with this repository's plugins and these device options.
 fn session(device: &[(&str, &str)]) -> Session {
     let device_options = device.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let plugins = Some(root().join("plugins.toml"));
@@ -181,7 +182,7 @@ fn numbers(t: &HostTensor) -> Vec<f32> {
 fn model(s: &Session, name: &str) -> ge::session::GraphModel {
     s.import(root().join("tests/models/train").join(name), "").unwrap()
 }
-/// The data of `tests/reference/train.py`.
+/// The same data as in `tests/reference/train.py`.
 fn lesson() -> [HostTensor; 2] {
     let x: Vec<f32> = (0..24).map(|i| (i as f32 * 0.37) % 1.0 - 0.5).collect();
     let t: Vec<f32> = x.chunks(3).flat_map(|r| [r[0] + r[1] * 2.0, r[2] - r[0]]).collect();
@@ -193,7 +194,7 @@ fn near(found: &[f32], want: &[f32], what: &str) {
     assert!(found.len() == want.len() && found.iter().zip(want).all(close), "{what}: {found:?} for {want:?}");
 }
 
-/// What `tests/reference/train.py` prints.
+/// The weights that `tests/reference/train.py` prints.
 const TRAINED: &[(&str, &[f32])] = &[
     (
         "w1",
@@ -236,7 +237,7 @@ fn wide(t: &HostTensor) -> Vec<f64> {
 }
 
 /// Assignments and optimizers of both engines, over sizes around their chunks: the values of all
-/// variables after two runs, in whole units of the type's precision.
+/// variables after two runs differ at most by the precision of the type.
 #[test]
 fn engines_write_variables_alike() {
     let steps = [
@@ -252,7 +253,7 @@ fn engines_write_variables_alike() {
     let m = GraphManager::new(session(&[("check_races", "full")]), OptionMap::default());
     for (t, digits) in [("f32", 2e-6), ("f16", 2e-3), ("bf16", 2e-2), ("i32", 0.0)] {
         for (k, n) in [0, 1, 17, 4095, 4097, 10_000].into_iter().enumerate() {
-            // Each step at two sizes or more; whole numbers have no optimizers.
+            // Each step runs at two sizes or more; whole numbers have no optimizers.
             for (step, states) in
                 steps.iter().skip(k % 2).step_by(2).filter(|s| t != "i32" || s.0.starts_with("Assign"))
             {
@@ -315,13 +316,13 @@ fn two_graphs_that_train_and_evaluate_share_one_weight() {
         let after = loss(8);
         let next = numbers(&m.run(1, &data).unwrap()[0])[0];
         near(&[next], &[after], "the step computes the loss of the weights that it finds");
-        // The evaluation is built anew for another number of rows: the weights stay.
+        // The evaluation is built again for another number of rows; the weights stay.
         loss(3);
     }
     assert!(loss(8) < first / 4.0);
     let names: Vec<String> = m.session().variables().list().into_iter().map(|v| v.name).collect();
     assert!(names.contains(&"w1".to_owned()) && names.contains(&"b2_v".to_owned()), "{names:?}");
-    // A value that is given from outside is what the next run reads.
+    // The next run reads a value that was given from outside.
     let zero = floats(&[5, 2], &[0.0; 10]);
     m.session().variables().write("w2", &zero.view()).unwrap();
     m.session().variables().write("b2", &floats(&[2], &[1.5, -2.0]).view()).unwrap();
@@ -357,7 +358,7 @@ fn runs_of_many_threads_that_share_a_variable_take_turns() {
             });
         }
     });
-    // 100 times one more, 100 times two less.
+    // The first element: 100 runs add one, 100 runs subtract two.
     assert_eq!(numbers(&m.session().variables().read("n").unwrap()), [-90.0, 20.0]);
 }
 
@@ -431,8 +432,8 @@ fn a_lost_edge_between_effects_is_caught() {
     let order = ge_model::EffectOrder::of(&m);
     let kept: Vec<(&str, u32, bool)> = order.effects.iter().map(|e| (e.node.as_str(), e.step, e.writes)).collect();
     assert_eq!(kept, [("v_read", 1, false), ("a", 2, true), ("v_read_1", 3, false), ("s", 4, true)]);
-    // The graph of the compiled model loses its control edges, and so does nothing else: then each
-    // event is dropped in turn.
+    // The graph of the compiled model loses its control edges and nothing else; then each event is
+    // dropped in turn.
     let mut caught = 0;
     for id in 0..m.event_num {
         let mut broken = m.clone();

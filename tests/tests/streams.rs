@@ -1,5 +1,5 @@
-//! Streams end to end: long streams cut into pieces, activation on the simulator, random graphs
-//! under random schedules, streams that loaded models share.
+//! Streams end to end: long streams that are cut into pieces, activation on the simulator, random
+//! graphs under random schedules, and streams that loaded models share.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -18,7 +18,8 @@ fn long() -> bool {
     std::env::var("GE_LONG").is_ok_and(|v| v == "1")
 }
 
-/// A chain of `n` nodes that all matter; every `label`-th stands on a stream of its own.
+/// A chain of `n` nodes that all matter for the output; every `label`-th one is on the stream
+/// `side` (0: none).
 fn chain(n: usize, label: usize) -> String {
     let mut text = "graph @main(%x: f32[8], %y: f32[8]) {\n".to_owned();
     let mut at = "x".to_owned();
@@ -32,7 +33,7 @@ fn chain(n: usize, label: usize) -> String {
     text
 }
 
-/// The plan of an OM by the independent checker.
+/// Checks the plan of an OM with the independent checker. Returns the document of `ge inspect`.
 #[track_caller]
 fn holds(dir: &Path, om: &str) -> Value {
     let document = expect_code(dir, 0, &["inspect", om, "--json"]);
@@ -49,7 +50,7 @@ fn holds(dir: &Path, om: &str) -> Value {
     serde_json::from_slice(&document.stdout).unwrap()
 }
 
-/// Compiles a text for a SoC and runs it; the bytes of output 0.
+/// Runs an OM on random inputs; returns the file of output 0.
 fn run(dir: &Path, om: &str, extra: &[&str]) -> Vec<u8> {
     let mut args = vec!["run", om, "--random", "7", "--outputs", "out", "-q"];
     args.extend_from_slice(extra);
@@ -57,8 +58,8 @@ fn run(dir: &Path, om: &str, extra: &[&str]) -> Vec<u8> {
     std::fs::read(dir.join("out/output_0.npy")).unwrap()
 }
 
-/// One label in both branches of a choice: each branch wakes the stream of its own nodes, not the
-/// other's.
+/// One label in both branches of a choice: each branch wakes the stream of its own nodes, not that
+/// of the other.
 #[test]
 fn a_label_in_two_branches_is_a_stream_of_each() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +87,7 @@ fn a_label_in_two_branches_is_a_stream_of_each() {
             assert!(got.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs()), "{gear}: {got:?}");
         }
     }
-    // A stream of a branch cannot be woken from outside of it.
+    // A stream of a branch cannot be woken from outside the branch.
     let outside = text.replace("  %a = Relu", "  %w = StreamActive() {_active_label_list = [\"l\"]} : ()\n  %a = Relu");
     std::fs::write(d.join("w.ge"), format!("{outside}{}{}", branch("one", "Exp"), branch("two", "Neg"))).unwrap();
     let told = expect_code(d, 2, &["compile", "w.ge", "-o", "w.om", "-q"]);
@@ -118,14 +119,15 @@ fn streams_that_are_too_long_are_cut_run_right_and_hold() {
         for item in s["items"].as_array().unwrap() {
             assert!(item["tasks"].as_u64().unwrap() <= 64);
         }
-        // Each record and wait is a node of its own, beside the node that it is for.
+        // Each record and wait is a node of its own, beside the node that it serves.
         let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
         let count = |op: &str| nodes.iter().filter(|n| n["type"] == op).count();
         let events = doc["events"].as_array().unwrap();
         assert_eq!((count("Send"), count("Recv")), (events.len(), events.len()));
         let named = |name: &str| nodes.iter().find(|n| n["name"] == name).unwrap();
         assert_eq!(named("main_Send_0")["control_inputs"][0], events.iter().find(|e| e["id"] == 0).unwrap()["send"]);
-        // The first piece keeps the logical stream's id, the map says which are whose.
+        // The first piece keeps the id of the logical stream, and the map says which pieces belong
+        // to which logical stream.
         assert_eq!(s["logical_items"][0]["physical"][0], 0);
         assert_eq!(run(dir, &om, &[]), run(dir, "whole.om", &[]));
         for schedule in ["schedule=random:1", "schedule=random:2"] {
@@ -172,7 +174,7 @@ fn a_soc_with_streams_of_any_depth_is_not_cut_and_one_with_too_few_is_refused() 
     assert!(said.contains("GE-E0316") && said.contains("streams, small has 2"), "{said}");
 }
 
-/// A branch that runs only if the two numbers are equal, a stream that is woken in any case, and an
+/// A branch that runs only if the two numbers are equal, a stream that is always woken, and an
 /// output that needs the latter.
 const BRANCH: &str = "graph @main(%x: f32[8], %p: i32[1], %q: i32[1]) {
   %a = Relu(%x) : f32[8]
@@ -186,7 +188,7 @@ const BRANCH: &str = "graph @main(%x: f32[8], %p: i32[1], %q: i32[1]) {
 }
 ";
 
-/// A session on this build's libraries.
+/// A session with the libraries of this build.
 fn session(dir: &Path, soc: Option<&str>, device_options: &[(&str, &str)]) -> Session {
     let plugins = dir.join("plugins.toml");
     let text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
@@ -268,8 +270,8 @@ fn a_branch_too_long_for_a_stream_is_woken_as_a_whole() {
 fn a_stream_without_tasks_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let session = session(dir.path(), None, &[("check_races", "true")]);
-    // The split has no task, and no neighbour whose stream it could have: the labelled one is its
-    // alone.
+    // The split has no task, and it cannot take the stream of a neighbour: the labelled stream is
+    // for its own node alone.
     let text = "graph @main(%x: f32[4,8], %y: f32[2,8], %z: f32[2,8]) {
   %a = Relu(%x) {_stream_label = \"side\"} : f32[4,8]
   %w = Add(%y, %z) : f32[2,8]
@@ -307,7 +309,7 @@ fn models_loaded_side_by_side_share_streams_and_leave_none_behind() {
     b.run_random(1).unwrap();
     drop(b);
     assert!(session.stream_pool().is_empty());
-    // Many threads that load, run and unload.
+    // Several threads load, run and unload.
     let rounds = if long() { 50 } else { 2 };
     std::thread::scope(|s| {
         for k in 0..4 {
@@ -342,18 +344,19 @@ fn models_share_streams_of_one_kind_by_the_number_of_tasks() {
     let tasks = |s: u32| two.tasks.iter().filter(|t| t.stream == s).count();
     let (many, few) = if tasks(0) > tasks(1) { (0, 1) } else { (1, 0) };
     let pool = session.stream_pool();
-    // The stream with the nearest number of tasks; one of each for another model's two.
+    // Each model takes the stream with the nearest number of tasks; a model with two streams takes
+    // one of each.
     let (b, c) = (load(&small), load(&large));
     assert_eq!(b.device_streams(), [a.device_streams()[few]]);
     assert_eq!(c.device_streams(), [a.device_streams()[many]]);
     let d = load(&two);
     let both = |m: &ge::session::Model| m.device_streams().iter().copied().collect::<std::collections::BTreeSet<_>>();
     assert_eq!((both(&d), both(&d).len(), pool.len()), (both(&a), 2, 2));
-    // A huge stream is another kind, whatever stands on it.
+    // A huge stream is of another kind, whatever runs on it.
     let e = load(&huge);
     assert_eq!((e.device_streams().len(), pool.len()), (1, 3));
     assert!(!both(&a).contains(&e.device_streams()[0]));
-    // All of them run, the streams of those that are unloaded stay as long as one model uses them.
+    // All of them run. The streams of unloaded models stay as long as one model uses them.
     let before = a.run_random(3).unwrap()[0].clone();
     let shared = pool.users(a.device_streams()[many]);
     drop((b, c, e));
@@ -371,7 +374,7 @@ fn one_stream_more_than_a_device_gives_is_one_error() {
     let dir = dir.path();
     let wide = "name = \"wide\"\nbase = \"sim\"\nstreams_normal = 4096\nunlimited_depth = true\n";
     std::fs::write(dir.join("wide.toml"), wide).unwrap();
-    // Every node on a stream of its own; NetOutput is the last of them.
+    // Every node is on a stream of its own; NetOutput is on the last of them.
     for n in [2023, 2024] {
         let node = |i: usize| format!("  %n{i} = Relu(%x) {{_stream_label = \"s{i}\"}} : f32[8]\n");
         let nodes: String = (0..n).map(node).collect();
@@ -402,7 +405,7 @@ fn one_stream_more_than_a_device_gives_is_one_error() {
     assert!(said.contains("the model needs 2025 streams, few has 2024") && !dir.join("n.om").exists(), "{said}");
 }
 
-/// A small generator of numbers, the same for a seed everywhere.
+/// A small random number generator: a seed gives the same numbers everywhere.
 struct Random(u64);
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
@@ -417,7 +420,7 @@ impl Random {
 }
 
 /// A random graph with engines, labels, groups, new stream ids and control edges. `bare`: without
-/// all that places nodes.
+/// the attributes that place nodes on streams.
 fn random_graph(seed: u64, bare: bool) -> String {
     let mut r = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let n = 6 + r.below(30);
@@ -474,15 +477,15 @@ fn random_graphs_give_the_same_bits_under_every_schedule() {
             plain.load(single.model).unwrap().run_random(seed).unwrap().iter().map(|o| o.bytes().to_vec()).collect();
         let text = random_graph(seed, false);
         let mut all = Vec::new();
-        // Odd ones on streams so short that most are cut.
+        // Odd seeds run on streams so short that most are cut.
         let soc = dir.join("small.toml").display().to_string();
         for k in 0..schedules {
             let random = format!("random:{}", k + 1);
             let soc = (seed % 2 == 1).then_some(soc.as_str());
             let careful = session(dir, soc, &[("schedule", &random), ("check_races", "true")]);
             if k == 0 {
-                // Every plan passes the checker of the product; its text is judged by another's
-                // below.
+                // Every plan passes the product's own checker; the independent checker judges its
+                // text below.
                 all.push(compiled(&careful, &text, &pairs));
             }
             let model = careful.load(all[0].model.clone()).unwrap();

@@ -1,15 +1,15 @@
-//! The integration tests, one binary: each folder is a theme.
+//! The integration tests as one binary: each module is a theme.
 #![allow(clippy::unwrap_used)]
 
-/// Passes: any set of them gives the same numbers; the page about them.
+/// Every set of passes gives the same numbers; the page about passes agrees with the code.
 mod passes;
 /// Loading plugins, good and bad.
 mod plugins;
 /// Right results of the reference models.
 mod models;
-/// What ARCHITECTURE.md says against the code.
+/// What ARCHITECTURE.md says, compared with the code.
 mod architecture;
-/// What the manifests name against sources and deny.toml.
+/// What the manifests name, compared with the sources and deny.toml.
 mod dependencies;
 /// Generated Rust types of the protobuf messages.
 mod protobuf;
@@ -19,20 +19,21 @@ mod memory;
 mod thin;
 /// Sizes at both ends, and random inputs.
 mod sizes;
-/// Random graphs against a plain interpreter.
+/// Random graphs, compared with a plain interpreter.
 mod random;
-/// Variables: their order, their values between runs.
+/// Variables: their order, and their values between runs.
 mod state;
 /// Variables of models of open sizes.
 mod open_state;
 /// Memory of the caller that a plan may use.
 mod memory_io;
-/// Passes fire in whole compilations.
+/// Every pass fires in a whole compilation.
 mod reach;
-/// Plans, judged by a checker of other hands.
+/// Plans, judged by an independent checker.
 mod plans;
-/// One OM of several static plans.
+/// Gears: one OM with several static plans.
 mod gears;
+/// State that grows in place.
 mod growing;
 /// One pipeline for `ge compile` and `ge opt`, and its dumps.
 mod pipeline;
@@ -40,9 +41,9 @@ mod pipeline;
 mod streams;
 /// Determinism, and what happens without an engine.
 mod product;
-/// Golden texts: a graph, a pass or stages, the graph expected.
+/// Golden texts: a graph, a pass or stages, and the expected graph.
 mod golden;
-/// The OM in another reader.
+/// The OM in another program's reader.
 mod netron;
 /// What each option changes.
 mod options;
@@ -50,7 +51,7 @@ mod options;
 mod cli;
 /// The programs of `examples/`.
 mod examples;
-/// A library of a vendor, built from docs/plugins.md.
+/// A vendor's library, the crate of docs/plugins.md.
 mod vendor;
 /// Task lists and their runs.
 mod tasks;
@@ -60,44 +61,44 @@ mod api;
 mod hccl;
 /// Models of open sizes.
 mod dynamic;
-/// Constants of files, inputs of prepared images.
+/// Constants from files, and inputs for prepared images.
 mod sources;
-/// What `ge` does around a run of one.
+/// What `ge` does around a run of a model of open sizes.
 mod open_tools;
-/// Their runs of sizes seen before; branches that do not fit.
+/// Models of open sizes: runs of sizes that were seen before, and branches that do not fit.
 mod open_runs;
-/// Their plans that are made of the one before.
+/// Models of open sizes: plans that are derived from the plan before.
 mod open_plans;
-/// Their runs that go by launches and choices alone.
+/// Models of open sizes: runs that only make launches and choices.
 mod open_ways;
 /// Gears and a model of open sizes in one file.
 mod hybrid;
-/// Trained models of others.
+/// Trained models of public packages.
 mod trained;
-/// Other types than the model's, and layouts.
+/// Types other than the model's, and layouts.
 mod precision;
 /// Layouts of the cube unit.
 mod formats;
-/// Pictures before a model.
+/// Pictures: resizing, cropping and colour conversion.
 mod dvpp;
-/// Whatever reads bytes from outside, given changed files.
+/// Everything that reads bytes from outside, given changed files.
 #[path = "../../fuzz/mod.rs"]
 mod fuzz;
-/// Unknown shapes and stages of the user.
+/// Stages that a user marks.
 mod shapes;
 /// Clusters of operators.
 mod clusters;
-/// Convolutions whose filters are changed ahead, and pairs of them.
+/// Convolutions whose filters are laid out when a model is compiled, and fused pairs of them.
 mod convolutions;
-/// Transposes that move.
+/// Transposes that a pass moves.
 mod transposes;
 /// Kinds of models of open sizes.
 mod open_kinds;
-/// Parts of known shape in bodies.
+/// Parts of known shape in bodies of loops and in branches.
 mod nested_parts;
 /// Executors of models of open sizes.
 mod executors;
-/// Several streams for models of open sizes.
+/// Models of open sizes on several streams.
 mod open_streams;
 /// The guide's commands and schemas.
 mod guide;

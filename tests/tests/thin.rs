@@ -1,5 +1,5 @@
-//! The fast kernels beside those of the AI CPU, on shapes with 0, 1, very long and very thin axes:
-//! the same shapes, the same numbers.
+//! The fast kernels compared with those of the AI CPU, on shapes with axes of 0 and 1, very long
+//! and very thin ones: the shapes and the numbers must be the same.
 use ge::options::OptionMap;
 use ge::session::{Session, SessionOptions, import};
 use ge_compiler::pipeline::Silent;
@@ -8,7 +8,8 @@ use ge_plugin_api::types::DType;
 use ge_tests::root;
 use std::path::Path;
 
-/// Inputs, nodes of constants, the node's operator and attributes, and its output.
+/// A node to test: the graph's inputs, nodes of constants, the operator with its attributes, and
+/// its output types.
 struct Case {
     inputs: String,
     constants: String,
@@ -166,7 +167,7 @@ fn recurrences() -> Vec<Case> {
             let y = if gates == 4 { format!("{y}, {state}, {state}") } else { format!("{y}, {state}") };
             let body = format!("{op}(%x, %w, %r, %b) {{direction = \"bidirectional\", hidden_size = {h}, {attr}}}");
             all.push(case(&format!("%x: {x}, %w: {w}, %r: {r}, %b: {bias}"), &body, &y));
-            // Numbers between minus one and one, by operators that are folded.
+            // Numbers between minus one and one, made by operators that are folded.
             let constant = |name: &str, t: &str, by: f64| {
                 format!(
                     "%{name}_v = Const() {{value = dense<{t}: splat {by}>}} : {t} \

@@ -1,4 +1,4 @@
-//! Trained models of public packages through `ge compile` and `ge run` on the OM, against
+//! Trained models of public packages through `ge compile` and `ge run` on the OM, compared with
 //! onnxruntime's numbers.
 use ge_tests::{expect_code, ge, trained, trained_all};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,8 @@ fn entries(models: &Path) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// Compiles where the model is compiled beforehand; the words of the command that runs it.
+    /// Compiles the model, unless it is run directly. Returns the words of the command that runs
+    /// it.
     fn subject(&self, dir: &Path, options: &[&str]) -> Vec<String> {
         let shape: Vec<&str> = self.shape.iter().map(String::as_str).collect();
         if self.how != "run" {
@@ -48,7 +49,7 @@ impl Entry {
         let data = self.folder.join(format!("s{k}"));
         (data.display().to_string(), data.join("expect").display().to_string())
     }
-    /// In the model's own types its numbers are onnxruntime's.
+    /// Checks that the numbers in the model's own types are onnxruntime's.
     fn check(&self) {
         let dir = tempfile::tempdir().expect("a folder");
         let subject = self.subject(dir.path(), &[]);
@@ -60,8 +61,9 @@ impl Entry {
             expect_code(dir.path(), 0, &[&subject[..], &files].concat());
         }
     }
-    /// On an Ascend SoC, by default in half precision where numbers allow it: all are finite,
-    /// within three hundredths of the output's greatest, and no row has another class.
+    /// Checks a model on an Ascend SoC, which by default computes in half precision where the
+    /// numbers allow it: all numbers are finite and within three hundredths of the output's
+    /// greatest one, and no row has another class.
     fn check_half(&self) {
         let dir = tempfile::tempdir().expect("a folder");
         let subject = self.subject(dir.path(), &["--soc", "Ascend910B"]);
@@ -83,8 +85,8 @@ impl Entry {
     }
 }
 
-/// Numbers of a `.npy` file of f32 and the length of a row of classes (1 in a map of pixels); None:
-/// it is of another type.
+/// The numbers of a `.npy` file of f32, and the length of a row of classes (1 in a map of pixels).
+/// `None`: the file is of another type.
 fn floats(b: &[u8]) -> Option<(Vec<f32>, usize)> {
     let at = 10 + usize::from(u16::from_le_bytes([b[8], b[9]]));
     let head = String::from_utf8_lossy(&b[10..at]).into_owned();
@@ -101,9 +103,10 @@ fn close(what: &str, got: &[f32], want: &[f32], width: usize) {
     assert!(got.iter().all(|g| g.is_finite()), "{what}");
     let off = |x: &(&f32, &f32)| (x.0 - x.1).abs() > 3e-2 * most.max(1e-2);
     let count = got.iter().zip(want).filter(off).count();
-    // A sigmoid makes much of little errors of large numbers: of a map of pixels three in a thousand
-    // may be further off (docs/benchmarks.md has how many are, and what `--calibrate` leaves). What is
-    // quantised in each run rounds another way here and there: one in a thousand elsewhere.
+    // A sigmoid makes little errors of large numbers greater: in a map of pixels, three in a
+    // thousand may be further off (docs/benchmarks.md says how many are, and what `--calibrate`
+    // leaves). Numbers that are quantised in each run are rounded differently here and there:
+    // elsewhere, one in a thousand may be off.
     assert!(count <= want.len() * if width == 1 { 3 } else { 1 } / 1000, "{what}: {count} of {} are off", want.len());
     let best = |r: &[f32]| r.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|m| m.0);
     // Rows of classes; a lead of less than a hundredth is a tie.
@@ -149,7 +152,7 @@ models!(
     file_type,
 );
 
-/// No model of those has other classes, or a NaN, in the types that an Ascend SoC computes in.
+/// In the types that an Ascend SoC computes in, none of these models has other classes or a NaN.
 #[test]
 fn half_precision_by_default_changes_no_class() {
     for e in entries(&trained()) {
@@ -157,8 +160,8 @@ fn half_precision_by_default_changes_no_class() {
     }
 }
 
-/// `GE_LONG=1`: every model that is known, at all its sizes, in both types. Those with an operator
-/// that no plugin may have are right, or refused by its name.
+/// With `GE_LONG`, every known model is right at all its sizes, in both types. Models with an
+/// operator that no plugin may have are right, or refused by its name.
 #[test]
 fn every_known_model_is_right_in_both_types() {
     if std::env::var_os("GE_LONG").is_none() {
@@ -180,9 +183,9 @@ fn every_known_model_is_right_in_both_types() {
     }
 }
 
-/// A model that holds a branch for each of two rates, compiled for the sizes of one: the branch of
-/// the other is named, a run of the one is right and one that takes the other is refused. Compiled
-/// for the value of the rate besides, the other branch is left out.
+/// A model with a branch for each of two rates, compiled for the sizes of one: a warning names the
+/// other branch, a run at the first rate is right, and a run that takes the other branch is
+/// refused. If the model is also compiled for the value of the rate, the other branch is left out.
 #[test]
 fn a_branch_for_another_rate_is_refused_when_it_is_taken_or_left_out() {
     let models = trained();
@@ -209,16 +212,17 @@ fn a_branch_for_another_rate_is_refused_when_it_is_taken_or_left_out() {
     said(&["GE-E0351", "`else_branch` of `If_0`", "decoder/rnn/LSTM"], &taken);
     expect_code(d, 0, &[&compile[..], &["--input", &rate]].concat());
     expect_code(d, 0, &whole);
-    // The value that the model was compiled for need not be given again, and no other is taken.
+    // The value that the model was compiled for need not be given again, and no other value is
+    // accepted.
     let named = ["run", "m.om", "--input", &input, "--input", &state];
     expect_code(d, 0, &[&named[..], &tail].concat());
     let err = expect_code(d, 2, &[&named[..], &["--input", &other]].concat()).stderr;
     assert!(String::from_utf8_lossy(&err).contains("compiled for, [16000]"), "{}", String::from_utf8_lossy(&err));
 }
 
-/// At a length that both branches take, the rate stays an input and the device decides: one OM,
-/// both rates (`voice_both_rates` has their numbers, at lengths of 192 to 351 each branch comes to
-/// one frame).
+/// At a length that both branches accept, the rate stays an input and the device decides: one OM
+/// serves both rates (`voice_both_rates` has their numbers; at lengths of 192 to 351 each branch
+/// comes to one frame).
 #[test]
 fn the_device_takes_the_branch_of_the_rate() {
     let model = trained().join("voice_both_rates.onnx").display().to_string();

@@ -1,10 +1,10 @@
-//! `TransposeMotionFusionPass` on random graphs: the numbers of each output are those without it.
-//! `GE_LONG=2000 cargo test -p ge-tests --test suite transposes` runs that many.
+//! `TransposeMotionFusionPass` on random graphs: each output has the same numbers as without the
+//! pass. `GE_LONG=2000 cargo test -p ge-tests --test suite transposes` runs that many graphs.
 use ge_tests::{expect_code, long_of};
 use std::fmt::Write;
 use std::path::Path;
 
-/// A small generator (SplitMix64).
+/// A small random number generator (SplitMix64).
 struct Chance(u64);
 impl Chance {
     fn below(&mut self, n: usize) -> usize {
@@ -20,13 +20,13 @@ fn text(kind: &str, sizes: &[usize]) -> String {
     format!("{kind}[{}]", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
-/// Values with transposes, maps and sums of them; vectors, single numbers, reductions, paddings and
-/// concatenations between.
+/// A random graph of transposes, element-wise operators and sums, with vectors, single numbers,
+/// reductions, paddings and concatenations between them.
 fn graph(seed: u64) -> String {
     let mut c = Chance(seed);
-    // Sizes that are alike, of one, and prime.
+    // Sizes that are equal, that are one, and that are prime.
     let sizes: Vec<usize> = (0..2 + c.below(3)).map(|_| [1, 2, 2, 3, 5, 7][c.below(6)]).collect();
-    // Name, sizes, and the axis of the inputs that each axis is.
+    // Name, sizes, and for each axis the axis of the inputs that it stands for.
     let axes: Vec<usize> = (0..sizes.len()).collect();
     let mut values: Vec<(String, Vec<usize>, Vec<usize>)> =
         ["x0", "x1"].map(|x| (x.to_owned(), sizes.clone(), axes.clone())).into();
@@ -43,7 +43,7 @@ fn graph(seed: u64) -> String {
                 if turn < 2 && from.is_sorted() {
                     perm.rotate_left(1);
                 } else if turn < 2 {
-                    // Back to the inputs' order.
+                    // Back to the order of the inputs.
                     perm.sort_by_key(|p| from[*p]);
                 } else if turn == 2 {
                     (0..shape.len()).for_each(|i| perm.swap(i, c.below(shape.len())));
@@ -61,14 +61,14 @@ fn graph(seed: u64) -> String {
             }
             6 => {
                 let last = shape[shape.len() - 1];
-                // Each of its numbers another, so that one on a wrong axis is seen.
+                // Its numbers all differ, so that a vector on a wrong axis is detected.
                 let numbers: Vec<String> = (0..last).map(|i| format!("{}.5", i + k)).collect();
                 let of = format!("{kind}[{last}]");
                 writeln!(out, "  %k{k} = Const() {{value = dense<{of}: {}>}} : {of}", numbers.join(" ")).unwrap();
                 inputs.push(format!("k{k}"));
                 ("Sub", String::new())
             }
-            // What it has most of along some axes, taken from it: the axes stay, with length one.
+            // Subtracts the maximum along some axes; these axes stay, with length one.
             8 => {
                 let axes: Vec<usize> = (0..shape.len()).filter(|_| c.below(2) == 0).collect();
                 let axes = if axes.is_empty() { vec![shape.len() - 1] } else { axes };
@@ -120,7 +120,7 @@ fn graph(seed: u64) -> String {
     }
     let mut results: Vec<String> =
         values.iter().skip(2).filter(|v| !used.contains(&v.0)).map(|v| format!("%{}", v.0)).collect();
-    // One that is read inside too.
+    // Also return a value that may be read inside the graph.
     let inner = format!("%{}", values[2 + c.below(values.len() - 2)].0);
     if !results.contains(&inner) {
         results.push(inner);
@@ -148,7 +148,8 @@ fn transposes_that_move_leave_every_number_as_it_was() {
 
         let compile = |om: &str, switch: &str| {
             let switch = format!("ge.optimizationSwitch=TransposeMotionFusionPass:{switch}");
-            // A chain of f16 rounds once, wherever it begins and ends.
+            // A fused chain of f16 rounds once, so its numbers would depend on where it begins and
+            // ends.
             let chains = format!("ge.x.auto_fusion={}", !text.contains("f16"));
             expect_code(d, 0, &["compile", "m.ge", "-o", om, "-q", "--set", &switch, "--set", &chains]);
         };
@@ -160,7 +161,7 @@ fn transposes_that_move_leave_every_number_as_it_was() {
         let count = |om: &str| String::from_utf8_lossy(&shown(om)).matches(" TransposeD ").count();
         let (with, without) = (count("on.om"), count("off.om"));
         moved += usize::from(with < without);
-        // Transposes right behind each other are counted as two, though others make one of them.
+        // Two transposes directly behind each other count as two, although they can be made one.
         more += usize::from(with > without);
     }
     assert!(more as u64 * 8 <= rounds, "{more} of {rounds} graphs have more transposes");

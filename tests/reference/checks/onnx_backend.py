@@ -37,8 +37,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 # "light" can be asked for (--suites light) but is not in the default score: its weights are constants, and each of its
-# nine expected outputs is one value repeated (0.001 in eight), the same for any input. It shows that a model loads and
-# ends in the right shape, not that a convolution is right. make_models.py makes seeded twins.
+# nine expected outputs is one repeated value (0.001 in eight of them), the same for any input. It shows that a model loads
+# and gives the right shape, not that a convolution is right. make_models.py makes seeded twins.
 SUITES = ["node", "simple", "pytorch-operator", "pytorch-converted"]
 NONDET = re.compile(
     r"^test_(bernoulli($|_double|_seed|_expanded|_double_expanded|_seed_expanded)"
@@ -108,7 +108,7 @@ def data_roots(a):
 
 
 def fingerprint(cases):
-    """12 hex digits over the models and data of these cases: two scores compare only where these agree"""
+    """12 hex digits over the models and data of these cases: two scores are comparable only if these agree"""
     import hashlib
     h = hashlib.sha256()
     for c in sorted(cases, key=lambda c: (c.suite, c.name)):
@@ -194,7 +194,7 @@ def describe(c):
 
 
 def main_op(m):
-    """The op a node case is about: its only node, else the least common-place one."""
+    """The op that a node case is about: its only node, else the least common one."""
     plain = {"Constant", "Identity", "Cast", "Shape"}
     ns = [n for n in m.graph.node if n.op_type not in plain] or list(m.graph.node)
     n = ns[0]
@@ -203,7 +203,7 @@ def main_op(m):
 
 # ---------------------------------------------------------------- values
 def to_raw(x):
-    """ml_dtypes array -> what goes into the .npy"""
+    """Turns an ml_dtypes array into what is written to the .npy file."""
     if x.dtype == object:
         return x.astype(np.str_)
     if plain(x):
@@ -218,13 +218,13 @@ def to_raw(x):
 
 
 def from_raw(x, like):
-    """what came back, seen as the expected dtype"""
+    """Views what came back as the expected dtype."""
     if x.dtype == like.dtype:
         return x
     if like.dtype == object:
         return x.astype(object)
     if like.dtype.kind in "biufc" and like.dtype.isbuiltin == 1:
-        return x                                # a wrong dtype stays wrong
+        return x                                # a wrong dtype is left wrong
     if like.dtype.itemsize == 2 and x.dtype.itemsize == 2:
         return np.ascontiguousarray(x).view(like.dtype)
     if x.dtype.itemsize == 1:
@@ -478,7 +478,7 @@ def plain(v):
 
 
 def ort_value(v, info):
-    """onnxruntime's python knows no numpy name for the odd types: fill the tensor's memory by hand"""
+    """onnxruntime's Python has no numpy name for the unusual types, so the tensor's memory is filled by hand."""
     import ctypes
     import onnxruntime as ort
     if isinstance(v, (list, dict)) or v is None:
@@ -577,7 +577,7 @@ def inproc_one(c, a):
 
 
 def run_inproc(cases, a, report):
-    """Workers take every jobs-th case; a worker that dies marks its case as a crash and another goes on behind it."""
+    """Each worker takes every jobs-th case. If a worker dies, its case counts as a crash, and another worker goes on after it."""
     import multiprocessing as mp
     ctx = mp.get_context("fork")
 
@@ -693,7 +693,7 @@ def do_run(a):
 def guarded(c, a):
     try:
         return run_cmd(c, a)
-    except Exception as x:                       # the harness's own trouble with a case
+    except Exception as x:                       # the harness itself fails on a case
         return "error", 0.0, 0.0, "harness: %r" % (x,)
 
 

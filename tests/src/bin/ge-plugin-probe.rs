@@ -1,5 +1,5 @@
 //! A small host for the tests: loads a configuration with the binary's crash handlers, makes some
-//! calls, says what happened.
+//! calls, and prints what happened.
 use ge_plugin::{LoadRequest, PluginSet, Status, Want};
 use std::process::ExitCode;
 

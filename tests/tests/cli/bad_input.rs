@@ -1,12 +1,13 @@
-//! Bad input: each with its exit code and one message, without panic text, within 8 GiB of address
-//! space and two minutes. The loops are small by default; `GE_LONG=1` runs them in full.
+//! Bad input: each case gives its exit code and one message, without the text of a panic, within 8
+//! GiB of address space and two minutes. The loops are small by default; `GE_LONG=1` runs them in
+//! full.
 use super::made::{bytes, node, number, value, varint};
 use ge_tests::expect_code;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// `ge` within 8 GiB of address space; what hangs is ended with 124, which is no code of `ge`.
-/// `limits`: further ones.
+/// Runs `ge` within 8 GiB of address space. A run that hangs is ended with 124, which is no exit
+/// code of `ge`. `limits`: further shell commands that set limits.
 fn limited(dir: &Path, limits: &str, args: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", &format!("ulimit -v 8388608; {limits} exec timeout 120 \"$@\""), "sh"])
@@ -33,7 +34,8 @@ fn good() -> Vec<u8> {
     onnx([node("Add", &["x", "x"], "a"), node("Relu", &["a"], "r")].concat(), &[4, 8], Vec::new())
 }
 
-/// A code that stands for the input's fault, with a message and without a panic's text.
+/// Checks that the exit code is one of `codes`, that a failure has a message, and that there is no
+/// text of a panic.
 fn refused(out: &Output, codes: &[i32], what: &str) {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code().is_some_and(|c| codes.contains(&c)), "{what}: {:?}\n{said}", out.status);
@@ -48,7 +50,7 @@ fn compiled(dir: &Path) -> Vec<u8> {
     expect_code(dir, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
     std::fs::read(dir.join("m.om")).expect("an OM")
 }
-/// A pseudo-random sequence, the same every time.
+/// The next number of a pseudo-random sequence that is the same every time.
 fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -111,7 +113,8 @@ fn damaged_om_files_are_refused_with_the_checksum_wrong_or_right() {
         let mut b = good.clone();
         b[bit / 8] ^= 1 << (bit % 8);
         assert!(ge_om::OmFile::from_bytes(b.clone()).is_err(), "flip {i} of bit {bit} was not seen");
-        // With the checksum made right again nothing may crash; a few go through the whole run.
+        // With the checksum corrected, nothing may crash; a few of the files go through a whole
+        // run.
         if ge_om::reader::reseal(&mut b).is_ok() {
             let sound = ge_om::OmFile::from_bytes(b.clone()).is_ok_and(|f| ge_model::decode(&f).is_ok());
             if i % 25 == 0 || (sound && (long() || i % 10 == 0)) {
@@ -148,7 +151,7 @@ fn inputs_and_outputs_that_do_not_fit_are_named() {
     refused(&ge(dir.path(), &["compile", "m.ge", "-o", "n.om", "--dump", "streems"]), &[2], "an unknown stage");
 }
 
-/// A file of a few hundred bytes must not make anyone reserve what its numbers say.
+/// A file of a few hundred bytes must not make any reader reserve what its numbers claim.
 #[test]
 fn sizes_of_gigabytes_in_a_small_file_reserve_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -172,7 +175,7 @@ fn sizes_of_gigabytes_in_a_small_file_reserve_nothing() {
     let nested = "graph @main(%x: f32[4]) {\n  %c = Const() {value = dense<f32[536870912]: 1 2>} : f32[536870912]\n  return %c\n}\n";
     at("m.ge", nested.as_bytes());
     refused(&ge(dir.path(), &["compile", "m.ge", "-o", "o.om", "-q"]), &[4], "a constant of 2 GiB in text");
-    // An array file, and an archive, that claim as much.
+    // An array file that claims as much.
     compiled(dir.path());
     let mut h = String::from("{'descr': '<f4', 'fortran_order': False, 'shape': (536870912,), }");
     h.push_str(&" ".repeat(128 - 11 - h.len()));
@@ -181,7 +184,7 @@ fn sizes_of_gigabytes_in_a_small_file_reserve_nothing() {
     at("x.npy", &npy.concat());
     let run = ge(dir.path(), &["run", "m.om", "--input", "x=x.npy", "--input", "y=x.npy", "-q"]);
     refused(&run, &[4], "an array of 2 GiB without data");
-    // Lengths in the OM's header and table, behind a right checksum.
+    // Lengths in the OM's header and table, with a correct checksum.
     let good = std::fs::read(dir.path().join("m.om")).expect("an OM");
     for at in (0..good.len().min(512) - 4).step_by(4) {
         let mut b = good.clone();
@@ -197,11 +200,11 @@ fn sizes_of_gigabytes_in_a_small_file_reserve_nothing() {
     }
 }
 
-/// What a command leaves behind where it may write no further.
+/// What a command leaves behind when it cannot write any further.
 #[test]
 fn a_full_disk_is_named_and_leaves_no_half_file() {
     let dir = tempfile::tempdir().expect("a folder");
-    // Weights that cannot be written within the limit: 64 KiB a file.
+    // Weights of 256 KiB, which cannot be written within the limit on the size of a file.
     let text = "graph @main(%x: f32[64,1024]) {\n  %c = Const() {value = dense<f32[64,1024]: splat 0.5>} : f32[64,1024]\n  %a = Add(%x, %c) : f32[64,1024]\n  return %a\n}\n";
     std::fs::write(dir.path().join("m.ge"), text).expect("written");
     expect_code(dir.path(), 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
@@ -216,7 +219,7 @@ fn a_full_disk_is_named_and_leaves_no_half_file() {
     };
     let names = files();
     let full = "ulimit -f 64;";
-    // Another model in the old one's place: the old file stays, whole.
+    // Another model is written in place of the old one: the old file stays whole.
     std::fs::write(dir.path().join("m.ge"), text.replace("0.5", "0.25")).expect("written");
     let out = limited(dir.path(), full, &["compile", "m.ge", "-o", "m.om", "-q"]);
     refused(&out, &[1], "compile to a full disk");

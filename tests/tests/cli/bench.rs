@@ -1,4 +1,4 @@
-//! `ge bench`: what it says of nodes, and the sizes that it takes.
+//! `ge bench`: what it reports about nodes, and the sizes that it accepts.
 use ge_tests::{expect_code, ge};
 use serde_json::Value;
 use std::path::Path;
@@ -7,7 +7,7 @@ fn json(d: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&expect_code(d, 0, args).stdout).expect("one JSON document")
 }
 
-/// Bytes and operations are those that the shapes say by hand.
+/// Bytes and operations are those computed by hand from the shapes.
 #[test]
 fn bench_tells_operator_bytes_and_operations_of_each_node() {
     let dir = tempfile::tempdir().unwrap();
@@ -34,8 +34,8 @@ fn bench_tells_operator_bytes_and_operations_of_each_node() {
     assert!(String::from_utf8_lossy(&said).contains("% of the roofline"));
 }
 
-/// Random inputs of an OM of open sizes have the sizes of `--input-shape`; what inputs share by name
-/// need not be said twice.
+/// Random inputs for an OM of open sizes have the sizes of `--input-shape`. A named size that
+/// inputs share need not be given twice.
 #[test]
 fn random_inputs_have_the_sizes_that_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn random_inputs_have_the_sizes_that_are_asked_for() {
     assert_eq!(one["nodes"][0]["bytes"], 4 * 2 * 5 * 6, "{one:#}");
 }
 
-/// One OM of open sizes is measured at several, each with its own figures.
+/// One OM of open sizes is measured at several sizes, each with its own figures.
 #[test]
 fn bench_takes_sizes_and_alternates_them() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Bundles: one file that holds a compilation, run again elsewhere.
+//! Bundles: one file that holds a compilation, which can be run again elsewhere.
 use ge::options::OptionMap;
 use ge::session::bundle::{Alone, Bundle, Failed, Failure, Weights};
 use ge::session::{Session, SessionOptions, import};
@@ -6,7 +6,8 @@ use ge::{Error, ErrorKind};
 use ge_tests::{expect_code, fixtures, models, root, target};
 use std::path::{Path, PathBuf};
 
-/// The repository's plugins, found from anywhere, and those of more folders.
+/// The repository's `plugins.toml`, which finds the plugins from anywhere and searches the folders
+/// `more` too.
 fn plugins(more: &[&Path]) -> String {
     let mut search: Vec<PathBuf> = more.iter().map(|p| p.to_path_buf()).collect();
     search.push(target());
@@ -14,7 +15,7 @@ fn plugins(more: &[&Path]) -> String {
     text.replacen("schema = 1", &format!("schema = 1\nsearch = {search:?}"), 1)
 }
 
-/// What a bug of ours leaves: the file that the help names holds the model, and runs.
+/// After an internal error, the file that the help names holds the model and can be run.
 #[test]
 fn an_internal_error_names_the_bundle_that_holds_the_model() {
     let dir = tempfile::tempdir().unwrap();
@@ -24,7 +25,7 @@ fn an_internal_error_names_the_bundle_that_holds_the_model() {
     let session = Session::new(SessionOptions { plugins: Some(config), ..SessionOptions::default() }).unwrap();
     let graph = || import::parse_text(&text, &import::map(&text)?);
     let options = OptionMap::default();
-    // A stage that does not fail alone is not what is kept.
+    // The stage does not fail on its own, so the bundle does not keep it alone.
     let failed = Some(Failed { stage: "place", pass: None, graph: graph().unwrap() });
     let of = Failure { name: "m", failed, options: &options, weights: Weights::Kept, path: Some(&path) };
     let e = of.bundled(Error::new(ErrorKind::INTERNAL, "two and two are five"), &session, &graph);
@@ -57,7 +58,7 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     assert!(b["plugins"].as_array().unwrap().len() > 5 && b["graph"].as_str().unwrap().starts_with("graph @"));
     let out = expect_code(d, 0, &["opt", "--repro", "b.json"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("the bundle compiles"), "{out:?}");
-    // Without weights it is small, and compiles all the same.
+    // Without weights the bundle is small, and compiles all the same.
     let mut small = args.to_vec();
     small[5] = "s.json";
     small.push("--no-weights");
@@ -65,8 +66,8 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     let size = |name: &str| std::fs::metadata(d.join(name)).unwrap().len();
     assert!(size("s.json") * 20 < size("b.json"), "{} {}", size("s.json"), size("b.json"));
     expect_code(d, 0, &["opt", "--repro", "s.json"]);
-    // A bundle of a failure fails as it did: here a stage whose graph has a node that no engine
-    // takes.
+    // A bundle of a failure fails as the compilation did. Here it is a stage whose graph has a node
+    // that no engine takes.
     let mut bad = read("s.json");
     bad["stage"] = "place".into();
     bad["alone"] = "stage".into();
@@ -81,8 +82,8 @@ fn a_bundle_holds_a_compilation_and_runs_again() {
     expect_code(d, 2, &["opt", "--repro", "missing.json"]);
 }
 
-/// A pass of ours that panics: exit 70, and a bundle of that pass with the graph that it was given.
-/// Only debug builds can be made to fail so.
+/// A pass of ours that panics gives exit code 70, and a bundle of that pass with the graph that it
+/// was given. Only debug builds can be made to fail in this way.
 #[cfg(debug_assertions)]
 #[test]
 fn a_pass_of_ours_that_fails_is_named_and_runs_alone() {
@@ -139,7 +140,8 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     assert!(b["error"].as_str().unwrap().contains("this shall not"), "{}", b["error"]);
     assert!(b["plugins"].to_string().contains("\"bad\""), "{}", b["plugins"]);
     assert!(!b["pass"].as_str().unwrap().is_empty() && b["alone"] == "pass", "{} {}", b["pass"], b["alone"]);
-    // It comes again where the plugin is as it was, and does not where it is mended or absent.
+    // The failure comes again with the plugin as it was, and does not with a repaired plugin or
+    // without it.
     let out = expect_code(d, 5, &["--plugins", "bad.toml", "opt", "--repro", "b.json"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("this shall not"), "{out:?}");
     let out = expect_code(d, 0, &["--plugins", "good.toml", "opt", "--repro", "b.json"]);
@@ -148,8 +150,8 @@ fn a_failure_of_a_plugin_is_bundled_and_comes_again() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("plugin bad"), "{out:?}");
 }
 
-/// What is no bundle, or not whole, is told with what was found; nothing that is read is written
-/// over.
+/// A file that is no bundle, or not a whole one, is reported with what was found. Files that the
+/// command reads are never overwritten.
 #[test]
 fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -189,7 +191,7 @@ fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
         assert!(*code != 4 || said.contains("odd.json"), "{said}");
     }
     expect_code(d, 2, &["opt", "--repro", "missing.json"]);
-    // A graph beside the bundle would be looked past.
+    // A graph given beside the bundle would be ignored, so it is refused.
     expect_code(d, 2, &["opt", "--repro", "b.json", "m.ge"]);
     std::fs::create_dir(d.join("sub")).unwrap();
     for args in [
@@ -204,8 +206,8 @@ fn a_damaged_bundle_is_told_by_what_is_wrong_with_it() {
     assert!(!d.join("n.om").exists() && !d.join("c.json").exists());
 }
 
-/// Dumps into a folder of their own, of a model whose constants come from a file beside it: each
-/// reads back from where it lies.
+/// Dumps are written into a folder of their own, for a model whose constants come from a file
+/// beside it. Each dump can be read back from where it is.
 #[test]
 fn dumps_hold_their_constants_beside_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,7 +225,7 @@ fn dumps_hold_their_constants_beside_them() {
     texts.retain(|p| p.extension().is_some_and(|e| e == "ge"));
     texts.sort();
     assert_eq!(texts.len(), 3, "{texts:?}");
-    // The same bytes lie there once.
+    // Equal bytes are there only once.
     assert_eq!(std::fs::metadata(d.join("dumps/dump.weights")).unwrap().len(), 32768);
     for t in &texts {
         expect_code(d, 0, &["opt", t.to_str().unwrap(), "-o", "again.ge"]);
@@ -231,7 +233,7 @@ fn dumps_hold_their_constants_beside_them() {
     expect_code(d, 0, &["compile", texts[0].to_str().unwrap(), "-o", "n.om", "-q"]);
     expect_code(d, 0, &["run", "m.om", "--random", "1", "--outputs", "out", "-q"]);
     expect_code(d, 0, &["run", "n.om", "--random", "1", "--expect", "out", "-q"]);
-    // A bundle is one file: it holds them itself.
+    // A bundle is one file: it holds the constants itself.
     expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--bundle", "b.json"]);
     std::fs::remove_file(d.join("w.bin")).unwrap();
     expect_code(d, 0, &["opt", "--repro", "b.json"]);

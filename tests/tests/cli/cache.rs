@@ -1,5 +1,5 @@
-//! The model cache through the real binary: hits, misses that say why, damage, two processes at
-//! once, kills.
+//! The model cache through the real binary: hits, misses that give the reason, damage, several
+//! processes at once, and killed processes.
 use ge_tests::{expect_code, fixtures, ge, root, target};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ const MODEL: &str = "graph @main(%x: f32[4,8]) {
 }
 ";
 
-/// Compiles with a cache; the line that the cache said.
+/// Compiles with a cache; returns the line that the cache printed.
 fn compile(dir: &Path, model: &str, om: &str, more: &[&str]) -> String {
     let mut args = vec!["compile", model, "-o", om, "--set", "ge.graph_compiler_cache_dir=cache"];
     args.extend(more);
@@ -27,7 +27,7 @@ fn read(dir: &Path, name: &str) -> Vec<u8> {
     std::fs::read(dir.join(name)).unwrap()
 }
 
-/// The files of the cache with an ending.
+/// The files of the cache with this ending.
 fn files(dir: &Path, ending: &str) -> Vec<std::path::PathBuf> {
     let mut v: Vec<_> = std::fs::read_dir(dir.join("cache")).unwrap().map(|e| e.unwrap().path()).collect();
     v.retain(|p| p.to_string_lossy().ends_with(ending));
@@ -45,13 +45,13 @@ fn a_hit_gives_the_same_file_and_a_miss_says_what_differs() {
     let hit = compile(d, "m.ge", "b.om", &["--jobs", "1"]);
     assert!(hit.starts_with("cache hit ") && hit.len() == 10 + 64, "{hit}");
     assert!(read(d, "a.om") == read(d, "plain.om"), "the cache's folder is no part of the model");
-    // Names are the file's: another file of the same graph is a hit, and what a build of its own
-    // would give.
+    // Names come from the file: another file with the same graph is a hit, and gives what a build
+    // of its own would give.
     std::fs::write(d.join("other.ge"), MODEL.replace("@main", "@renamed")).unwrap();
     expect_code(d, 0, &["compile", "other.ge", "-o", "other_plain.om"]);
     assert_eq!(compile(d, "other.ge", "other.om", &[]), hit);
     assert!(read(d, "other.om") == read(d, "other_plain.om"));
-    // Each part by its name.
+    // A miss names the part that differs.
     assert_eq!(compile(d, "m.ge", "c.om", &["--set", "ge.oo.level=O1"]), "cache miss: option ge.oo.level");
     std::fs::write(d.join("k.ge"), MODEL.replace("0.5", "0.25")).unwrap();
     assert_eq!(compile(d, "k.ge", "k.om", &[]), "cache miss: constants");
@@ -70,7 +70,7 @@ fn a_hit_gives_the_same_file_and_a_miss_says_what_differs() {
     let listed = expect_code(d, 0, &["cache", "list", "cache", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(json["entries"].as_array().unwrap().len(), 6);
-    // Dumps show what the stages do: the model is built.
+    // A compilation with dumps shows what the stages do, so the model is built.
     let out = expect_code(
         d,
         0,
@@ -79,7 +79,7 @@ fn a_hit_gives_the_same_file_and_a_miss_says_what_differs() {
     assert!(!String::from_utf8_lossy(&out.stderr).contains("cache"), "{out:?}");
 }
 
-/// What a file holds decides, not what it is called; options of a plugin decide too.
+/// The content of a file decides, not its name; options of a plugin decide too.
 #[test]
 fn files_that_options_name_count_by_their_content() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,8 +125,8 @@ fn files_that_options_name_count_by_their_content() {
     assert_eq!(run(2), "cache miss: plugin bad option level");
 }
 
-/// Libraries are read once, and again when they change: what the folder keeps of them is what the
-/// key is made of. `ge run` of a model finds what `ge compile` has stored.
+/// Libraries are read once, and again when they change: the key is made of the digests that the
+/// folder keeps of them. `ge run` of a model finds what `ge compile` has stored.
 #[test]
 fn libraries_are_not_read_again_and_a_run_hits_what_a_compile_stored() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,13 +143,13 @@ fn libraries_are_not_read_again_and_a_run_hits_what_a_compile_stored() {
     let hit = ["run", "m.ge", "--random", "1", "--set", "ge.graph_compiler_cache_dir=cache"];
     let said = String::from_utf8_lossy(&expect_code(d, 0, &hit).stderr).into_owned();
     assert!(said.contains("cache hit "), "{said}");
-    // The device that is asked and cannot do what the model might need: no key says so, and the
-    // user is told.
+    // The device that is asked for cannot do what the model might need. The key does not cover
+    // this, so the user is told.
     std::fs::write(d.join("old.toml"), "name = \"Old\"\nbase = \"Ascend910B\"\nmodel_task_update = false\n").unwrap();
     let said =
         String::from_utf8_lossy(&expect_code(d, 0, &[&hit[..], &["--soc", "old.toml"]].concat()).stderr).into_owned();
     assert!(said.contains("cache miss: Old cannot update tasks"), "{said}");
-    // Would the library be read, its true digest would be found.
+    // If the library were read, its true digest would be found.
     std::fs::write(&kept, text.replace(&digest, &digest.chars().rev().collect::<String>())).unwrap();
     assert_eq!(compile(d, "m.ge", "c.om", &[]), "cache miss: plugin nn");
     expect_code(d, 0, &["cache", "verify", "cache"]);
@@ -205,8 +205,8 @@ fn torn_foreign_and_older_entries_are_built_anew() {
     expect_code(d, 2, &["compile", "m.ge", "-o", "b.om", "--set", "ge.graph_compiler_cache_dir=m.ge"]);
 }
 
-/// A folder may hold more than a cache: files of others are neither listed, nor damaged entries,
-/// nor removed.
+/// A folder may hold more than a cache: other files are not listed, not taken for damaged entries,
+/// and not removed.
 #[test]
 fn files_of_others_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn files_of_others_are_left_alone() {
     let listed = String::from_utf8(expect_code(d, 0, &["cache", "list", "cache"]).stdout).unwrap();
     assert_eq!(listed.lines().count(), 1, "{listed}");
     expect_code(d, 0, &["cache", "verify", "cache"]);
-    // A new entry sweeps what processes that ended have left; so does `prune`.
+    // A new entry sweeps away what ended processes have left, and so does `prune`.
     std::fs::write(d.join("n.ge"), MODEL.replace("Relu", "Neg")).unwrap();
     compile(d, "n.ge", "b.om", &[]);
     expect_code(d, 0, &["cache", "prune", "cache", "--max-bytes", "1"]);
@@ -264,7 +264,7 @@ fn processes_at_once_and_processes_killed_leave_a_good_cache() {
     let long = std::env::var("GE_LONG").is_ok_and(|v| v == "1");
     let rounds = if long { 200 } else { 16 };
     for k in 0..rounds {
-        // Half of them over an entry that is there, half where none is.
+        // Half of them run with an entry in the cache, half without one.
         if k % 2 == 0 {
             std::fs::remove_dir_all(d.join("cache")).unwrap();
         }

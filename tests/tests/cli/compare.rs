@@ -36,19 +36,19 @@ fn the_first_tensor_that_differs_is_named_with_its_measure() {
     assert_eq!(first["element"], 1);
     assert!((first["max_abs"].as_f64().expect("a number") - 0.5).abs() < 1e-6, "{first}");
     assert_eq!((first["elements"].as_u64(), first["of"].as_u64()), (Some(4), Some(32)));
-    // The node without a task is held against its counterpart as well.
+    // The node without a task is compared with its counterpart as well.
     let nodes = other["nodes"].as_array().expect("a list");
     let view = nodes.iter().find(|n| n["node"] == "v").expect("the reshape is compared");
     assert_eq!((view["no_task"].as_bool(), view["same"].as_bool()), (Some(true), Some(false)));
     let said = ge(d, &["compare", "a.om", "b.om", "--random", "3"]);
     let text = String::from_utf8_lossy(&said.stdout);
     assert!(text.starts_with("first difference: `a` (Add, ") && text.contains("element 1:"), "{text}");
-    // A tolerance that covers it.
+    // A tolerance that covers the difference.
     expect_code(d, 0, &["compare", "a.om", "b.om", "--random", "3", "--atol", "0.6", "-q"]);
 }
 
-/// A node of a loop computes once a turn: its turns are held against those of the other, each against
-/// its own.
+/// A node of a loop computes once in each turn: each turn is compared with the same turn of the
+/// other model.
 #[test]
 fn turns_of_loops_are_compared_one_by_one() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -80,7 +80,7 @@ fn reference_files_are_paired_by_node_and_by_position() {
     // One file stands for the only output.
     assert_eq!(json(d, 0, &["compare", "b.om", "ref/output_0.npy", "--random", "3"])["compared"], 1);
     assert_eq!(json(d, 1, &["compare", "a.om", "ref/output_0.npy", "--random", "3"])["first"]["type"], "NetOutput");
-    // Files that name nothing of the model, and a file that is none.
+    // Files that name nothing of the model, and a file that is no archive.
     std::fs::create_dir(d.join("other")).expect("made");
     std::fs::copy(d.join("ref/a_0.npy"), d.join("other/z_0.npy")).expect("copied");
     let e = expect_code(d, 2, &["compare", "a.om", "other", "--random", "3", "-q"]);

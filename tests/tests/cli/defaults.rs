@@ -1,5 +1,5 @@
-//! Inputs that have an initializer: constants, unless they are asked for; what onnxruntime gives of the
-//! same model and arrays.
+//! Inputs with an initializer are constants unless they are asked for as inputs. The results are
+//! those of onnxruntime for the same model and arrays.
 use super::made::{bytes, f32s, model, node, npy, number, read_f32s, value};
 use ge_tests::expect_code;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn onnx() -> Vec<u8> {
     model(13, &parts)
 }
 
-/// What onnxruntime 1.31.1 gives of `x` alone, of `x` and `w`, and of all three.
+/// Results of onnxruntime 1.31.1 for `x` alone, for `x` and `w`, and for all three.
 const PLAIN: [f32; 8] = [10.0, 12.0, 16.0, 22.0, 14.0, 20.0, 28.0, 38.0];
 const WITH_W: [f32; 8] = [10.0, 15.0, 11.0, 16.0, 6.0, 35.0, 13.0, 24.0];
 const WITH_ALL: [f32; 8] = [3.0, 8.0, 4.0, 9.0, -1.0, 28.0, 6.0, 17.0];
@@ -56,7 +56,7 @@ fn inputs_with_an_initializer_are_taken_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
     files(d);
-    // Of open sizes, of known ones, and the model itself.
+    // With open sizes, with known sizes, and (below) the model itself.
     for x in ["", "x:2,4;"] {
         expect_code(d, 0, &["compile", "m.onnx", "-o", "m.om", "-q", "--input-shape", &format!("{x}w:4;k:")]);
         gives(d, &["m.om", "--inputs", "one"], &PLAIN);
@@ -69,7 +69,7 @@ fn inputs_with_an_initializer_are_taken_where_they_are_asked_for() {
     gives(d, &["m.onnx", "--inputs", "one"], &PLAIN);
     gives(d, &["m.onnx", "--inputs", "one", "--input", "w=w.npy"], &WITH_W);
     gives(d, &["m.onnx", "--inputs", "all"], &WITH_ALL);
-    // A value of one that is a constant for good.
+    // An input with an initializer that becomes a constant of another value.
     expect_code(d, 0, &["compile", "m.onnx", "-o", "k.om", "-q", "--input", "k=3", "--input-shape", "w:4"]);
     gives(d, &["k.om", "--inputs", "one", "--input", "w=w.npy"], &WITH_ALL);
 }
@@ -92,7 +92,7 @@ fn an_array_for_a_constant_is_refused_with_the_option_that_makes_it_an_input() {
     assert!(said.contains("compile the model with `--input-shape \"w:4\"`"), "{said}");
 }
 
-/// Of `w`, `x` and `k` the first is an input that was asked for, the last one a constant.
+/// Of `w`, `x` and `k`, the first is an input that was asked for, the last one is a constant.
 #[test]
 fn inspect_tells_which_inputs_have_a_default_and_which_constants_could_be_inputs() {
     let dir = tempfile::tempdir().unwrap();

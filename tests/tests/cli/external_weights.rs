@@ -1,5 +1,5 @@
-//! `ge.externalWeight`: weights in the OM, in a file each, in one file; shared, moved, changed and
-//! missing.
+//! `ge.externalWeight`: weights in the OM, in one file each, or in one file for all; shared, moved,
+//! changed and missing files.
 use ge_tests::{expect_code, ge, models};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn weights(dir: &Path) -> Vec<PathBuf> {
     v
 }
 
-/// Bytes of weights that `ge inspect` counts, without a look at the files.
+/// Bytes of weights that `ge inspect` counts, without reading the files.
 fn counted(dir: &Path, om: &str) -> u64 {
     let out = expect_code(dir, 0, &["inspect", om, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -48,14 +48,14 @@ fn weights_lie_where_the_option_says_and_the_numbers_are_the_same() {
         assert!(output(d, "ext.om") == right, "{value}");
         assert_eq!(counted(d, "ext.om"), counted(d, "in.om"));
         expect_code(d, 0, &["check", "ext.om"]);
-        // Paths are relative: the folder as a whole can be elsewhere, and the caller too.
+        // Paths are relative: the whole folder can be moved, and the caller can be elsewhere.
         let moved = d.join(format!("moved{value}"));
         std::fs::create_dir(&moved).unwrap();
         std::fs::rename(d.join("ext.om"), moved.join("ext.om")).unwrap();
         std::fs::rename(d.join("weight"), moved.join("weight")).unwrap();
         let om = format!("moved{value}/ext.om");
         assert!(output(d, &om) == right, "{value}");
-        // One changed byte is damage, whichever file it is in; a missing file is named.
+        // One changed byte is reported as damage, whichever file it is in; a missing file is named.
         for f in weights(&moved) {
             let good = std::fs::read(&f).unwrap();
             let mut bad = good.clone();
@@ -69,7 +69,7 @@ fn weights_lie_where_the_option_says_and_the_numbers_are_the_same() {
             std::fs::remove_file(&f).unwrap();
             let out = expect_code(d, 2, &["run", &om, "--random", "7"]);
             assert!(String::from_utf8_lossy(&out.stderr).contains(&name(&f)), "{out:?}");
-            // What the graph is can be seen all the same.
+            // The graph can be inspected all the same.
             expect_code(d, 0, &["inspect", &om]);
             std::fs::write(&f, &good).unwrap();
         }
@@ -96,12 +96,12 @@ fn models_of_a_folder_share_equal_weights() {
     expect_code(d, 0, &["compile", "b.ge", "-o", "b.om", set[0], set[1]]);
     assert_eq!(weights(d), first);
     assert_eq!(std::fs::metadata(&first[0]).unwrap().modified().unwrap(), when, "a whole file is not written again");
-    // A torn one is.
+    // A torn file is written again.
     std::fs::write(&first[0], b"torn").unwrap();
     expect_code(d, 4, &["run", "a.om", "--random", "1"]);
     expect_code(d, 0, &["compile", "b.ge", "-o", "b.om", set[0], set[1]]);
     expect_code(d, 0, &["run", "a.om", "--random", "1"]);
-    // With a model cache in front the files are the same.
+    // With a model cache, the files are the same.
     std::fs::remove_dir_all(d.join("weight")).unwrap();
     let cached = ["--set", "ge.graph_compiler_cache_dir=cache"];
     for _ in 0..2 {

@@ -1,4 +1,5 @@
-//! Commands whose answer can be no: each says no, and none passes because nothing was asked.
+//! Commands whose answer can be no: each of them says no when it must, and none passes because
+//! nothing was asked.
 use super::made::{model, named_node, typed};
 use ge_tests::{expect_code, models};
 
@@ -45,14 +46,14 @@ fn flags_without_effect_on_an_om_are_told_and_wrong_ones_refused() {
         assert!(text.contains("input `x`") && text.contains("compiled already"), "{text}");
         let text = said(&expect_code(d, 0, &[command, &["--soc", "Ascend910B", "--set", "ge.oo.level=O3"]].concat()));
         assert!(text.contains("note: `ge.oo.level=O3`, `--soc Ascend910B` has no effect"), "{command:?}: {text}");
-        // What the model was compiled with anyway needs no word.
+        // Values that the model was compiled with anyway need no note.
         let same = ["--set", "ge.oo.level=O1", "--soc", "sim", "--input-shape", "x:4,8"];
         let text = said(&expect_code(d, 0, &[command, &same].concat()));
         assert!(!text.contains("note:"), "{text}");
     }
 }
 
-/// A model that is run at once is compiled with the flags that `ge compile` has for it.
+/// A model that is run directly is compiled with the flags that `ge compile` has for it.
 #[test]
 fn a_model_that_is_run_takes_the_flags_of_its_compilation() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,8 +72,8 @@ fn a_model_that_is_run_takes_the_flags_of_its_compilation() {
     let text = run(2, &["--fail-on-fallback=Convv"]);
     assert!(text.contains("did you mean `Conv`"), "{text}");
     run(0, &["--fail-on-fallback=Conv"]);
-    // An OM is compiled already: the same flags are told to have no effect, a wrong name is
-    // refused.
+    // An OM is compiled already: a note says that the same flags have no effect, and a wrong name
+    // is refused.
     expect_code(d, 0, &["compile", &net, "-o", "m.om", "-q"]);
     let om = |code: i32, flag: &str| said(&expect_code(d, code, &["run", "m.om", "--random", "1", flag]));
     assert!(om(0, "--dump=streams").contains("note: `--dump streams` has no effect"));
@@ -88,7 +89,7 @@ fn an_empty_folder_of_golden_files_is_an_error() {
     assert!(text.contains("no golden file"), "{text}");
 }
 
-/// Two operators that nobody maps, and between them one that no engine has for its type.
+/// Two operators that no plugin maps, and between them one that no engine has for its type.
 #[test]
 fn everything_that_is_not_supported_is_told_in_one_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -122,7 +123,7 @@ fn everything_that_is_not_supported_is_told_in_one_run() {
     assert!(!text.contains("`fine`"), "{text}");
     let at = |what: &str| text.find(what).unwrap_or(usize::MAX);
     assert!(at("`acme`") < at("`waves`") && at("`waves`") < at("`odd`"), "in the model's order\n{text}");
-    // The same from `inspect --support`, whose answer is no.
+    // `inspect --support` gives the same list, and its answer is no.
     let out = expect_code(d, 1, &["inspect", "m.onnx", "--support", "--json"]);
     let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let nodes: Vec<&str> = v["refused"].as_array().unwrap().iter().filter_map(|r| r["node"].as_str()).collect();

@@ -1,5 +1,5 @@
 //! Inputs: values in the command, archives, images, other types on request; models from stdin;
-//! where the OM goes.
+//! where the OM is written.
 use super::made::{f32s, npy, npz, read_f32s};
 use ge_tests::{expect_code, root, target};
 use std::path::Path;
@@ -19,7 +19,8 @@ fn output(d: &Path, k: usize) -> Vec<f32> {
     read_f32s(&std::fs::read(d.join(format!("out/output_{k}.npy"))).expect("an output"))
 }
 
-/// Whole numbers beyond those that a real one tells apart, and reals of eight bits.
+/// Integers so large that floating-point numbers cannot tell them apart, and floating-point numbers
+/// of eight bits.
 #[test]
 fn numbers_are_taken_and_shown_to_the_last_digit() {
     let dir = tempfile::tempdir().unwrap();
@@ -43,7 +44,8 @@ fn numbers_are_taken_and_shown_to_the_last_digit() {
     assert!(text_of(&expect_code(d, 2, &wrong)).contains("no type holds -1 beside the others"));
 }
 
-/// A folder says where it lacks an input, and which array behind the last one is not read.
+/// The error says which input a folder lacks, and a note says which array after the last input is
+/// not read.
 #[test]
 fn folders_with_arrays_too_few_or_too_many_are_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -72,7 +74,7 @@ fn numbers_lists_archives_and_other_types_are_inputs() {
     expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
     let x = npy("<f4", "(2, 3)", &f32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
     std::fs::write(d.join("x.npy"), &x).unwrap();
-    // The same flags for an OM and for the model itself.
+    // The same flags work for an OM and for the model itself.
     for m in ["m.om", "m.ge"] {
         let by_hand =
             ["run", m, "--input", "x=x.npy", "--input", "k=2.5", "--input", "n=[7,-8]", "--outputs", "out", "-q"];
@@ -94,8 +96,8 @@ fn numbers_lists_archives_and_other_types_are_inputs() {
     std::fs::write(d.join("in.npz"), archive(x.clone(), n)).unwrap();
     expect_code(d, 0, &["run", "m.om", "--inputs", "in.npz", "--outputs", "out", "-q"]);
     assert_eq!((output(d, 0)[1], output(d, 1)), (6.0, vec![3.0, 4.0]));
-    // Two wrong types: both told, by input, in NumPy's words, with the line that mends each;
-    // `--cast` does it here.
+    // Two wrong types are both reported, by input, in NumPy's words, each with the line that
+    // corrects it; `--cast` does it here.
     let wrong = archive(npy("<f8", "(2, 3)", &doubles), npy("<i4", "(2,)", &whole));
     std::fs::write(d.join("wrong.npz"), wrong).unwrap();
     let run = ["run", "m.om", "--inputs", "wrong.npz", "--outputs", "out", "-q"];
@@ -106,7 +108,8 @@ fn numbers_lists_archives_and_other_types_are_inputs() {
     }
     expect_code(d, 0, &[&run[..], &["--cast"]].concat());
     assert_eq!((output(d, 0)[0], output(d, 1)), (3.0, vec![3.0, 4.0]));
-    // What no type of the input holds, what is neither file nor value, what is no input.
+    // A value that the input's type cannot hold, another shape, and what is neither a file nor a
+    // value.
     for (bad, what) in
         [("n=2.5", "does not fit i64"), ("n=[1,2,3]", "another shape"), ("k=cat", "neither a file nor a value")]
     {
@@ -117,12 +120,12 @@ fn numbers_lists_archives_and_other_types_are_inputs() {
     }
     let text = text_of(&expect_code(d, 2, &["run", "m.om", "--input", "xx=1", "-q"]));
     assert!(text.contains("did you mean `x`"), "{text}");
-    // Several that are missing are told at once.
+    // Several missing inputs are reported at once.
     let text = text_of(&expect_code(d, 2, &["run", "m.om", "--input", "x=x.npy", "-q"]));
     assert!(text.contains("input `k` is not given") && text.contains("input `n` is not given"), "{text}");
 }
 
-/// A PNG of 8-bit RGB, its data stored and not packed.
+/// A PNG of 8-bit RGB whose data is stored, not compressed.
 fn png(w: usize, h: usize, pixel: impl Fn(usize, usize) -> [u8; 3]) -> Vec<u8> {
     let mut raw = Vec::new();
     for y in 0..h {
@@ -158,7 +161,8 @@ fn an_image_is_an_input_in_the_models_order_of_axes() {
     let d = dir.path();
     let pixel = |x: usize, y: usize| [(x * 10) as u8, (y * 20) as u8, 255];
     std::fs::write(d.join("cat.png"), png(4, 2, pixel)).unwrap();
-    // A real input in planes gets 0 to 1, a whole one in pixels the bytes.
+    // A floating-point input in planes gets values from 0 to 1, an integer input in pixels gets the
+    // bytes.
     std::fs::write(
         d.join("m.ge"),
         "graph @main(%image: f32[1,3,2,4]) {\n  %r = Neg(%image) : f32[1,3,2,4]\n  return %r\n}\n",
@@ -170,7 +174,7 @@ fn an_image_is_an_input_in_the_models_order_of_axes() {
         .collect();
     let near = |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
     assert!(near(&output(d, 0), &want), "{:?}", output(d, 0));
-    // Normalised, and made as large as the model wants it.
+    // Normalised, and (below) scaled to the size that the model wants.
     let norm = ["--image-mean", "0.5,0.25,1", "--image-std", "0.5"];
     expect_code(d, 0, &[&["run", "m.ge", "--input", "image=cat.png", "--outputs", "out", "-q"][..], &norm].concat());
     let mean = [0.5, 0.25, 1.0];
@@ -183,7 +187,7 @@ fn an_image_is_an_input_in_the_models_order_of_axes() {
     .unwrap();
     expect_code(d, 0, &["run", "u.ge", "--input", "image=cat.png", "--outputs", "out", "-q"]);
     assert_eq!(output(d, 0).len(), 6);
-    // A picture that is none, and an input that no picture fits.
+    // A file that is no valid picture, and an input that no picture fits.
     std::fs::write(d.join("bad.png"), &png(4, 2, pixel)[..40]).unwrap();
     let text = text_of(&expect_code(d, 4, &["run", "m.ge", "--input", "image=bad.png", "-q"]));
     assert!(text.contains("bad.png") && text.contains("decoded"), "{text}");
@@ -220,7 +224,7 @@ fn a_model_comes_from_stdin_and_an_om_is_named_after_its_model() {
     assert!(code == Some(2) && said.contains("nothing came"), "{said}");
 }
 
-/// Whole numbers are expected to the last digit, unless a tolerance is given.
+/// Integers must be exactly as expected, unless a tolerance is given.
 #[test]
 fn whole_numbers_are_expected_exactly() {
     let dir = tempfile::tempdir().unwrap();

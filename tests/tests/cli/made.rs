@@ -1,6 +1,6 @@
-//! Files that tests make: ONNX models byte by byte, arrays.
+//! Files that tests make: ONNX models byte by byte, and arrays.
 
-/// A number of variable length.
+/// A protobuf number of variable length.
 pub fn varint(mut n: u64) -> Vec<u8> {
     let mut out = Vec::new();
     while n > 127 {
@@ -10,15 +10,15 @@ pub fn varint(mut n: u64) -> Vec<u8> {
     out.push(n as u8);
     out
 }
-/// A number of a field.
+/// A field with a number.
 pub fn number(field: u64, n: u64) -> Vec<u8> {
     [varint(field << 3), varint(n)].concat()
 }
-/// Bytes of a field.
+/// A field with bytes.
 pub fn bytes(field: u64, b: impl AsRef<[u8]>) -> Vec<u8> {
     [varint(field << 3 | 2), varint(b.as_ref().len() as u64), b.as_ref().to_vec()].concat()
 }
-/// A node of a graph, named as its output.
+/// A node of a graph, named like its output.
 pub fn node(op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
     let ins = inputs.iter().flat_map(|i| bytes(1, i)).collect::<Vec<u8>>();
     bytes(1, [ins, bytes(2, output), bytes(3, output), bytes(4, op)].concat())
@@ -28,7 +28,7 @@ pub fn value(field: u64, name: &str, dims: &[u64]) -> Vec<u8> {
     let dims = dims.iter().flat_map(|d| bytes(1, number(1, *d))).collect::<Vec<u8>>();
     bytes(field, [bytes(1, name), bytes(2, bytes(1, [number(1, 1), bytes(2, dims)].concat()))].concat())
 }
-/// A node of a domain with its own name.
+/// A node of a graph with a domain and a name of its own.
 pub fn named_node(name: &str, domain: &str, op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
     let ins = inputs.iter().flat_map(|i| bytes(1, i)).collect::<Vec<u8>>();
     bytes(1, [ins, bytes(2, output), bytes(3, name), bytes(4, op), bytes(7, domain)].concat())
@@ -38,7 +38,7 @@ pub fn typed(field: u64, name: &str, elem: u64, dims: &[u64]) -> Vec<u8> {
     let dims = dims.iter().flat_map(|d| bytes(1, number(1, *d))).collect::<Vec<u8>>();
     bytes(field, [bytes(1, name), bytes(2, bytes(1, [number(1, elem), bytes(2, dims)].concat()))].concat())
 }
-/// A model of an opset.
+/// A model of this opset, and of version 3 of the domain `ai.acme`.
 pub fn model(opset: u64, graph: &[Vec<u8>]) -> Vec<u8> {
     let graph = [bytes(2, "g"), graph.concat()].concat();
     let own = bytes(8, [bytes(1, "ai.acme"), number(2, 3)].concat());
@@ -54,7 +54,7 @@ pub fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     h.push('\n');
     [b"\x93NUMPY\x01\x00".to_vec(), (h.len() as u16).to_le_bytes().to_vec(), h.into_bytes(), data.to_vec()].concat()
 }
-/// Numbers as the bytes of f32.
+/// The bytes of f32 numbers, little-endian.
 pub fn f32s(v: &[f32]) -> Vec<u8> {
     v.iter().flat_map(|x| x.to_le_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! What is said to a user who went wrong: what it is, and a line that goes on from there.
+//! Messages to a user who made a mistake: what is wrong, and a line that shows how to go on.
 use super::made::{model, named_node, typed};
 use ge_tests::{expect_code, ge, models, root, target};
 use serde_json::Value;
@@ -114,17 +114,17 @@ fn small_things_are_as_one_expects_them() {
     let script = shown(d, &["completions", "bash"]);
     assert!(!script.contains("__probe") && script.contains("summary"), "values of --what, no hidden command");
     assert!(said(d, 2, &["inspect", "m.om", "--what", "summry"]).contains("summary"));
-    // More names than are shown are counted.
+    // Names beyond those that are shown are counted.
     let text = said(d, 2, &["explain", "GE-E9999"]);
     assert!(text.contains("… and "), "{text}");
-    // Numbers of f32 are as long as f32 is.
+    // Numbers are printed with as many digits as f32 needs.
     let text = "graph @main(%x: f32[1]) {\n  %r = Mul(%x, %x) : f32[1]\n  return %r\n}\n";
     std::fs::write(d.join("n.ge"), text).unwrap();
     assert_eq!(shown(d, &["run", "n.ge", "--input", "x=9.5367431640625e-07", "-q"]), "r: f32[1] = 9.094947e-13\n");
-    // Sizes that are open.
+    // Open sizes.
     std::fs::write(d.join("o.ge"), TEXT.replace("f32[4,8]", "f32[?,8]")).unwrap();
     assert!(shown(d, &["inspect", "o.ge"]).contains("f32[?,8]"));
-    // An operator set of the future.
+    // An operator set that is newer than the known ones.
     let parts = [named_node("n", "", "Relu", &["x"], "r"), typed(11, "x", 1, &[2]), typed(12, "r", 1, &[2])];
     std::fs::write(d.join("future.onnx"), model(99, &parts)).unwrap();
     let text = said(d, 0, &["compile", "future.onnx", "-o", "f.om"]);

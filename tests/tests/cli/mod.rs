@@ -6,27 +6,27 @@ mod bad_input;
 mod cache;
 /// Weights in files beside the OM.
 mod external_weights;
-/// Measurements.
+/// `ge bench`.
 mod bench;
-/// Tuning of kernels.
+/// `ge tune` and the file that it writes.
 mod tune;
-/// Tuning stops.
+/// Tuning mode: builds that stop at a step and go on.
 mod tuning;
-/// Models held against each other and against reference files.
+/// `ge compare`: models compared with each other and with reference files.
 mod compare;
 /// Bundles that reproduce a compilation.
 mod bundle;
-/// Files that tests make.
+/// Files that the tests make.
 mod made;
 /// Tensors by the names of the model.
 mod names;
-/// Questions whose answer can be no.
+/// Commands whose answer can be no.
 mod gates;
 /// Inputs that have an initializer.
 mod defaults;
-/// Sequences in what compares and measures.
+/// Sequences in `ge compare` and `ge bench`.
 mod sequences;
 /// Inputs from arrays, images and the command itself.
 mod inputs;
-/// What is said to a user who went wrong.
+/// Messages to a user who made a mistake.
 mod messages;

@@ -12,8 +12,8 @@ fn names(v: &Value) -> Vec<String> {
     v.as_array().expect("a list").iter().filter_map(|n| n.as_str().map(str::to_owned)).collect()
 }
 
-/// Reference models with and without most passes: a tensor that both still compute is the same
-/// under its name, whichever node gives it.
+/// Reference models with and without most passes: a tensor that both still compute has the same
+/// numbers under its name, whichever node gives it.
 #[test]
 fn a_name_means_the_same_tensor_with_fusions_and_without() {
     let dir = tempfile::tempdir().unwrap();
@@ -32,19 +32,19 @@ fn a_name_means_the_same_tensor_with_fusions_and_without() {
         expect_code(d, 0, &["compile", &model, "-o", "o1.om", "-q", "--set", "ge.oo.level=O1"]);
         let v = json(d, 0, &["compare", "o1.om", "o3.om", "--random", "1", "--rtol", "1e-2", "--atol", "1e-3"]);
         let pairs = v["nodes"].as_array().unwrap();
-        // Further outputs, such as the statistics of a norm, have a name only where the model reads
+        // Further outputs, such as the statistics of a norm, have a name only if the model reads
         // them.
         let first: Vec<_> = pairs.iter().filter(|p| p["output"] == 0).collect();
         let by_model = first.iter().filter(|p| !p["names"].as_array().unwrap().is_empty()).count();
         assert!(by_model >= 2 && by_model * 10 >= first.len() * 9, "{name}: {by_model} of {}", first.len());
-        // Fusions leave fewer tensors: those that are gone are listed, not forgotten.
+        // Fusions leave fewer tensors: those that are gone are listed as unmatched.
         let all = v["compared"].as_u64().unwrap() as usize + names(&v["unmatched_model"]).len();
         assert!(all >= pairs.len(), "{name}: {v}");
     }
 }
 
-/// Two nodes whose names would be taken for each other's outputs, tensors with names of their own,
-/// and one that a fusion takes away.
+/// Compiles a model with two nodes whose names could be taken for each other's outputs, tensors
+/// with names of their own, and one tensor that a pass takes away.
 fn small(d: &Path) {
     let bytes = model(
         17,
@@ -87,19 +87,19 @@ fn references_under_the_models_names_are_met_and_the_rest_is_counted() {
     assert_eq!(v["same"], true, "{v}");
     assert_eq!(names(&v["unmatched_reference"]), ["nothing_of_it"]);
     assert_eq!(v["first_difference"], Value::Null);
-    // What the Identity gave is what its input is now: both names are met.
+    // What the Identity gave is now its input: both names are found.
     let met: Vec<&str> = v["nodes"].as_array().unwrap().iter().filter_map(|p| p["tensor"].as_str()).collect();
     assert!(met.contains(&"/a/first") && met.contains(&"r") && v["compared"].as_u64() >= Some(3), "{v}");
     let text = String::from_utf8_lossy(&expect_code(d, 0, &run).stdout).into_owned();
     assert!(text.contains("nothing_of_it") && text.contains("1 of the second without a counterpart"), "{text}");
-    // A difference is told by the model's name, ours behind it.
+    // A difference is reported with the model's name and ours.
     let wrong = npz(&[("second", array(first))]);
     std::fs::write(d.join("wrong.npz"), wrong).unwrap();
     let v = json(d, 1, &["compare", "m.om", "wrong.npz", "--input", "x=x.npy"]);
     assert_eq!(v["first_difference"]["node"], "norm_1", "{v}");
     assert!(v["first_difference"]["names"].as_array().unwrap().iter().any(|n| n == "second"), "{v}");
     assert!(names(&v["unmatched_model"]).contains(&"/a/first".to_owned()), "{v}");
-    // `norm_1` is a node of the model, and no output 1 of `norm`.
+    // `norm_1` is a node of the model, not output 1 of `norm`.
     std::fs::write(d.join("node.npz"), npz(&[("norm_1", array(second))])).unwrap();
     assert_eq!(json(d, 0, &["compare", "m.om", "node.npz", "--input", "x=x.npy"])["compared"], 1);
 }

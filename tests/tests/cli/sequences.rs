@@ -1,10 +1,11 @@
-//! `ge compare` and `ge bench` of models with sequences in and out.
+//! `ge compare` and `ge bench` for models with sequences as inputs and outputs.
 use super::made::{bytes, f32s, model, node, npy, number, value};
 use ge_tests::expect_code;
 use serde_json::Value;
 use std::path::Path;
 
-/// `parts`: the rows of `x + 1`, or of `x + x`; `more`: `given`, with those rows as one behind it.
+/// A model with two outputs. `parts`: the rows of `x + 1`, or of `x + x`; `more`: the sequence
+/// `given` with that sum appended as one tensor.
 fn onnx(plus: &str) -> Vec<u8> {
     let one = bytes(5, [number(2, 1), bytes(8, "one"), bytes(9, f32s(&[1.0]))].concat());
     let seq = |field: u64, name: &str| {
@@ -30,7 +31,7 @@ fn files(d: &Path) {
         expect_code(d, 0, &["compile", &format!("{name}.onnx"), "-o", &format!("{name}.om"), "-q"]);
     }
     std::fs::create_dir_all(d.join("in/input_1")).unwrap();
-    // One plus one is one and one: the first row is the same in both.
+    // 1 + 1 is the same in both models, so the first row is equal.
     let x = npy("<f4", "(3, 2)", &f32s(&[1.0, 1.0, 2.0, 1.0, 1.0, 9.0]));
     std::fs::write(d.join("in/input_0.npy"), x).unwrap();
     std::fs::write(d.join("in/input_1/0.npy"), npy("<f4", "(1,)", &f32s(&[7.0]))).unwrap();
@@ -56,9 +57,9 @@ fn sequences_are_compared_element_by_element() {
     let (doc, list) = compared(d, 1, &["a.om", "b.om"]);
     assert_eq!(list, want(&["parts[1]", "parts[2]", "more[1]"]));
     let differs = doc["nodes"].as_array().unwrap().iter().find(|n| n["tensor"] == "parts[2]").unwrap();
-    // 9 + 1 beside 9 + 9.
+    // 9 + 1 against 9 + 9.
     assert_eq!((&differs["element"], &differs["a"], &differs["b"]), (&1.into(), &10.0.into(), &18.0.into()));
-    // Files as `ge run --outputs` writes them; then one with an element too few.
+    // Files as `ge run --outputs` writes them, then with one element missing.
     expect_code(d, 0, &["run", "b.om", "--inputs", "in", "--outputs", "out", "-q"]);
     assert_eq!(compared(d, 0, &["b.om", "out"]).1, want(&[]));
     std::fs::remove_file(d.join("out/output_0/2.npy")).unwrap();

@@ -7,7 +7,7 @@ use ge_runtime::{machine, work};
 use ge_tests::{expect_code, ge};
 use std::path::Path;
 
-/// A convolution, one of a channel each, and products, large enough to be divided.
+/// A convolution, a depthwise one, and a product, large enough to be divided.
 const MODEL: &str = "graph @main(%x: f32[2,24,20,20], %a: f32[100,90]) {
   %w = Const() {value = dense<f32[36,24,3,3]: splat 0.01>} : f32[36,24,3,3]
   %d = Const() {value = dense<f32[36,1,3,3]: splat 0.1>} : f32[36,1,3,3]
@@ -25,8 +25,9 @@ fn outputs(d: &Path, om: &str) -> Vec<Vec<u8>> {
     (0..2).map(|k| std::fs::read(d.join(&to).join(format!("output_{k}.npy"))).unwrap()).collect()
 }
 
-/// Every way that an engine offers gives the bits of its own, and is really taken: the loader hands
-/// it to the engine on this processor alone.
+/// Every schedule that an engine offers gives the bits of the engine's own. It is really used,
+/// since the entry names this processor, and the loader hands a schedule to the engine on its
+/// processor alone.
 #[test]
 fn every_schedule_gives_the_same_bits() {
     let dir = tempfile::tempdir().unwrap();
@@ -55,8 +56,8 @@ fn every_schedule_gives_the_same_bits() {
     assert!(tried >= 6, "{tried} ways");
 }
 
-/// The file's entries for all processors go into the OM, whose bytes hang on nothing else; a way
-/// that no engine offers changes nothing.
+/// The file's entries for all processors go into the OM, whose bytes depend on nothing else. A
+/// schedule that no engine offers changes nothing.
 #[test]
 fn a_tuning_file_goes_into_the_om_and_the_numbers_stay() {
     let dir = tempfile::tempdir().unwrap();
@@ -90,7 +91,7 @@ fn a_tuning_file_goes_into_the_om_and_the_numbers_stay() {
     assert_eq!(lists[0], ["Another-1-2+avx9", "tile=1x2", machine::name(), "nonsense"]);
 }
 
-/// What a user types, and what goes wrong.
+/// What a user types, and what can go wrong.
 #[test]
 fn tune_writes_a_file_that_a_compilation_reads() {
     let dir = tempfile::tempdir().unwrap();

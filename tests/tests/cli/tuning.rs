@@ -1,4 +1,4 @@
-//! Tuning mode: a build stops at each step and goes on to the same OM, byte for byte.
+//! Tuning mode: a build stops at each step, and can go on from there to the same OM, byte for byte.
 use ge_tests::{expect_code, models};
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn a_build_that_stopped_goes_on_to_the_same_model() {
             expect_code(d, 0, &["compile", &text, "-o", "on.om"]);
             assert!(std::fs::read(d.join("on.om")).unwrap() == plain, "{name} at {step}");
         }
-        // From the first stop to the second.
+        // From the first stop to the second one.
         let first = format!("before_ub_match_{name}/{name}.ge");
         stop(d, &first, "after_ub_match", "again");
         expect_code(d, 0, &["compile", &format!("again/{name}.ge"), "-o", "on.om"]);
@@ -55,13 +55,14 @@ fn a_build_that_stopped_goes_on_to_the_same_model() {
     }
     let laid = std::fs::read_to_string(d.join("after_ub_match_laid_out/laid_out.ge")).unwrap();
     assert!(laid.contains("@NC1HWC0(") && laid.contains("@FRACTAL_Z("), "{laid}");
-    // What stands in the text of the first two stops: one graph for each subgraph.
+    // The text of the first two stops has one graph for each subgraph.
     let cut = std::fs::read_to_string(d.join("before_ub_match_two_engines/two_engines.ge")).unwrap();
     assert!(cut.contains("peerIndex") && cut.matches("graph @").count() >= 4, "{cut}");
 }
 
-/// The engine of the AI cores fuses in its subgraph: before the first stop the chain stands alone,
-/// behind the second it is part of the convolution, and both go on to the OM of the whole build.
+/// The engine of the AI cores fuses within its subgraph: at the first stop the chain is a node of
+/// its own, at the second one it is part of the convolution, and both go on to the OM of the whole
+/// build.
 #[test]
 fn fusions_of_subgraphs_stand_between_the_stops() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +83,7 @@ fn fusions_of_subgraphs_stand_between_the_stops() {
     assert_eq!((nodes(&before), nodes(&after)), ([1, 1, 0], [0, 0, 1]), "{before}\n{after}");
     let steps = "steps = [\"Mish %0\", \"Maximum %1 -0.125\"]";
     assert!(after.contains(steps), "{after}");
-    // The switch of auto fusion leaves both as they are.
+    // Without auto fusion the OM is another one.
     expect_code(d, 0, &["compile", "m.ge", "-o", "off.om", "--set", "ge.x.auto_fusion=false"]);
     assert!(std::fs::read(d.join("off.om")).unwrap() != plain);
 }
@@ -109,7 +110,7 @@ fn tuning_options_that_do_not_fit_are_told() {
     let mut args = vec!["run", "m.ge", "--random", "1"];
     args.extend(sets);
     expect_code(d, 2, &args);
-    // A text of a stop that was damaged.
+    // Damaged texts of a stop.
     let text = std::fs::read_to_string(d.join("t/m.ge")).unwrap();
     std::fs::write(d.join("t/m.ge"), text.replacen("after_ub_match", "sometime", 1)).unwrap();
     expect_code(d, 4, &["compile", "t/m.ge", "-o", "m.om"]);

@@ -1,4 +1,5 @@
-//! Plugins that do one thing wrong once they run: the error names plugin and call, the host lives.
+//! Plugins that do one thing wrong once they run: the error names the plugin and the call, and the
+//! host survives.
 use super::support::{Dir, good, refusal};
 use ge_plugin::Registry;
 use ge_plugin::sample::SampleGraph;
@@ -7,8 +8,8 @@ use ge_plugin_api::engine::{Support, Target};
 use ge_plugin_api::types::{AttrMap, DType, Shape, TensorDesc};
 use ge_plugin_api::{Error, ErrorKind};
 
-/// Loads the fixture in a mode. Each mode has a copy of its own: a library is started once a
-/// process.
+/// Loads the fixture in a mode. Each mode has a copy of its own, since a library is started only
+/// once in a process.
 fn load(mode: &str) -> Result<Registry, Error> {
     let dir = Dir::new();
     dir.file("libge_bad.so", &good());
@@ -160,8 +161,8 @@ fn a_plugin_that_dies_in_a_call_is_named() {
     );
 }
 
-/// A folder with our plugins and one that takes `Relu` and `BadOp`, and refuses them as `mode`
-/// says.
+/// A folder with our plugins and the fixture plugin, whose engine takes `Relu` and `BadOp` and
+/// behaves as `mode` says.
 pub fn refusing(mode: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
@@ -175,7 +176,7 @@ pub fn refusing(mode: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Compiles `y` of this line; what it said.
+/// Compiles a graph with this line, which gives `y`; returns stderr.
 pub fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
     let graph = format!("graph @main(%x: f32[4]) {{\n  {body}\n  return %y\n}}\n");
     std::fs::write(d.join("m.ge"), graph).unwrap();
@@ -183,9 +184,9 @@ pub fn compile_line(d: &std::path::Path, body: &str, code: i32) -> String {
     String::from_utf8(ge_tests::expect_code(d, code, &args).stderr).unwrap()
 }
 
-/// An engine that takes a node and refuses it when it is asked for sizes or tasks: plans stand on
-/// its word, so the build ends, with node, engine, reason and who else would have it; without the
-/// engine it works.
+/// An engine takes a node and refuses it when it is asked for sizes or tasks. Plans rely on its
+/// word, so the build ends with node, engine, reason and the other engines that would take the
+/// node; without the engine it works.
 #[test]
 fn what_an_engine_refuses_after_placement_names_the_way_out() {
     for (mode, reason) in [("refuse_params", "no size for"), ("refuse_task", "no launch for")] {
@@ -219,9 +220,9 @@ fn what_an_engine_refuses_after_placement_names_the_way_out() {
     }
 }
 
-/// An engine that takes a node and then cannot compile it: the next engine that takes it has it; a
-/// node bound to the engine, and one that no other takes, are errors that name the node, the
-/// engine's reason and the others'.
+/// An engine takes a node and then cannot compile it: the node goes to the next engine that takes
+/// it. If the node is bound to the engine, or no other engine takes it, the error names the node,
+/// the engine's reason and those of the others.
 #[test]
 fn what_an_engine_cannot_compile_goes_to_the_next_that_takes_it() {
     let dir = refusing("refuse_compile");

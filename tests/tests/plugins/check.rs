@@ -1,5 +1,5 @@
-//! The conformance suite: a right plugin passes, each fault is found and named, and a library that
-//! dies is a result.
+//! The conformance suite: a correct plugin passes, each fault is found and named, and a library
+//! that ends its process is a result too.
 use super::support::{Dir, good};
 use ge_plugin::conformance::{CheckReport, check};
 use std::ffi::OsStr;

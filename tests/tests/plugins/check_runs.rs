@@ -1,11 +1,11 @@
 //! `ge plugin check` as a vendor runs it, with what it compiles and runs: each misbehaviour of the
-//! fixture plugin is told under its rule, and a right plugin passes.
+//! fixture plugin is reported under its rule, and a correct plugin passes.
 use super::support::Dir;
 use ge_tests::{long, target};
 use serde_json::Value;
 use std::process::Command;
 
-/// The report as JSON; the exit code is that of the report.
+/// The report as JSON; checks that the exit code is that of the report.
 fn report(dir: &Dir, mode: &str) -> Value {
     let library = ge_tests::fixtures::bad_plugin();
     let out = Command::new(target().join("ge"))
@@ -122,7 +122,7 @@ fn each_misbehaviour_is_told_under_its_rule() {
     }
 }
 
-/// The rules stand in the manual as the program has them.
+/// The manual has the rules as the program has them.
 #[test]
 fn the_manual_has_every_rule_of_the_suite() {
     let text = std::fs::read_to_string(ge_tests::root().join("docs/plugins.md")).unwrap();

@@ -1,5 +1,5 @@
-//! Devices that misbehave, which device a SoC is of, models of engines of other versions, and what
-//! `ge check` says without opening a library.
+//! Devices that misbehave, which device a SoC belongs to, models of other versions of an engine,
+//! and what `ge check` says without opening a library.
 use super::behaviour::refusing;
 use super::support::patched;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn command(d: &Path, args: &[&str]) -> Command {
     c
 }
 
-/// Runs a command that ends with `code`: what it said.
+/// Runs a command that must end with `code`; returns what it printed.
 #[track_caller]
 fn ge(d: &Path, code: i32, args: &[&str]) -> String {
     let out: Output = command(d, args).output().unwrap();
@@ -21,7 +21,7 @@ fn ge(d: &Path, code: i32, args: &[&str]) -> String {
     said
 }
 
-/// Two nodes with memory between them, and a weight.
+/// Nodes with memory between them, and a weight.
 const MODEL: &str = "graph @main(%x: f32[4]) {
   %y = BadOp(%x) : f32[4]
   %c = Const() {value = dense<f32[4]: 1 2 3 4>} : f32[4]
@@ -36,7 +36,7 @@ fn compile(d: &Path, soc: &str) {
     ge(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--soc", soc]);
 }
 
-/// How the plugin takes the process down in a call, and what is said of it.
+/// How the plugin fails in a call, and what is reported.
 const WAYS: &[(&str, &str)] = &[
     ("panic", "error[GE-E0518]: plugin `bad` 0.1.0 panicked in baddev.CALL: out of mind"),
     ("error", "error[GE-E0518]: plugin `bad` 0.1.0 failed in baddev.CALL: the board is on fire"),
@@ -45,7 +45,8 @@ const WAYS: &[(&str, &str)] = &[
     ("exit", "error[GE-E0518]: plugin `bad` took the process down (exit) in baddev.CALL"),
 ];
 
-/// Every call of an open device and its models, in every way: plugin, device and call are named.
+/// Every call of an open device and its models fails in every way: plugin, device and call are
+/// named.
 #[test]
 fn a_device_that_fails_or_dies_in_a_call_is_named() {
     let calls = [
@@ -73,7 +74,8 @@ fn a_device_that_fails_or_dies_in_a_call_is_named() {
             assert!(said.contains(&words) && said.contains("help: "), "{how} {call}: no `{words}` in {said}");
         }
     }
-    // What happens when the device is closed cannot make a run wrong, but must not pass for its end.
+    // A failure while the device is closed cannot make a run wrong, but it must not pass for the
+    // regular end.
     let dir = refusing("dev_exit_close");
     std::fs::copy(right.path().join("m.om"), dir.path().join("m.om")).unwrap();
     assert!(ge(dir.path(), 5, &run).contains("(exit) in baddev.close"));
@@ -107,8 +109,8 @@ fn a_device_with_addresses_of_its_own_is_refused_before_anything_runs() {
     }
 }
 
-/// `baddev` stands before `sim` here: the SoC finds its device, by names that devices list, names
-/// that they only know, and files.
+/// `baddev` comes before `sim` here. The SoC finds its device by names that devices list, by names
+/// that they only know, and by files.
 #[test]
 fn a_soc_is_looked_for_in_every_device() {
     let dir = refusing("good");
@@ -132,7 +134,8 @@ fn a_soc_is_looked_for_in_every_device() {
     for words in ["unknown SoC `Ascend910B9`", "did you mean `Ascend910B", "asked: baddev, sim"] {
         assert!(said.contains(words), "no `{words}` in {said}");
     }
-    // An OM runs on the device that describes its SoC; of a SoC file, the user has to say.
+    // An OM runs on the device that describes its SoC; for a SoC from a file, the user has to name
+    // the device.
     ge(d, 0, &["compile", "relu.ge", "-o", "m.om", "-q", "--soc", "Ascend910B3"]);
     ge(d, 0, &["run", "m.om", "--random", "1"]);
     ge(d, 0, &["compile", "relu.ge", "-o", "m.om", "-q", "--soc", "mine.toml"]);
@@ -154,7 +157,7 @@ fn options_of_a_device_are_held_against_what_it_says_it_has() {
     for words in ["device `baddev` has no option `sped`", "known: speed", "did you mean `speed`?"] {
         assert!(said.contains(words), "no `{words}` in {said}");
     }
-    // An option of one device is none of another.
+    // An option of one device is unknown to another.
     assert!(run(2, "check_races=true", &[]).contains("device `baddev` has no option `check_races`"));
     compile(d, "sim");
     run(0, "check_races=true", &[]);
@@ -162,13 +165,13 @@ fn options_of_a_device_are_held_against_what_it_says_it_has() {
     assert!(said.contains("check_races") && said.contains("perhaps"), "{said}");
 }
 
-/// Puts the fixture there with another version.
+/// Installs the fixture with another version.
 fn version(d: &Path, v: &str) {
     std::fs::write(d.join("libge_bad.so"), patched("version = \"0.1.0\"", &format!("version = \"{v}\""))).unwrap();
 }
 
-/// A plugin runs what an older one of its major version compiled (of its minor version before 1.0);
-/// `ge run` and `ge check` say the same.
+/// A plugin runs what an older version of the same major version compiled (before 1.0, of the same
+/// minor version); `ge run` and `ge check` say the same.
 #[test]
 fn an_om_of_another_version_of_its_engine_is_to_be_built_again() {
     for (then, now, runs) in [
@@ -204,8 +207,8 @@ fn an_om_of_another_version_of_its_engine_is_to_be_built_again() {
     }
 }
 
-/// Manifests say enough: a library that dies when it is opened is not opened. An engine that is
-/// excluded takes no nodes, and runs those that it has.
+/// For `ge check` the manifests are enough: a library that dies when it is opened is not opened. An
+/// engine that is excluded takes no nodes, but runs those that it already has.
 #[test]
 fn check_opens_no_library_and_says_what_run_does() {
     let dir = refusing("good");

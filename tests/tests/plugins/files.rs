@@ -1,4 +1,5 @@
-//! Files that are no plugins, or damaged ones: one clear error each, and the process lives.
+//! Files that are no plugins, or damaged ones: each gives one clear error, and the process
+//! survives.
 use super::support::{Dir, good, patched, refusal};
 use ge_plugin::{Status, elf};
 use std::path::Path;
@@ -55,8 +56,8 @@ fn an_optional_entry_is_a_warning_and_the_rest_works() {
 fn a_library_cut_at_any_place_is_refused() {
     let whole = good();
     let path = Path::new("libge_bad.so");
-    // Every place near the head and 400 more: what stands after the last section that counts is the
-    // section table itself.
+    // Every place near the head and 400 more. The section table comes last, so every cut removes
+    // something that counts.
     let step = (whole.len() / 400).max(1);
     for cut in (0..512).chain((512..whole.len()).step_by(step)) {
         assert!(elf::inspect(path, &whole[..cut]).is_err(), "cut at {cut}");
@@ -89,7 +90,7 @@ fn foreign_libraries_and_programs() {
     refused(&me, "GE-E0506", "no plugin of ge");
 }
 
-/// Links a library from C with the manifest of a plugin.
+/// Builds a library from C with the manifest of a plugin.
 fn from_c(body: &str) -> Vec<u8> {
     let dir = Dir::new();
     let arch = std::env::consts::ARCH;
@@ -113,7 +114,7 @@ fn no_root_symbol_and_undefined_symbols() {
         "GE-E0514",
         "undefined symbol: nowhere_to_be_found",
     );
-    // The root symbol is there, but what it leads to is none of ours.
+    // The root symbol is there, but what it leads to is not ours.
     refused(
         &from_c("const char _1as_0lib_1header_0root_bmodule_bloader[4096] = {1, 2, 3};"),
         "GE-E0515",
@@ -140,8 +141,9 @@ fn other_majors_aborting_panics_and_damaged_manifests() {
     refused(&patched("\"engine\", \"ops\"", "\"engine\", \"opz\""), "GE-E0507", "no kind of plugin");
 }
 
-/// Flipped bits: refused, or loaded where the flip is in what loading does not look at; never a
-/// process that dies by a signal. Each flip runs in a process of its own. `GE_LONG=1` tries 2,000.
+/// Flipped bits: the library is refused, or loaded if the flip is in something that loading does
+/// not look at; the process never dies by a signal. Each flip runs in a process of its own.
+/// `GE_LONG=1` tries 2,000.
 #[test]
 fn flipped_bytes_never_end_in_a_signal() {
     let whole = good();
@@ -167,7 +169,7 @@ fn flipped_bytes_never_end_in_a_signal() {
             Some(0) => {}
             Some(5) => {
                 refused += 1;
-                // A changed instruction may write over the name of who is told.
+                // A changed instruction may write over the name of the plugin that is reported.
                 assert!(said.contains("bad") || said.contains("GE-E0518"), "flip at {at}: {said}");
             }
             other => panic!("flip at {at}: {other:?} {said}"),
@@ -186,7 +188,7 @@ fn the_digest_of_the_entry_is_held() {
     assert!(refusal(dir.load(&format!("{ENTRY}sha256 = \"{other}\"\n")), "GE-E0519").contains("libge_bad.so"));
 }
 
-/// A key of Ed25519 and signatures in minisign's form, made by Node.js.
+/// An Ed25519 key and signatures in minisign's form, made by Node.js.
 struct Signer {
     folder: tempfile::TempDir,
     public: Vec<u8>,
@@ -202,7 +204,7 @@ impl Signer {
         );
         Signer { public, ..s }
     }
-    /// What a script writes by `out`.
+    /// Runs a script in Node.js; returns what it writes with `out`.
     fn node(&self, script: &str) -> Vec<u8> {
         let begin = "const crypto = require('crypto'), fs = require('fs'), out = b => process.stdout.write(b);";
         let mut node = std::process::Command::new("node");
@@ -210,7 +212,7 @@ impl Signer {
         assert!(out.status.success(), "{script}: {}", String::from_utf8_lossy(&out.stderr));
         out.stdout
     }
-    /// The same of some bytes, which the script has as `what`.
+    /// The same for some bytes, which the script has as `what`.
     fn node_of(&self, bytes: &[u8], script: &str) -> Vec<u8> {
         std::fs::write(self.folder.path().join("what"), bytes).unwrap();
         self.node(&format!("const what = fs.readFileSync('what');{script}"))
@@ -224,7 +226,8 @@ impl Signer {
     fn key(&self) -> String {
         self.base64(&[b"Ed", b"key-id-0", &self.public])
     }
-    /// The file that `minisign -S` writes: over the digest of the bytes, and over itself.
+    /// The file that `minisign -S` writes: a signature of the digest of the bytes, and one of that
+    /// signature with its comment.
     fn signature(&self, bytes: &[u8]) -> String {
         let digest = self.node_of(bytes, "out(crypto.createHash('blake2b512').update(what).digest());");
         let signed = self.sign(&digest);
@@ -260,15 +263,15 @@ fn a_signature_by_a_trusted_key_is_asked_for_and_held() {
         let said = refusal(load(&keys, signature), "GE-E0524");
         assert!(said.contains(words), "{signature}: {said}");
     }
-    // One byte of the library changed.
+    // One byte of the library is changed.
     let mut changed = library.clone();
     let last = changed.len() - 1;
     changed[last] ^= 1;
-    // A file of its own: the one that is loaded must stay as it is.
+    // It becomes a new file, since the one that is loaded must stay as it is.
     std::fs::remove_file(dir.path().join("libge_bad.so")).unwrap();
     dir.file("libge_bad.so", &changed);
     assert!(refusal(load(&keys, "good.minisig"), "GE-E0524").contains("libge_bad.so"));
-    // A signature that nothing could be held against, and keys that are none, are faults of the file.
+    // A signature without a key to check it, and keys that are no keys, are faults of the file.
     for (text, words) in
         [(load("", "good.minisig"), "without a key"), (load("\"abc\"", "good.minisig"), "`abc` is no key")]
     {

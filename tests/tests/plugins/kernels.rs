@@ -1,6 +1,6 @@
-//! Kernels that misbehave: at load they are held against the host's own plan, at run whatever goes
-//! wrong names plugin, engine, kernel, node and task. What plugins print stays out of the command's
-//! documents.
+//! Kernels that misbehave: when they are loaded, they are checked against the host's own plan; when
+//! they run, every error names plugin, engine, kernel, node and task. What plugins print stays out
+//! of the command's documents.
 use super::behaviour::refusing;
 use std::process::{Command, Output, Stdio};
 
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
 
 const MODEL: &str = "graph @main(%x: f32[4]) {\n  %y = BadOp(%x) : f32[4]\n  return %y\n}\n";
 
-/// Compiles `y = BadOp(x)` for the simulator, which is not the first device here: the OM's SoC
+/// Compiles `y = BadOp(x)` for the simulator, which is not the first device here; the OM's SoC
 /// finds it.
 fn compile(d: &std::path::Path) {
     std::fs::write(d.join("m.ge"), MODEL).unwrap();
@@ -30,7 +30,7 @@ fn compile(d: &std::path::Path) {
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
 }
 
-/// Compiles and runs; code and what was said.
+/// Compiles and runs; returns the exit code and stderr.
 fn run(mode: &str, more: &[&str]) -> (Option<i32>, String) {
     let dir = refusing(mode);
     let d = dir.path();
@@ -54,7 +54,7 @@ fn a_kernel_that_ends_the_process_is_named() {
         let words = format!("error[GE-E0518]: plugin `bad` took the process down ({how}) in {KERNEL}");
         assert!(said.contains(&words) && said.contains("help: "), "{mode}: {said}");
     }
-    // `exit(0)` is no result that fits.
+    // `exit(0)` in a kernel does not pass for a successful run.
     assert_eq!(run("exit_kernel", &["--outputs", "out"]).0, Some(5));
 }
 
@@ -73,8 +73,8 @@ fn a_kernel_that_panics_or_fails_is_named() {
     }
 }
 
-/// What a kernel takes its arguments to be is held against the plan: in safe code nothing reaches
-/// beyond it.
+/// What a kernel takes its arguments to be is checked against the plan, so that safe code reaches
+/// nothing beyond it.
 #[test]
 fn a_kernel_that_claims_more_memory_than_its_task_has_is_refused_when_it_is_loaded() {
     for (mode, words) in [
@@ -126,8 +126,8 @@ fn panics_of_a_plugins_own_threads_and_backtraces_are_told() {
     assert!(traced.contains("panic in plugin `bad`: no node is good enough at ") && traced.contains("0: "), "{traced}");
 }
 
-/// Blocks that overlap, an output that is not fully written and an access beyond are found with the
-/// kernel's own words about them.
+/// Overlapping blocks, an output that is not fully written, and an access beyond an argument are
+/// found and reported with the kernel.
 #[test]
 fn check_races_full_finds_what_blocks_do_wrong() {
     let full = ["--device-option", "check_races=full"];

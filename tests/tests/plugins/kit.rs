@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder in which commands run, with a place of its own for what is trusted.
+/// A folder in which commands run, with its own record of what is trusted.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -39,7 +39,8 @@ impl Folder {
         assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
         said
     }
-    /// Runs cargo in a crate below; what is built is shared with the other vendors' crates.
+    /// Runs cargo in a crate of the folder; build results are shared with the other vendors'
+    /// crates.
     fn cargo(&self, name: &str, command: &str) -> PathBuf {
         let to = target().join("../vendor/good");
         std::fs::copy(root().join("examples/vendor/Cargo.lock"), self.path().join(name).join("Cargo.lock")).unwrap();
@@ -56,7 +57,7 @@ impl Folder {
         assert!(out.status.success(), "cargo {command} of {name}: {said}");
         to.join("debug").join(format!("libge_{name}.so"))
     }
-    /// A crate with these parts: made, tested, built, checked; its library.
+    /// Makes, tests, builds and checks a crate with these parts; returns its library.
     fn kit(&self, name: &str, parts: &[&str]) -> String {
         let api = root().join("plugin-api").display().to_string();
         self.ok(&[&["plugin", "new", name, "--api", &api], parts].concat());
@@ -76,7 +77,7 @@ fn a_new_plugin_builds_passes_and_runs_its_model() {
     let dir = Folder::new();
     let library = dir.kit("sample_kit", &["--engine", "--ops", "--pass", "--frontend"]);
     dir.ok(&["plugin", "add", &library]);
-    // The configuration in use is kept, and the new one is trusted where it lies.
+    // The configuration in use is kept, and the new one is trusted where it is.
     let text = std::fs::read_to_string(dir.path().join("plugins.toml")).unwrap();
     assert!(text.contains("name = \"onnx\"") && text.contains("name = \"sample_kit\"\npath = "), "{text}");
     let python = models().parent().unwrap().join("venv/bin/python");
@@ -86,17 +87,18 @@ fn a_new_plugin_builds_passes_and_runs_its_model() {
     let run = ["run", model, "--inputs", "sample_kit/reference/in", "--expect", "sample_kit/reference/want"];
     dir.ok(&run);
     dir.ok(&[&run[..], &["--device-option", "check_races=full"]].concat());
-    // A right answer is told from a wrong one.
+    // A wrong answer is told from a right one.
     dir.refused(&["run", model, "--inputs", "sample_kit/reference/in", "--expect", "sample_kit/reference/in"], 2);
     let why = dir.json(&["plugin", "why", model, "scale"]);
     assert_eq!((why["op"].as_str(), why["chosen"].as_str()), (Some("SampleKitScale"), Some("SampleKitEngine")));
     assert_eq!(why["engines"][1]["engine"], "SampleKitPlain");
     assert!(dir.refused(&["plugin", "why", model, "scole"], 2).contains("did you mean `scale`?"));
-    // The pass took one of the two, and the other stands for both names.
+    // The pass took one of two equal nodes; the other one stands for both names.
     assert!(dir.ok(&["plugin", "why", model, "first"]).contains("`first` is Abs(f32[2,3,500])"));
     std::fs::write(dir.path().join("m.kit"), "sample_kit 1\ninput x 2 3\ny = Abs x\noutput y\n").unwrap();
     dir.ok(&["run", "m.kit", "--random", "1"]);
-    // Another library under the same digest is refused, and `add` brings the entry up to date.
+    // A library that no longer has the digest of its entry is refused, and `add` brings the entry
+    // up to date.
     let copy = dir.path().join("libge_sample_kit.so");
     std::fs::copy(&library, &copy).unwrap();
     dir.ok(&["plugin", "add", "libge_sample_kit.so"]);
@@ -151,8 +153,7 @@ fn a_new_device_builds_passes_and_runs_models() {
     let given = ["--inputs", "kit_device/reference/in", "--expect", "kit_device/reference/want"];
     dir.ok(&[&["run", model, "--device", on], &given[..]].concat());
     // Streams, events, workspaces, weights: a model of many nodes gives what it gives elsewhere,
-    // and is compiled for
-    // this device's SoC.
+    // and is compiled for this device's SoC.
     let (net, at) = (models().join("lenet.onnx"), models().join("lenet/s0"));
     let (net, at) = (net.display().to_string(), at.display().to_string());
     let expect = format!("{at}/expect");
@@ -172,7 +173,7 @@ fn a_new_device_builds_passes_and_runs_models() {
     let said = String::from_utf8(out.stderr).unwrap();
     assert_eq!(out.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("ran lenet on {on}")) && said.contains("KERNEL of"), "{said}");
-    // What was compiled for another SoC is refused by this device.
+    // This device refuses what was compiled for another SoC.
     dir.ok(&["compile", &net, "-o", "m.om", "--soc", "sim"]);
     assert!(dir.refused(&["run", "m.om", "--random", "1", "--device", on], 2).contains("compiled for sim"));
 }
@@ -209,7 +210,7 @@ fn contents_of_plugins_are_listed_as_text_and_json() {
     assert!(dir.refused(&["plugin", "ops", "--of", "onx"], 2).contains("did you mean `onnx`?"));
 }
 
-/// The catalogue of operators is the one that the plugins give.
+/// The page of operators is the one that the plugins give.
 #[test]
 fn the_catalogue_of_operators_is_what_the_prototypes_say() {
     let made = Folder::new().ok(&["plugin", "ops", "--markdown"]);
@@ -231,7 +232,7 @@ fn the_reference_has_every_task_type_and_argument() {
         let line = format!("| {} | `{}` |", t.code(), t.name());
         assert!(page.contains(&line), "docs/plugins-reference.md lacks: {line}");
     }
-    // Each item that the page names is one.
+    // Each item that the page names is a valid one.
     let chapter = page.split("## Args formats").nth(1).and_then(|c| c.split("\n## ").next()).unwrap();
     let items: Vec<&str> = chapter.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).collect();
     assert!(items.len() >= 20, "{items:?}");

@@ -4,21 +4,21 @@
 mod behaviour;
 /// The conformance suite.
 mod check;
-/// The part of it that compiles and runs.
+/// The part of the conformance suite that compiles and runs.
 mod check_runs;
 /// Files that are no plugins, or damaged ones.
 mod files;
-/// Every library of this repository.
+/// The conformance suite on every library of this repository.
 mod ours;
 /// Entries of `plugins.toml` that contradict each other.
 mod sets;
-/// Plugins that take their time.
+/// Plugins that take long in a call.
 mod slow;
-/// Devices.
+/// Devices that misbehave, and which device a SoC belongs to.
 mod devices;
 /// Which configurations are trusted.
 mod trust;
-/// New plugins, and what there is of plugins.
+/// `ge plugin new`, `add` and `why`, and the lists of what plugins contain.
 mod kit;
 /// The interface as it is published.
 mod package;

@@ -1,5 +1,5 @@
-//! `ge plugin check` of every library of ours. Kernels of the two with hundreds of operators are
-//! run by the long form alone (`GE_LONG=1`).
+//! `ge plugin check` of every library of ours. The kernels of the two libraries with hundreds of
+//! operators are run by the long form only (`GE_LONG=1`).
 use ge_tests::{ge, long, root, target};
 
 #[test]

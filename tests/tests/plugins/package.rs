@@ -20,8 +20,8 @@ fn cargo(folder: &Path, args: &[&str]) -> String {
 
 const PACKAGE: [&str; 5] = ["package", "--package", "ge-plugin-api", "--offline", "--allow-dirty"];
 
-/// What a registry asks for is there, nothing of the workspace is needed, and no file but the
-/// crate's own goes out.
+/// Everything that a registry asks for is there, nothing of the workspace is needed, and only the
+/// crate's own files are packed.
 #[test]
 fn the_interface_can_be_published() {
     let list = cargo(&root(), &[&PACKAGE[..], &["--list", "--quiet"]].concat());
@@ -48,9 +48,8 @@ fn the_interface_can_be_published() {
     assert!(page.contains(&format!("ge-plugin-api = \"{minor}\"")), "the readme does not name {minor}");
 }
 
-/// What is packed, unpacked outside of the workspace, builds and passes its tests; the plugin of
-/// its readme builds on it
-/// and passes the conformance suite.
+/// What is packed builds and passes its tests when it is unpacked outside the workspace; the plugin
+/// of its readme builds on it and passes the conformance suite.
 #[test]
 fn what_is_published_builds_and_passes_its_tests_alone() {
     if !std::env::var("GE_LONG").is_ok_and(|v| v == "1") {

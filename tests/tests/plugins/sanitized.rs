@@ -1,14 +1,13 @@
 //! A crate under `forbid(unsafe_code)` cannot break memory: kernels that ask for everything that
-//! they must not
-//! have, under AddressSanitizer, whose runtime is part of the stable toolchain.
+//! they must not have run under AddressSanitizer, whose runtime is part of the stable toolchain.
 use ge_tests::{root, target};
 use std::path::Path;
 use std::process::{Command, Output};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Cargo with the sanitizer. The compiler takes the flag where it is told that it is to take flags
-/// of nightly ones; build scripts and macros are built without, since `--target` is given.
+/// Runs cargo with the sanitizer. `RUSTC_BOOTSTRAP` makes the stable compiler accept this nightly
+/// flag; build scripts and macros are built without it, since `--target` is given.
 fn cargo(folder: &Path, args: &[&str]) -> Output {
     let to = target().join("../sanitized");
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -37,7 +36,7 @@ fn kernels_without_unsafe_cannot_break_memory() {
     let built = cargo(&crate_, &["build", "--quiet"]);
     assert!(built.status.success(), "{}", text(&built));
     let program = target().join("../sanitized").join(TARGET).join("debug/sanitized");
-    // One byte too far is seen, or all below shows nothing.
+    // One byte too far must be detected, or everything below shows nothing.
     let run = |args: &[&str]| {
         let mut program = Command::new(&program);
         program.args(args).env("ASAN_OPTIONS", "detect_leaks=0").env_remove("RUST_BACKTRACE").output().unwrap()
@@ -54,7 +53,7 @@ fn kernels_without_unsafe_cannot_break_memory() {
     assert!(wrong.len() >= 29 && wrong.iter().all(|l| l.contains(": refused when it ")), "{said}");
 }
 
-/// What the interface itself does with pointers, by its unit tests.
+/// What the interface itself does with pointers, checked by its unit tests.
 #[test]
 fn the_interface_passes_its_tests_under_the_sanitizer() {
     if !ge_tests::long() {

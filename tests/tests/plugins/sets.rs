@@ -6,7 +6,8 @@ use ge_plugin_api::ErrorKind;
 fn two() -> Dir {
     let dir = Dir::new();
     dir.file("libge_bad.so", &good());
-    // Another plugin by name and build id that gives the same engine, device, operator and pass.
+    // A plugin with another name and build id that gives the same engine, device, operator and
+    // pass.
     let mut other = patched("name = \"bad\"", "name = \"bed\"");
     if let Some(id) = other.windows(4).position(|w| w == b"GNU\0") {
         other[id + 8] ^= 0xff;
@@ -48,10 +49,10 @@ fn the_same_library_twice() {
     let m =
         refusal(dir.load("[[plugin]]\nname = \"bad\"\n[[plugin]]\nname = \"bed\"\npath = \"link.so\"\n"), "GE-E0507");
     assert!(m.contains("is plugin `bad`, not `bed`"), "{m}");
-    // The same name twice is seen in plugins.toml itself.
+    // The same name twice is detected in plugins.toml itself.
     let e = dir.load("[[plugin]]\nname = \"bad\"\n[[plugin]]\nname = \"bad\"\npath = \"link.so\"\n").unwrap_err();
     assert_eq!(e.diagnostics[0].code.as_str(), "GE-E0502");
-    // A copy under another name has the same build id, where the linker writes one.
+    // A copy under another name has the same build id, if the linker writes one.
     dir.file("libge_bed.so", &patched("name = \"bad\"", "name = \"bed\""));
     let e = dir.load(TWO).unwrap_err();
     assert!(["GE-E0511", "GE-E0512"].contains(&e.diagnostics[0].code.as_str()), "{e}");

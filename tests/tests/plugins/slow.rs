@@ -1,5 +1,5 @@
-//! Plugins that take their time in a call: the progress line, a warning and Ctrl-C name plugin,
-//! engine, call and node.
+//! Plugins that take long in a call: the progress line, a warning and Ctrl-C name plugin, engine,
+//! call and node.
 use super::behaviour::refusing;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -28,8 +28,8 @@ fn said(child: Child, code: i32) -> String {
     text
 }
 
-/// The line stands there while the call lasts, and again when its time has doubled; with `-q`
-/// nothing is said.
+/// The warning is printed while the call lasts, and again each time its duration has doubled; with
+/// `-q` nothing is printed.
 #[test]
 fn a_slow_call_is_told_while_it_lasts() {
     let dir = refusing("slow_supports");
@@ -43,8 +43,8 @@ fn a_slow_call_is_told_while_it_lasts() {
     assert!(text.contains(&format!("warning: {CALL} has taken ")), "{text}");
 }
 
-/// A call that never ends: Ctrl-C ends the command within two seconds, says who did not come back,
-/// and leaves nothing behind.
+/// A call that never ends: Ctrl-C ends the command, names the call that did not come back, and
+/// leaves nothing behind.
 #[test]
 fn ctrl_c_names_the_call_that_does_not_come_back() {
     for args in [&["compile", "m.ge", "-o", "m.om"][..], &["inspect", "m.ge", "--support"]] {

@@ -1,4 +1,4 @@
-//! A folder with a `plugins.toml`, and what loading it says.
+//! A folder with a `plugins.toml`, and what loading it gives.
 use ge_plugin::{LoadRequest, PluginSet, Registry, Want};
 use ge_plugin_api::Error;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ impl Dir {
         std::fs::write(&p, bytes).unwrap();
         p
     }
-    /// Writes `plugins.toml`.
+    /// Writes `plugins.toml` with these entries.
     pub fn config(&self, entries: &str) -> PathBuf {
         self.file("plugins.toml", format!("schema = 1\nsearch = [\".\"]\n{entries}").as_bytes())
     }
     pub fn load(&self, entries: &str) -> Result<Registry, Error> {
         PluginSet::load(&LoadRequest { config: Some(self.config(entries)), want: Want::All })
     }
-    /// The same in a process of its own, with the handlers of the binary: its exit code and what it
-    /// said.
+    /// Loads the same in a process of its own, with the handlers of the binary; returns its exit
+    /// code and what it printed.
     pub fn load_apart(&self, entries: &str) -> (Option<i32>, String) {
         self.probe(entries, "load", &[])
     }
@@ -44,8 +44,8 @@ impl Dir {
     }
 }
 
-/// The one diagnostic of a refusal, in words; its code and that it names the entry and gives a
-/// remedy are checked.
+/// The message of a refusal's first diagnostic. Checks its code, that it names the entry, and that
+/// it gives a remedy.
 #[track_caller]
 pub fn refusal(r: Result<Registry, Error>, code: &str) -> String {
     let e = r.map(|r| format!("{r:?}")).unwrap_err();

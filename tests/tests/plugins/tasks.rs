@@ -44,7 +44,7 @@ fn every_broken_rule_of_a_task_list_names_engine_plugin_node_and_remedy() {
 
 #[test]
 fn the_conformance_suite_finds_every_broken_rule() {
-    // Streams of the simulator have no end; those of the suite's SoC have.
+    // Streams of the simulator hold any number of tasks; those of the suite's SoC do not.
     for (mode, rule) in FAULTS.iter().chain(&[("many_places", "T14")]) {
         let r = report(&good(), mode);
         let found = r.items.iter().find(|i| i.failure.is_some()).unwrap_or_else(|| panic!("{mode} passed: {r:?}"));
@@ -53,7 +53,7 @@ fn the_conformance_suite_finds_every_broken_rule() {
     }
 }
 
-/// The rules stand in the manual as the program has them.
+/// The manual has the rules as the program has them.
 #[test]
 fn the_manual_has_every_rule_with_its_remedy() {
     let text = std::fs::read_to_string(ge_tests::root().join("docs/plugins.md")).unwrap();

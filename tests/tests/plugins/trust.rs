@@ -1,5 +1,5 @@
-//! A `plugins.toml` in the working folder names libraries whose code would run: it is taken once
-//! the user has said so.
+//! A `plugins.toml` in the working folder names libraries whose code would run, so it is used only
+//! after the user has trusted it.
 use super::support::good;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -39,12 +39,12 @@ fn a_configuration_of_the_working_folder_is_skipped_until_it_is_trusted_as_it_is
         assert!(out.contains("BadEngine") && !err.contains("skipped"), "{out}{err}");
     };
     skipped(&ge(d, &list));
-    // Naming it is a word for once.
+    // Naming the file trusts it for this one command.
     taken(&ge(d, &["plugin", "list", "--plugins", "plugins.toml"]));
     skipped(&ge(d, &list));
     assert_eq!(ge(d, &["plugin", "trust", "plugins.toml"]).status.code(), Some(0));
     taken(&ge(d, &list));
-    // Changed, it is another one; so is a copy elsewhere.
+    // A changed file is no longer trusted.
     std::fs::write(d.join("plugins.toml"), format!("{entry}optional = true\n")).unwrap();
     skipped(&ge(d, &list));
     assert_eq!(ge(d, &["plugin", "trust", "missing.toml"]).status.code(), Some(2));

@@ -1,10 +1,10 @@
-//! Plugins of several versions of the interface in hosts of several versions, and engines of one on
-//! devices of another.
+//! Plugins of several versions of the interface in hosts of several versions, and engines of one
+//! version on devices of another.
 use super::support::Dir;
 use ge_tests::fixtures::versions;
 use std::process::Command;
 
-/// What a host says of libraries, each an entry of the given name.
+/// What a host prints about libraries, each in an entry of the given name.
 fn host(name: &str, libraries: &[(&str, &str)]) -> String {
     let dir = Dir::new();
     let entries: String = libraries
@@ -24,8 +24,8 @@ fn minors_of_one_major_work_in_both_directions() {
     for order in [both, [both[1], both[0]]] {
         let said = host("host10", &order);
         assert!(said.contains("older 1.2.0 loaded") && said.contains("newer 1.3.0 loaded"), "{said}");
-        // A newer engine sees that the host and an older device lack what they lack, and that a
-        // newer device has it.
+        // A newer engine sees what the host and an older device lack, and that a newer device has
+        // it.
         assert!(said.contains("NewerEngine on olderdev: bound 3 answer None now None"), "{said}");
         assert!(said.contains("NewerEngine on newerdev: bound 3 answer Some(43) now None"), "{said}");
         assert!(said.contains("OlderEngine on newerdev: bound 3"), "{said}");
@@ -38,8 +38,8 @@ fn minors_of_one_major_work_in_both_directions() {
 }
 
 /// Ranges of an operator, which 1.1 appended, and the cost of a node, which 1.2 appended: every
-/// released version of a library runs in every version of the host, and what either lacks is as if
-/// the plugin had not said it.
+/// released version of a library runs in every version of the host, and what either side lacks
+/// counts as if the plugin had not said it.
 #[test]
 fn what_a_minor_appended_is_heard_where_both_sides_have_it() {
     let hosts = [("host08", 0), ("host09", 1), ("host10", 2), ("host11", 3)];
@@ -78,8 +78,8 @@ fn other_majors_and_broken_minors_are_refused_in_one_line() {
     }
 }
 
-/// The layout of a library is held against the host's at every start, whatever stood in its place
-/// before, and nothing of it is kept.
+/// The layout of a library is checked against the host's at every start, whichever library was
+/// there before, and no result is kept.
 #[test]
 fn every_start_looks_at_the_layout_of_the_library_that_is_there() {
     let dir = Dir::new();

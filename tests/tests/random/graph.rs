@@ -1,7 +1,7 @@
-//! Random graphs as trees that can be made smaller, and their text.
+//! Random graphs as trees that can be reduced, and their text.
 use std::fmt::Write;
 
-/// Numbers of a seed.
+/// A random number generator: a seed gives the same numbers everywhere.
 pub struct Random(u64);
 
 impl Random {
@@ -19,33 +19,34 @@ impl Random {
     }
 }
 
-/// A value of type `f32[4]`: an input of the graph, or a node of it.
+/// A value of type `f32[4]`: the input of the graph, or a node of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Val {
     Input,
     Node(usize),
 }
 
-/// What a node does; graphs are numbers of [`Case::graphs`].
+/// What a node does; graphs are indices into [`Case::graphs`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A constant of one number.
+    /// A constant filled with one number.
     Const(i32),
     /// The value of a variable.
     Variable(usize),
     One(&'static str),
     Two(&'static str),
-    /// A reshape there and back.
+    /// A reshape to two rows and back.
     View,
-    /// Two values in one, as many times as there are pairs, and one of the parts of it: `(pairs,
-    /// part)`. Values of other sizes than the rest have, and views into them.
+    /// Two values, concatenated as many times as there are pairs, and one of the parts of the
+    /// result: `(pairs, part)`. This makes values of other sizes than the rest have, and views into
+    /// them.
     Parts(usize, usize),
-    /// The value as two rows, each times the matrix of its group; which group a row is in is known
-    /// at run time alone: tiling sink.
+    /// The value as two rows, each multiplied by the matrix of its group. Which group a row is in
+    /// is known only at run time: tiling sink.
     Sink,
-    /// A sum over the group of ranks, which is one here.
+    /// A sum over the group of ranks, which has one rank here.
     Reduce,
-    /// An assignment to a variable, by name or by what was assigned last.
+    /// An assignment to a variable, by its name or by the result of the last assignment.
     Assign(&'static str, usize),
     Call(usize),
     If(usize, usize),
@@ -58,7 +59,7 @@ pub enum Kind {
 pub struct Node {
     pub kind: Kind,
     pub inputs: Vec<Val>,
-    /// Control inputs.
+    /// Control inputs: the nodes that this one waits for.
     pub after: Vec<usize>,
     pub attrs: Vec<(&'static str, String)>,
     pub dead: bool,
@@ -75,19 +76,19 @@ pub struct Graph {
 /// A model with the options that it is compiled with.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The root first.
+    /// The root graph is the first.
     pub graphs: Vec<Graph>,
     pub options: Vec<(&'static str, String)>,
     /// The SoC: one of [`SOCS`].
     pub soc: &'static str,
 }
 
-/// SoCs by name, with how they differ from the default one: room for few tasks on a stream, for few
-/// streams, for few events.
+/// SoCs by name, with what differs from the default one: few tasks on a stream, few streams, few
+/// events.
 pub const SOCS: &[(&str, &str)] =
     &[("sim", ""), ("short", "tasks_normal = 64"), ("narrow", "streams_normal = 24"), ("eventless", "max_events = 16")];
 
-/// Most variables.
+/// The largest number of variables.
 const VARIABLES: usize = 3;
 
 impl Case {
@@ -139,8 +140,8 @@ impl Case {
         c
     }
 
-    /// The same case for an executor that knows no memory between nodes: without collectives and
-    /// work on other streams, some of it in parts of known shape.
+    /// The same case for executor v2, which knows no memory between nodes: without collectives,
+    /// tiling sink and work on other streams, with parts of known shape of varying sizes.
     pub fn open(seed: u64) -> Case {
         let mut c = Case { soc: SOCS[0].0, options: Vec::new(), ..Case::random(seed) };
         for n in c.graphs.iter_mut().flat_map(|g| &mut g.nodes) {
@@ -157,7 +158,7 @@ impl Case {
         c
     }
 
-    /// Fills a graph with nodes; graphs at `depth` above 2 name no others.
+    /// Fills a graph with nodes; graphs at a `depth` above 2 name no other graphs.
     fn fill(&mut self, r: &mut Random, g: usize, size: usize, depth: usize) {
         let sinks = r.chance(70);
         for _ in 0..size {
@@ -210,8 +211,8 @@ impl Case {
         }
     }
 
-    /// Attached streams of some nodes, with the inputs that their attached work reads: one, both or
-    /// not said.
+    /// Gives some nodes an attached stream; the inputs that its work reads are one, all, or not
+    /// stated.
     fn attached(&mut self, r: &mut Random) {
         for n in self.graphs.iter_mut().flat_map(|g| &mut g.nodes) {
             if !matches!(n.kind, Kind::One("Neg" | "Relu") | Kind::Two(_)) || !r.chance(30) {
@@ -236,7 +237,7 @@ impl Case {
         }
     }
 
-    /// Levels of stages that rise along the root graph.
+    /// Gives the nodes of the root graph stage levels that rise along the graph.
     fn levels(&mut self, r: &mut Random) {
         let mut level = 0;
         for n in &mut self.graphs[0].nodes {
@@ -249,7 +250,7 @@ impl Case {
         }
     }
 
-    /// The text form.
+    /// The text form of the model.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let mut conds = Vec::new();
@@ -278,7 +279,7 @@ impl Case {
             _ => Vec::new(),
         }
     }
-    /// Whether a graph that is there names this one.
+    /// Whether a graph that is written names this one.
     fn is_named(&self, g: usize) -> bool {
         (0..self.graphs.len()).any(|p| {
             self.graphs[p].nodes.iter().any(|n| !n.dead && Case::subs(n).contains(&g)) && (p == 0 || self.is_named(p))
@@ -355,7 +356,7 @@ impl Case {
                     writeln!(out, "  %{name}_r = Reshape({}) {{shape = [2, 2]}}{after} : f32[2,2]", ins[0]).unwrap();
                     let weights = "dense<f32[2,2,2]: 1 0 -1 1 0 1 1 -1>";
                     writeln!(out, "  %{name}_w = Const() {{value = {weights}}} : f32[2,2,2]").unwrap();
-                    // All rows in the first group or one in each, as the input says.
+                    // The input says whether all rows are in the first group or one in each.
                     writeln!(out, "  %{name}_t = Const() {{value = dense<i32[1]: 2>}} : i32[1]").unwrap();
                     writeln!(out, "  %{name}_f = Sub(%{name}_t, %k) : i32[1]").unwrap();
                     writeln!(out, "  %{name}_b = ConcatD(%{name}_f, %k) {{concat_dim = 0}} : i32[2]").unwrap();
@@ -370,7 +371,7 @@ impl Case {
                     format!("HcomAllReduce({}){attrs}{after} : f32[4]", ins[0])
                 }
                 Kind::Assign(op, v) => {
-                    // Some assignments come in by what the last one has left.
+                    // Some assignments write by the result of the last one.
                     let last = graph.nodes[..i]
                         .iter()
                         .rposition(|o| !o.dead && matches!(&o.kind, Kind::Assign(_, w) if w == v));
@@ -427,7 +428,7 @@ impl Case {
         })
     }
 
-    /// A file of `tests/random`: options and SoC in its first lines.
+    /// The case as a file of `tests/random`: SoC and options in the first lines, then the text.
     pub fn file(&self) -> String {
         let mut out = format!("# soc: {}\n", self.soc);
         for (k, v) in &self.options {
@@ -436,7 +437,7 @@ impl Case {
         out + &self.text()
     }
 
-    /// The smallest case that still fails, by taking away one thing after the other.
+    /// The smallest case that still fails, found by taking away one thing after the other.
     pub fn shrunk(mut self, fails: &dyn Fn(&Case) -> bool) -> Case {
         loop {
             let mut smaller: Vec<Case> = Vec::new();
@@ -478,7 +479,7 @@ impl Case {
         }
     }
 
-    /// Without a node: who read it reads what it read, or the graph's input.
+    /// The case without a node: the readers of the node read its first input, or the graph's input.
     fn without(&self, g: usize, n: usize) -> Case {
         let mut c = self.clone();
         let to = c.graphs[g].nodes[n].inputs.first().copied().unwrap_or(Val::Input);

@@ -1,9 +1,10 @@
-//! A plain interpreter of an imported graph: one thread, node by node in the order of the graph, no
-//! plans.
+//! A plain interpreter of an imported graph: one thread, node by node in the order of the graph,
+//! without plans.
 //!
-//! It knows the operators that the generator writes (one rank, groups of rows of two), over
-//! `f32`, `i32` and `bool` alike as `f32`. An operator's reference output is the variable itself:
-//! who reads it reads what the variable holds then. A graph that is called gets values.
+//! It knows the operators that the generator writes (one rank, groups of rows of two), and computes
+//! `f32`, `i32` and `bool` alike as `f32`. The output of an assignment is the variable itself: a
+//! node that reads it gets what the variable holds at that time. A graph that is called gets
+//! values.
 use ge::session::GraphModel;
 use ge_ir::{Graph, Node};
 use ge_plugin_api::types::AttrValue;
@@ -17,7 +18,7 @@ enum Value {
     State(String),
 }
 
-/// What runs leave behind.
+/// The state that runs leave behind.
 #[derive(Clone, Default)]
 pub struct Interpreter {
     /// Variables by name.
@@ -30,7 +31,7 @@ fn tensor_attr(n: &Node, key: &str) -> Option<Vec<f32>> {
 }
 
 impl Interpreter {
-    /// With the variables of all graphs as they start.
+    /// Starts with the initial values of the variables of all graphs.
     pub fn new(model: &GraphModel) -> Interpreter {
         let mut variables = BTreeMap::new();
         for n in model.graphs().iter().flat_map(Graph::nodes).filter(|n| n.op() == "Variable") {
@@ -41,7 +42,7 @@ impl Interpreter {
         Interpreter { variables }
     }
 
-    /// One run; what the root graph returns.
+    /// Makes one run; returns the outputs of the root graph.
     pub fn run(&mut self, model: &GraphModel, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
         self.graph(model, model.root(), inputs)
     }
@@ -97,7 +98,7 @@ impl Interpreter {
             "Const" => vec![tensor_attr(n, "value").unwrap()],
             "Identity" | "Reshape" | "Cast" | "HcomAllReduce" => vec![a[0].clone()],
             "GroupedMatmul" => {
-                // Rows of two by the matrices of their groups.
+                // Rows of two numbers, each times the matrix of its group.
                 let groups = a[2].iter().enumerate().flat_map(|(g, n)| std::iter::repeat_n(g, *n as usize));
                 let product = |(row, g): (usize, usize)| {
                     let at = move |n: usize| (0..2).map(move |k| (row * 2 + k, g * 4 + k * 2 + n));

@@ -1,12 +1,12 @@
 //! Random graphs with variables, assignments, control edges, calls, stage levels, branches and
-//! loops, attached work, tiling sink, collectives, labels and options of streams and events: every
-//! schedule gives what a plain interpreter of the imported graph gives, and the variables hold the
-//! same afterwards.
+//! loops, attached work, tiling sink, collectives, labels, and stream and event options. Every
+//! schedule must give the results of a plain interpreter of the imported graph, and the variables
+//! must hold the same values afterwards.
 //!
 //! `GE_LONG=10000 cargo test -p ge-tests --test suite random` runs that many graphs; `GE_SEED=N`
-//! runs one. A graph that fails is made smaller first, and what is left is written to
-//! `target/random/seed_N.ge`: with the cause mended it belongs into `tests/random`, whose files are
-//! judged in the same way.
+//! runs one. A graph that fails is first reduced, and the reduced graph is written to
+//! `target/random/seed_N.ge`. When the cause is fixed, that file belongs in `tests/random`, whose
+//! files are judged in the same way.
 use crate::random::graph::{Case, Random, SOCS};
 use crate::random::interpreter::Interpreter;
 use ge::options::OptionMap;
@@ -22,25 +22,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The graphs.
+/// Generates the random graphs and reduces those that fail.
 mod graph;
-/// What they mean.
+/// The plain interpreter, which gives the expected results.
 mod interpreter;
 
-/// What a case came to.
+/// Outcome of a case.
 #[derive(Debug)]
 enum Verdict {
-    /// The numbers of the interpreter in every schedule.
+    /// Every schedule gave the numbers of the interpreter.
     Right,
-    /// The compiler says that it cannot, and why.
+    /// The compiler refused the graph, with this message.
     Refused(String),
     Wrong(String),
 }
 
-/// A session for each SoC.
+/// One session for each SoC.
 struct Sessions {
     open: Vec<(&'static str, Session)>,
-    /// SoC files are read at each compilation.
+    /// Keeps the SoC files, which are read at each compilation.
     _files: TempDir,
 }
 
@@ -63,16 +63,16 @@ impl Sessions {
     }
 }
 
-/// What is compiled, from where it comes.
+/// A graph to compile, with its options and its SoC.
 struct Text<'a> {
     text: &'a str,
     options: Vec<(&'a str, &'a str)>,
     soc: &'a str,
-    /// Whether the graph gets an input of open size, so that executor v2 runs it.
+    /// Whether the graph gets one more input, of open size, so that executor v2 runs it.
     open: bool,
 }
 
-/// A graph with one input more, whose size is open, and what is computed of it as the last output.
+/// Adds an input of open size to a graph, and returns a value computed from it as the last output.
 fn opened(text: &str) -> String {
     let more = text.replacen("%x: f32[4])", "%x: f32[4], %open: f32[M])", 1);
     let (head, tail) = more.split_once("\n  return ").expect("a root graph");
@@ -87,13 +87,14 @@ fn values(t: &HostTensor) -> Vec<f32> {
     }
 }
 
-/// Compiles and runs a case: two runs one behind the other in each schedule, as variables go on.
+/// Compiles and runs a case: two runs after each other in each schedule, since variables keep their
+/// values between runs.
 fn judge(sessions: &Sessions, case: &Case, schedules: u64) -> Verdict {
     let options = case.options.iter().map(|(k, v)| (*k, v.as_str())).collect();
     judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc, open: false }, schedules)
 }
 
-/// As [`judge`], with an input of open size beside the others.
+/// As [`judge`], with one more input, of open size.
 fn judge_open(sessions: &Sessions, case: &Case, schedules: u64) -> Verdict {
     let options = case.options.iter().map(|(k, v)| (*k, v.as_str())).collect();
     judge_text(sessions, &Text { text: &case.text(), options, soc: case.soc, open: true }, schedules)
@@ -180,8 +181,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Where executor v2 runs them, effects are values: the numbers, and what variables hold behind a
-/// run, are those of the interpreter all the same.
+/// Executor v2 represents effects as values. The numbers, and the values of the variables after a
+/// run, must still be those of the interpreter.
 #[test]
 fn random_graphs_with_state_of_open_sizes_give_what_a_plain_interpreter_gives() {
     let s = Sessions::new();
@@ -247,8 +248,8 @@ fn random_graphs_with_state_give_what_a_plain_interpreter_gives() {
     assert!(count == 1 || right >= 20, "only {right} graphs in the time there is");
 }
 
-/// What once failed, made smaller: an UPDATE behind a collective, a writer of what an assignment
-/// has left, a call within a call that reads a variable alone.
+/// Reduced graphs that once failed: an UPDATE after a collective, a node that writes to what an
+/// assignment has left, and a nested call that only reads a variable.
 #[test]
 fn graphs_that_once_failed_are_right() {
     let s = Sessions::new();

@@ -1,8 +1,9 @@
-//! LSTMs whose weights are bytes: the fast kernel beside the plain one of `ort_contrib`, by weights
-//! that are constants, which come packed, and by weights that only a run gives.
+//! LSTMs whose weights are bytes: the fast kernel compared with the plain one of `ort_contrib`, for
+//! weights that are constants, which come packed, and for weights that only a run gives.
 use super::*;
 
-/// A graph of random bytes in the order of the operator's inputs; `all`: with every optional input.
+/// A graph with random bytes as weights, in the order of the operator's inputs; `all`: with every
+/// optional input.
 fn text(constant: bool, [s, b, i, h]: [usize; 4], kind: &str, all: bool) -> String {
     let middle: i64 = if kind == "u8" { 128 } else { 0 };
     let byte = |n: usize, seed: usize| ((n + seed * 7919) * 2_654_435_761 % 65_521 % 255) as i64 - 127 + middle;

@@ -1,11 +1,11 @@
-//! Control flow on the device: loops of any count, nested branches, an index out of range, against
-//! the same in plain Rust.
+//! Control flow on the device: loops of any count, nested branches, and an index out of range,
+//! compared with the same in plain Rust.
 use super::*;
 use ge_model::{CompiledModel, TaskInfo};
 use ge_plugin_api::task::TaskType;
 use ge_proof::PlanFault;
 
-/// `x` is halved and, in even turns, one is added; `n` turns.
+/// `n` turns: `x` is halved in each, and one is added in even turns.
 const LOOP: &str = "graph @main(%n: i64[1], %x: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
   %w = While(%zero, %n, %x) {body = @body, cond = @cond} : i64[1], i64[1], f32[4]
@@ -64,7 +64,7 @@ fn an_endless_loop_ends_with_an_error() {
     let m = c.load(&[("max_tasks", "20000")]);
     let said = run(&m, &[i64s(&[1], &[i64::MAX]), f32s(&[4], &[0.0; 4])]).err().unwrap();
     assert!(said.contains("a loop goes on for ever"), "{said}");
-    // The device is as good as before.
+    // The device works as before.
     run(&m, &[i64s(&[1], &[3]), f32s(&[4], &[0.0; 4])]).unwrap();
 }
 
@@ -118,8 +118,8 @@ graph @body(%i: i32[1], %v: f32[4]) {
     }
 }
 
-/// A loop with nodes of two engines and of a label in its body and in a branch of it, and nodes
-/// beside it on other streams.
+/// A loop with nodes of two engines and of a label in its body and in a branch of the body, and
+/// nodes on other streams beside the loop.
 const WIDE: &str = "graph @main(%n: i64[1], %x: f32[4], %z: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
   %p = Neg(%z) {_engine = \"VectorEngine\"} : f32[4]
@@ -175,7 +175,7 @@ fn wide(n: i64, x: [f32; 4], z: [f32; 4]) -> ([f32; 4], [f32; 4]) {
     (std::array::from_fn(|l| v[l] + p[l]), p)
 }
 
-/// The k-th of some schedules.
+/// Device options for this many random schedules.
 fn schedules(count: usize) -> impl Iterator<Item = Vec<(&'static str, String)>> {
     (0..count).map(|k| vec![("schedule", format!("random:{k}")), ("check_races", "true".to_owned())])
 }
@@ -191,7 +191,8 @@ fn a_body_on_several_streams_runs_right_any_number_of_times_in_every_schedule() 
         for mode in schedules(20) {
             let mode: Vec<(&str, &str)> = mode.iter().map(|(k, v)| (*k, v.as_str())).collect();
             let m = c.load(&mode);
-            // One model, run after run: what a run leaves behind would be seen in the next.
+            // One model runs again and again: what a run leaves behind would be seen in the next
+            // one.
             for n in [0i64, 1, 2, 7, -3, 3] {
                 let r = run(&m, &[i64s(&[1], &[n]), f32s(&[4], &x), f32s(&[4], &z)]).unwrap();
                 let (out, q) = wide(n, x, z);
@@ -229,7 +230,7 @@ fn a_dropped_event_of_a_body_and_a_stream_that_sleeps_on_are_caught() {
         broken.tasks.remove(w);
         assert!(ge_proof::check(&broken).is_err(), "task {w}");
     }
-    // A wait that stood before the loop moves into it: in a straight line all is as before, the
+    // A wait that stood before the loop moves into it: in a straight line nothing changes, but the
     // second turn waits for ever.
     let mut broken = m.clone();
     let first = |k: &str| m.tasks.iter().position(|t| kind(t.kind) == k).expect("a task");
@@ -256,8 +257,8 @@ fn wide_branch(name: &str) -> String {
     )
 }
 
-/// The model with an event that one branch records and another waits for; branches are those of a
-/// switch, both in the order of the tasks.
+/// The model with an event that one branch records and another one waits for. A branch is given by
+/// the index of its switch, in the order of the tasks, and by its index in the switch.
 fn crossed(m: &CompiledModel, record: (usize, usize), wait: (usize, usize)) -> CompiledModel {
     let is = |t: &TaskInfo, kind: TaskType| TaskType(t.kind) == kind;
     let switches: Vec<&TaskInfo> = m.tasks.iter().filter(|t| is(t, TaskType::STREAM_LABEL_SWITCH_BY_INDEX)).collect();
@@ -309,7 +310,7 @@ fn branches_that_follow_each_other_are_proven_in_all_that_may_be_taken_together(
     let file = ge_om::OmFile::open(c.path().join("m.om")).unwrap();
     let m = ge_model::decode(&file).unwrap();
     ge_proof::check(&m).expect("a plan that holds");
-    // It is left, or waited for in vain, where the two go different ways alone.
+    // The event is left over, or waited for in vain, only if the two switches go different ways.
     for branch in 0..2 {
         let found = ge_proof::check(&crossed(&m, (0, branch), (1, branch)));
         assert!(matches!(found, Err(PlanFault::Deadlock { .. } | PlanFault::Left { .. })), "{branch}: {found:?}");
@@ -390,8 +391,8 @@ graph @body(%i: i64[1], %n: i64[1], %v: f32[256,256]) {
     assert!(time(&b) * 10 < time(&a) * 9, "{} against {} on one stream", time(&b), time(&a));
 }
 
-/// Values of a loop that come out of a turn as they went in, that change places, and one that is
-/// captured.
+/// Values of a loop that come out of a turn as they went in, values that change places, and one
+/// that is captured.
 const THROUGH: &str = "graph @main(%n: i64[1], %x: f32[4], %y: f32[4], %z: f32[4]) {
   %zero = Const() {value = dense<i64[1]: 0>} : i64[1]
   %t = Tanh(%x) : f32[4]

@@ -1,12 +1,12 @@
-//! Ids that serve several events, notifies of collectives, gears: what the plan says is what every
-//! schedule does; what a user writes about them wrongly is told by its names.
+//! Ids that serve several events, notifies of collectives, and gears: every schedule does what the
+//! plan says. What a user writes wrongly about them is reported with the user's names.
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every node keeps its kernel.
+/// Every node keeps a kernel of its own.
 const UNFUSED: &[&str] = &["--set", "ge.x.auto_fusion=false"];
 
-/// The attached work of `c` reads an input alone: its record may come before anything else of the
+/// The attached work of `c` reads only an input: its record may come before anything else of the
 /// model.
 pub const AHEAD: &str = "graph @main(%x: f32[64], %y: f32[64]) {
   %a = Relu(%x) {_stream_label = \"one\"} : f32[64]
@@ -17,8 +17,8 @@ pub const AHEAD: &str = "graph @main(%x: f32[64], %y: f32[64]) {
 }
 ";
 
-/// Runs a model under random schedules that look for races; the outputs of all of them are those of
-/// the first device.
+/// Runs a model under random schedules that look for races. All must give the outputs of the
+/// default schedule, which are returned.
 #[track_caller]
 fn the_same_under(c: &Compiled, inputs: &[HostTensor], schedules: u32) -> Vec<Vec<u8>> {
     let outputs = |device: &[(&str, &str)]| {
@@ -50,8 +50,8 @@ fn a_record_of_attached_work_shares_no_id_with_a_wait_that_may_still_be_open() {
     assert_eq!(out[0], want);
 }
 
-/// A random graph over a few labels, some nodes with attached work that reads one input, all of it
-/// or what is not said.
+/// A random graph with a few labels. Some nodes have attached work that reads one of the inputs, or
+/// does not state what it reads.
 pub fn random_graph(random: &mut Random) -> String {
     let mut text = "graph @main(%x: f32[16], %y: f32[16]) {\n".to_owned();
     let mut values = vec!["x".to_owned(), "y".to_owned()];
@@ -149,7 +149,7 @@ fn collectives_list_the_events_that_are_there_and_no_other() {
     }
 }
 
-/// Four nodes over two streams: `a` -> `b` and `c` -> `d` in no order.
+/// Four nodes on four streams: `a` -> `b` and `c` -> `d`, without an order between the two.
 const UNORDERED: &str = "graph @main(%x: f32[64], %y: f32[64]) {
   %a = Relu(%x) {_event_multiplexing = [\"SendTo;b;0\"], _stream_label = \"one\"} : f32[64]
   %b = Neg(%a) {_stream_label = \"two\"} : f32[64]
@@ -241,7 +241,7 @@ fn a_node_that_waits_for_more_streams_than_one_has_room_for() {
     }
 }
 
-/// A node without a task whose output nobody writes would give whatever lies there.
+/// A node without a task whose output nobody writes would give whatever is in its memory.
 #[test]
 fn no_task_where_the_node_computes_something_is_the_users_mistake() {
     for (attributes, op) in [
@@ -257,7 +257,7 @@ fn no_task_where_the_node_computes_something_is_the_users_mistake() {
     }
 }
 
-/// What a text says of streams in the place of the plan is not taken for the plan.
+/// What a text says about streams in attributes of the plan is not taken for the plan.
 #[test]
 fn attributes_that_the_file_has_for_the_plan_do_not_come_from_the_graph() {
     for value in ["\"x\"", "[7]", "f16", "99999999999"] {

@@ -1,4 +1,5 @@
-//! Runs: models and callers side by side, addresses that move, faults, hung events.
+//! Runs: several models and callers at once, addresses that change, faults, and events that never
+//! come.
 use super::*;
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ fn models_and_callers_go_side_by_side_on_one_device() {
                         let r = run(&adds, &[f32s(&[256], &x), f32s(&[256], &y)]).unwrap();
                         assert_eq!(to_f32(&r.outputs[0]), sum(&x, &y));
                     } else {
-                        // One weight of one and one row a group: the sum of the row's positive
-                        // parts.
+                        // All weights are one, so each number is the sum of its row, which has no
+                        // negative numbers.
                         let n = random.below(13) as i64;
                         let x: Vec<f32> = (0..192).map(|k| ((k + caller as usize) % 7) as f32).collect();
                         let list = i64s(&[3], &[n, 12 - n, 0]);
@@ -76,7 +77,7 @@ fn inputs_at_new_addresses_touch_their_own_arguments_alone() {
         old.push(std::mem::replace(&mut given[1], next));
         let r = run(&m, &given).unwrap();
         assert_eq!(to_f32(&r.outputs[0]), sum(&to_f32(&given[0]), &to_f32(&given[1])));
-        // `y` and the output have one argument each; `x` lies where it lay.
+        // `y` and the output have one argument each; `x` stays where it was.
         assert!((1..=2).contains(&counter(&r, "arguments_refreshed")), "{}", counter(&r, "arguments_refreshed"));
     }
 }

@@ -1,5 +1,5 @@
-//! FFTS+: chains of kernels slice by slice; same bits, smaller working set, the context graph field
-//! by field.
+//! FFTS+: chains of kernels run slice by slice, with the same bits and a smaller working set; the
+//! context graph is checked field by field.
 use super::*;
 
 const ON: [&str; 2] = ["--set", "ge.x.composite_engines=FftsPlus"];
@@ -47,8 +47,8 @@ fn sliced(doc: &Value) -> Vec<Value> {
     doc["tasks"].as_array().unwrap().iter().filter(|t| t["type"] == "FFTS_PLUS").cloned().collect()
 }
 
-/// Arena of the run of kernels and of the slices; their outputs are the same bits in every
-/// schedule.
+/// The arena of the kernels and of the slices, and the sliced tasks. Checks that the outputs have
+/// the same bits in every schedule.
 #[track_caller]
 fn compared(text: &str, more: &[&str]) -> (u64, u64, Vec<Value>) {
     let plain = Compiled::new(text, more);
@@ -89,8 +89,8 @@ fn one_task_has_the_context_graph_of_its_nodes() {
     let task = sliced(&c.document()).remove(0);
     let f = &task["ffts_plus"];
     let number = |k: &str| f[k].as_u64().unwrap();
-    // Two of [128,128] live at once in a slice, four slices in a window; whole they are three of
-    // eight heads.
+    // Two values of [128,128] are live at once in a slice, and four slices are in a window; as a
+    // whole there are three values of eight heads.
     assert_eq!(["extent", "slice", "threads", "window"].map(number), [8, 1, 8, 4]);
     assert_eq!(["slice_bytes", "working_set", "whole_bytes"].map(number), [131_072, 524_288, 1_572_864]);
     let line = |c: &Value| {
@@ -109,8 +109,8 @@ fn one_task_has_the_context_graph_of_its_nodes() {
         format!("{} p{} >{list} {}", text.join(" "), c["pred_cnt"], args.join(" ")).trim_end().to_owned()
     };
     let contexts: Vec<String> = f["contexts"].as_array().unwrap().iter().map(line).collect();
-    // `p` takes the place of `s`: it waits until `s` is dropped. The mask is read whole by every
-    // slice.
+    // `p` takes the place of `s`, so it waits until `s` is dropped. Every slice reads the whole
+    // mask.
     assert_eq!(
         contexts,
         [
@@ -150,8 +150,8 @@ fn without_the_option_nothing_is_cut_and_only_engines_of_subgraphs_can_be_named(
     assert!(said.contains("ge.x.composite_engines") && said.contains("AiCore"), "{said}");
 }
 
-/// Chains with branches over one extent: steps read any earlier values, a product reads one of them
-/// whole.
+/// Chains with branches over one extent: steps read any earlier values, and a product reads its
+/// second operand whole.
 fn random_graph(seed: u64) -> String {
     let mut random = Random(seed);
     let rows = 9 + random.below(90);

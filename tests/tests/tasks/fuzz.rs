@@ -1,12 +1,12 @@
-//! Changed task lists behind a right checksum: an error or a run, never a crash, a hang or an
-//! access outside.
+//! Changed task lists with a correct checksum: they end in an error or a run, never in a crash, a
+//! hang or an access outside.
 use super::*;
 use ge_model::CompiledModel;
 
 const ON: &str = "ge.tiling_schedule_optimize=1";
 const SLICES: [&str; 3] = [ON, "ge.x.composite_engines=FftsPlus", "ge.x.auto_fusion=false"];
-/// Tiling sink alone and in a super kernel, a loop, slices of an FFTS+ task, a sunk kernel launched
-/// by one.
+/// Tiling sink alone and in a super kernel, a loop, slices of an FFTS+ task, and a sunk kernel
+/// launched by one.
 const MODELS: [(&str, &[&str]); 4] = [
     (
         "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {
@@ -56,7 +56,7 @@ graph @body(%i: i64[1], %n: i64[1], %v: f32[4]) {
     ),
 ];
 
-/// Loads and runs what can be loaded; whether it ran.
+/// Loads and runs a model; returns whether it ran.
 fn attempt(s: &Session, m: CompiledModel) -> bool {
     let Ok(model) = s.load(m) else { return false };
     let inputs: Option<Vec<HostTensor>> = model

@@ -1,14 +1,15 @@
 //! Marks of `MarkFirstAndLastOps`: where the work of an engine on a stream begins and ends.
 use super::*;
 
-/// Nodes of the first graph with a mark, in order; the model's own end apart.
+/// Names of the first graph's nodes with a mark, in order, without the model's own end.
 fn marked(doc: &Value, mark: &str) -> Vec<String> {
     let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
     let with = nodes.iter().filter(|n| n["attrs"].get(mark).is_some_and(|v| v == true) && n["type"] != "NetOutput");
     with.map(|n| n["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// One stream, one engine: two ends, whatever the node without a task between or behind them.
+/// One stream and one engine: there are two ends, whatever nodes without a task are between or
+/// behind them.
 #[test]
 fn a_stream_has_two_ends_and_a_node_without_a_task_is_neither() {
     let text = "graph @main(%x: f32[4,16], %y: f32[4,16]) {
@@ -26,7 +27,7 @@ fn a_stream_has_two_ends_and_a_node_without_a_task_is_neither() {
     assert_eq!((marked(&doc, "_is_first_node"), marked(&doc, "_is_last_node")), (vec!["a".into()], vec!["c".into()]));
 }
 
-/// A label may be jumped to: work begins anew behind it.
+/// A label may be jumped to, so work begins anew behind it.
 #[test]
 fn every_branch_has_ends_of_its_own() {
     let text = "graph @main(%p: bool[], %x: f32[512,512]) {
@@ -52,7 +53,7 @@ graph @no(%v: f32[512,512]) {
     let doc = c.document();
     let (first, last) = (marked(&doc, "_is_first_node"), marked(&doc, "_is_last_node"));
     for (node, begins, ends) in
-        // The condition is made an index behind `a`, by the same engine.
+        // Behind `a`, the same engine turns the condition into an index.
         [
             ("a", true, false),
             ("y/index_i32", false, true),

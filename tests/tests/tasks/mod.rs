@@ -1,4 +1,4 @@
-//! Task lists as hardware sees them, and what becomes of them on the simulator.
+//! Task lists as hardware sees them, and their results on the simulator.
 use ge::session::{Session, SessionOptions};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -8,46 +8,46 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Tiling that reads values, on the device.
+/// Tiling sink: tiling that reads values is computed on the device.
 mod tiling_sink;
-/// The same at run time.
+/// Tiling sink at run time.
 mod sink_run_time;
-/// The same by FFTS+ tasks.
+/// Tiling sink of kernels that FFTS+ tasks launch.
 mod sink_ffts_plus;
-/// Models of ONNX that decide when they run.
+/// ONNX models whose control flow is decided at run time.
 mod onnx;
-/// Other operators that are tiled by value.
+/// Other operators whose tiling reads values.
 mod values;
-/// LSTMs of bytes.
+/// LSTMs whose weights are bytes.
 mod byte_lstm;
-/// Chains of kernels slice by slice.
+/// FFTS+: chains of kernels that run slice by slice.
 mod ffts_plus;
-/// Chains of kernels as one task.
+/// Super kernels: chains of kernels as one task.
 mod super_kernel;
-/// Where work on a stream begins and ends.
+/// Where an engine's work on a stream begins and ends.
 mod marks;
-/// Loops and branches.
+/// Loops and branches on the device.
 mod control_flow;
-/// Loops and branches of streams.
+/// Loops and branches by `Switch`, `Merge` and streams.
 mod switch_merge;
-/// Ids of events, and what is said of them.
+/// Ids of events, and errors about them.
 mod event_ids;
 /// Plans broken on purpose.
 mod mutants;
 /// Attached work under control flow.
 mod regions;
-/// Runs.
+/// Runs: side by side, and with faults.
 mod executor;
 /// Changed task lists.
 mod fuzz;
 
-/// Where the first task of a kind of the node `g` stands.
+/// Index of the first task of this kind that belongs to the node `g`.
 fn task_of_g(m: &ge_model::CompiledModel, kind: ge_plugin_api::task::TaskType) -> usize {
     let own = |t: &ge_model::TaskInfo| t.kind == kind.code() && m.node(t.graph, t.node).is_some_and(|n| n.name == "g");
     m.tasks.iter().position(own).unwrap()
 }
 
-/// A folder with a model as text, compiled with these arguments.
+/// A folder with a model as text, and the OM compiled from it with these arguments.
 struct Compiled {
     dir: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Compiled {
     fn compile(&self, args: &[&str]) {
         expect_code(self.path(), 0, &[&["compile", "m.ge", "-o", "m.om", "-q"], args].concat());
     }
-    /// What a compile that fails says.
+    /// Expects the compilation to fail with this exit code; returns its stderr.
     #[track_caller]
     fn refusal(&self, code: i32, args: &[&str]) -> String {
         let out = expect_code(self.path(), code, &[&["compile", "m.ge", "-o", "x.om", "-q"], args].concat());
@@ -82,9 +82,9 @@ impl Compiled {
         let out = expect_code(self.path(), 0, &["inspect", "m.om", "--json"]);
         serde_json::from_slice(&out.stdout).unwrap()
     }
-    /// Every task in a line: index, type, node, stream, event, blocks, arguments, kernel, library,
-    /// kernel type; the digest of a kernel's name is left out. Send and Recv nodes stand for the
-    /// node that they serve.
+    /// One line for each task: type, node, stream, event, blocks, arguments, kernel, library,
+    /// kernel type, and the nodes that it covers if they are listed. The digest in a kernel's name
+    /// is left out. For Send and Recv nodes the line names the node that they serve.
     fn tasks(&self) -> Vec<String> {
         let doc = self.document();
         let events = doc["events"].as_array().unwrap();
@@ -119,22 +119,22 @@ impl Compiled {
         };
         doc["tasks"].as_array().unwrap().iter().enumerate().map(line).collect()
     }
-    /// Why passes and engines left a node alone.
+    /// The recorded reasons why passes and engines left a node alone.
     fn refusals(&self, node: &str) -> Value {
         let doc = self.document();
         let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
         nodes.iter().find(|n| n["name"] == node).unwrap_or_else(|| panic!("no `{node}`"))["refusals"].clone()
     }
-    /// The OM on a device of this process.
+    /// Loads the OM on a device of this process.
     fn load(&self, device: &[(&str, &str)]) -> ge::session::Model {
         session(device).load_om(self.path().join("m.om")).unwrap()
     }
-    /// What `ge run` on inputs of a seed says: exit code and stderr.
+    /// Runs `ge run` on random inputs; returns its exit code and stderr.
     fn run(&self, args: &[&str]) -> (i32, String) {
         let out = ge(self.path(), &[&["run", "m.om", "--random", "1"], args].concat());
         (out.status.code().unwrap(), String::from_utf8(out.stderr).unwrap())
     }
-    /// Changes the tasks of the OM, its checksum made right again.
+    /// Changes the compiled model of the OM and writes the file with a correct checksum.
     fn change(&self, f: impl FnOnce(&mut ge_model::CompiledModel)) {
         let path = self.path().join("m.om");
         let file = ge_om::OmFile::open(&path).unwrap();
@@ -144,7 +144,7 @@ impl Compiled {
     }
 }
 
-/// A session with this repository's plugins and options of the device.
+/// A session with this repository's plugins and these device options.
 fn session(device: &[(&str, &str)]) -> Session {
     let device_options = device.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let plugins = Some(root().join("plugins.toml"));
@@ -163,7 +163,7 @@ fn to_f32(t: &HostTensor) -> Vec<f32> {
     t.bytes().chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
 }
 
-/// One run with its report.
+/// Makes one run with profiling; the outcome contains the report.
 fn run(model: &ge::session::Model, inputs: &[HostTensor]) -> Result<RunOutcome, String> {
     let views: Vec<_> = inputs.iter().map(HostTensor::view).collect();
     model.run_views(&views, RunOptions { profile: true }).map_err(|e| format!("{e}"))
@@ -172,7 +172,7 @@ fn counter(r: &RunOutcome, name: &str) -> u64 {
     r.report.counters.iter().find(|c| c.name.as_str() == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
-/// Numbers of a seed (splitmix64).
+/// A random number generator (splitmix64).
 struct Random(u64);
 impl Random {
     fn next(&mut self) -> u64 {

@@ -1,6 +1,7 @@
-//! The proof of plans against runs: compiled models are broken on purpose, one change each, and
-//! what random schedules with a race check find wrong the proof must have refused. `GE_LONG=1` runs
-//! more changes under more schedules, an hour at most; `GE_LONG=600` six hundred seconds.
+//! The proof of plans compared with runs: compiled models are broken on purpose, by one change
+//! each, and whatever random schedules with a race check find wrong, the proof must have refused.
+//! `GE_LONG=1` tries more changes under more schedules, for an hour at most; `GE_LONG=600` for six
+//! hundred seconds.
 use super::*;
 use ge::options::OptionMap;
 use ge::session::import;
@@ -11,7 +12,7 @@ use ge_tests::long_of;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A model, and what it is run with.
+/// A model, and the inputs that it is run with.
 struct Subject {
     name: String,
     model: CompiledModel,
@@ -30,7 +31,8 @@ impl Devices {
         Devices((0..count).map(device).collect())
     }
 
-    /// The first thing that goes wrong under some schedule: an error, or other numbers.
+    /// The first thing that goes wrong under one of the schedules: an error, or other numbers.
+    /// `None`: nothing goes wrong, or a device refuses to load the model.
     fn breaks(
         &self,
         m: &CompiledModel,
@@ -41,7 +43,7 @@ impl Devices {
         for s in self.0.iter().take(schedules) {
             let loaded = match s.load(m.clone()) {
                 Ok(l) => l,
-                // What a device refuses to load never runs.
+                // A model that a device refuses to load never runs.
                 Err(_) => return None,
             };
             for (input, want) in inputs.iter().zip(want) {
@@ -80,7 +82,7 @@ fn compiled(s: &Session, name: &str, text: &str, set: &[(&str, &str)]) -> Compil
     s.compile("m", graph, &o, &Silent).unwrap_or_else(|e| panic!("{name}: {e}\n{text}")).model
 }
 
-/// A change to a model: what it is, or None where there is nothing to change.
+/// Changes a model at random and says what was changed; `None` if nothing was.
 fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
     let is_sync = |t: &ge_model::TaskInfo| {
         matches!(T(t.kind), T::EVENT_RECORD | T::EVENT_WAIT | T::NOTIFY_RECORD | T::NOTIFY_WAIT)
@@ -107,7 +109,7 @@ fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
             Some(what)
         }
         1 => {
-            // A record and its wait.
+            // A record together with its wait.
             let i = pick(random, &sync)?;
             let (id, notify) = (m.tasks[i].sync_id, matches!(T(m.tasks[i].kind), T::NOTIFY_RECORD | T::NOTIFY_WAIT));
             let what = format!("drop event {id:?} of {}", name(m, i));
@@ -154,7 +156,7 @@ fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
             (m.tasks[i].stream != old).then_some(what)
         }
         7 => {
-            // A task and the next one of its stream.
+            // A task and the next one on its stream.
             let i = random.below(m.tasks.len() as u64) as usize;
             let next = (i + 1..m.tasks.len()).find(|k| m.tasks[*k].stream == m.tasks[i].stream)?;
             let what = format!("swap {} and {}", name(m, i), name(m, next));
@@ -186,7 +188,7 @@ fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
             (*to != old).then_some(what)
         }
         _ => {
-            // A value or workspace somewhere else, near its place or where another lies.
+            // A value or workspace moves to another place, near its own or where another one is.
             let nodes = &m.graphs[0].nodes;
             let feature = |s: &SlotInfo| s.space == SlotInfo::FEATURE && s.size > 0;
             let all: Vec<(usize, bool, usize)> = nodes
@@ -227,8 +229,7 @@ fn change(m: &mut CompiledModel, random: &mut Random) -> Option<String> {
     }
 }
 
-/// The models that are broken: attached work, collectives, gears, loops, branches, sinks, v1
-/// control flow, short streams.
+/// The models to break: attached work, collectives, gears, loops, branches, sinks, v1 control flow.
 fn subjects(s: &Session) -> Vec<Subject> {
     let v = |seed: u64, n: usize| f32s(&[n as u64], &Random(seed).reals(n));
     let unfused = ("ge.x.auto_fusion", "false");
@@ -314,7 +315,7 @@ graph @g1(%x: f32[16]) {
     out
 }
 
-/// v1 control flow: two branches, and what comes after either.
+/// v1 control flow: two branches, and what comes after them.
 const SWITCHED: (&str, &str) = (
     "switch and merge",
     "graph @main(%p: bool[], %x: f32[16]) {
@@ -412,6 +413,6 @@ fn what_random_schedules_break_the_proof_refuses() {
     );
     println!("refused and not broken: {spared:?}");
     assert!(missed.is_empty(), "{missed:#?}");
-    // On a busy machine the time is over early.
+    // On a busy machine the time is used up early.
     assert!(made >= 60 && broken >= 20, "{made} changes, {broken} break");
 }

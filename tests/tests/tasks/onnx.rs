@@ -1,9 +1,9 @@
-//! Models of ONNX that decide when they run: branches of a trained network by an input, loops whose
-//! turns are an input, groups of rows. Right outputs are onnxruntime's
-//! (`tests/models/make_control.py`).
+//! ONNX models whose control flow is decided at run time: branches of a trained network that an
+//! input chooses, loops whose number of turns is an input, groups of rows. The expected outputs are
+//! onnxruntime's (`tests/models/make_control.py`).
 use super::*;
 
-/// Compiles a model; its OM in a folder.
+/// Compiles a model to an OM in a folder.
 fn compiled(name: &str, args: &[&str]) -> Compiled {
     let dir = tempfile::tempdir().unwrap();
     let model = models().join(format!("{name}.onnx")).display().to_string();
@@ -15,7 +15,7 @@ fn models() -> std::path::PathBuf {
     root().join("tests/models/control")
 }
 
-/// Runs the data sets of a model by `ge run`, against the outputs beside them.
+/// Runs the data sets of a model with `ge run` and compares with the outputs beside them.
 #[track_caller]
 fn right(c: &Compiled, name: &str, sets: std::ops::Range<usize>, tolerance: [&str; 2], device: &[&str]) {
     for s in sets {
@@ -84,7 +84,7 @@ fn an_input_chooses_the_branch_of_a_trained_network() {
 fn a_loop_of_as_many_turns_as_an_input_says_with_a_branch_in_each() {
     let c = compiled("digits_loop", &[]);
     assert_eq!(count(&c, "STREAM_LABEL_SWITCH_BY_INDEX"), 2);
-    // None, one, two, seventeen.
+    // No turn, one, two, seventeen.
     right(&c, "digits_loop", 0..4, ["1e-3", "1e-5"], &[]);
     right(
         &c,
@@ -93,7 +93,7 @@ fn a_loop_of_as_many_turns_as_an_input_says_with_a_branch_in_each() {
         ["1e-3", "1e-5"],
         &["--device-option", "schedule=random:8", "--device-option", "check_races=true"],
     );
-    // It stops by what it computes; a thousand turns, whose roundings add up.
+    // A loop that stops by what it computes, and one of a thousand turns, whose roundings add up.
     right(&c, "digits_loop", 4..6, ["2e-2", "2e-3"], &[]);
     for (set, least, most) in [(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 17, 17), (4, 41, 999), (5, 1000, 1000)] {
         let ran = ran(&c, "digits_loop", set);

@@ -1,9 +1,9 @@
 //! Attached work under control flow: in branches, in bodies of loops, nested, inside and outside at
-//! once, in both branches; each of them with events and with notifies, on short streams, on one
+//! once, in both branches. Each case runs with events and with notifies, on short streams, on one
 //! stream and on several, under random schedules that look for races.
 use super::*;
 
-/// Rows of `x` by groups times their matrices.
+/// Rows of `x`, each times the matrix of its group.
 fn groups(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
     let of = list.iter().enumerate().flat_map(|(g, n)| std::iter::repeat_n(g, *n as usize));
     let mut out = Vec::new();
@@ -16,7 +16,7 @@ fn groups(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
     out
 }
 
-/// What a case is given.
+/// The inputs of a case.
 pub struct Given {
     k: i32,
     x: Vec<f32>,
@@ -35,11 +35,11 @@ fn abs(x: Vec<f32>) -> Vec<f32> {
     x.into_iter().map(f32::abs).collect()
 }
 
-/// A graph by name, its nodes, and what it should give.
+/// A case: its name, its graphs, and the result that they should give.
 pub type Case = (&'static str, &'static str, fn(&Given) -> Vec<f32>);
 
-/// `$g(A)` is a sunk node on `%A`; every graph has `%w` and `%list` beside its value,
-/// `@main` also `%k`.
+/// `$g(A)` is a sunk node on `%A`. Every graph has the inputs `%w` and `%list` beside its value
+/// `%x`; `@main` also has `%k`.
 pub const CASES: &[Case] = &[
     (
         "both branches of an If",
@@ -129,7 +129,7 @@ p: %s = $g(x); return %s",
     ),
 ];
 
-/// The text of a case.
+/// The text form of a case; `sunk` is appended to the attributes of its sunk nodes.
 pub fn text(nodes: &str, sunk: &str) -> String {
     let mut out = String::new();
     for graph in nodes.lines() {
@@ -163,7 +163,7 @@ pub fn text(nodes: &str, sunk: &str) -> String {
                 let rest = &line[line.find(" = ").unwrap()..];
                 line = format!("{first}{rest} : {}", types.join(", "));
             }
-            // Results behind the first are read by their number.
+            // Results after the first are read by their number.
             if name == "main" && nodes.contains("%l, %n, %v") {
                 line = line.replace("GroupedMatmul(%v,", "GroupedMatmul(%l#2,");
             }
@@ -203,7 +203,7 @@ fn right_in_every_schedule(
         for schedule in 0..if long { 20 } else { 3 } {
             let schedule = format!("random:{schedule}");
             let m = c.load(&[("schedule", schedule.as_str()), ("check_races", "true")]);
-            // Twice: what a run leaves behind the next one finds.
+            // Two runs: the second one finds what the first one left behind.
             for turn in 0..2 {
                 let r =
                     run(&m, &inputs).unwrap_or_else(|e| panic!("{what}, {args:?}, {k}, {schedule}, run {turn}: {e}"));
@@ -214,7 +214,7 @@ fn right_in_every_schedule(
     c
 }
 
-/// What both branches begin with stays in them.
+/// What both branches begin with stays in the branches.
 const APART: &[&str] = &["--set", "ge.optimizationSwitch=SubexpressionMigrationPass:off"];
 const NOTIFY: &[&str] = &["--set", "ge.event=notify"];
 const SINGLE: &[&str] = &["--set", "ge.enableSingleStream=true"];
@@ -245,7 +245,7 @@ fn plain_attached_streams_run_in_every_region() {
     let list =
         "_attached_stream_info_list = [{_attached_resource_name = \"t\", _attached_resource_required_flag = true}]";
     for (what, nodes, want) in CASES {
-        // The nodes behind the sunk ones have attached streams of the user's.
+        // The nodes behind the sunk ones have attached streams that the user asks for.
         let nodes =
             nodes.replace("Neg(%s)", &format!("Neg(%s) {{{list}}}")).replace("Abs(%s)", &format!("Abs(%s) {{{list}}}"));
         for mode in [&[][..], NOTIFY, SINGLE] {

@@ -1,11 +1,12 @@
-//! Tiling sink of kernels of cube and vector cores: launched by an FFTS+ task, which UPDATE knows
-//! by its handle (document 001 §4.5, §5.5).
+//! Tiling sink of kernels of cube and vector cores: an FFTS+ task launches them, and UPDATE refers
+//! to that task by its handle (document 001 §4.5, §5.5).
 use super::values::{attention_of_random_lengths, near};
 use super::*;
 
 const ON: [&str; 4] = ["--set", "ge.tiling_schedule_optimize=1", "--set", "ge.x.composite_engines=FftsPlus"];
 
-/// Attention is a product on the cube cores, a softmax on the vector cores; lengths are inputs.
+/// Attention is a product on the cube cores and a softmax on the vector cores; the sequence lengths
+/// are inputs.
 const MODEL: &str = "graph @main(%q: f32[2,6,8], %k: f32[2,9,8], %v: f32[2,9,8], %ql: i64[2], %kl: i64[2]) {
   %y = PromptFlashAttention(%q, %k, %v, _, _, %ql, %kl) {num_heads = 1, scale_value = 0.25} : f32[2,6,8]
   return %y
@@ -38,7 +39,7 @@ fn the_whole_task_list_field_by_field() {
         ]);
         assert_eq!(c.tasks(), list, "{soc}");
         let doc = c.document();
-        // One context of cube and vector cores, and UPDATE is about its task.
+        // There is one context of cube and vector cores, and UPDATE refers to its task.
         let launch = task(&doc, "FFTS_PLUS");
         let f = &launch["ffts_plus"];
         assert_eq!((&f["threads"], &f["window"]), (&1.into(), &1.into()));
@@ -73,7 +74,7 @@ fn only_mixed_kernels_of_sunk_nodes_have_this_form() {
         own.next().unwrap().split(' ').next().unwrap().to_owned()
     };
     assert_eq!(launch(MODEL, &ON[..2]), "KERNEL", "no composite engine takes part");
-    // The same by hand.
+    // The same, asked for by an attribute.
     let by_hand = MODEL.replace("{num_heads", "{_alias_engine_name = \"ffts_plus\", num_heads");
     assert_eq!(launch(&by_hand, &ON[..2]), "FFTS_PLUS");
     assert_eq!(launch(&by_hand, &[]), "KERNEL", "not sunk");
@@ -109,7 +110,7 @@ fn lengths_that_change_give_right_numbers_without_the_host() {
     }
 }
 
-/// A change of the task list, and what loading or running it says.
+/// A change of the task list, and what the error of loading or running it contains.
 type Broken = (fn(&mut ge_model::CompiledModel), &'static str);
 
 #[test]

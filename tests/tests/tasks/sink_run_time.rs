@@ -1,11 +1,11 @@
-//! Tiling sink at run time (document 001 §5): what the loader keeps of a sunk node, and what its
-//! tiling context holds.
+//! Tiling sink at run time (document 001 §5): what the loader keeps for a sunk node, and what the
+//! node's tiling context holds.
 use super::tiling_sink::{MODEL, ON, expected, near, with};
 use super::*;
 use ge_plugin_api::author::tiling_sink::{Platform, TilingContext};
 use ge_plugin_api::types::{AttrMap, AttrValue};
 
-/// Entries of a dictionary as numbers.
+/// Entries of a dictionary of numbers.
 fn addresses(v: &AttrValue) -> BTreeMap<String, i64> {
     let entries = v.as_dict().unwrap_or_else(|| panic!("{v:?} is no dictionary"));
     entries.iter().map(|e| (e.key.to_string(), e.value.as_int().unwrap())).collect()
@@ -26,7 +26,7 @@ fn map(entries: &[(&str, i64)]) -> BTreeMap<String, i64> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect()
 }
 
-/// Rows of three groups, and the inputs of [`MODEL`].
+/// The inputs of [`MODEL`] with rows in three groups, and the expected numbers.
 fn inputs(random: &mut Random) -> ([HostTensor; 3], Vec<f32>) {
     let (x, w) = (random.reals(192), random.reals(384));
     let given = [f32s(&[12, 16], &x), f32s(&[3, 16, 8], &w), i64s(&[3], &[2, 7, 3])];
@@ -74,8 +74,8 @@ fn what_the_loader_keeps_of_a_sunk_node_field_by_field() {
             op_type: "GroupedMatmul".into(),
             inputs: 3,
             outputs: 1,
-            // Context, operator, placeholder; then x, w and the list, whose address each run sets
-            // anew.
+            // The arguments are context, operator and placeholder, then x, w and the list, whose
+            // address each run sets anew.
             values: vec![(2, 5)],
             ..TilingContext::default()
         };
@@ -83,13 +83,13 @@ fn what_the_loader_keeps_of_a_sunk_node_field_by_field() {
         assert!(matches!(before.workspaces.as_slice(), [a] if *a > 0), "{before:?}");
         let (given, numbers) = inputs(&mut Random(11));
         near(&to_f32(&run(&m, &given).unwrap().outputs[0]), &numbers);
-        // The tiling function read the cores there, and wrote blocks and tiling data; all else is
-        // as the host left it.
+        // The tiling function read the number of cores there, and wrote blocks and tiling data;
+        // everything else is as the host left it.
         let after = m.tiling_context("g").unwrap().unwrap();
         assert!((1..=u64::from(cores.0)).contains(&after.block_dim) && !after.data.is_empty(), "{after:?}");
         assert_eq!(TilingContext { data: Vec::new(), block_dim: 0, ..after }, empty);
         assert_eq!(m.tiling_context("a").unwrap(), None);
-        // The same keys in what `ge run` prints.
+        // `ge run` prints the same keys.
         let weights = c.path().join("in");
         std::fs::create_dir_all(&weights).unwrap();
         for (k, t) in given.iter().enumerate() {
@@ -119,7 +119,7 @@ fn each_form_leaves_what_its_update_needs() {
     assert_eq!((info["task_id"], info["stream"]), (index_of(&c, "FFTS_PLUS"), 0));
     assert!(info["ffts_task_handle"] >= 0);
     assert_eq!(m.tiling_context("y").unwrap().unwrap().values.iter().map(|v| v.0).collect::<Vec<_>>(), [5, 6]);
-    // Within a super kernel nothing is updated: there is a context, and no task to find.
+    // Within a super kernel nothing is updated: there is a context, but no task to find.
     let c = Compiled::new(
         &with("_super_kernel_scope = \"s\"").replace("Relu(%g)", "Relu(%g) {_super_kernel_scope = \"s\"}"),
         &["--set", ON],
@@ -127,7 +127,7 @@ fn each_form_leaves_what_its_update_needs() {
     assert!(c.tasks().iter().any(|t| t.starts_with("SUPER_KERNEL")), "{:#?}", c.tasks());
     let ext = c.load(&[]).ext_attrs().unwrap();
     assert!(tasks_of(&ext["g"]).is_empty() && ext["g"].get("_tiling_context_addr").is_some());
-    // Two sunk nodes have a context and a task each; without tiling sink nobody has either.
+    // Two sunk nodes have a context and a task each; without tiling sink no node has either.
     let two = MODEL.replace(
         "  %r = Relu(%g)",
         "  %h = GroupedMatmul(%x, %w, %list) {group_list_type = 1} : f32[12,8]\n  %r = Add(%g, %h)",
@@ -154,7 +154,7 @@ fn options_and_attributes_reach_the_context() {
     assert!(code == 4 && said.contains("`g` has `op_para_size` 2000000"), "{said}");
 }
 
-/// A change of the OM, and what the loader says.
+/// A change of the OM, and what the loader's error contains.
 type Damage = (fn(&mut ge_model::CompiledModel), &'static [&'static str]);
 
 #[test]
@@ -162,7 +162,8 @@ fn what_a_tiling_task_lacks_is_said_by_node_and_task() {
     use super::task_of_g as at;
     use ge_plugin_api::task::TaskType as T;
     let cases: &[Damage] = &[
-        // The kernel whose tiling it computes, the placeholder of its blocks, its binary.
+        // Without the kernel whose tiling is computed, without the placeholder of its blocks,
+        // without its binary.
         (|m| drop(m.tasks.remove(at(m, T::KERNEL))), &["the tasks of `g`", "rule T1", "no task writes output 0"]),
         (
             |m| {
@@ -178,7 +179,7 @@ fn what_a_tiling_task_lacks_is_said_by_node_and_task() {
             },
             &["kernel `nn_GroupedMatmul_", "of `g` is not in the kernel store"],
         ),
-        // What its arguments name.
+        // With wrong arguments.
         (
             |m| {
                 let k = at(m, T::PREPROCESS_KERNEL);

@@ -1,11 +1,11 @@
-//! Super kernels: chains of one scope as one task, tiling sink within them, numbers.
+//! Super kernels: chains of one scope as one task, tiling sink within them, and their numbers.
 use super::*;
 
 const ON: &str = "ge.tiling_schedule_optimize=1";
-/// Small kernels stay small kernels.
+/// Small kernels are not fused.
 const APART: [&str; 2] = ["--set", "ge.x.auto_fusion=false"];
 
-/// Five small kernels; `b`, `g` and `c` ask for one launch.
+/// Five small kernels; `b`, `g` and `c` ask for one launch together.
 const MODEL: &str = "graph @main(%x: f32[12,16], %w: f32[3,16,8], %list: i64[3]) {
   %a = Relu(%x) : f32[12,16]
   %b = Square(%a) {_super_kernel_scope = \"s\"} : f32[12,16]
@@ -50,7 +50,7 @@ fn a_chain_with_tiling_on_the_device_is_one_task_without_wait_nop_update_or_reco
             "END_GRAPH NetOutput s0 e- b0    0".into(),
         ];
         let found = c.tasks();
-        // Only the tiling's own start may be ordered by an event, before the chain.
+        // Only the start of the tiling may be ordered by an event, before the chain.
         let kinds = |l: &[String]| l.iter().map(|t| t.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
         assert!(kinds(&found).iter().all(|k| !matches!(k.as_str(), "NOP" | "UPDATE")), "{found:#?}");
         let at = found.iter().position(|t| t.starts_with("SUPER_KERNEL")).unwrap_or_else(|| panic!("{found:#?}"));
@@ -106,13 +106,13 @@ fn fewer_launches_take_less_of_the_simulated_clock() {
     let (a, b) =
         (run(&one.load(&[("time", "model")]), &x).unwrap(), run(&each.load(&[("time", "model")]), &x).unwrap());
     assert_eq!(a.outputs[0].bytes(), b.outputs[0].bytes());
-    // 18 launches of 3,000 ns less.
+    // 18 launches of 3,000 ns are saved.
     assert_eq!(b.report.elapsed_ns - a.report.elapsed_ns, 18 * 3_000);
 }
 
 #[test]
 fn others_that_wait_for_a_node_cut_the_chain_behind_it() {
-    // `p` and `q` stand on a stream of their own and need `b`; `c` needs both.
+    // `p` and `q` are on a stream of their own and need `b`; `c` needs `q`.
     let text = "graph @main(%x: f32[64]) {
   %a = Relu(%x) {_super_kernel_scope = \"s\"} : f32[64]
   %b = Square(%a) {_super_kernel_scope = \"s\"} : f32[64]
@@ -176,7 +176,7 @@ fn a_fault_within_a_chain_names_the_node() {
     let mut random = Random(2);
     let said = run(&m, &inputs(&mut random, &[1, 1, 1])).err().unwrap();
     assert!(said.contains("sums to 3 rows"), "{said}");
-    // Blocks that nobody wrote: the word in the context is what the kernel reads.
+    // The number of blocks is never written, and the kernel reads that word of the context.
     c.change(|m| {
         let at = m.tasks.iter().position(|t| t.kind == 44).unwrap();
         m.tasks[at].numbers.clear();

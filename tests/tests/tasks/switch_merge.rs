@@ -1,5 +1,5 @@
-//! Control flow of streams: `Switch` and `Merge`, and loops of `Enter`, `LoopCond`,
-//! `NextIteration` and `Exit`, by `StreamSwitch`, `StreamActive` and `StreamMerge`.
+//! Control flow by streams: `Switch` and `Merge`, and loops of `Enter`, `LoopCond`, `NextIteration`
+//! and `Exit`, as `StreamSwitch`, `StreamActive` and `StreamMerge`.
 use super::{Compiled, Random, run, session};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
@@ -99,8 +99,8 @@ fn loops_of_no_one_and_a_thousand_turns_by_streams() {
     }
 }
 
-/// Nodes of a loop on streams of their own: these are woken in every turn, and no event leaves a
-/// turn.
+/// Nodes of a loop on streams of their own: these streams are woken in every turn, and no event
+/// crosses from one turn to the next.
 #[test]
 fn nodes_of_a_loop_keep_labels_groups_and_engines_of_their_own() {
     let text = LOOP.replace(
@@ -166,7 +166,7 @@ fn what_no_nesting_of_regions_explains_is_refused_by_name() {
         let text = LOOP.replace(from, to);
         let c = Compiled::source(&text);
         if why.is_empty() {
-            // A value from outside is carried as well as one that is made within.
+            // A value from outside can be carried as well as one that is made within.
             c.compile(&[]);
             continue;
         }
@@ -204,7 +204,7 @@ fn a_stream_that_is_woken_for_nothing_is_loaded_and_runs() {
 enum Step {
     Set(usize, &'static str, usize, usize),
     If(usize, usize, Vec<Step>, Vec<Step>),
-    /// So many turns as a variable says, from none to three.
+    /// As many turns as a variable says, but at least 0 and at most 3.
     Loop(usize, Vec<Step>),
 }
 const VARS: usize = 4;
@@ -263,7 +263,7 @@ fn run_steps(steps: &[Step], v: &mut [i32; VARS]) {
     }
 }
 
-/// Writes a program as a graph; values are named by number.
+/// Writes a program as a graph; values have numbered names.
 struct Text {
     out: String,
     next: usize,
@@ -282,7 +282,7 @@ impl Text {
             match s {
                 Step::Set(a, op, b, c) => {
                     let x = self.node(&format!("{op}(%{}, %{})", v[*b], v[*c]), I);
-                    // The remainder with the sign of what is divided.
+                    // The remainder has the sign of the dividend.
                     v[*a] = self.node(&format!("Mod(%{x}, %thousand) {{fmod = 1}}"), I);
                 }
                 Step::If(a, b, then, other) => {
@@ -343,7 +343,8 @@ fn text(steps: &[Step]) -> String {
     }
     let mut v: [String; VARS] = ["a", "b", "c", "d"].map(Into::into);
     t.steps(steps, &mut v);
-    // Outputs of their own: what is given out unchanged is another matter.
+    // The outputs have nodes of their own, since a value that is returned unchanged is another
+    // case.
     let outs: Vec<String> = v.iter().map(|x| t.node(&format!("Add(%{x}, %one)"), "i32[1]")).collect();
     let outs: Vec<String> = outs.iter().map(|o| format!("%{o}")).collect();
     writeln!(t.out, "  return {}\n}}", outs.join(", ")).unwrap();

@@ -16,7 +16,7 @@ pub fn with(attributes: &str) -> String {
     MODEL.replace("{group_list_type = 1}", &format!("{{group_list_type = 1, {attributes}}}"))
 }
 
-/// What the model should give for rows a group.
+/// What the model should give; `list` has the number of rows of each group.
 pub fn expected(x: &[f32], w: &[f32], list: &[i64]) -> Vec<f32> {
     let groups = list.iter().enumerate().flat_map(|(g, n)| std::iter::repeat_n(g, *n as usize));
     let mut out = Vec::new();
@@ -38,7 +38,7 @@ pub fn near(found: &[f32], expected: &[f32]) {
     }
 }
 
-/// Twelve rows in three groups.
+/// A random list of three groups with twelve rows in all.
 fn list_of(random: &mut Random) -> Vec<i64> {
     let (a, b) = (random.below(13) as i64, random.below(13) as i64);
     vec![a.min(b), (a - b).abs(), 12 - a.max(b)]
@@ -56,7 +56,7 @@ fn the_whole_task_list_field_by_field() {
         );
         let mut list = vec![
             "KERNEL a s0 e- b1 {i0*}{o0*} nn_Relu  2".to_owned(),
-            // The list is an input of the graph: nobody is waited for.
+            // The list is an input of the graph, so nothing is waited for.
             format!("PREPROCESS_KERNEL g s1 e- b1 {{tiling_context}}{{*op_type}}{{}} RunAicpuRpcSrvLaunch {so} 6"),
             "EVENT_WAIT g s0 e0 b0    0".into(),
         ];
@@ -65,7 +65,8 @@ fn the_whole_task_list_field_by_field() {
             "KERNEL g s0 e- b4294967295 {i0*}{i1*}{i2*}{o0*}{ws0*}{tiling_context.tiling_data} nn_GroupedMatmul  2"
                 .to_owned(),
             "UPDATE g s1 e- b0 {tiling_context.tiling_key}{tiling_context.block_dim}   0".into(),
-            // The kernel has waited for it: what follows the node follows its tiling.
+            // The kernel has waited for the tiling, so what follows the node also follows its
+            // tiling.
             "EVENT_RECORD g s1 e0 b0    0".into(),
             "KERNEL r s0 e- b1 {i0*}{o0*} nn_Relu  2".into(),
             "END_GRAPH NetOutput s0 e- b0    0".into(),
@@ -85,7 +86,7 @@ fn the_whole_task_list_field_by_field() {
         assert_eq!(wish["_attached_resource_depend_value_list_int"], serde_json::json!([2]));
         let own = |e: &&Value| e["send"] == "g" && e["recv"] == "g";
         assert_eq!(doc["events"].as_array().unwrap().iter().filter(own).count(), 1);
-        // Random lists do not fit.
+        // A random list does not add up to the number of rows.
         let (code, said) = c.run(&["--device-option", "check_races=true"]);
         assert!(code == 1 && said.contains("sums to"), "{said}");
     }
@@ -152,7 +153,7 @@ fn a_constant_list_needs_no_sink() {
 
 #[test]
 fn each_gate_refuses_with_its_reason() {
-    // The option.
+    // The gate of the option.
     for off in [&[][..], &["--set", "ge.tiling_schedule_optimize=0"], &["--set", "ge.tiling_schedule_optimize="]] {
         let c = Compiled::new(MODEL, off);
         assert_eq!(c.refusals("g")["TilingSink"], "option ge.tiling_schedule_optimize is not 1");
@@ -162,8 +163,8 @@ fn each_gate_refuses_with_its_reason() {
         assert_eq!(g["attrs"]["_force_unknown_shape"], true);
         assert_eq!(g["engine"], "DNN_VM_AICPU_ASCEND");
     }
-    // The device, asked only online: offline the option decides alone, and the device refuses the
-    // model.
+    // The gate of the device, which is asked only online. Offline the option alone decides, and the
+    // device refuses the model.
     let c = Compiled::source(MODEL);
     let soc = "name = \"Old\"\nbase = \"Ascend910B\"\nmodel_task_update = false\n";
     std::fs::write(c.path().join("old.toml"), soc).unwrap();
@@ -191,7 +192,8 @@ fn each_gate_refuses_with_its_reason() {
     let g = made.model.graphs[0].nodes.iter().find(|n| n.name == "g").unwrap();
     let why: Vec<&str> = g.refusals.iter().filter(|r| r.0 == "TilingSink").map(|r| r.1.as_str()).collect();
     assert_eq!(why, ["device Old cannot update tasks of a model"]);
-    // The operator: the tiling of a slice whose begin is a value has no function for the device.
+    // The gate of the operator: the tiling of a slice whose begin is a value has no function for
+    // the device.
     let slice = "graph @main(%x: f32[8,8], %at: i64[2]) {
   %size = Const() {value = dense<i64[2]: 4 4>} : i64[2]
   %s = Slice(%x, %at, %size) : f32[4,4]
@@ -203,7 +205,8 @@ fn each_gate_refuses_with_its_reason() {
     assert_eq!(c.refusals("s")["TilingSink"], why);
     let text = expect_code(c.path(), 0, &["inspect", "m.om", "--what", "engines"]).stdout;
     assert!(String::from_utf8_lossy(&text).contains(why), "{}", String::from_utf8_lossy(&text));
-    // The shapes: such a model has no OM yet, what its nodes are refused for is seen before.
+    // The gate of the shapes: such a model has no OM yet; why its nodes are refused is shown
+    // before.
     let c = Compiled::source(&MODEL.replace("f32[12,", "f32[?,"));
     let why = "its shapes are not all known: tiling sink is for static graphs";
     let out = expect_code(c.path(), 0, &["inspect", "m.ge", "--support", "--json", "--set", ON]).stdout;
@@ -229,7 +232,7 @@ fn without_tiling_sink_an_ai_cpu_computes_the_node_and_takes_longer() {
     };
     let ((sunk, a), (plain, b)) = (time(&["--set", ON]), time(&[]));
     assert_eq!(a, b);
-    // 8.4 million operations, one after another on the one, 64 a nanosecond and core on the other.
+    // 8.4 million operations: one after another on the AI CPU, 64 in a nanosecond on each AI core.
     assert!(plain > 8_000_000 && sunk < 500_000, "{plain} ns, sunk {sunk} ns");
 }
 
@@ -301,7 +304,7 @@ fn a_list_that_does_not_fit_names_the_node_and_leaves_the_model_usable() {
     }
 }
 
-/// A change of the task list, and what the simulator says of it.
+/// A name, a change of the task list, and what the simulator reports.
 type Broken = (&'static str, fn(&mut ge_model::CompiledModel), &'static str);
 
 #[test]

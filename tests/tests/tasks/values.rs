@@ -1,5 +1,5 @@
-//! Further operators whose tiling reads values: TopKV2 with k by value, PromptFlashAttention with
-//! sequence lengths by value.
+//! Further operators whose tiling reads values: TopKV2 with `k` as an input, PromptFlashAttention
+//! with sequence lengths as inputs.
 use super::*;
 
 const ON: &str = "ge.tiling_schedule_optimize=1";
@@ -49,7 +49,7 @@ fn the_k_greatest_with_k_by_value() {
     }
 }
 
-/// Attention of one head in doubles, by its definition.
+/// Attention of one head in double precision, by its definition.
 fn attention(
     q: &[f32],
     k: &[f32],
@@ -84,8 +84,8 @@ pub fn near(found: &[f32], expected: &[f32]) {
     }
 }
 
-/// Random inputs for queries of `[2,6,8]` and keys of `[2,9,8]` with lengths by value, and what
-/// comes of them at a scale of 0.25.
+/// Random inputs for queries of `[2,6,8]` and keys of `[2,9,8]` with sequence lengths as inputs,
+/// and the expected output at a scale of 0.25.
 pub fn attention_of_random_lengths(random: &mut Random) -> ([HostTensor; 5], Vec<f32>) {
     let (q, k, v) = (random.reals(96), random.reals(144), random.reals(144));
     let ql = [random.below(7) as i64, random.below(7) as i64];

@@ -1,11 +1,12 @@
-//! The door for C: vendors' libraries that `cc` and `c++` alone build are checked, compile and run
-//! as those in Rust do; bad ones are refused by name, and a header of another minor version works.
+//! The interface for C: vendors' libraries that are built with `cc` and `c++` alone are checked,
+//! compile and run as those in Rust do. Bad ones are refused by name, and a header of another minor
+//! version works.
 use super::{Dir, field, node, npy, number, sample};
 use ge_tests::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds a source with headers; the library.
+/// Builds a source with these headers; returns the library.
 fn build(dir: &Path, compiler: &str, source: &Path, headers: &Path, name: &str, strict: bool) -> PathBuf {
     let library = dir.join(format!("libge_{name}.so"));
     let mut command = Command::new(compiler);
@@ -25,7 +26,7 @@ fn headers() -> PathBuf {
     root().join("plugin-c")
 }
 
-/// A folder whose `plugins.toml` has ours and these libraries.
+/// A folder with a `plugins.toml` that lists this repository's plugins and these libraries.
 fn folder(libraries: &[(&str, &Path)]) -> Dir {
     let mut text = std::fs::read_to_string(root().join("plugins.toml")).unwrap();
     for (name, path) in libraries {
@@ -88,7 +89,8 @@ fn libraries_in_c_and_cpp_pass_the_check_and_a_model_with_their_operators_runs()
     dir.write("m.onnx", onnx(100, true));
     dir.ok(&["compile", "m.onnx", "-o", "m.om", "-q"]);
     let doc = dir.inspect();
-    // The passes of both took the pair of Neg and the Abs out; the kernels are theirs.
+    // The passes of both libraries took out the pair of Neg and the Abs; the kernels are the
+    // libraries' own.
     assert_eq!(node(&doc, "h")["engine"], "AcmeCEngine");
     assert_eq!(node(&doc, "r")["engine"], "AcmeCppEngine");
     let text = doc.to_string();
@@ -105,7 +107,7 @@ fn libraries_in_c_and_cpp_pass_the_check_and_a_model_with_their_operators_runs()
     }
 }
 
-/// What compiling and running a model says with a changed copy of the example in C.
+/// Runs a model with a changed copy of the example in C; returns the exit code and stderr.
 fn changed(changes: &[(&str, &str)], header: &[(&str, &str)]) -> (i32, String) {
     changed_of(changes, &headers().join("ge_plugin.h"), header)
 }
@@ -203,7 +205,7 @@ fn a_library_of_a_newer_header_runs_and_sees_what_its_host_lacks() {
     assert_eq!(exit, 0, "{said}");
 }
 
-/// The header as 1.0 had it: a library that was built with it runs as it did.
+/// A library that was built with the header of 1.0 runs as it did.
 #[test]
 fn a_library_of_the_first_header_runs() {
     let first = root().join("tests/fixtures/c/ge_plugin_1_0.h");
@@ -212,8 +214,8 @@ fn a_library_of_the_first_header_runs() {
     assert_eq!(exit, 0, "{said}");
 }
 
-/// A library of this header in a host of the first one: it sees what that host lacks, says so, and
-/// does not start.
+/// A library of this header in a host of the first one: it sees what that host lacks, reports it,
+/// and does not start.
 #[test]
 fn a_library_of_this_header_sees_that_a_host_is_of_the_first() {
     let made = tempfile::tempdir().unwrap();
@@ -272,19 +274,19 @@ fn options_attached_streams_and_a_front_end_in_c() {
     let tasks = doc["tasks"].as_array().unwrap();
     let own: Vec<_> = tasks.iter().filter(|t| t["node"] == "n0" && t["type"] == "KERNEL").collect();
     assert!(own.len() == 2 && own[0]["stream_id"] != own[1]["stream_id"], "two streams: {own:?}");
-    // x = 3: 2 * 9 + 3, and the weight.
+    // x = 3 gives 2 * 9 + 3, plus the weight.
     std::fs::create_dir_all(dir.0.path().join("in")).unwrap();
     for option in ["check_races=full", "schedule=random:1", "schedule=random:2"] {
         dir.ok(&["run", "m.om", "--input", "x=3", "--outputs", "out", "-q", "--device-option", option]);
         let found = last_floats(&std::fs::read(dir.0.path().join("out/output_0.npy")).unwrap(), 64);
         assert_eq!(found, (0..64).map(|i| 21.0 + i as f32).collect::<Vec<_>>(), "{option}");
     }
-    // A small node costs more, and has no other engine to go to.
+    // A small node costs more, but has no other engine to go to.
     dir.write("small.acme", "acme 1\n8\nAcmeAsideSum\n");
     let why: serde_json::Value =
         serde_json::from_str(&dir.ok(&["plugin", "why", "small.acme", "n0", "--json"])).unwrap();
     assert_eq!((why["engines"][0]["cost"].as_u64(), why["chosen"].as_str()), (Some(20), Some("AcmeAsideC")));
-    // What is wrong is told with its owner.
+    // Wrong models and wrong options are refused with the reason.
     for (file, text, code, words) in [
         ("a.acme", "acme 1\nmany\nAbs\n", 4, "line 2 is no number of elements"),
         ("b.acme", "acme 1\n64\nadd ../w.bin\n", 4, "is not beside it"),

@@ -1,12 +1,12 @@
-//! Passes of plugins built outside the workspace: a pattern fusion and a pass over a whole graph
-//! change what a model gives; a panic, a cycle and a wrong shape are refused by name, and no model
-//! is written.
+//! Passes of plugins that are built outside the workspace: a pattern fusion and a pass over a whole
+//! graph change what a model gives. A panic, a cycle and a wrong shape are refused by name, and no
+//! model is written.
 use super::{Dir, build, gelu, near, node, sample, vendor};
 use ge_tests::root;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// `y = x sigmoid(1.702 x)` in small operators, then its negative twice.
+/// `g = x sigmoid(1.702 x)` in small operators.
 const QUICK_GELU: &str = "graph @main(%x: f32[2,50]) {
   %c = Const() {value = dense<f32[]: 1.702>} : f32[]
   %m = Mul(%x, %c) : f32[2,50]
@@ -114,7 +114,7 @@ fn a_panic_a_cycle_and_a_wrong_shape_are_refused_by_name() {
         for named in ["acme", pass, words, "help:"] {
             assert!(said.contains(named), "{op}: no `{named}` in {said}");
         }
-        // Nothing is left but the bundle that reproduces it.
+        // Nothing is left but the bundle that reproduces the failure.
         let left = std::fs::read_dir(dir.0.path()).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
         let left: Vec<String> = left.filter(|f| f != "m.ge" && f != "plugins.toml" && !f.contains("bundle")).collect();
         assert!(left.is_empty(), "{op}: {left:?}");

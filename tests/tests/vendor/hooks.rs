@@ -1,13 +1,13 @@
-//! The engines' graph optimizers are called at all their places, in the order of the stages, and at
-//! each place by priority; what they set at the last of them reaches the tasks, and there nothing
-//! else may change.
+//! The graph optimizers of engines are called at all their places, in the order of the stages, and
+//! at each place by priority. What they set at the last place reaches the tasks; nothing else may
+//! change there.
 use super::{Dir, build, node};
 use ge_tests::{root, target};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Sizes that only inference knows; two streams and an event between them.
+/// Sizes that only inference knows, and two streams with an event between them.
 const TWO_STREAMS: &str = "graph @main(%x: f32[4]) {
   %r = Relu(%x) : f32[?]
   %b = Exp(%r) {_stream_label = \"beside\"} : f32[?]
@@ -35,7 +35,8 @@ fn ge(dir: &Dir, breaks: &str, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Hook, and what the graph shows by then. Those on subgraphs are called on the engine's own alone.
+/// A hook, and what the graph shows by then. Hooks on subgraphs are called for the engine's own
+/// subgraphs only.
 const PLACES: &[(&str, &str)] = &[
     ("OptimizeAfterGraphNormalization", ""),
     ("OptimizeGraphInit", ""),
@@ -60,7 +61,7 @@ fn expected(until: usize) -> Vec<String> {
             out.push(format!("AcmeFirst {hook} {shown}"));
             continue;
         }
-        // The second sees what the first has done.
+        // The second engine sees what the first one has done.
         let second = if *hook == "OptimizeGraphPrepare" { "prepared" } else { shown };
         out.push(format!("AcmeFirst {hook} {shown}"));
         out.push(format!("AcmeLast {hook} {second}"));
@@ -68,7 +69,7 @@ fn expected(until: usize) -> Vec<String> {
     out
 }
 
-/// The record without the names of graphs.
+/// The record of the calls, without the names of graphs.
 fn record(dir: &Dir) -> Vec<String> {
     let text = std::fs::read_to_string(dir.0.path().join("hooks.txt")).unwrap();
     let line = |l: &str| {
@@ -93,9 +94,9 @@ fn hooks_are_called_at_their_places_by_priority() {
     let tasks = doc["tasks"].as_array().unwrap();
     let own = tasks.iter().find(|t| t["node"] == "r" && t["type"] == "KERNEL").unwrap();
     assert_eq!(own["block_dim"], stream + 7, "{own}");
-    // The plans are no attributes of the model.
+    // The plans are not attributes of the model.
     assert!(r["attrs"].get("_stream_id").is_none() && r["attrs"].get("_send_event_ids").is_none(), "{r}");
-    // `ge opt` runs the same stages, and calls the same.
+    // `ge opt` runs the same stages and calls the same hooks.
     std::fs::remove_file(dir.0.path().join("hooks.txt")).unwrap();
     let out = ge(&dir, "", &["opt", "--from", "prepare", "--until", "sync", "m.ge"]);
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
@@ -119,8 +120,8 @@ fn a_hook_that_breaks_the_graph_is_refused_by_engine_plugin_and_place() {
     }
 }
 
-/// An engine that does not take `Relu`, and turns one into a `Neg` that it does not take either:
-/// before it is placed and after.
+/// An engine that does not take `Relu` turns one into a `Neg`, which it does not take either:
+/// before the node is placed and after.
 #[test]
 fn a_hook_that_changes_a_node_of_another_engine_is_refused() {
     let dir = Dir::new(library(), "");

@@ -1,5 +1,5 @@
-//! A vendor's library, built outside the workspace from `docs/plugins.md`: its engines and its
-//! operator are used.
+//! A vendor's library, the crate of `docs/plugins.md`, built outside the workspace: its engines and
+//! its operators are used.
 mod c_door;
 mod fusion;
 mod hooks;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Builds a package of its own below the target folder; its library.
+/// Builds a package in a target folder of its own and returns its library.
 fn build(manifest: &Path, name: &str) -> PathBuf {
     let to = target().join("../vendor").join(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -32,7 +32,7 @@ fn vendor() -> &'static Path {
     LIBRARY.get_or_init(|| build(&root().join("examples/vendor/Cargo.toml"), "good"))
 }
 
-/// A folder with a `plugins.toml` of ours and the vendor's library.
+/// A folder with a `plugins.toml` that lists this repository's plugins and the vendor's library.
 struct Dir(tempfile::TempDir);
 impl Dir {
     fn new(library: &Path, more: &str) -> Dir {
@@ -65,7 +65,7 @@ impl Dir {
     fn inspect(&self) -> Value {
         serde_json::from_str(&self.ok(&["inspect", "m.om", "--json"])).unwrap()
     }
-    /// Runs the OM on these values; its output.
+    /// Runs the OM on these values and returns its output.
     fn run(&self, values: &[f32]) -> Vec<f32> {
         std::fs::create_dir_all(self.0.path().join("in")).unwrap();
         self.write("in/input_0.npy", npy(values));
@@ -89,7 +89,7 @@ fn npy(values: &[f32]) -> Vec<u8> {
     out
 }
 
-/// A field of a protobuf message with bytes.
+/// A length-delimited field of a protobuf message.
 fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     assert!(bytes.len() < 1 << 14);
@@ -102,7 +102,7 @@ fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     out.extend(bytes);
     out
 }
-/// A field with a number below 128.
+/// A varint field of a protobuf message; the value is below 128.
 fn number(number: u8, value: u8) -> Vec<u8> {
     vec![number << 3, value]
 }
@@ -138,7 +138,7 @@ fn near(found: &[f32], expected: impl Iterator<Item = f32>) {
     }
 }
 
-/// A node of the OM by name.
+/// The node of the OM with this name.
 fn node(doc: &Value, name: &str) -> Value {
     let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
     nodes.iter().find(|n| n["name"] == name).unwrap_or_else(|| panic!("no node {name}: {nodes:?}")).clone()
@@ -156,7 +156,8 @@ fn the_page_shows_the_crate() {
     assert!(page.contains(&format!("\n{text}```\n")), "docs/plugins-reference.md does not show aside.rs as it is");
 }
 
-/// Work on an attached stream is done before its node's own, and in any order of the streams.
+/// Work on an attached stream is done before the node's own work, whatever the order of the
+/// streams.
 #[test]
 fn an_attached_stream_of_a_vendor_is_waited_for() {
     let dir = Dir::new(vendor(), "");
@@ -195,7 +196,7 @@ fn a_vendor_brings_an_engine_and_an_operator() {
     near(&dir.run(&x), x.iter().map(|x| 2.0 * gelu(*x)));
 }
 
-/// The OM with a session of its own: runs of one loaded model.
+/// Loads the OM in a session of its own, so that one loaded model can run several times.
 fn loaded(dir: &Dir, device: &[(&str, &str)]) -> ge::session::Model {
     use ge::session::{Session, SessionOptions};
     let device_options = device.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -278,14 +279,14 @@ fn a_vendors_stream_pass_moves_nodes_and_the_numbers_stay() {
         let model = loaded(&dir, &[("schedule", &schedule), ("check_races", "true")]);
         assert_eq!(model.run_random(3).unwrap()[0].bytes(), first[0].bytes(), "schedule {seed}");
     }
-    // Switched off, all stands on one stream.
+    // With the pass switched off, everything is on one stream.
     let off = "ge.optimizationSwitch=AcmeStreamPass:off";
     dir.ok(&["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.x.auto_fusion=false", "--set", off]);
     assert_eq!(dir.inspect()["streams"]["logical"], 1);
 }
 
-/// `Support::YesAt`: a node that is dearer on an engine than the engine is goes to the next, and to
-/// the first where there is no other.
+/// `Support::YesAt`: a node goes to the engine where it costs least. An engine that asks a higher
+/// cost for this node than usual gets it only if no other engine takes it.
 #[test]
 fn a_node_goes_where_it_costs_least() {
     let dir = Dir::new(vendor(), "");
@@ -309,7 +310,8 @@ fn a_node_goes_where_it_costs_least() {
         .collect();
     assert_eq!(costs, [("AcmeEngine", Some(9)), ("AcmeLight", Some(5))]);
     assert_eq!(why["chosen"], "AcmeLight");
-    // A library of the vendor's without the light engine: the first takes it at its price.
+    // Without the light engine of the vendor's library, the first engine takes the node at its
+    // cost.
     let dir = Dir::new(vendor(), "exclude_engines = [\"AcmeLight\"]\n");
     dir.write("m.ge", graph(31));
     dir.ok(&["compile", "m.ge", "-o", "m.om", "-q"]);
@@ -326,7 +328,7 @@ fn a_text_graph_runs_on_the_light_engine_where_the_other_is_excluded() {
     near(&dir.run(&x), x.iter().map(|x| gelu(*x)));
 }
 
-/// `AcmeRowScale` on rows in three groups.
+/// A graph with `AcmeRowScale` on rows in three groups.
 const ROWS: &str = "graph @main(%x: f32[6,5], %factor: f32[3], %counts: i64[3]) {
   %y = AcmeRowScale(%x, %factor, %counts) : f32[6,5]
   return %y
@@ -338,7 +340,8 @@ fn a_custom_operator_is_tiled_on_the_device() {
     let dir = Dir::new(vendor(), "");
     dir.write("m.ge", ROWS);
     let compile = ["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B", "--set"];
-    // Where the gate is shut no engine takes it, and the reason is its engine's.
+    // With the gate closed no engine takes the node, and the error gives the reason of the vendor's
+    // engine.
     let out = dir.ge(&[&compile[..], &["ge.tiling_schedule_optimize=0"]].concat());
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code() == Some(3) && said.contains("runs on the device alone"), "{said}");
@@ -347,7 +350,7 @@ fn a_custom_operator_is_tiled_on_the_device() {
     let y = node(&doc, "y");
     assert_eq!(y["engine"], "AcmeTiled");
     let sizes: Vec<u64> = y["workspaces"].as_array().unwrap().iter().map(|w| w["size"].as_u64().unwrap()).collect();
-    // 20,480 bytes more than its own, for the log of a custom tiling.
+    // The log of a custom tiling needs 20,480 bytes in addition to the operator's own workspace.
     assert!(sizes.len() == 2 && sizes[0] >= 24 && sizes[1] >= 20_480 && sizes[1] <= 20_480 + 512, "{sizes:?}");
     let list: Vec<String> = doc["tasks"]
         .as_array()
@@ -406,8 +409,8 @@ fn a_custom_operator_is_tiled_on_the_device() {
     assert!(said.contains("are not 6 rows") && said.contains("`y`"), "{said}");
 }
 
-/// What is said of element-wise operators stands in their prototypes alone: passes and engines that
-/// treat them alike know a vendor's operator, which none of their sources names.
+/// Only the prototype of an operator says that it is element-wise. Passes and engines that use this
+/// treat a vendor's operator like our own, although none of their sources names it.
 #[test]
 fn a_vendors_element_wise_operator_is_treated_as_our_own() {
     let graph = |op: &str| {
