@@ -125,7 +125,7 @@ type Change = (&'static str, &'static str, &'static str);
 const SHORN: &[Change] = &[
     (
         "engine.rs",
-        "    /// Since 1.2: other ways in which its kernel may divide its work.\n    raw schedules(node: &Node<'_> => RawNodeRef) -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =\n        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n",
+        "    raw schedules(node: &Node<'_> => RawNodeRef) -> Result<RVec<RString>> => RResult<RVec<RString>, Error> =\n        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n",
         "",
     ),
     (
@@ -135,7 +135,7 @@ const SHORN: &[Change] = &[
     ),
     (
         "engine.rs",
-        "    /// Since 1.2: arithmetic operations of the node's kernel.\n    raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
+        "    raw operations(node: &Node<'_> => RawNodeRef) -> Result<u64> => RResult<u64, Error> = |e| Ok(e.operations(&node));\n",
         "",
     ),
     (
@@ -145,17 +145,12 @@ const SHORN: &[Change] = &[
     ),
     (
         "engine.rs",
-        "    /// Since 1.2: whether it takes a node, and at which cost.\n    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
+        "    raw supports_at(node: &Node<'_> => RawNodeRef) -> Result<Support> => RResult<Support, Error> =\n        |e| Ok(e.supports(&node));\n",
         "",
     ),
     (
         "view/mod.rs",
-        concat!(
-            "    /// Ids of all nodes of an operator type in topological order; false where the host does not\n",
-            "    /// know without looking at each.\n",
-            "    pub of_op: un",
-            "safe extern \"C\" fn(*const (), Key, *mut RawSlice<NodeId>) -> bool,\n",
-        ),
+        concat!("    pub of_op: un", "safe extern \"C\" fn(*const (), Key, *mut RawSlice<NodeId>) -> bool,\n",),
         "",
     ),
     (
@@ -166,12 +161,7 @@ const SHORN: &[Change] = &[
     ("view/host.rs", "        of_op: of_op::<S>,\n", ""),
     (
         "view/mod.rs",
-        concat!(
-            "    /// Operator types of all nodes by id, [`NO_TYPE`] where there is no node; false where the host\n",
-            "    /// has no such list at hand.\n",
-            "    pub op_types: un",
-            "safe extern \"C\" fn(*const (), *mut RawSlice<Key>) -> bool,\n",
-        ),
+        concat!("    pub op_types: un", "safe extern \"C\" fn(*const (), *mut RawSlice<Key>) -> bool,\n",),
         "",
     ),
     (
@@ -187,13 +177,13 @@ const SHORN: &[Change] = &[
 const FIRST: &[Change] = &[
     (
         "ops.rs",
-        "    /// `ranges`; a library built before it was appended has none.\n    raw ranges(index: usize => usize, node: &Node<'_> => RawNodeRef, inputs: &[Range] => RawSlice<Range>)\n        -> Result<ROption<RVec<Range>>> => RResult<ROption<RVec<Range>>, Error> =\n        |set| Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into());\n",
+        "    raw ranges(index: usize => usize, node: &Node<'_> => RawNodeRef, inputs: &[Range] => RawSlice<Range>)\n        -> Result<ROption<RVec<Range>>> => RResult<ROption<RVec<Range>>, Error> =\n        |set| Ok(set.ranges(index, &RangeCtx { node, inputs }).map(RVec::from).into());\n",
         "",
     ),
     ("ops.rs", "let Some(call) = self.table().ranges() else { return Ok(None) };", "let _ = (index, node, inputs);"),
     (
         "ops.rs",
-        "        // SAFETY: as above; the ranges live for the call too.\n        let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;\n        Ok(said.into_option().map(Vec::from))\n",
+        "        let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;\n        Ok(said.into_option().map(Vec::from))\n",
         "        Ok(None)\n",
     ),
 ];
@@ -254,8 +244,8 @@ const GROWN: &[Change] =
 /// A broken minor version (1.5): a function is inserted before the end of a table's prefix.
 const INSERTED: &[Change] = &[(
     "pass.rs",
-    "    /// Edits that it records for a graph.\n",
-    "    /// Broken.\n    raw extra() -> u64 => u64 = |_pass| 0;\n    /// Edits that it records for a graph.\n",
+    "    [last_prefix_field]\n    call run(graph",
+    "    raw extra() -> u64 => u64 = |_pass| 0;\n    [last_prefix_field]\n    call run(graph",
 )];
 /// Changes to the loader of a 1.3 host: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
@@ -266,6 +256,11 @@ const LOADER: &[Change] = &[
         "impl EngineHandle {\n    /// Appended.\n    pub fn colour(&self) -> u32 { self.object.colour() }\n",
     ),
 ];
+
+/// The lines of a source that are no comments: changes are to code, whatever is written about it.
+fn code(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("//")).collect()
+}
 
 /// Writes a copy of a crate's sources with `changes` applied.
 fn copy(from: &Path, to: &Path, relative: &Path, changes: &[Change]) {
@@ -279,7 +274,11 @@ fn copy(from: &Path, to: &Path, relative: &Path, changes: &[Change]) {
             continue;
         }
         let mut text = std::fs::read_to_string(e.path()).expect("sources are text");
-        for (_, old, new) in changes.iter().filter(|(file, ..)| Path::new(file) == path) {
+        let mut changes = changes.iter().filter(|(file, ..)| Path::new(file) == path).peekable();
+        if changes.peek().is_some() {
+            text = code(&text);
+        }
+        for (_, old, new) in changes {
             assert_eq!(text.matches(old).count(), 1, "{} has changed: {old}", path.display());
             text = text.replace(old, new);
         }

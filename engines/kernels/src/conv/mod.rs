@@ -27,6 +27,8 @@ mod phases;
 mod one_place;
 /// Windows of three by three, in single precision, with fewer products.
 mod winograd;
+/// Where images are divided among cores.
+mod bands;
 /// Windows of one point, in single precision.
 mod points;
 /// Few places, as rows of a product.

@@ -3,9 +3,10 @@
 //! rows at a time and never leaves the caches.
 //!
 //! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
-//! then the second operand of the product. One point first: a unit is some channels at all
-//! positions. It goes down the rows and keeps those that the window sees again.
-use crate::conv::planes::{self, Plane};
+//! then the second operand of the product. One point first: a unit is some channels of a band of the
+//! image ([`bands`]). It goes down the rows and keeps those that the window sees again.
+use crate::conv::bands;
+use crate::conv::planes::{self, Plane, Shape, Source};
 use crate::conv::points::{Tile, limits};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::scratch::with_scratch;
@@ -41,6 +42,8 @@ pub struct ConvPair {
     rows: usize,
     /// Channels of a unit where the product comes first; all where it does not.
     block: usize,
+    /// Rows of the result of a unit where the product comes first.
+    band: usize,
 }
 
 /// Weights, bias and activation of one of the two.
@@ -101,6 +104,7 @@ impl ConvPair {
             out: [height, width],
             rows: TOGETHER,
             block: second.channels_out,
+            band: bands::rows(second.batch, [height, width]),
         };
         Ok(plan.divided())
     }
@@ -154,13 +158,18 @@ impl ConvPair {
         (self.rows - 1) * self.second.stride[1] + self.second.kernel[1]
     }
 
-    /// Strips of rows of an image, or blocks of its channels.
+    /// Strips of rows of an image, or blocks of channels of its bands.
     fn parts(&self) -> usize {
         if self.depthwise_first {
             self.out[0].div_ceil(self.rows)
         } else {
-            self.second.channels_out.div_ceil(self.block)
+            self.out[0].div_ceil(self.band) * self.blocks()
         }
+    }
+
+    /// Blocks of the channels of an image.
+    fn blocks(&self) -> usize {
+        self.second.channels_out.div_ceil(self.block)
     }
 
     /// Number of units of work.
@@ -280,29 +289,23 @@ impl Units<'_, '_, '_> {
         // What the rows see of a plane.
         let seen = [y, y + len / width - 1].map(|y| (y * s.stride[1]).saturating_sub(s.pad_before[1]));
         let seen = seen[0] * wide..((seen[1] + s.kernel[1]) * wide).min(high * wide);
-        for (c, out) in self.between.chunks_exact_mut(self.step).take(k).enumerate() {
-            let plane = Plane {
-                x: &self.x[(n * k + c) * high * wide..][..high * wide],
-                size: (high, wide),
-                pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
-                w: &self.first.w[c * s.taps()..][..s.taps()],
-                window: (s.kernel[1], s.stride[1]),
-                alpha: 1.0,
-                shift: self.first.bias.map_or(-0.0, |b| b[c]),
-                residual: None,
-                limits: low,
-                first: y,
-                width,
-            };
-            // The next plane is too far away for the machine to foresee. An address beyond the image
-            // does no harm here.
-            for at in seen.clone().step_by(16) {
-                isa.fetch(plane.x.as_ptr().wrapping_add(high * wide + at));
-            }
-            let out = &mut out[..len];
-            plane.run(out);
-            if let Some(act) = later {
-                act.apply(out);
+        let shape = Shape {
+            size: (high, wide),
+            pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
+            window: (s.kernel[1], s.stride[1]),
+            alpha: 1.0,
+            limits: low,
+            first: y,
+            rows: len / width,
+            width,
+        };
+        let x = &self.x[n * k * high * wide..][..k * high * wide];
+        let (half, between) = (self.first, &mut *self.between);
+        let (size, taps, step) = (high * wide, s.taps(), self.step);
+        shape.run(k, false, &mut Given { isa, x, size, seen, half, taps, between, step, len });
+        if let Some(act) = later {
+            for out in self.between.chunks_exact_mut(self.step).take(k) {
+                act.apply(&mut out[..len]);
             }
         }
         let (limits, later) = limits(self.second.act);
@@ -333,14 +336,16 @@ impl Units<'_, '_, '_> {
         let p = self.plan;
         let (s, [height, width], [high, wide]) = (&p.second, p.out, p.between);
         let (k, size) = (p.first.channels_in, high * wide);
-        let o = part * p.block..((part + 1) * p.block).min(s.channels_out);
+        let (band, block) = (part / p.blocks(), part % p.blocks());
+        let o = block * p.block..((block + 1) * p.block).min(s.channels_out);
+        let last = ((band + 1) * p.band).min(height);
         let x = &self.x[n * k * size..][..k * size];
         let (low, later) = limits(self.first.act);
         let (second_limits, second_later) = limits(self.second.act);
         // Rows that are there.
         let mut there = 0..0;
-        for y in (0..height).step_by(p.rows) {
-            let rows = p.rows.min(height - y);
+        for y in (band * p.band..last).step_by(p.rows) {
+            let rows = p.rows.min(last - y);
             let top = (y * s.stride[1]).saturating_sub(s.pad_before[1]).min(high);
             let end = ((y + rows - 1) * s.stride[1] + s.kernel[1]).saturating_sub(s.pad_before[1]).clamp(top, high);
             let kept = top.max(there.start)..there.end.max(top).min(end);
@@ -374,27 +379,104 @@ impl Units<'_, '_, '_> {
                 unsafe { tile.run::<I, MR, NP>(isa, columns, |i| base.wrapping_add(i * self.step)) };
             }
             there = top..end;
-            for (c, x) in o.clone().zip(self.between.chunks_exact(self.step)) {
-                let at = ((n * s.channels_out + c) * height + y) * width;
-                let out = self.out.part(at, rows * width);
-                let plane = Plane {
-                    x: &x[..there.len() * wide],
-                    size: (there.len(), wide),
-                    pad: (s.pad_before[1] as isize + top as isize, s.pad_before[2] as isize),
-                    w: &self.second.w[c * s.taps()..][..s.taps()],
-                    window: (s.kernel[1], s.stride[1]),
-                    alpha: 1.0,
-                    shift: self.second.bias.map_or(-0.0, |b| b[c]),
-                    residual: self.residual.map(|r| (&r[at..at + rows * width], 1.0)),
-                    limits: second_limits,
-                    first: y,
-                    width,
-                };
-                plane.run(out);
-                if let Some(act) = second_later {
-                    act.apply(out);
+            let shape = Shape {
+                size: (there.len(), wide),
+                pad: (s.pad_before[1] as isize + top as isize, s.pad_before[2] as isize),
+                window: (s.kernel[1], s.stride[1]),
+                alpha: 1.0,
+                limits: second_limits,
+                first: y,
+                rows,
+                width,
+            };
+            let mut made = Made {
+                between: self.between,
+                step: self.step,
+                seen: there.len() * wide,
+                first: o.start,
+                half: self.second,
+                taps: s.taps(),
+                residual: self.residual,
+                out: self.out,
+                at: ((n * s.channels_out + o.start) * height + y) * width,
+                size: height * width,
+                len: rows * width,
+            };
+            shape.run(o.len(), self.residual.is_some(), &mut made);
+            if let Some(act) = second_later {
+                for i in 0..o.len() {
+                    act.apply(made.plane(i).out);
                 }
             }
+        }
+    }
+}
+
+/// Planes of the input, whose results are kept between the two.
+struct Given<'p, I> {
+    isa: I,
+    /// The planes, one behind the other, and how many numbers each has.
+    x: &'p [f32],
+    size: usize,
+    /// What the rows see of a plane.
+    seen: Range<usize>,
+    half: &'p Half<'p>,
+    taps: usize,
+    between: &'p mut [f32],
+    /// Distance of the results of two planes, and how many numbers they are.
+    step: usize,
+    len: usize,
+}
+
+impl<I: Isa> Source for Given<'_, I> {
+    #[inline(always)]
+    fn plane(&mut self, i: usize) -> Plane<'_> {
+        let size = self.size;
+        let x = &self.x[i * size..][..size];
+        // The next plane is too far away for the machine to foresee. An address beyond the image does
+        // no harm here.
+        for at in self.seen.clone().step_by(16) {
+            self.isa.fetch(x.as_ptr().wrapping_add(size + at));
+        }
+        Plane {
+            x,
+            w: &self.half.w[i * self.taps..][..self.taps],
+            shift: self.half.bias.map_or(-0.0, |b| b[i]),
+            residual: None,
+            out: &mut self.between[i * self.step..][..self.len],
+        }
+    }
+}
+
+/// Planes that are kept between the two, whose results are the pair's.
+struct Made<'p, 'o> {
+    between: &'p [f32],
+    /// Distance of two planes, and how many numbers of each are there.
+    step: usize,
+    seen: usize,
+    /// The channel of the first plane.
+    first: usize,
+    half: &'p Half<'p>,
+    taps: usize,
+    residual: Option<&'p [f32]>,
+    out: &'p mut Out<'o, f32>,
+    /// Where the results of the first plane stand, the distance of two planes there, and how many
+    /// numbers the results are.
+    at: usize,
+    size: usize,
+    len: usize,
+}
+
+impl Source for Made<'_, '_> {
+    #[inline]
+    fn plane(&mut self, i: usize) -> Plane<'_> {
+        let (c, at) = (self.first + i, self.at + i * self.size);
+        Plane {
+            x: &self.between[i * self.step..][..self.seen],
+            w: &self.half.w[c * self.taps..][..self.taps],
+            shift: self.half.bias.map_or(-0.0, |b| b[c]),
+            residual: self.residual.map(|r| (&r[at..at + self.len], 1.0)),
+            out: self.out.part(at, self.len),
         }
     }
 }

@@ -61,85 +61,114 @@ pub(crate) fn cost(s: &ConvSpec, [height, width]: [usize; 2]) -> usize {
 
 impl Planes<'_, '_, '_> {
     /// Computes them.
-    pub(crate) fn run(self) {
+    pub(crate) fn run(mut self) {
         let s = self.spec;
-        let [_, high, wide] = s.input;
         let (height, width) = self.size;
-        let multiplier = s.channels_out / s.groups;
         let (limits, later) = limits(self.epilogue.act);
-        let (rows, len) = (self.y.1 - self.y.0, (self.y.1 - self.y.0) * width);
-        // Whole planes stand one behind the other.
-        let whole = rows == height;
-        for o in self.channels.clone() {
-            let at = ((self.n * s.channels_out + o) * height + self.y.0) * width;
-            let out = self.out.part(at, len);
-            let plane = Plane {
-                x: &self.x[(self.n * s.channels_in + o / multiplier) * high * wide..][..high * wide],
-                size: (high, wide),
-                pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
-                w: &self.w[o * s.taps()..][..s.taps()],
-                window: (s.kernel[1], s.stride[1]),
-                alpha: self.epilogue.alpha,
-                shift: match self.epilogue.bias {
-                    Bias::PerRow(b) => b[o],
-                    // What adds nothing, to minus zero too.
-                    _ => -0.0,
-                },
-                residual: self.epilogue.residual.map(|(r, factor)| (&r[at..at + len], factor)),
-                limits,
-                first: self.y.0,
-                width,
-            };
-            plane.run(out);
-            if let (Some(act), false) = (later, whole) {
-                act.apply(out);
-            }
-        }
-        if let (Some(act), true) = (later, whole) {
+        let rows = self.y.1 - self.y.0;
+        let shape = Shape {
+            size: (s.input[1], s.input[2]),
+            pad: (s.pad_before[1] as isize, s.pad_before[2] as isize),
+            window: (s.kernel[1], s.stride[1]),
+            alpha: self.epilogue.alpha,
+            limits,
+            first: self.y.0,
+            rows,
+            width,
+        };
+        shape.run(self.channels.len(), self.epilogue.residual.is_some(), &mut self);
+        let Some(act) = later else { return };
+        if rows == height {
+            // Whole planes stand one behind the other.
+            let len = height * width;
             let at = (self.n * s.channels_out + self.channels.start) * len;
             act.apply(self.out.part(at, self.channels.len() * len));
+        } else {
+            for o in self.channels.clone() {
+                act.apply(self.out.part(self.place(o), rows * width));
+            }
+        }
+    }
+
+    /// Where the rows of output channel `o` begin in the result.
+    fn place(&self, o: usize) -> usize {
+        let (height, width) = self.size;
+        ((self.n * self.spec.channels_out + o) * height + self.y.0) * width
+    }
+}
+
+impl Source for Planes<'_, '_, '_> {
+    #[inline]
+    fn plane(&mut self, i: usize) -> Plane<'_> {
+        let (s, o) = (self.spec, self.channels.start + i);
+        let (multiplier, size) = (s.channels_out / s.groups, s.input[1] * s.input[2]);
+        let (at, len) = (self.place(o), (self.y.1 - self.y.0) * self.size.1);
+        Plane {
+            x: &self.x[(self.n * s.channels_in + o / multiplier) * size..][..size],
+            w: &self.w[o * s.taps()..][..s.taps()],
+            shift: match self.epilogue.bias {
+                Bias::PerRow(b) => b[o],
+                // What adds nothing, to minus zero too.
+                _ => -0.0,
+            },
+            residual: self.epilogue.residual.map(|(r, factor)| (&r[at..at + len], factor)),
+            out: self.out.part(at, len),
         }
     }
 }
 
-/// One plane of the result.
-pub(crate) struct Plane<'a> {
-    pub(crate) x: &'a [f32],
-    /// Height and width of `x`.
+/// What the planes of a unit have in common.
+pub(crate) struct Shape {
+    /// Height and width of the input.
     pub(crate) size: (usize, usize),
     pub(crate) pad: (isize, isize),
-    /// The taps of its window.
-    pub(crate) w: &'a [f32],
-    /// Height and width of the window, and the step from one to the next.
+    /// Height of the window, which is as wide, and the step from one to the next.
     pub(crate) window: (usize, usize),
     pub(crate) alpha: f32,
-    pub(crate) shift: f32,
-    /// Of the rows of this unit, as the result.
-    pub(crate) residual: Option<(&'a [f32], f32)>,
     pub(crate) limits: (f32, f32),
-    /// The first row of this unit in the plane, and the width of the result.
+    /// The first row of the result that is computed, and how many there are.
     pub(crate) first: usize,
+    pub(crate) rows: usize,
+    /// Width of the result.
     pub(crate) width: usize,
 }
 
-impl Plane<'_> {
-    /// All rows of `out`, from the first of the unit on.
-    pub(crate) fn run(&self, out: &mut [f32]) {
+/// One plane of the input, and its rows of the result.
+pub(crate) struct Plane<'a> {
+    pub(crate) x: &'a [f32],
+    /// The taps of its window.
+    pub(crate) w: &'a [f32],
+    pub(crate) shift: f32,
+    /// As many numbers as the result has.
+    pub(crate) residual: Option<(&'a [f32], f32)>,
+    pub(crate) out: &'a mut [f32],
+}
+
+/// Planes by their number.
+pub(crate) trait Source {
+    /// Plane `i`.
+    fn plane(&mut self, i: usize) -> Plane<'_>;
+}
+
+impl Shape {
+    /// Computes the rows of the first `count` planes of a source; `residual` says whether they have
+    /// one.
+    pub(crate) fn run(&self, count: usize, residual: bool, source: &mut impl Source) {
         match self.window {
-            (3, 1) => self.windows::<3, 1>(out),
-            (3, _) => self.windows::<3, 2>(out),
-            (5, 1) => self.stream::<5>(out),
-            (_, 1) => self.stream::<7>(out),
-            _ => self.windows::<5, 2>(out),
+            (3, 1) => self.windows::<3, 1>(count, residual, source),
+            (3, _) => self.windows::<3, 2>(count, residual, source),
+            (5, 1) => (0..count).for_each(|i| self.stream::<5>(source.plane(i))),
+            (_, 1) => (0..count).for_each(|i| self.stream::<7>(source.plane(i))),
+            _ => self.windows::<5, 2>(count, residual, source),
         }
     }
 
-    fn windows<const K: usize, const S: usize>(&self, out: &mut [f32]) {
+    fn windows<const K: usize, const S: usize>(&self, count: usize, residual: bool, source: &mut impl Source) {
         // Each is compiled by itself: together they would not have registers enough.
-        if out.len() >= ROWS * self.width && self.alpha == 1.0 && self.residual.is_none() {
-            dispatch(window::Bands::<K, S> { of: self, out });
+        if self.rows >= ROWS && self.alpha == 1.0 && !residual {
+            dispatch(window::Bands::<K, S, _> { of: self, count, source });
         } else {
-            dispatch(window::Rows::<K, S> { of: self, out });
+            dispatch(window::Rows::<K, S, _> { of: self, count, source });
         }
     }
 }

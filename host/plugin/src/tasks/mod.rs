@@ -27,7 +27,7 @@ rules! { "A rule of task lists."
     T2 "every operand exists"
         "name inputs and outputs that the node has, and workspaces that `calc_op_running_param` asks for",
     T3 "the args format can be read"
-        "write items in braces, one after the other: `{i0*}{o0*}{ws0*}`; docs/plugins.md has the grammar",
+        "write items in braces, one after the other: `{i0*}{o0*}{ws0*}`; docs/plugins-reference.md has the grammar",
     T4 "the args format fits the task and its kernel type"
         "leave the item out, or give the task the type that has such an argument",
     T5 "the type is one that an engine may give, with a launch where it launches and without one where it does not"

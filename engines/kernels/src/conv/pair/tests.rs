@@ -36,7 +36,8 @@ fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
     let ([_, high, wide], [_, height, width]) = (first.output().unwrap(), second.output().unwrap());
     let (first, second, block) = (first.clone(), second.clone(), second.channels_out);
     let (between, out) = ([high, wide], [height, width]);
-    ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block }
+    let band = bands::rows(second.batch, out);
+    ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block, band }
 }
 
 /// Sizes around the lanes, windows of three, five and seven, steps of one and two, in either order.
@@ -63,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
     #[test]
     fn pairs_are_the_two_one_behind_the_other(
-        (first, second) in pairs(), seed in 1u64..500, rows in 1usize..9, block in 1usize..20,
+        (first, second) in pairs(), seed in 1u64..500, rows in 1usize..9, block in 1usize..20, band in 1usize..24,
         act in 0usize..16, bias in any::<bool>(), residual in any::<bool>(),
     ) {
         let acts = [Act::None, Act::Relu, Act::Clip(-0.25, 0.5), Act::HardSwish];
@@ -90,7 +91,7 @@ proptest! {
         for (i, (g, w)) in best.iter().zip(&want).enumerate() {
             prop_assert!((g - w).abs() < 1e-4, "element {}: {} for {}", i, g, w);
         }
-        let cut = one.clone().with_units(rows, block);
+        let cut = ConvPair { band, ..one.clone().with_units(rows, block) };
         for level in Level::available() {
             for plan in [&one, &cut] {
                 prop_assert_eq!(&with_level(level, || run(plan)), &best, "{:?}", level);

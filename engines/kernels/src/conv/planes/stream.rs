@@ -3,7 +3,7 @@
 //! from row to row, so that there are as many as the window has rows, and no more.
 //!
 //! The plane is copied with its borders, a band of rows at a time.
-use super::Plane;
+use super::{Plane, Shape};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 
@@ -13,16 +13,16 @@ const MOST: usize = 6 << 10;
 /// Results of a vector.
 const LANES: usize = 16;
 
-impl Plane<'_> {
-    /// All rows of `out`, by windows of `K` rows and columns that move by one.
-    pub(super) fn stream<const K: usize>(&self, out: &mut [f32]) {
+impl Shape {
+    /// The rows of a plane, by windows of `K` rows and columns that move by one.
+    pub(super) fn stream<const K: usize>(&self, mut plane: Plane<'_>) {
         let width = self.width;
         let pitch = width.next_multiple_of(LANES) + K - 1;
-        let rows = out.len() / width;
-        let band = (MOST / pitch).saturating_sub(K - 1).clamp(1, rows.max(1));
+        let band = (MOST / pitch).saturating_sub(K - 1).clamp(1, self.rows.max(1));
+        let out = std::mem::take(&mut plane.out);
         with_scratch((band + K - 1) * pitch + LANES, |copy| {
             for (b, out) in out.chunks_mut(band * width).enumerate() {
-                dispatch(Band::<K> { of: self, first: b * band, copy, pitch, out });
+                dispatch(Band::<K> { of: self, plane: &plane, first: b * band, copy, pitch, out });
             }
         });
     }
@@ -30,7 +30,8 @@ impl Plane<'_> {
 
 /// Rows of results from `first` of the unit on.
 struct Band<'p, 'o, const K: usize> {
-    of: &'p Plane<'p>,
+    of: &'p Shape,
+    plane: &'p Plane<'p>,
     first: usize,
     /// Room for the rows that they see, `pitch` apart.
     copy: &'p mut [f32],
@@ -70,7 +71,7 @@ impl<const K: usize> Band<'_, '_, K> {
         for t in 0..rows {
             let to = &mut self.copy[t * self.pitch..(t + 1) * self.pitch + LANES];
             let row = usize::try_from(top + t as isize).ok().filter(|row| *row < high);
-            let row = row.map_or(&[][..], |row| &self.of.x[row * wide..][..wide]);
+            let row = row.map_or(&[][..], |row| &self.plane.x[row * wide..][..wide]);
             for c in (0..before).step_by(LANES) {
                 put(isa, zero, &mut to[c..]);
             }
@@ -91,15 +92,15 @@ impl<const K: usize> Band<'_, '_, K> {
     /// The results of `N` vectors of columns from `j` on.
     #[inline(always)]
     fn column<I: Isa, const N: usize>(&mut self, isa: I, j: usize) {
-        let p = self.of;
+        let (p, plane) = (self.of, self.plane);
         let rows = self.out.len() / p.width;
-        let (shift, low, most) = (isa.splat(p.shift), isa.splat(p.limits.0), isa.splat(p.limits.1));
+        let (shift, low, most) = (isa.splat(plane.shift), isa.splat(p.limits.0), isa.splat(p.limits.1));
         let mut some = [isa.lanes(0, LANES); N];
         for (n, some) in some.iter_mut().enumerate() {
             *some = isa.lanes(0, (p.width - j - n * LANES).min(LANES));
         }
         // Read again for every row of the input: copies in all lanes would not all be registers.
-        let Some(taps) = p.w.as_chunks::<K>().0.first_chunk::<K>() else { return };
+        let Some(taps) = plane.w.as_chunks::<K>().0.first_chunk::<K>() else { return };
         // Of the results that have seen so many rows.
         let mut sums = [[isa.splat(0.0); N]; K];
         for (t, row) in self.copy.chunks_exact(self.pitch).enumerate().take(rows + K - 1) {
@@ -128,7 +129,7 @@ impl<const K: usize> Band<'_, '_, K> {
                     let at = at + n * LANES;
                     let mut v = if p.alpha == 1.0 { v } else { isa.mul(v, isa.splat(p.alpha)) };
                     v = isa.add(v, shift);
-                    if let Some((residual, factor)) = p.residual {
+                    if let Some((residual, factor)) = plane.residual {
                         let from = &residual[self.first * p.width + at..];
                         // SAFETY: the residual has the columns of the result.
                         v = isa.fma(unsafe { isa.load_some(from.as_ptr(), some[n]) }, isa.splat(factor), v);

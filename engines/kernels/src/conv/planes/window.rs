@@ -1,5 +1,5 @@
 //! The small windows of one plane: sixteen columns of several rows of the result at a time.
-use super::Plane;
+use super::{Plane, Shape, Source};
 use crate::simd::isa::{Isa, Work};
 
 /// Rows of the result that are computed together.
@@ -56,65 +56,91 @@ const SEEN: usize = (ROWS - 1) * 2 + 5;
 
 /// Rows that are at least [`ROWS`], without residual and factor, in bands of as many: along a band
 /// what is read and written are a few rows, one behind the other.
-pub(super) struct Bands<'p, 'o, const K: usize, const S: usize> {
-    pub(super) of: &'p Plane<'p>,
-    pub(super) out: &'o mut [f32],
+pub(super) struct Bands<'p, const K: usize, const S: usize, P> {
+    pub(super) of: &'p Shape,
+    pub(super) count: usize,
+    pub(super) source: &'p mut P,
 }
 
-impl<const K: usize, const S: usize> Work for Bands<'_, '_, K, S> {
+impl<const K: usize, const S: usize, P: Source> Work for Bands<'_, K, S, P> {
     type Out = ();
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let Plane { x, size: (high, wide), pad, shift, limits, first, width, .. } = *self.of;
-        let rows = self.out.len() / width;
-        assert!(x.len() == high * wide && rows >= ROWS && self.out.len() == rows * width);
-        let taps = taps::<I, K>(isa, self.of.w);
-        let (shift, low, most) = (isa.splat(shift), isa.splat(limits.0), isa.splat(limits.1));
-        // Columns of the input that sixteen results see.
-        let reach = if S == 1 { 15 + K } else { 31 + K };
+        let Shape { size: (_, wide), pad, limits, width, .. } = *self.of;
         // The last columns are computed with some of those before them.
         let last = width.saturating_sub(16);
-        let (left, right) = (masks::<I, K>(isa, -pad.1, wide), masks::<I, K>(isa, (last * S) as isize - pad.1, wide));
-        let stored = isa.lanes(0, width.min(16));
-        for y in (0..rows).step_by(ROWS) {
-            // The last rows likewise.
-            let y = y.min(rows - ROWS);
-            let top = ((first + y) * S) as isize - pad.0;
-            // Where each row begins that is seen, and how far a column moves it: not at all in zeros.
-            let mut lines = [(ZEROS.as_ptr(), 0); SEEN];
-            for (row, line) in (top..).zip(&mut lines) {
-                if (0..high as isize).contains(&row) {
-                    *line = (x.as_ptr().wrapping_offset(row * wide as isize - pad.1), S);
-                }
+        let edges = Edges {
+            last,
+            left: masks::<I, K>(isa, -pad.1, wide),
+            right: masks::<I, K>(isa, (last * S) as isize - pad.1, wide),
+            stored: isa.lanes(0, width.min(16)),
+            limits: [isa.splat(limits.0), isa.splat(limits.1)],
+        };
+        for i in 0..self.count {
+            band::<I, K, S>(isa, self.of, &edges, self.source.plane(i));
+        }
+    }
+}
+
+/// What all rows of all planes have in common.
+struct Edges<I: Isa, const K: usize> {
+    /// The first of the last columns, sixteen where there are as many.
+    last: usize,
+    /// Which columns the loads of the first and of the last columns touch.
+    left: [[I::M; 2]; K],
+    right: [[I::M; 2]; K],
+    /// Which columns of the result are stored where it is narrower than a vector.
+    stored: I::M,
+    limits: [I::V; 2],
+}
+
+/// The rows of one plane.
+#[inline(always)]
+fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
+    let Shape { size: (high, wide), pad, first, rows, width, .. } = *of;
+    let Plane { x, w, shift, out, .. } = plane;
+    assert!(x.len() == high * wide && rows >= ROWS && out.len() == rows * width);
+    let (taps, shift, last) = (taps::<I, K>(isa, w), isa.splat(shift), edges.last);
+    // Columns of the input that sixteen results see.
+    let reach = if S == 1 { 15 + K } else { 31 + K };
+    for y in (0..rows).step_by(ROWS) {
+        // The last rows are computed with some of those before them, too.
+        let y = y.min(rows - ROWS);
+        let top = ((first + y) * S) as isize - pad.0;
+        // Where each row begins that is seen, and how far a column moves it: not at all in zeros.
+        let mut lines = [(ZEROS.as_ptr(), 0); SEEN];
+        for (row, line) in (top..).zip(&mut lines).take((ROWS - 1) * S + K) {
+            if (0..high as isize).contains(&row) {
+                *line = (x.as_ptr().wrapping_offset(row * wide as isize - pad.1), S);
             }
-            let to = self.out[y * width..].as_mut_ptr();
-            for j in (0..width).step_by(16) {
-                let j = j.min(last);
-                let from = (j * S) as isize - pad.1;
-                // SAFETY: rows of the input, of which the columns are there or not among the masks, or
-                // zeros, of which there are as many as are seen.
-                let sums = unsafe {
-                    if from >= 0 && from as usize + reach <= wide && width >= 16 {
-                        sums::<I, K, S, false>(isa, &lines, j, &taps, &left)
-                    } else if j == 0 {
-                        sums::<I, K, S, true>(isa, &lines, j, &taps, &left)
-                    } else if j == last {
-                        sums::<I, K, S, true>(isa, &lines, j, &taps, &right)
+        }
+        let to = out[y * width..].as_mut_ptr();
+        for j in (0..width).step_by(16) {
+            let j = j.min(last);
+            let from = (j * S) as isize - pad.1;
+            // SAFETY: rows of the input, of which the columns are there or not among the masks, or
+            // zeros, of which there are as many as are seen.
+            let sums = unsafe {
+                if from >= 0 && from as usize + reach <= wide && width >= 16 {
+                    sums::<I, K, S, false>(isa, &lines, j, &taps, &edges.left)
+                } else if j == 0 {
+                    sums::<I, K, S, true>(isa, &lines, j, &taps, &edges.left)
+                } else if j == last {
+                    sums::<I, K, S, true>(isa, &lines, j, &taps, &edges.right)
+                } else {
+                    sums::<I, K, S, true>(isa, &lines, j, &taps, &masks::<I, K>(isa, from, wide))
+                }
+            };
+            for (r, sum) in sums.into_iter().enumerate() {
+                let v = isa.at_most(isa.at_least(isa.add(sum, shift), edges.limits[0]), edges.limits[1]);
+                let to = to.wrapping_add(r * width + j);
+                // SAFETY: rows and columns of the result: sixteen of them, or all that there are.
+                unsafe {
+                    if width < 16 {
+                        isa.store_some(v, to, edges.stored);
                     } else {
-                        sums::<I, K, S, true>(isa, &lines, j, &taps, &masks::<I, K>(isa, from, wide))
-                    }
-                };
-                for (r, sum) in sums.into_iter().enumerate() {
-                    let v = isa.at_most(isa.at_least(isa.add(sum, shift), low), most);
-                    let to = to.wrapping_add(r * width + j);
-                    // SAFETY: rows and columns of the result: sixteen of them, or all that there are.
-                    unsafe {
-                        if width < 16 {
-                            isa.store_some(v, to, stored);
-                        } else {
-                            isa.store(v, &mut *to.cast());
-                        }
+                        isa.store(v, &mut *to.cast());
                     }
                 }
             }
@@ -151,53 +177,61 @@ unsafe fn sums<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
 }
 
 /// Any rows, with all that may follow.
-pub(super) struct Rows<'p, 'o, const K: usize, const S: usize> {
-    pub(super) of: &'p Plane<'p>,
-    pub(super) out: &'o mut [f32],
+pub(super) struct Rows<'p, const K: usize, const S: usize, P> {
+    pub(super) of: &'p Shape,
+    pub(super) count: usize,
+    pub(super) source: &'p mut P,
 }
 
-impl<const K: usize, const S: usize> Work for Rows<'_, '_, K, S> {
+impl<const K: usize, const S: usize, P: Source> Work for Rows<'_, K, S, P> {
     type Out = ();
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let p = self.of;
-        let ((high, wide), width) = (p.size, p.width);
-        assert!(p.x.len() == high * wide);
-        let taps = taps::<I, K>(isa, p.w);
-        for j in (0..width).step_by(16) {
-            let first = (j * S) as isize - p.pad.1;
-            let masks = masks::<I, K>(isa, first, wide);
-            let end = isa.lanes(0, (width - j).min(16));
-            for y in 0..self.out.len() / width {
-                let top = ((p.first + y) * S) as isize - p.pad.0;
-                let mut v = isa.splat(0.0);
-                for (t, taps) in taps.iter().enumerate() {
-                    let row_of = top + t as isize;
-                    if row_of < 0 || row_of >= high as isize {
-                        continue;
-                    }
-                    let at = p.x.as_ptr().wrapping_add(row_of as usize * wide).wrapping_offset(first);
-                    // SAFETY: a row of the input, of which the columns among the masks are there.
-                    let x = unsafe { row::<I, K, S, true>(isa, at, &masks) };
-                    for (w, x) in taps.iter().zip(x) {
-                        v = isa.fma(*w, x, v);
-                    }
+        for i in 0..self.count {
+            rows::<I, K, S>(isa, self.of, self.source.plane(i));
+        }
+    }
+}
+
+/// The rows of one plane.
+#[inline(always)]
+fn rows<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, plane: Plane<'_>) {
+    let ((high, wide), width) = (of.size, of.width);
+    assert!(plane.x.len() == high * wide && plane.out.len() == of.rows * width);
+    let taps = taps::<I, K>(isa, plane.w);
+    for j in (0..width).step_by(16) {
+        let first = (j * S) as isize - of.pad.1;
+        let masks = masks::<I, K>(isa, first, wide);
+        let end = isa.lanes(0, (width - j).min(16));
+        for y in 0..of.rows {
+            let top = ((of.first + y) * S) as isize - of.pad.0;
+            let mut v = isa.splat(0.0);
+            for (t, taps) in taps.iter().enumerate() {
+                let row_of = top + t as isize;
+                if row_of < 0 || row_of >= high as isize {
+                    continue;
                 }
-                if p.alpha != 1.0 {
-                    v = isa.mul(v, isa.splat(p.alpha));
+                let at = plane.x.as_ptr().wrapping_add(row_of as usize * wide).wrapping_offset(first);
+                // SAFETY: a row of the input, of which the columns among the masks are there.
+                let x = unsafe { row::<I, K, S, true>(isa, at, &masks) };
+                for (w, x) in taps.iter().zip(x) {
+                    v = isa.fma(*w, x, v);
                 }
-                v = isa.add(v, isa.splat(p.shift));
-                let at = y * width + j;
-                if let Some((residual, factor)) = p.residual {
-                    // SAFETY: the residual has the columns of the result.
-                    let other = unsafe { isa.load_some(residual[at..].as_ptr(), end) };
-                    v = isa.fma(other, isa.splat(factor), v);
-                }
-                v = isa.at_most(isa.at_least(v, isa.splat(p.limits.0)), isa.splat(p.limits.1));
-                // SAFETY: the columns up to the width are columns of the result.
-                unsafe { isa.store_some(v, self.out[at..].as_mut_ptr(), end) };
             }
+            if of.alpha != 1.0 {
+                v = isa.mul(v, isa.splat(of.alpha));
+            }
+            v = isa.add(v, isa.splat(plane.shift));
+            let at = y * width + j;
+            if let Some((residual, factor)) = plane.residual {
+                // SAFETY: the residual has the columns of the result.
+                let other = unsafe { isa.load_some(residual[at..].as_ptr(), end) };
+                v = isa.fma(other, isa.splat(factor), v);
+            }
+            v = isa.at_most(isa.at_least(v, isa.splat(of.limits.0)), isa.splat(of.limits.1));
+            // SAFETY: the columns up to the width are columns of the result.
+            unsafe { isa.store_some(v, plane.out[at..].as_mut_ptr(), end) };
         }
     }
 }
