@@ -146,12 +146,15 @@ pub struct ByteConv {
     block: usize,
 }
 
-/// What the parts of a convolution cost, about, in tenths of a cycle, on one kind of machines.
+/// What the parts of a convolution cost, about, in parts of a cycle, on one kind of machines.
 struct Costs {
-    /// A step of sixteen places by four channels of a tap, for an output channel.
-    step: usize,
+    /// A step of one, two or three vectors of sixteen places by four channels of a tap, for an output
+    /// channel.
+    steps: [usize; 3],
     /// Copying four channels of sixteen places.
     copy: usize,
+    /// What becomes of the sums of a strip of an output channel, beside what each sum costs.
+    run: usize,
     /// The products of sixteen tiles by a pair of channels, for an output channel.
     pair: usize,
     /// The sums of sixteen tiles of an output channel, and what becomes of them.
@@ -162,9 +165,22 @@ struct Costs {
 
 impl Costs {
     /// With dot products of bytes, and of pairs of 16 bits, in registers of sixteen lanes.
-    const DOTS: Costs = Costs { step: 10, copy: 60, pair: 400, sums: 2600, seen: 2200 };
+    const DOTS: Costs = Costs { steps: [16, 23, 30], copy: 350, run: 1500, pair: 400, sums: 2600, seen: 2200 };
     /// With products of pairs of 16 bits in registers of eight lanes.
-    const PAIRS: Costs = Costs { step: 32, copy: 100, pair: 600, sums: 4000, seen: 4000 };
+    const PAIRS: Costs = Costs { steps: [32, 64, 96], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000 };
+
+    /// The steps of so many vectors, in the tiles that [`tile`] makes of them.
+    fn of_vectors(&self, vectors: usize) -> usize {
+        let threes = match vectors % 3 {
+            1 => (vectors / 3).saturating_sub(1),
+            _ => vectors / 3,
+        };
+        let rest = match vectors - 3 * threes {
+            4 => 2 * self.steps[1],
+            left => left.checked_sub(1).map_or(0, |i| self.steps[i]),
+        };
+        threes.saturating_mul(self.steps[2]).saturating_add(rest)
+    }
 
     /// Those of this machine.
     fn here() -> &'static Costs {
@@ -248,8 +264,8 @@ impl ByteConv {
     }
 
     /// Cost, rows and channels of a unit: those that cost least of the ones that make enough units,
-    /// or of all. Whole vectors are computed, whatever part of the last one is there; each unit
-    /// copies what its rows see.
+    /// or of all. Whole vectors are computed, whatever part of the last one is there; what the rows of
+    /// a strip see is copied once.
     fn cheapest(&self, costs: &Costs) -> (usize, usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);
@@ -266,17 +282,21 @@ impl ByteConv {
             (1..=(STRIP / width).clamp(1, height)).map(move |rows| {
                 let (whole, rest) = (height / rows, height % rows);
                 let strips = whole + usize::from(rest > 0);
-                let taken = whole * vectors(rows) + if rest > 0 { vectors(rest) } else { 0 };
-                let units = outer.saturating_mul(strips).saturating_mul(own.div_ceil(block));
-                let products = taken.saturating_mul(s.taps()).saturating_mul(own).saturating_mul(costs.step);
+                let last = if rest > 0 { costs.of_vectors(vectors(rest)) } else { 0 };
+                let steps = whole.saturating_mul(costs.of_vectors(vectors(rows))).saturating_add(last);
+                let blocks = own.div_ceil(block);
+                let units = outer.saturating_mul(strips).saturating_mul(blocks);
+                let products = steps.saturating_mul(s.taps()).saturating_mul(own);
                 let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
-                let copies = seen.saturating_mul(strips * own.div_ceil(block)).saturating_mul(costs.copy);
-                (units < WANTED, products.saturating_add(copies), rows, block)
+                // Blocks of one strip share its copy; where another thread begins, it is made again.
+                let copies = seen.saturating_mul(strips + usize::from(blocks > 1)).saturating_mul(costs.copy);
+                let runs = strips.saturating_mul(own).saturating_mul(costs.run);
+                let cost = products.saturating_add(copies).saturating_mul(self.fours).saturating_add(runs);
+                (units < WANTED, cost, rows, block)
             })
         });
-        all.min().map_or((usize::MAX, 1, ROWS), |(_, cost, rows, block)| {
-            (cost.saturating_mul(outer.saturating_mul(self.fours)), rows, block)
-        })
+        let least = all.min();
+        least.map_or((usize::MAX, 1, ROWS), |(_, cost, rows, block)| (cost.saturating_mul(outer), rows, block))
     }
 
     /// The same plan with other units. For tests: the result does not depend on them.
