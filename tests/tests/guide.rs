@@ -221,6 +221,12 @@ fn what_commands_print_is_what_the_schemas_say() {
     json("compile", 0, &["compile", &bert, "-o", "b.om", "--set", "ge.x.stream_mode=parallel:2"]);
     json("options", 0, &["compile", "--help-options"]);
     json("run", 0, &["run", "d.om", "--random", "1"]);
+    let sum = "graph @main(%x: f32[2], %s: f32[2]) {\n  %n = Add(%x, %s) : f32[2]\n  return %n\n}\n";
+    std::fs::write(d.join("sum.ge"), sum).unwrap();
+    json("compile", 0, &["compile", "sum.ge", "-o", "sum.om", "--state", "n:s"]);
+    json("run", 0, &["run", "sum.om", "--steps", "2", "--input", "x=[1,2]"]);
+    let stop = ["--set", "ge.buildMode=tuning", "--set", "ge.buildStep=before_ub_match", "--set", "ge.tuningPath=t"];
+    json("stopped", 0, &[&["compile", "sum.ge", "-o", "never.om"][..], &stop].concat());
     json("bench", 0, &["bench", "d.om", "--iterations", "2", "--per-node"]);
     json("bench", 0, &["bench", "d.om", "--compare", "b.om", "--iterations", "2"]);
     json("model", 0, &["inspect", "digits.onnx"]);

@@ -208,7 +208,7 @@ pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
     let pool = session.stream_pool();
     let streams = serde_json::json!({"of_models": asked, "objects": pool.len(), "created": pool.created(), "priority": a.stream_priority.unwrap_or(0)});
     let mut json = serde_json::json!({
-        "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(&models)?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
+        "schema": 1, "streams": streams, "model": compiled.name, "ranks": ranks, "warnings": warnings, "ext_attrs": ext_attrs(models.first())?, "load_ms": loaded.as_secs_f64() * 1e3, "run_ms": took.as_secs_f64() * 1e3,
         "outputs": compiled.outputs.iter().enumerate().map(|(k, o)| {
             // Sizes that the model leaves open are reported as in this run.
             let made = all.first().and_then(|r| r.get(k));
@@ -287,8 +287,8 @@ fn warnings(
 }
 
 /// Extended attributes of nodes, as kept by the first rank's loader.
-fn ext_attrs(models: &[crate::session::Model]) -> Result<serde_json::Map<String, serde_json::Value>> {
-    let all = models.first().map(crate::session::Model::ext_attrs).transpose()?.unwrap_or_default();
+pub(super) fn ext_attrs(model: Option<&crate::session::Model>) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let all = model.map(crate::session::Model::ext_attrs).transpose()?.unwrap_or_default();
     let value = |attrs: ge_plugin_api::types::AttrMap| {
         attrs.sorted().into_iter().map(|a| (a.key.as_str().to_owned(), super::inspect::attr(&a.value))).collect()
     };

@@ -2,6 +2,7 @@
 //! previous one left (`ge compile --state`).
 use super::inputs::shapes::Sizes;
 use super::inputs::{Given, defaults, gather};
+use super::run::ext_attrs;
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
 use crate::session::model::fixed_value;
@@ -48,7 +49,9 @@ pub fn run(
 ) -> Result<u8> {
     of(&compiled)?;
     let context = session.open_device(&compiled.soc.clone())?;
+    let start = Instant::now();
     let model = session.load_on(compiled, context, &a.load)?;
+    let loaded = start.elapsed();
     let info = model.info();
     if let Some(file) = a.restore {
         session.restore_all_variables(file)?;
@@ -94,7 +97,8 @@ pub fn run(
         .collect();
     if global.json {
         print_json(&serde_json::json!({
-            "schema": 1, "model": info.name, "steps": steps.taken(), "run_ms": took, "copied_inputs": steps.copied_inputs(),
+            "schema": 1, "model": info.name, "ranks": 1, "ext_attrs": ext_attrs(Some(&model))?,
+            "load_ms": loaded.as_secs_f64() * 1e3, "steps": steps.taken(), "run_ms": took, "copied_inputs": steps.copied_inputs(),
             "copied_state_bytes": steps.copied_state_bytes(),
             "plans": model.plans(), "state": state, "outputs": outputs,
         }))?;
