@@ -5,7 +5,7 @@
 pub enum Kind {
     /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// A whole number within these bounds (inclusive), or an empty text.
+    /// A whole number within these bounds (inclusive).
     Int(i64, i64),
     /// Any text.
     Text,
@@ -44,7 +44,7 @@ impl Kind {
                 };
             }
             Kind::Int(min, max) => {
-                return if v.is_empty() || v.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n)) {
+                return if v.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n)) {
                     None
                 } else {
                     Some(format!("a whole number from {min} to {max}"))

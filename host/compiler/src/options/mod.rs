@@ -117,6 +117,18 @@ mod tests {
         assert!(matches!(o.set("ge.oo.level", "O2"), Err(SetError::Value { name: "ge.oo.level", .. })));
     }
 
+    /// An empty value is refused like any other text that is no number, and sets nothing.
+    #[test]
+    fn an_empty_value_is_no_number() {
+        for d in TABLE.iter().filter(|d| matches!(d.kind, Kind::Int(..))) {
+            let mut o = Options::default();
+            let e = o.set(d.name, "").expect_err("no number");
+            assert!(matches!(&e, SetError::Value { name, .. } if *name == d.name), "{e}");
+            assert!(e.to_string().contains("a whole number from"), "{e}");
+            assert_eq!(o, Options::default());
+        }
+    }
+
     /// Every option name that the sources spell out is in the table, so that code that reads an
     /// OM's text cannot misspell it.
     #[test]
