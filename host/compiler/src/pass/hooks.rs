@@ -53,7 +53,7 @@ pub fn engines(
         let (mut changes, mut gi) = (0, 0);
         while gi < model.graphs().len() {
             let edits = e.object.optimize(hook, &m.toolbox().lend(model, gi).graph())?;
-            owner::check(e, hook, m.toolbox(), &model.graphs()[gi], &edits)?;
+            owner::check(e, hook, m.toolbox(), model, gi, &edits)?;
             let shapes = !matches!(
                 hook,
                 Hook::OPTIMIZE_GRAPH_INIT | Hook::OPTIMIZE_GRAPH_PREPARE | Hook::AFTER_GRAPH_NORMALIZATION
