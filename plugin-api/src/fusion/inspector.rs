@@ -102,7 +102,7 @@ pub struct FuseInspector<'g> {
     /// For each node the last search that visited it: backward and forward.
     seen: [Vec<u32>; 2],
     searches: u32,
-    /// Sets of nodes fused so far that have more than one output.
+    /// Sets of nodes fused so far in which ways end at more than one node.
     groups: Vec<Vec<NodeId>>,
     group_of: HashMap<NodeId, usize>,
 }
@@ -322,12 +322,21 @@ impl<'g> FuseInspector<'g> {
         self.place.get(id.index()).copied().unwrap_or(u128::MAX)
     }
 
+    /// Number of nodes at which ways inside the set end: nodes with readers outside, and nodes
+    /// without readers.
+    fn ends(&self, inside: &Inside) -> usize {
+        let goes_on = |id: &NodeId| {
+            let mut readers = self.leaving(*id).peekable();
+            readers.peek().is_some() && readers.all(|r| inside.has(r))
+        };
+        inside.0.iter().filter(|id| !goes_on(id)).count()
+    }
+
     fn cycle(&mut self, nodes: &[NodeId]) -> Verdict {
         let inside = Inside::of(nodes);
-        // If only one node has readers outside and all others come before it, no path can leave and
-        // come back: earlier fusions left no cycle.
-        let open = nodes.iter().filter(|n| self.leaving(**n).any(|r| !inside.has(r))).count();
-        if open <= 1 {
+        // If all nodes lead to one of them inside the set, a path that leaves the set starts there.
+        // It cannot come back: earlier fusions left no cycle.
+        if self.ends(&inside) <= 1 {
             return Ok(());
         }
         self.between(&inside).map(|_| ()).map_err(|id| {
@@ -341,12 +350,7 @@ impl<'g> FuseInspector<'g> {
     pub fn report(&mut self, pass: &str, before: &[NodeId], after: &[String], patch: &mut Patch) {
         let names: Vec<&str> = before.iter().map(|n| self.graph.node(*n).name()).collect();
         tell(patch, ["fused", pass, &names.join(";"), &after.join(";")]);
-        let inside = Inside::of(before);
-        let read_outside = |id: &NodeId| {
-            let n = self.graph.node(*id);
-            (0..n.outputs().len() as u32).any(|k| self.graph.users(n.value(k)).iter().any(|u| !inside.has(u.node)))
-        };
-        if before.iter().filter(|n| read_outside(n)).count() > 1 {
+        if self.ends(&Inside::of(before)) > 1 {
             self.gather(before);
             self.group_of.extend(before.iter().map(|n| (*n, self.groups.len())));
             self.groups.push(before.to_vec());
@@ -446,8 +450,8 @@ mod tests {
                 values.push(t.add("Op", &format!("n{k}"), &given).output(DType::F32, &[4]).value());
                 reads.push(own);
             }
-            // Each node gets a reader outside any set.
-            for (k, v) in values.iter().enumerate() {
+            // Some nodes get a reader outside any set; nodes without any reader remain.
+            for (k, v) in values.iter().enumerate().filter(|(k, _)| k % 3 < 2) {
                 t.add("Op", &format!("r{k}"), &[*v]).output(DType::F32, &[4]);
             }
             let g = t.graph();
@@ -471,5 +475,21 @@ mod tests {
             }
         }
         assert!(fused > 200 && refused > 100, "{fused}, {refused}");
+    }
+
+    /// A path leaves at the only node with readers outside and comes back to one that nobody reads.
+    #[test]
+    fn a_node_without_readers_may_end_a_cycle() {
+        let mut t = TestGraph::new();
+        let x = t.input("x", DType::F32, &[4]);
+        let a = t.add("Op", "a", &[x]).value();
+        let outside = t.add("Op", "outside", &[a]).value();
+        let unread = t.add("Op", "unread", &[outside]).value();
+        let beside = t.add("Op", "beside", &[x]).value();
+        let g = t.graph();
+        let mut inspector = FuseInspector::new(&g);
+        let e = inspector.can_fuse(&[a.node, unread.node]).expect_err("a cycle");
+        assert!(e.contains("a path leaves the nodes and comes back to"), "{e}");
+        assert_eq!(inspector.can_fuse(&[a.node, beside.node]), Ok(()));
     }
 }
