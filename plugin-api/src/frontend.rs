@@ -150,10 +150,10 @@ impl ForeignNode {
     pub fn input(&self, i: usize) -> Result<ValueRef> {
         self.opt_input(i).ok_or_else(|| {
             Diagnostic::error(format!("input {i} of {} is missing", self.op))
-                .code(crate::diagnostic::NO_EXTERNAL_DATA)
                 .node(self.name.as_str(), self.op.as_str())
                 .found(format!("{} inputs", self.inputs.len()), format!("at least {}", i + 1))
-                .of(crate::diagnostic::ErrorKind::DAMAGED)
+                .help("export the model again: the operator does not work without this input")
+                .raise(crate::diagnostic::BROKEN_MODEL)
         })
     }
     /// Input `i`, or `None` if it is absent.
@@ -341,12 +341,14 @@ impl<'a> GraphBuilder<'a> {
     }
     /// Opens a file that the model refers to, by its path relative to the model.
     /// # Errors
-    /// Returns `unsupported` if this model cannot refer to other files, and otherwise the errors of
-    /// [`RelativeFiles::open_relative`].
+    /// Returns `damaged` if the model came without a folder, so that it cannot refer to other files,
+    /// and otherwise the errors of [`RelativeFiles::open_relative`].
     pub fn open_relative(&self, path: &str) -> Result<Blob> {
         match self.files {
             Some(f) => f.open_relative(path),
-            None => Err(Error::unsupported(format!("this model cannot name other files ({path})"))),
+            None => Err(Diagnostic::error(format!("the model refers to the file `{path}`, but came without a folder"))
+                .help("give the model by its path, with its data files beside it")
+                .raise(crate::diagnostic::NO_EXTERNAL_DATA)),
         }
     }
     /// The patch that is being recorded, for edits that the builder has no method for.
@@ -643,5 +645,24 @@ impl Mapping for FnMapping {
     }
     fn map(&self, node: &ForeignNode, builder: &mut GraphBuilder<'_>) -> Result<Vec<ValueRef>> {
         (self.map)(node, builder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::{BROKEN_MODEL, NO_EXTERNAL_DATA};
+
+    #[test]
+    fn errors_have_the_code_of_their_page() {
+        let node = ForeignNode { name: "conv1".into(), op: "Conv".into(), ..ForeignNode::default() };
+        let e = node.input(0).expect_err("no input");
+        let d = &e.diagnostics[0];
+        assert_eq!((d.code.as_str(), e.kind), (BROKEN_MODEL.text(), BROKEN_MODEL.kind()));
+        assert!(d.message.contains("input 0 of Conv is missing") && !d.help.is_empty(), "{e}");
+        let Err(e) = GraphBuilder::new(None).open_relative("w.bin") else { panic!("opened") };
+        let d = &e.diagnostics[0];
+        assert_eq!((d.code.as_str(), e.kind), (NO_EXTERNAL_DATA.text(), NO_EXTERNAL_DATA.kind()));
+        assert!(d.message.contains("`w.bin`") && !d.help.is_empty(), "{e}");
     }
 }
