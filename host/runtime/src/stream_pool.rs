@@ -137,16 +137,16 @@ impl State {
         model: ModelId,
         wishes: &[StreamWish],
     ) -> Result<Vec<StreamHandle>, RuntimeError> {
+        // Everything is chosen before anything changes, so that a request that fails leaves no
+        // trace.
         let mut mine: BTreeSet<StreamHandle> = self.of.get(&model).into_iter().flatten().copied().collect();
-        let handles: Vec<StreamHandle> =
-            wishes.iter().map(|w| self.get_or_create(device, model, w, &mut mine)).collect();
-        let found = self.on(device);
-        if most > 0 && found > most {
-            self.give(model, &handles);
-            let (wanted, left) = (found - self.on(device), most.saturating_sub(self.on(device)));
-            self.created -= wanted as u64;
-            return Err(RuntimeError::DeviceFull { wanted, left });
+        let chosen: Vec<Option<StreamHandle>> = wishes.iter().map(|w| self.nearest(device, w, &mut mine)).collect();
+        let (has, wanted) = (self.on(device), chosen.iter().filter(|c| c.is_none()).count());
+        if most > 0 && has + wanted > most {
+            return Err(RuntimeError::DeviceFull { wanted, left: most.saturating_sub(has) });
         }
+        let handles: Vec<StreamHandle> =
+            chosen.iter().zip(wishes).map(|(c, w)| self.join(device, model, w, *c)).collect();
         self.of.entry(model).or_default().extend(&handles);
         Ok(handles)
     }
@@ -171,48 +171,35 @@ impl State {
             }
         }
     }
-    fn get_or_create(
-        &mut self,
-        device: u64,
-        model: ModelId,
-        w: &StreamWish,
-        mine: &mut BTreeSet<StreamHandle>,
-    ) -> StreamHandle {
-        let key = (device, w.priority, w.flag);
-        let list = self.by_key.entry(key).or_default();
-        // The nearest stream on either side that this model does not use. At equal distance, the
-        // one with more tasks.
+    /// The existing stream with the nearest task count that is not in `mine`, to which it is then
+    /// added. At equal distance, the one with more tasks.
+    fn nearest(&self, device: u64, w: &StreamWish, mine: &mut BTreeSet<StreamHandle>) -> Option<StreamHandle> {
+        let list = self.by_key.get(&(device, w.priority, w.flag))?;
         let above = list.range((w.tasks, StreamHandle(0))..).find(|(_, h)| !mine.contains(h));
         let below = list.range(..(w.tasks, StreamHandle(0))).rev().find(|(_, h)| !mine.contains(h));
-        let best = match (above, below) {
-            (Some(a), Some(b)) if w.tasks - b.0 < a.0 - w.tasks => Some(*b),
-            (Some(a), _) => Some(*a),
-            (None, b) => b.copied(),
+        let (_, h) = match (above, below) {
+            (Some(a), Some(b)) if w.tasks - b.0 < a.0 - w.tasks => *b,
+            (Some(a), _) => *a,
+            (None, b) => *b?,
         };
-        let h = match best {
-            Some((tasks, h)) => {
-                if w.tasks > tasks {
-                    list.remove(&(tasks, h));
-                    list.insert((w.tasks, h));
-                    if let Some(s) = self.streams.get_mut(&h) {
-                        s.tasks = w.tasks;
-                    }
-                }
-                h
-            }
-            None => {
-                let h = StreamHandle(self.next_stream);
-                self.next_stream += 1;
-                self.created += 1;
-                list.insert((w.tasks, h));
-                self.streams.insert(h, Stream { key, tasks: w.tasks, models: BTreeSet::new() });
-                h
-            }
-        };
-        if let Some(s) = self.streams.get_mut(&h) {
-            s.models.insert(model);
-        }
         mine.insert(h);
+        Some(h)
+    }
+    /// Makes a model a user of a stream: of the chosen one, or of a new one.
+    fn join(&mut self, device: u64, model: ModelId, w: &StreamWish, chosen: Option<StreamHandle>) -> StreamHandle {
+        let key = (device, w.priority, w.flag);
+        let h = chosen.unwrap_or(StreamHandle(self.next_stream));
+        if chosen.is_none() {
+            self.next_stream += 1;
+            self.created += 1;
+        }
+        let new = || Stream { key, tasks: w.tasks, models: BTreeSet::new() };
+        let s = self.streams.entry(h).or_insert_with(new);
+        s.models.insert(model);
+        let list = self.by_key.entry(key).or_default();
+        list.remove(&(s.tasks, h));
+        s.tasks = s.tasks.max(w.tasks);
+        list.insert((s.tasks, h));
         h
     }
 }
@@ -276,6 +263,14 @@ mod tests {
         let e = pool.acquire_streams(0, 6, &[wish(2, 0, 1)]).expect_err("full");
         assert!(matches!(e, RuntimeError::DeviceFull { wanted: 1, left: 0 }), "{e}");
         assert_eq!((pool.len(), pool.created()), (6, 6));
+        // A request that fails leaves task counts, too, as they were: the stream of one task is
+        // still nearer to two than the one of five.
+        let (_, of_d) = pool.acquire_streams(2, 2, &[wish(0, 0, 1), wish(0, 0, 5)]).expect("streams");
+        let large = [wish(0, 0, 7), wish(0, 0, 9), wish(0, 0, 1)];
+        let e = pool.acquire_streams(2, 2, &large).expect_err("full");
+        assert!(matches!(e, RuntimeError::DeviceFull { wanted: 1, left: 0 }), "{e}");
+        let (_, of_e) = pool.acquire_streams(2, 2, &[wish(0, 0, 2)]).expect("a stream");
+        assert_eq!(of_e, of_d[..1]);
         // Another device has its own streams, and released streams are available to others.
         pool.acquire_streams(1, 6, &four).expect("streams");
         pool.release(b);
