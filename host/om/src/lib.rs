@@ -66,7 +66,5 @@ pub const ATTR_WEIGHTS_XXH3: &str = "ge_rs.weights_xxh3";
 /// mapped file directly.
 pub const WEIGHTS_ALIGN: u64 = 4096;
 
-/// The types of partitions.
-#[allow(missing_docs, clippy::all, clippy::pedantic)]
 mod partition;
 pub mod proto;
