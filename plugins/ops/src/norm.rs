@@ -1,7 +1,7 @@
 //! Normalisation, softmax and related operators.
 //!
 //! * `SoftmaxV2(x) {axes = [-1]}`, `LogSoftmaxV2(x) {axes = [-1]}`: over the given axes together.
-//!   `Hardmax(x) {axis = -1}`: one at the first maximum, zero elsewhere.
+//!   `Hardmax(x) {axis = -1}`: one at the first maximum, or at the first NaN; zero elsewhere.
 //! * `LayerNormV3(x, gamma, beta?) {begin_norm_axis, epsilon} -> y, mean, rstd`: over all axes from
 //!   `begin_norm_axis` on. mean and rstd (1/sqrt(var+eps)) are f32 (f64 for f64) and keep those
 //!   axes with size 1. `LayerNorm(x, gamma, beta)`: the same with `variance` instead of rstd and

@@ -26,8 +26,8 @@ fn run_hardmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
         if v.is_empty() {
             return Ok(());
         }
-        // The first of the greatest elements. A NaN is not greater than any element, but one in the
-        // first position stays.
+        // The first of the greatest elements; a NaN counts as the greatest, as in the reference
+        // implementation of ONNX.
         let mut best = filled(v.len() / n, 0i64)?;
         search(v, (n, inner), |a: T, b: T| if b > a { b } else { a }, false, &mut best);
         o.fill(T::default());
@@ -87,3 +87,28 @@ const fn f(name: &'static str, run: crate::op::Run) -> Op {
 }
 /// Operator rows of this file.
 pub const OPS: &[Op] = &[f("Hardmax", run_hardmax), f("LpNormalization", run_lp), f("MVNV2", run_mvn)];
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{attrs, call, t};
+    use ge_plugin_api::types::DType;
+
+    /// What the reference implementation of ONNX gives: the first NaN, wherever it is.
+    #[test]
+    fn hardmax_takes_the_first_nan_as_the_greatest() {
+        const N: f32 = f32::NAN;
+        const I: f32 = f32::INFINITY;
+        let rows =
+            [[N, 1., 2.], [1., N, 2.], [3., N, 2.], [1., 2., N], [N, N, 1.], [1., N, N], [-I, N, -I], [I, N, 1.]];
+        let first = [0, 1, 1, 2, 0, 1, 1, 1];
+        let hot = |k: usize, place: usize| if first[k] == place { 1.0 } else { 0.0 };
+        let want: Vec<f32> = (0..8).flat_map(|k| (0..3).map(move |p| hot(k, p))).collect();
+        let columns: Vec<f32> = (0..3).flat_map(|p| rows.iter().map(move |r| r[p])).collect();
+        let turned: Vec<f32> = (0..3).flat_map(|p| (0..8).map(move |k| hot(k, p))).collect();
+        for (dims, x, axis, want) in [([8, 3], rows.concat(), -1i64, want), ([3, 8], columns, 0, turned)] {
+            let made =
+                call("Hardmax", &[Some(&t(&dims, &x))], &attrs(&[("axis", axis.into())]), &[DType::F32]).unwrap();
+            assert_eq!(made[0].view().values::<f32>().unwrap(), want, "axis {axis}");
+        }
+    }
+}

@@ -71,15 +71,16 @@ fn run_arg(ctx: &mut KernelCtx<'_>) -> Result<()> {
         with_kind!(x.kind()?, T => {
             let v = x.values::<T>()?;
             if greatest {
-                search(v, (n, inner), |a: T, b: T| if b > a || is_nan(b) { b } else { a }, last, &mut y);
+                search(v, (n, inner), |a: T, b: T| if b > a { b } else { a }, last, &mut y);
             } else {
-                search(v, (n, inner), |a: T, b: T| if b < a || is_nan(b) { b } else { a }, last, &mut y);
+                search(v, (n, inner), |a: T, b: T| if b < a { b } else { a }, last, &mut y);
             }
         });
     }
     put_i64(ctx, 0, &shape, &y)
 }
-/// Writes the position of the best element of each lane of `n` elements, `inner` apart.
+/// Writes the position of the best element of each lane of `n` elements, `inner` apart. Nothing is
+/// better than NaN; `better` chooses among numbers.
 pub fn search<T: Elem>(
     v: &[T],
     (n, inner): (usize, usize),
@@ -87,8 +88,11 @@ pub fn search<T: Elem>(
     last: bool,
     y: &mut [i64],
 ) {
-    // Nothing is better than NaN.
-    let better = |a: T, b: T| if is_nan(a) { a } else { better(a, b) };
+    let better = |a: T, b: T| match (is_nan(a), is_nan(b)) {
+        (true, _) => a,
+        (_, true) => b,
+        _ => better(a, b),
+    };
     if inner == 1 {
         y.iter_mut().zip(v.chunks_exact(n)).for_each(|(y, line)| *y = place(line, better, last) as i64);
     } else {
