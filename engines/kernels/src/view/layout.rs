@@ -252,14 +252,13 @@ impl Layout {
         if self.shape.iter().eq(shape) {
             return Ok(self.clone());
         }
-        if broadcast_shapes(&self.shape, shape)? != shape {
-            return Err(ViewError::Broadcast {
-                left: self.shape.clone(),
-                right: shape.to_vec(),
-                axis: 0,
-                l: self.len(),
-                r: element_count(shape)?,
-            });
+        let all = broadcast_shapes(&self.shape, shape)?;
+        if all != shape {
+            // The shapes fit each other, but an axis of `shape` would be stretched.
+            let at = |s: &[usize], axis: usize| s.iter().rev().nth(axis).copied().unwrap_or(1);
+            let axis = (0..all.len()).find(|a| at(&all, *a) != at(shape, *a)).unwrap_or(shape.len());
+            let (l, r) = (at(&self.shape, axis), at(shape, axis));
+            return Err(ViewError::Broadcast { left: self.shape.clone(), right: shape.to_vec(), axis, l, r });
         }
         let lead = shape.len() - self.rank();
         let strides = (0..shape.len())
@@ -432,7 +431,12 @@ mod tests {
         assert!(matches!(l.slice(1, 0, -1, 2), Err(ViewError::Slice { .. })));
         assert!(matches!(l.slice(2, 0, 1, 1), Err(ViewError::Axis { .. })));
         assert!(matches!(l.check(5), Err(ViewError::OutOfBounds { needs: 6, has: 5, .. })));
-        assert!(matches!(l.broadcast_to(&[3]), Err(ViewError::Broadcast { .. })));
+        let stretched = |to: &[usize]| l.broadcast_to(to).map_err(|e| e.to_string());
+        let text = |right: &str, end: &str| Err(format!("shapes [2, 3] and {right} do not broadcast: axis {end}"));
+        assert_eq!(stretched(&[3]), text("[3]", "1 from the right is 2 and 1"));
+        assert_eq!(stretched(&[1, 3]), text("[1, 3]", "1 from the right is 2 and 1"));
+        assert_eq!(stretched(&[2, 1]), text("[2, 1]", "0 from the right is 3 and 1"));
+        assert_eq!(stretched(&[4, 3]), text("[4, 3]", "1 from the right is 2 and 4"));
         assert_eq!(l.axis(-1), Ok(1));
         assert!(l.axis(2).is_err() && l.axis(-3).is_err());
         assert!(l.permute(&[1, 0]).unwrap().reshape(&[6]).is_err());
