@@ -20,6 +20,8 @@ struct Region {
     layout: Option<Layout>,
     kind: MemoryKind,
     read_only: bool,
+    /// How many times host memory is registered; 0 for an allocation.
+    registered: u32,
 }
 
 /// The memory of an open device.
@@ -76,7 +78,7 @@ impl Memory {
         if kind != MemoryKind::HOST {
             state.used += bytes;
         }
-        state.by_address.insert(address, Region { bytes, layout: Some(layout), kind, read_only: false });
+        state.by_address.insert(address, Region { bytes, layout: Some(layout), kind, read_only: false, registered: 0 });
         Ok(address)
     }
     /// Frees an allocation.
@@ -102,25 +104,48 @@ impl Memory {
         }
     }
     /// Registers host memory in place; on this device an address is an address of the process.
+    /// Models that share weights register the same memory: it stays registered until each of them
+    /// has ended its registration.
+    ///
+    /// # Errors
+    /// Fails if the range does not exist, if it is memory of the device, or if the address is
+    /// registered with another size or another right to write.
     pub fn register(&self, address: u64, bytes: u64, read_only: bool) -> Result<u64> {
         if address == 0 || address.checked_add(bytes).is_none() {
             return Err(device_error(format!("host memory of {bytes} bytes cannot be registered: no such range")));
         }
         let mut state = self.state();
-        if state.by_address.get(&address).is_some_and(|r| r.layout.is_some()) {
+        let new = Region { bytes, layout: None, kind: MemoryKind::HOST, read_only, registered: 0 };
+        let region = state.by_address.entry(address).or_insert(new);
+        if region.layout.is_some() {
             return Err(device_error("this is memory of the device, not of the host".into()));
         }
-        state.by_address.insert(address, Region { bytes, layout: None, kind: MemoryKind::HOST, read_only });
+        if (region.bytes, region.read_only) != (bytes, read_only) {
+            let right = |read_only: bool| if read_only { "to be read" } else { "to be written" };
+            return Err(device_error(format!(
+                "host memory of {bytes} bytes {} is registered already, as {} bytes {}: end that registration first",
+                right(read_only),
+                region.bytes,
+                right(region.read_only)
+            )));
+        }
+        region.registered += 1;
         Ok(address)
     }
-    /// Ends the registration of host memory.
+    /// Ends one registration of host memory.
+    ///
+    /// # Errors
+    /// Fails if nothing is registered at this address.
     pub fn unregister(&self, address: u64) -> Result<()> {
         let mut state = self.state();
-        if state.by_address.get(&address).is_some_and(|r| r.layout.is_none()) {
+        let Some(region) = state.by_address.get_mut(&address).filter(|r| r.layout.is_none()) else {
+            return Err(device_error("this address was not registered".into()));
+        };
+        region.registered -= 1;
+        if region.registered == 0 {
             state.by_address.remove(&address);
-            return Ok(());
         }
-        Err(device_error("this address was not registered".into()))
+        Ok(())
     }
     /// Checks that a range lies in one region, which must be writable if `write` is set.
     fn check(state: &State, address: u64, bytes: u64, write: bool) -> Result<()> {
@@ -241,8 +266,16 @@ mod tests {
         assert_eq!(two, [3, 4]);
         assert!(m.copy_in(at, &[9]).is_err());
         assert!(m.free(at).is_err());
+        // Registered twice, it is there until both have ended; another size or right is refused.
+        m.register(at, 4, true).expect("taken again");
+        for (bytes, read_only) in [(3, true), (4, false)] {
+            let e = m.register(at, bytes, read_only).expect_err("another range");
+            assert!(e.message().contains("registered already, as 4 bytes to be read"), "{e}");
+        }
         m.unregister(at).expect("registered");
-        assert!(m.unregister(at).is_err());
+        m.copy_out(at, &mut two).expect("still registered");
+        m.unregister(at).expect("registered");
+        assert!(m.copy_out(at, &mut two).is_err() && m.unregister(at).is_err());
     }
 
     #[test]
