@@ -58,6 +58,11 @@ pub const fn c0(dtype: DType) -> u64 {
     }
 }
 
+/// Whether a format only orders the axes of the original shape; the others divide them into blocks.
+pub fn is_plain(format: Format) -> bool {
+    format == Format::ND || channel_axis(format).is_some()
+}
+
 /// Position of the channel axis of a plain format (the input channel of filters); `None` for other
 /// formats.
 pub fn channel_axis(format: Format) -> Option<usize> {

@@ -233,15 +233,14 @@ fn trans_data(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let from = c.node.str("src_format").and_then(Format::from_name).unwrap_or(x.format);
     // The result is inferred only if the layouts determine it; otherwise what the graph states
     // stays.
-    let plain = |f: Format| format::channel_axis(f).is_some() || f == Format::ND;
     let Some(to) = to else {
         return Ok(vec![c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown)]);
     };
-    if plain(from) {
+    if format::is_plain(from) {
         if let Some(s) = format::transfer_shape(from, &x.shape, to, x.dtype) {
             let mut d = TensorDesc::new(x.dtype, s).with_format(to);
             d.origin = x.origin.clone();
-            if x.origin.is_none() && !plain(to) {
+            if x.origin.is_none() && !format::is_plain(to) {
                 d.origin = ge_plugin_api::abi::ROption::RSome(ge_plugin_api::types::Origin {
                     format: from,
                     shape: x.shape.clone(),
@@ -251,7 +250,7 @@ fn trans_data(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         }
     }
     let mut d = c.node.outputs().first().cloned().unwrap_or_else(TensorDesc::unknown);
-    if d.shape.is_unranked() && plain(to) {
+    if d.shape.is_unranked() && format::is_plain(to) {
         d = TensorDesc::new(x.dtype, Shape::unranked());
         if x.origin_format() == to {
             d.shape = x.origin_shape().clone();

@@ -3,7 +3,7 @@
 //! Before: `%c = Pack(%a, %b) {axis = 0}`   After: the same with the attributes of
 //! `ConcatNotaskPass`
 //! When: the conditions of `ConcatNotaskPass` hold, and all sizes before the new axis are 1.
-//! Refuses: in the same order; run-time formats NC1HWC0, NC1HWC0_C04 and FRACTAL_Z.
+//! Refuses: in the same order; run-time formats other than plain ones and FRACTAL_NZ.
 //! Keeps: the node, so that its value is still dumped and compared.
 //! Source: facts 6. Cost: each input of each pack once, with its chain of views.
 use super::notask::{Kind, Refusal, run};
@@ -11,6 +11,7 @@ use crate::error::Result as CompileResult;
 use crate::pass::{GraphPass, PassContext, PassLevel};
 use ge_ir::{Format, Graph, Model, Node};
 use ge_plugin_api::patch::Edit;
+use ge_plugin_api::types::format::is_plain;
 
 /// See the module documentation.
 pub struct PackNotaskPass;
@@ -22,7 +23,7 @@ impl Kind for PackNotaskPass {
     fn check_format(&self, g: &Graph, n: &Node) -> Result<(), Refusal> {
         for (i, v) in n.inputs().iter().enumerate() {
             let Some(d) = g.desc(*v) else { continue };
-            if matches!(d.format, Format::NC1HWC0 | Format::NC1HWC0_C04 | Format::FRACTAL_Z) {
+            if !is_plain(d.format) && d.format != Format::FRACTAL_NZ {
                 return Err(format!("input {i} has the run-time format {}", d.format));
             }
         }
