@@ -18,7 +18,8 @@ pub trait Kernel: Send + Sync + 'static {
     fn products(&self) -> u64 {
         0
     }
-    /// Number of arithmetic operations of all units; 0 for kernels that only move data.
+    /// Number of arithmetic operations of all units: by default two for each multiply-add, or else
+    /// `work`. Kernels that only move data say 0.
     fn operations(&self) -> u64 {
         match self.products() {
             0 => self.work(),
