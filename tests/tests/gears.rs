@@ -176,6 +176,28 @@ fn sizes_of_no_gear_run_beside_the_gears_where_they_are_asked_for() {
     }
 }
 
+/// `run_mut` relies on it: no run of a gear has anything to write back.
+#[test]
+fn memory_that_the_caller_lends_has_no_gears() {
+    let text = "graph @main(%x: f32[b,2]) {
+  %r = RefData() {index = 1} : f32[2]
+  %axes = Const() {value = dense<i64[1]: 0>} : i64[1]
+  %s = ReduceSum(%x, %axes) {keep_dims = false} : f32[2]
+  %a = AssignAdd(%r, %s) : f32[2]
+  %y = Add(%x, %a) : f32[b,2]
+  return %y
+}";
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    for hybrid in ["0", "1"] {
+        let set = format!("compileHybridMode={hybrid}");
+        let out = expect_code(d, 3, &["compile", "m.ge", "-o", "m.om", "-q", "--dim", "b=1,4", "--set", &set]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains("GE-E0329") && said.contains("`r` (RefData) cannot have gears"), "{said}");
+    }
+}
+
 #[test]
 fn gears_share_memory_and_event_ids_and_are_right_in_every_schedule() {
     let dir = tempfile::tempdir().unwrap();

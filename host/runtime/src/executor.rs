@@ -153,7 +153,7 @@ impl LoadedModel {
 
     /// Runs once on inputs that the caller keeps. After the run, a `RefData` input holds what the
     /// model wrote to it; other inputs that the model overwrites are copied first. A model with
-    /// gears writes nothing back: it runs like [`run`](Self::run).
+    /// gears has no `RefData`, so it runs like [`run`](Self::run).
     pub fn run_mut(&self, inputs: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
         if self.compiled.gears.is_some() {
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();

@@ -347,6 +347,7 @@ impl DynamicModel {
     /// # Errors
     /// Fails like [`run`](Self::run); all inputs are then unchanged.
     pub fn run_mut(&self, given: &mut [HostTensor], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        // A model with gears has no `RefData`, so it is one that lends nothing.
         let lends = |g: &graph::Graph| g.keeps.iter().any(|k| matches!(k, graph::Keeps::Input(_)));
         if !self.graphs.first().is_some_and(lends) {
             let views: Vec<TensorView<'_>> = given.iter().map(HostTensor::view).collect();
