@@ -3,14 +3,14 @@
 //! at the same row, a core finds most of what it reads in its own caches, because it has written it.
 //! With units of channels alone, half of it would come from the caches of another core.
 //!
-//! A band pays only where it is long: the lines of memory at its edge, those of the rows that both
-//! bands see and the one that both write, cost much more than a line of a long run does.
+//! Bands pay only if they are long. The cache lines at their edge (those of the rows that both
+//! bands read, and the one that both write) cost much more than a line of a long run does.
 
-/// Bands of an image.
+/// Number of bands of an image.
 const BANDS: usize = 2;
-/// Positions of an image from which on bands pay.
+/// Fewest positions of an image for which bands pay.
 const LEAST: usize = 512;
-/// Rows of a band at least.
+/// Fewest rows of a band.
 const ROWS: usize = 4;
 
 /// Rows of a band of an image of `height` by `width` positions: half of them, or all if the image is

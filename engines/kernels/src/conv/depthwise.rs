@@ -1,5 +1,5 @@
-//! Convolutions with one input channel to a group: every output channel is a weighted sum of
-//! shifted runs of one plane.
+//! Convolutions with one input channel per group: every output channel is a weighted sum of shifted
+//! runs of one plane.
 use crate::conv::finish::{Runs, finish};
 use crate::conv::image::Image;
 use crate::gemm::Epilogue;
@@ -7,7 +7,7 @@ use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Some output channels of one image, one depth, some rows.
+/// Some output channels and some rows of one image at one depth.
 pub(crate) struct Strip<'p, 'a, T, U> {
     pub(crate) image: &'p Image,
     pub(crate) n: usize,
@@ -67,7 +67,7 @@ impl<T: PanelElem> Work for Sum<'_, T> {
         while v < vectors {
             let n = if vectors - v >= 4 { 4 } else { 1 };
             let to = &mut self.sums[v * 16..(v + n) * 16];
-            // SAFETY: every place is at most `highest`, and `highest + 16 * vectors` within the
+            // SAFETY: every place is at most `highest`, and `highest + 16 * vectors` is within the
             // copy by the assertion above.
             unsafe {
                 match n {
@@ -80,17 +80,17 @@ impl<T: PanelElem> Work for Sum<'_, T> {
     }
 }
 
-/// `N` vectors of the sums.
+/// Computes `N` vectors of the sums.
 ///
 /// # Safety
-/// Each place plus `16 * N` is within the copy.
+/// Each place plus `16 * N` must be within the copy.
 #[inline(always)]
 unsafe fn group<I: Isa, T: PanelElem, const N: usize>(isa: I, w: &[T], places: &[u32], copy: &[f32], to: &mut [f32]) {
     let mut acc = [isa.splat(0.0); N];
     for (w, &place) in w.iter().zip(places) {
         let w = isa.splat(w.wide());
         for (i, a) in acc.iter_mut().enumerate() {
-            // SAFETY: in range by the caller's word.
+            // SAFETY: in range, as the caller guarantees.
             let x = isa.load(unsafe { &*copy.as_ptr().add(place as usize + i * 16).cast() });
             *a = isa.fma(w, x, *a);
         }

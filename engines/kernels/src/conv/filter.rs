@@ -1,34 +1,36 @@
-//! The form of a constant filter in single precision that costs the least, chosen by sizes alone: the
-//! same for every instruction set. Where the sizes of the images are known when a model is compiled, the
-//! filter comes in that form; for images of any size it comes in several, one behind the other.
+//! Chooses the cheapest form of a constant filter in single precision. The choice depends on sizes
+//! alone and is the same for every instruction set. If the image sizes are known when a model is
+//! compiled, the filter is stored in that form. For images of any size it is stored in several
+//! forms, one after the other.
 use crate::conv::rows::{RowConv, pack_row_filter, packed_row_filter_len};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::filters::{change_filters, changed_filters_len};
 use crate::conv::{Conv, ConvError};
 
-/// Numbers of changed filters at most: they stay in the caches from run to run, and reading them
-/// takes less time than changing them.
+/// Most elements of transformed filters. Up to this size they stay in the caches from run to run,
+/// and reading them takes less time than transforming them.
 const MOST_AHEAD: usize = 512 * 1024;
-/// Numbers of a filter at most that comes in several forms: more are read from memory in any of them.
+/// Most elements of a filter that is stored in several forms. Larger filters are read from memory
+/// in any form.
 const MOST_AT_HAND: usize = 512 * 1024;
 
-/// A planned convolution in single precision, by the form of the filter that it reads.
+/// A planned convolution in single precision, by the form of filter that it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterPlan {
-    /// As it comes.
+    /// The plain filter.
     Given(Box<Conv>),
-    /// Followed by its numbers changed for minimal filtering
+    /// The plain filter followed by its transform for minimal filtering
     /// ([`change_filters`](crate::conv::change_filters)).
     Changed(Box<Conv>),
-    /// Packed, for places as rows ([`pack_row_filter`](crate::conv::pack_row_filter)).
+    /// Packed, with output positions as rows ([`pack_row_filter`](crate::conv::pack_row_filter)).
     Rows(Box<RowConv>),
 }
 
 impl FilterPlan {
-    /// The plan that costs the least for a filter that is at hand as it comes and in `forms`.
+    /// The cheapest plan if the filter is available in its plain form and in `forms`.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]).
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]) or a plan needs too much memory (`Copy`).
     pub fn cheapest(s: &ConvSpec, forms: FilterForms) -> Result<FilterPlan, ConvError> {
         let plain = Conv::new(s)?;
         let few = forms.changed && changed_filters_len(s).is_some_and(|n| n <= MOST_AHEAD);
@@ -37,7 +39,7 @@ impl FilterPlan {
             Some((conv, _)) => (true, conv),
             None => (false, plain.in_singles()),
         };
-        // Another layout has to be worth its while.
+        // Another layout must save a noticeable amount.
         let less = |r: &RowConv| r.cost().saturating_add(r.cost() / 16) < conv.cycles();
         let rows = if forms.rows { RowConv::new(s)?.filter(less) } else { None };
         Ok(match rows {
@@ -48,12 +50,12 @@ impl FilterPlan {
     }
 }
 
-/// The forms of a filter that stand behind the filter as it comes, in this order.
+/// The forms of a filter that follow its plain form, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterForms {
-    /// Changed for minimal filtering.
+    /// Transformed for minimal filtering.
     pub changed: bool,
-    /// Packed for places as rows.
+    /// Packed, with output positions as rows.
     pub rows: bool,
 }
 
@@ -61,8 +63,8 @@ impl FilterForms {
     /// Both forms.
     pub const ALL: FilterForms = FilterForms { changed: true, rows: true };
 
-    /// The forms that convolutions of some of these sizes take, of one filter each; none where the
-    /// first of them takes the filter as it comes, or where the filter is large.
+    /// The forms that convolutions with the same filter and any of these sizes use. None if the
+    /// first of these convolutions uses the plain filter, or if the filter is large.
     pub fn of_some<'s>(sizes: impl IntoIterator<Item = &'s ConvSpec>) -> FilterForms {
         let mut out = FilterForms::default();
         for (k, s) in sizes.into_iter().enumerate() {
@@ -76,24 +78,25 @@ impl FilterForms {
         out
     }
 
-    /// The forms that a filter of `len` numbers comes in; None where it is of another length.
+    /// The forms that a filter of `len` elements has in total. `None` if no combination of forms
+    /// has this length.
     pub fn of_len(s: &ConvSpec, len: usize) -> Option<FilterForms> {
         let all = [(false, false), (false, true), (true, false), (true, true)];
         let all = all.into_iter().map(|(changed, rows)| FilterForms { changed, rows });
         all.into_iter().find(|f| f.len(s) == Some(len))
     }
 
-    /// Numbers of a filter and its forms; None where it has not these forms, or too many numbers to
-    /// count.
+    /// Elements of a filter in its plain form and in these forms. `None` if it cannot have these
+    /// forms or has too many elements to count.
     fn len(self, s: &ConvSpec) -> Option<usize> {
         let changed = if self.changed { changed_filters_len(s)? } else { 0 };
         let rows = if self.rows { packed_row_filter_len(s)? } else { 0 };
         filter_len(s)?.checked_add(changed)?.checked_add(rows)
     }
 
-    /// The filter `w[O, C / groups, ...]` and behind it its forms, those left out that cannot be made:
-    /// some number is too large for minimal filtering. None where `w` is not as long as the filter is,
-    /// or none is left.
+    /// The filter `w[O, C / groups, ...]` followed by its forms. A form is left out if it cannot be
+    /// made, as when a number is too large for minimal filtering. `None` if `w` does not have the
+    /// length of the filter, or if no form is left.
     pub fn lay_out(self, s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
         if filter_len(s) != Some(w.len()) {
             return None;
@@ -105,7 +108,7 @@ impl FilterForms {
     }
 }
 
-/// Numbers of the filter as it comes; None where they are too many to count.
+/// Elements of the plain filter; `None` if they are too many to count.
 fn filter_len(s: &ConvSpec) -> Option<usize> {
     (s.channels_in / s.groups).checked_mul(s.taps())?.checked_mul(s.channels_out)
 }
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(forms, FilterForms::ALL);
         assert_eq!(FilterForms::of_some([&large]), FilterForms { changed: true, rows: false });
         assert_eq!(FilterForms::of_some([&long(1), &long(3)]), FilterForms { changed: false, rows: true });
-        // The first sizes take the filter as it comes, or it is large.
+        // The first sizes use the plain filter, or the filter is large.
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 96), &bordered(1, 512, 3)]), FilterForms::default());
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 3)]), FilterForms::default());
         let w: Vec<f32> = (0..64 * 64 * 9).map(|i| (i % 23) as f32 - 11.0).collect();
@@ -162,7 +165,7 @@ mod tests {
         }
         assert_eq!(FilterForms::of_len(&small, w.len()), Some(FilterForms::default()));
         assert_eq!(FilterForms::of_len(&small, w.len() + 1), None);
-        // A number that minimal filtering cannot take leaves the other form.
+        // If a number is too large for minimal filtering, the other form is left.
         let huge: Vec<f32> = w.iter().map(|v| v * 1e30).collect();
         let all = forms.lay_out(&small, &huge).unwrap();
         assert_eq!(FilterForms::of_len(&small, all.len()), Some(FilterForms { changed: false, rows: true }));

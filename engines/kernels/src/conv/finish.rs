@@ -1,12 +1,12 @@
-//! From the sums of one output channel to its place in the result, in one pass: bias, residual,
-//! activation, rounding, and the columns between rows left out.
+//! Writes the sums of one output channel to the result in one pass: applies bias, residual,
+//! activation and rounding, and drops the columns between rows.
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{Clip, Map, Relu, Same};
 use crate::simd::isa::PanelElem;
 use crate::view::Out;
 
-/// How the sums of a channel lie: `count` runs of `len`, `pitch` apart.
+/// Layout of the sums of a channel: `count` runs of `len` elements, `pitch` apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs {
     pub(crate) count: usize,
@@ -14,12 +14,12 @@ pub(crate) struct Runs {
     pub(crate) pitch: usize,
 }
 
-/// Runs shorter than this are finished where they stand, with the columns between them, and then
+/// Runs shorter than this are finished in place, together with the columns between them, and then
 /// copied.
 const LONG: usize = 64;
 
-/// Finishes channel `i` and writes its runs one behind the other from `out[at..]`, where the
-/// residual is read too.
+/// Finishes channel `i` and writes its runs one after the other to `out[at..]`. The residual is
+/// read at the same position.
 pub(crate) fn finish<U: PanelElem>(
     e: &Epilogue<'_, U>,
     i: usize,
@@ -56,7 +56,7 @@ fn with<M: Map, U: PanelElem>(
 ) {
     let shift = match e.bias {
         Bias::PerRow(b) => b[i].wide(),
-        // What adds nothing, to minus zero too.
+        // Adding -0.0 changes nothing, not even the sign of zero.
         _ => -0.0,
     };
     let whole = runs.count * runs.len;

@@ -1,17 +1,17 @@
-//! The copy of a strip of the input, bordered and split by the stride, in which every tap is one
-//! shifted run.
+//! The copy of a strip of the input, padded and split by the stride. In it every tap is one shifted
+//! run.
 //!
-//! For a strip of output rows the copy has, for each input channel (and each depth of the kernel)
-//! and each remainder modulo the stride that a tap uses, a plane of rows of one
-//! `pitch`. Output (y, x) of the strip, at `y * pitch + x`, meets tap (ky, kx) at that place plus
-//! the tap's own: so the output, laid out with the same pitch, is a stride-one product.
+//! For a strip of output rows the copy has one plane of rows, `pitch` apart, for each input channel
+//! (and each depth of the kernel) and each remainder modulo the stride that a tap uses. Output (y,
+//! x) of the strip, at `y * pitch + x`, reads tap (ky, kx) at that offset plus the offset of the
+//! tap. So the output, laid out with the same pitch, is a product with stride one.
 use crate::conv::planes::within;
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 
-/// Floats after the copy that register tiles may read and drop.
+/// Floats after the copy that register tiles may read and ignore.
 const SLACK: usize = 16 * 8 + 16;
-/// Vectors of a row of the copy at most, for rows to be copied by vectors.
+/// Most vectors of a row of the copy for which rows are copied by vectors.
 const SHORT: usize = 8;
 
 /// The geometry of the copy, for strips of up to `rows` output rows.
@@ -19,15 +19,16 @@ const SHORT: usize = 8;
 pub(crate) struct Image {
     pub(crate) spec: ConvSpec,
     pub(crate) out: [usize; 3],
-    /// Distance of two rows of the copy, and of the output laid out like it.
+    /// Distance between two rows of the copy, and of the output laid out like it.
     pub(crate) pitch: usize,
-    /// Remainders modulo the stride in use, on y and on x.
+    /// Remainders modulo the stride that taps use, on y and on x.
     phases: [Vec<usize>; 2],
     plane: usize,
-    /// Where the taps of each (channel, kernel depth, kernel row, kernel column) stand.
+    /// Offsets of the taps in the copy, by channel, kernel depth, kernel row and kernel column.
     pub(crate) places: Vec<u32>,
     pub(crate) highest: usize,
-    /// Steps of the strip over the copy; one and the zero-stuffing of a transposed convolution.
+    /// `step` is the step of the output over the copy and `inflate` the zero-stuffing of the input:
+    /// the stride and one, or one and the stride for a transposed convolution.
     step: [usize; 3],
     inflate: [usize; 3],
     before: [isize; 3],
@@ -38,8 +39,8 @@ impl Image {
         Image::with(spec, rows, false)
     }
 
-    /// The same with a plane for each column of the window, where `apart`: rows of the copy are then
-    /// as long as those of the output, with nothing between them.
+    /// Like `new`. If `apart`, there is one plane for each column of the window: rows of the copy
+    /// are then as long as output rows, with nothing between them.
     pub(crate) fn with(spec: &ConvSpec, rows: usize, apart: bool) -> Result<Image, ConvError> {
         let out = spec.output()?;
         let (step, inflate) = match spec.transposed {
@@ -89,7 +90,7 @@ impl Image {
         channels * self.channel_len() + SLACK
     }
 
-    /// Copies what output rows `y.0..y.1` of depth `z` need of `channels` channels; `x` begins at
+    /// Copies what output rows `y.0..y.1` of depth `z` need from `channels` channels; `x` begins at
     /// the first of them.
     pub(crate) fn fill<T: PanelElem>(&self, x: &[T], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
         let short = self.pitch <= SHORT * 16 && self.step[2] <= 2 && self.inflate == [1; 3];
@@ -100,14 +101,14 @@ impl Image {
         }
     }
 
-    /// Whether rows of the copy stand one behind the other as those of the input do.
+    /// Whether rows of the copy follow each other as those of the input do.
     fn is_beside(&self) -> bool {
         self.step == [1; 3] && self.inflate == [1; 3] && self.pitch == self.spec.input[2]
     }
 
-    /// The copy where its rows are as long as those of the input, one behind the other as they are: a
-    /// plane is the rows of the input moved by some columns, and what that brings over the ends of a
-    /// row is border.
+    /// The copy when its rows are as long as those of the input and follow each other in the same
+    /// way. A plane is then the rows of the input shifted by some columns. Elements that the shift
+    /// moves across the ends of a row are border.
     fn planes_beside(&self, x: &[f32], channels: usize, z: usize, y: (usize, usize), copy: &mut [f32]) {
         let [depth, height, width] = self.spec.input;
         let (size, rows) = (depth * height * width, self.rows_of(y));
@@ -127,7 +128,7 @@ impl Image {
                 let from = plane.source(plane.first) * width;
                 let len = own.len();
                 if plane.column < 0 {
-                    // The first numbers may be before the input.
+                    // The first elements may lie before the input.
                     let out = moved.saturating_sub(from);
                     own[out..].copy_from_slice(&x[from + out - moved..from + len - moved]);
                     own.chunks_exact_mut(width).for_each(|row| row[..moved].fill(0.0));
@@ -148,7 +149,7 @@ impl Image {
         }
     }
 
-    /// Cycles, about, that the copy of one channel takes for a strip of `rows` output rows.
+    /// Approximate cycles to copy one channel for a strip of `rows` output rows.
     pub(crate) fn cost(&self, rows: usize) -> usize {
         let seen = rows + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1];
         let lines = self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len();
@@ -163,19 +164,19 @@ impl Image {
         self.spec.kernel[0] * self.phases[0].len() * self.phases[1].len() * self.plane
     }
 
-    /// Columns of the border before a row, and the step of the copy over a row, of a convolution
-    /// that is not transposed.
+    /// Border columns before a row, and the step of the copy over a row; for a convolution that is
+    /// not transposed.
     pub(crate) fn columns(&self) -> (isize, usize) {
         (self.before[2], self.step[2])
     }
 
-    /// Rows of a plane of the copy, for a strip of output rows `y.0..y.1`.
+    /// Rows of a plane of the copy for a strip of output rows `y.0..y.1`.
     pub(crate) fn rows_of(&self, y: (usize, usize)) -> usize {
         y.1 - y.0 + (self.spec.kernel[1] - 1) * self.spec.dilation[1] / self.step[1]
     }
 
-    /// The planes of one channel of the copy, for a strip of output rows `y.0..y.1` of depth `z`; of
-    /// a convolution that is not transposed.
+    /// The planes of one channel of the copy for a strip of output rows `y.0..y.1` of depth `z`;
+    /// for a convolution that is not transposed.
     pub(crate) fn planes(&self, z: usize, y: (usize, usize)) -> Vec<Plane> {
         let [depth, height, _] = self.spec.input;
         let (rows, step) = (self.rows_of(y), self.step[1]);
@@ -240,38 +241,38 @@ impl Image {
     }
 }
 
-/// A plane of the copy, of one channel: rows `first..last` of it are rows of the input, those before
-/// and behind are border.
+/// A plane of the copy of one channel. Rows `first..last` are rows of the input; those before and
+/// after are border.
 pub(crate) struct Plane {
-    /// Where it begins in the channel's copy.
+    /// Where it begins in the copy of the channel.
     pub(crate) at: usize,
     pub(crate) first: usize,
     pub(crate) last: usize,
-    /// The input's row, counted over its depth, at row 0, and the step to the next.
+    /// Input row of row 0, counted over all depths, and the step to the next row.
     line: isize,
     step: usize,
-    /// The input's column at column 0.
+    /// Input column of column 0.
     pub(crate) column: isize,
 }
 
 impl Plane {
-    /// The row of the input that row `r` of `first..last` is.
+    /// Input row of row `r`, which is in `first..last`.
     #[inline(always)]
     pub(crate) fn source(&self, r: usize) -> usize {
         (self.line + (r * self.step) as isize) as usize
     }
 }
 
-/// What rows of the copy are filled from.
+/// The source from which rows of the copy are filled.
 pub(crate) trait SourceRows<E> {
-    /// Fills a row of the copy: from the input's row that begins at
-    /// `from` of the channel, nothing where that is in the border, and the columns of one remainder. Implementations are `#[inline(always)]`,
-    /// so that they are compiled for the caller's instruction set, which closures are not sure to
-    /// be.
+    /// Fills a row of the copy with the columns of one remainder (`phase`). The input row begins at
+    /// `from` in the channel; `None` means that the row is border. Implementations are
+    /// `#[inline(always)]`, so that they are compiled for the instruction set of the caller, which
+    /// is not guaranteed for closures.
     fn fill(&mut self, from: Option<usize>, phase: usize, row: &mut [E]);
 }
 
-/// Numbers of one channel, widened.
+/// Source rows of one channel, widened to `f32`.
 struct Widened<'p, T> {
     image: &'p Image,
     x: &'p [T],
@@ -287,9 +288,9 @@ impl<T: PanelElem> SourceRows<f32> for Widened<'_, T> {
     }
 }
 
-/// The copy of rows of few numbers of single precision: each vector of it is one load of the columns
-/// that are there, and one store. What a store writes beyond its row is written again by the rows
-/// behind it, or is read by nobody.
+/// The copy of short rows in single precision. Each vector of a row is one load of the columns that
+/// exist and one store. What a store writes beyond its row is overwritten by later rows or never
+/// read.
 struct Short<'p, 'a> {
     image: &'p Image,
     x: &'a [f32],
@@ -318,7 +319,8 @@ impl Work for Short<'_, '_> {
 }
 
 impl Short<'_, '_> {
-    /// Rows of `V` vectors, or of at most `SHORT`; each `S`th column of the input.
+    /// Copies rows of `V` vectors, or of at most `SHORT` if `V` is that; reads every `S`th column
+    /// of the input.
     #[inline(always)]
     fn planes<I: Isa, const S: usize, const V: usize>(self, isa: I) {
         let Short { image, x, channels, z, y, copy } = self;
@@ -340,13 +342,13 @@ impl Short<'_, '_> {
                 to[..plane.first * image.pitch].fill(0.0);
                 for r in plane.first..plane.last {
                     let row = plane.source(r);
-                    // A row of the input, whose columns are those among the masks.
+                    // This is a row of the input, and the mask selects only columns of it.
                     assert!((row + 1) * width <= size);
                     let p = x.as_ptr().wrapping_add(row * width).wrapping_offset(plane.column);
                     let to = &mut to[r * image.pitch..][..vectors * 16];
                     for ((to, m), j) in to.as_chunks_mut::<16>().0.iter_mut().zip(&masks).zip(0..) {
                         let p = p.wrapping_add(j * 16 * S);
-                        // SAFETY: the columns among the masks are columns of the row.
+                        // SAFETY: the selected columns are columns of the row.
                         let v = unsafe {
                             let v = isa.load_some(p, m[0]);
                             if S == 1 { v } else { isa.even_odd(v, isa.load_some(p.wrapping_add(16), m[1])).0 }
@@ -362,8 +364,8 @@ impl Short<'_, '_> {
     }
 }
 
-/// The index in the input of a position of the padded, zero-stuffed axis; none in the border and
-/// between.
+/// Index in the input of a position of the padded, zero-stuffed axis; `None` in the border and
+/// between input elements.
 #[inline(always)]
 fn source(position: usize, before: isize, inflate: usize, size: usize) -> Option<usize> {
     let p = usize::try_from(position as isize - before).ok()?;
@@ -404,7 +406,7 @@ fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
     dst[lead + len..].fill(0.0);
     let (dst, src) = (&mut dst[lead..lead + len], &src[start.min(src.len())..]);
     if step == 2 {
-        // Pairs let the compiler see the pattern.
+        // Pairs let the compiler recognize the pattern.
         let (pairs, rest) = src.as_chunks::<2>();
         for (d, s) in dst.iter_mut().zip(pairs) {
             *d = s[0].wide();
@@ -443,7 +445,7 @@ mod tests {
                 continue;
             }
             let image = Image::with(&s, 3, apart).unwrap();
-            // What is not a number is copied like any other, and never read beyond the rows.
+            // NaN is copied like any other number, and nothing is read beyond the rows.
             let x: Vec<f32> = (0..18 * width).map(|i| if i % 7 == 3 { f32::NAN } else { i as f32 }).collect();
             for y in (0..image.out[1]).map(|y| (y, (y + 3).min(image.out[1]))) {
                 let mut want = vec![-1.0; image.len(3)];

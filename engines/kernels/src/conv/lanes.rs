@@ -1,7 +1,7 @@
-//! Depthwise convolutions of small images in single precision: sixteen channels are the lanes of a
-//! vector, so that registers are full however short the rows of the result are. Sixteen planes of
-//! the input are turned into one of vectors with a border of zeros, and the planes of the result
-//! back.
+//! Depthwise convolutions of small images in single precision. Sixteen channels are the lanes of a
+//! vector, so that registers are full however short the result rows are. Sixteen planes of the
+//! input are transposed into one plane of vectors with a border of zeros, and the result is
+//! transposed back.
 use crate::conv::points::limits;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
@@ -12,30 +12,30 @@ use std::ops::Range;
 
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
-/// Places of the bordered plane at most: its vectors stay in the second cache.
+/// Most positions of the padded plane, so that its vectors stay in the second-level cache.
 const PLACES: usize = 1024;
-/// Places of a row of the result that are computed together; fewer where half of them are enough.
+/// Positions of a result row that are computed at a time; half as many where that is enough.
 const TOGETHER: usize = 8;
-/// Cycles, about, of sixteen vectors turned: read, woven, written.
+/// Approximate cycles to transpose sixteen vectors: read, interleave, write.
 const TURN: usize = 115;
 
 /// The plan of such a convolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lanes {
-    /// Height and width of input, border and all, and result.
+    /// Height and width: of the input, of the padded input, and of the result.
     input: [usize; 2],
     bordered: [usize; 2],
     out: [usize; 2],
     stride: [usize; 2],
-    /// Where each tap stands from the first of its window, in places of the bordered plane.
+    /// Offset of each tap from the first of its window, in positions of the padded plane.
     taps: Vec<u32>,
-    /// Where each place of the input stands in the bordered plane.
+    /// Position of each input element in the padded plane.
     spots: Vec<u32>,
 }
 
 impl Lanes {
-    /// The plan, where the convolution has one channel to a group, as many that come of it, and small
-    /// flat images.
+    /// The plan. `None` unless there are at least sixteen groups of one input and one output
+    /// channel, and images are small and two-dimensional.
     pub(crate) fn new(s: &ConvSpec, out: [usize; 3]) -> Option<Lanes> {
         let flat = s.input[0] == 1 && s.kernel[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
         let own = s.channels_in == s.groups && s.channels_out == s.groups;
@@ -60,7 +60,7 @@ impl Lanes {
         })
     }
 
-    /// Cycles, about, of sixteen channels of an image.
+    /// Approximate cycles for sixteen channels of an image.
     pub(crate) fn cost(&self) -> usize {
         let [height, width] = self.out;
         let row = width.next_multiple_of(TOGETHER / 2);
@@ -70,7 +70,7 @@ impl Lanes {
         height * row * (self.taps.len() * 5 / 4 + 4) + turns * TURN + 150
     }
 
-    /// Vectors of the bordered plane, and what is read behind it.
+    /// Vectors of the padded plane, and of what is read after it.
     fn plane(&self) -> usize {
         self.places(self.bordered) + TOGETHER * self.stride[1]
     }
@@ -79,25 +79,25 @@ impl Lanes {
         size[0] * size[1]
     }
 
-    /// Numbers of working memory.
+    /// Elements of working memory.
     pub(crate) fn scratch(&self) -> usize {
         let taps = self.taps.len().next_multiple_of(LANES);
         (self.plane() + taps + self.places(self.out) + LANES) * LANES
     }
 }
 
-/// Some channels of one image, from a multiple of sixteen on.
+/// Some channels of one image, beginning at a multiple of sixteen.
 pub(crate) struct Unit<'p, 'a, 'o> {
     pub(crate) plan: &'p Lanes,
     pub(crate) n: usize,
     pub(crate) channels: Range<usize>,
-    /// Channels of the convolution.
+    /// Number of channels of the convolution.
     pub(crate) all: usize,
     pub(crate) x: &'a [f32],
     pub(crate) w: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
     pub(crate) out: &'p mut Out<'o, f32>,
-    /// [`Lanes::scratch`] numbers, that are zero where the border of the plane is, which begins them.
+    /// [`Lanes::scratch`] elements. The padded plane comes first, and its border must be zero.
     pub(crate) scratch: &'p mut [f32],
 }
 
@@ -184,8 +184,8 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// All of them; with columns `S` apart, or as far as the plan says where that is zero. What is
-    /// computed beyond a row is written again by the next one.
+    /// Computes all positions. `S` is the distance of columns; if it is zero, the plan tells the
+    /// distance. What is computed beyond a row is overwritten by the next one.
     #[inline(always)]
     fn all<I: Isa, const S: usize>(&self, isa: I, sums: &mut [f32]) {
         let p = self.plan;
@@ -204,8 +204,8 @@ impl Places<'_> {
         }
     }
 
-    /// `N` places of a row side by side: the first at `at.0` of the bordered plane, `at.1` of the
-    /// result.
+    /// Computes `N` adjacent positions of a row. The first is at `at.0` in the padded plane and at
+    /// `at.1` in the result.
     #[inline(always)]
     fn some<I: Isa, const N: usize, const S: usize>(&self, isa: I, at: (usize, usize), sums: &mut [f32]) {
         let step = if S == 0 { self.plan.stride[1] } else { S };
@@ -224,8 +224,8 @@ impl Places<'_> {
     }
 }
 
-/// Sixteen numbers from `from` on of each of `own` rows of `pitch`; numbers of other rows, or zero,
-/// where a row has fewer, and zero where there is no row.
+/// Sixteen elements beginning at `from` of each of `own` rows, `pitch` apart. A row that has fewer
+/// elements is filled up with elements of other rows or zeros; missing rows are zero.
 #[inline(always)]
 fn rows<I: Isa>(isa: I, x: &[f32], (own, pitch): (usize, usize), from: usize) -> [I::V; LANES] {
     let mut v = [isa.splat(0.0); LANES];

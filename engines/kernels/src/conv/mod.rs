@@ -1,45 +1,48 @@
-//! Convolutions of one to three spatial dimensions, channels first, grouped, dilated, strided,
-//! padded; and transposed.
+//! Convolutions of one to three spatial dimensions, channels first: grouped, dilated, strided,
+//! padded and transposed.
 //!
-//! `y[n, o, p] = act(bias[o] + sum_{c, k} w[o, c, k] x[n, c, p * stride + k * dilation - pad] + residual)`,
-//! which is a matrix product whose second operand is never formed: a strip of the input is copied
+//! `y[n, o, p] = act(bias[o] + sum_{c, k} w[o, c, k] x[n, c, p * stride + k * dilation - pad] +
+//! residual)`
+//!
+//! This is a matrix product whose second operand is never formed. A strip of the input is copied
 //! once with its borders, split by the remainder of the position modulo the stride, so that every
 //! tap of the kernel is one shifted run of that copy ([`crate::conv::image`]). A unit of work is a
-//! strip of output rows and a block of output channels; its bits depend on nothing else.
+//! strip of output rows by a block of output channels. The bits of its result depend on nothing
+//! else.
 
-/// Sizes and checks.
+/// Sizes of a convolution and their checks.
 pub mod spec;
-/// The copy of a strip of the input.
+/// The padded copy of a strip of the input.
 pub mod image;
-/// From sums to the result.
+/// The last pass: from sums to the result.
 mod finish;
 /// Dense and grouped convolutions as matrix products.
 pub mod plan;
-/// One input channel to a group.
+/// Depthwise convolutions: one input channel per group.
 pub mod depthwise;
-/// The same with small windows, in single precision.
+/// Depthwise convolutions with small windows, in single precision.
 mod planes;
-/// The same with channels as lanes, for small images.
+/// Depthwise convolutions of small images, with channels as vector lanes.
 mod lanes;
-/// Transposed ones, in single precision.
+/// Transposed convolutions in single precision.
 mod phases;
-/// The same of images of one place.
+/// Transposed convolutions of images of one position, in single precision.
 mod one_place;
-/// Windows of three by three, in single precision, with fewer products.
+/// Convolutions with three-by-three windows in single precision, with fewer multiplications.
 mod winograd;
-/// Where images are divided among cores.
+/// How images are divided among cores.
 mod bands;
-/// Windows of one point, in single precision.
+/// Pointwise (1x1) convolutions in single precision.
 mod points;
-/// Few places, as rows of a product.
+/// Convolutions with few output positions, which become the rows of a matrix product.
 pub mod rows;
-/// The form of a constant filter that costs the least.
+/// The cheapest form of a constant filter.
 mod filter;
-/// One of one point and a depthwise one, of which one reads the other.
+/// Pairs of a pointwise and a depthwise convolution, of which one reads the other.
 pub mod pair;
-/// Channels in groups of sixteen, innermost.
+/// Convolutions whose channels are innermost, in groups of sixteen.
 pub mod cube;
-/// Convolutions of bytes, in whole numbers.
+/// Integer convolutions of bytes.
 pub mod bytes;
 
 pub use bytes::winograd::filters::change_filters as change_byte_filters;

@@ -1,6 +1,6 @@
-//! Transposed convolutions of images of one place in single precision, as generators begin with: the
-//! result is the filter, weighted by the channels that come in, so each image is a product by the
-//! filter as it comes.
+//! Transposed convolutions of images of one position in single precision, with which generator
+//! networks begin. The result is the filter weighted by the input channels, so each image is one
+//! product with the filter in its given layout.
 use crate::conv::finish::{Runs, finish};
 use crate::conv::plan::Conv;
 use crate::conv::spec::{ConvError, ConvSpec};
@@ -9,26 +9,26 @@ use crate::scratch::with_scratch;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Numbers of the result that a unit has, about.
+/// Approximate number of result elements of a unit.
 const WIDE: usize = 4096;
 
-/// The products of a unit.
+/// The products that compute a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OnePlace {
-    /// Of a whole block of output channels, and of the last one where that is smaller.
+    /// One for a whole block of output channels, and one for the last block, which may be smaller.
     products: Vec<Gemm>,
-    /// Places of the result.
+    /// Positions of the result.
     taps: usize,
 }
 
-/// Whether a convolution is such a one: nothing of the filter is cut off, and nothing stands beside it.
+/// Whether this kernel applies: the result is exactly the filter, with nothing cut off or added.
 fn takes(s: &ConvSpec, out: [usize; 3]) -> bool {
     let whole = s.transposed.is_some() && s.input == [1; 3] && s.pad_before == [0; 3] && out == s.kernel;
     whole && s.dilation == [1; 3]
 }
 
 impl OnePlace {
-    /// Output channels of a unit, and its products, where the convolution is such a one.
+    /// Output channels of a unit, and the products. `None` if this kernel does not apply.
     pub(crate) fn plan(s: &ConvSpec, out: [usize; 3]) -> Option<(usize, OnePlace)> {
         if !takes(s, out) {
             return None;
@@ -47,7 +47,7 @@ impl OnePlace {
     /// Computes output channels `channels` of group `group` of image `n`.
     ///
     /// # Errors
-    /// None that a planned convolution has.
+    /// Never fails for a planned convolution.
     pub(crate) fn run(
         &self,
         s: &ConvSpec,
@@ -74,8 +74,8 @@ impl OnePlace {
 }
 
 impl Conv {
-    /// Whether it is a transposed one of images of one place, which in single precision takes the filter
-    /// as it comes.
+    /// Whether this is a transposed convolution of images of one position. In single precision it
+    /// uses the plain filter.
     pub fn is_of_one_place(&self) -> bool {
         takes(&self.spec, self.out)
     }
@@ -87,7 +87,7 @@ mod tests {
     use crate::gemm::Bias;
     use crate::simd::Act;
 
-    /// Sums of every product, one by one.
+    /// Compares with the sums of all products, one by one.
     #[test]
     fn the_result_is_the_weighted_filter() {
         for (batch, groups, cin, own, kernel) in

@@ -1,10 +1,10 @@
-//! Two convolutions of single precision of which one reads the other: one of one point and a
-//! depthwise one with a small square window, in either order. What stands between them is made some
+//! Two convolutions in single precision of which the second reads the first: a pointwise one and a
+//! depthwise one with a small square window, in either order. The intermediate result is made some
 //! rows at a time and never leaves the caches.
 //!
 //! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
-//! then the second operand of the product. One point first: a unit is some channels of a band of the
-//! image ([`bands`]). It goes down the rows and keeps those that the window sees again.
+//! then the second operand of the product. Pointwise first: a unit is some channels of a band of
+//! the image ([`bands`]). It moves down the rows and keeps those that the window reads again.
 use crate::conv::bands;
 use crate::conv::planes::{self, Plane, Shape, Source};
 use crate::conv::points::{Tile, limits};
@@ -15,75 +15,76 @@ use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Numbers between the two at most that a unit holds: they stay in the second cache.
+/// Most intermediate elements that a unit holds, so that they stay in the second-level cache.
 const MOST_BETWEEN: usize = 96 * 1024;
-/// Numbers of the weights of the product at most, where each unit reads them all.
+/// Most weights of the product if each unit reads all of them.
 const MOST_WEIGHTS: usize = 128 * 1024;
-/// Rows of a depthwise result that are made together.
+/// Rows of a depthwise result that are made at a time.
 const TOGETHER: usize = 4;
-/// Columns that a strip has about.
+/// Approximate number of columns of a strip.
 const COLUMNS: usize = 512;
-/// Channels of a unit at least: each unit reads the whole image.
+/// Fewest channels of a unit. Each unit reads all input channels.
 const LEAST_BLOCK: usize = 24;
-/// As many units as keep several cores busy.
+/// Number of units that keeps several cores busy.
 const WANTED: usize = 8;
 
-/// Two planned convolutions, the first of which the second reads.
+/// Two planned convolutions, of which the second reads the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvPair {
     first: ConvSpec,
     second: ConvSpec,
     /// Whether the first is the depthwise one.
     depthwise_first: bool,
-    /// Height and width between the two, and of the result.
+    /// Height and width of the intermediate result, and of the result.
     between: [usize; 2],
     out: [usize; 2],
     /// Depthwise rows that are made at a time.
     rows: usize,
-    /// Channels of a unit where the product comes first; all where it does not.
+    /// Channels of a unit if the product comes first; else all channels.
     block: usize,
-    /// Rows of the result of a unit where the product comes first.
+    /// Result rows of a unit if the product comes first.
     band: usize,
 }
 
-/// Weights, bias and activation of one of the two.
+/// Weights, bias and activation of one of the two convolutions.
 #[derive(Clone, Copy, Debug)]
 pub struct Half<'a> {
-    /// `[O, C / groups, ...]`.
+    /// Weights, laid out as `[O, C / groups, ...]`.
     pub w: &'a [f32],
-    /// One an output channel.
+    /// Bias: one number per output channel.
     pub bias: Option<&'a [f32]>,
-    /// Applied last.
+    /// Activation, applied last.
     pub act: Act,
 }
 
-/// Whether a convolution is one of one point, in one group and without borders.
+/// Whether a convolution is pointwise, with one group and no padding.
 fn is_point(s: &ConvSpec) -> bool {
     let plain = s.kernel == [1; 3] && s.stride == [1; 3] && s.pad_before == [0; 3] && s.pad_after == [0; 3];
     plain && s.groups == 1 && s.transposed.is_none() && s.input[0] == 1
 }
 
-/// Whether a convolution has one channel to a group, as many as come in, and a small window.
+/// Whether a convolution has one input and one output channel per group, and a small window.
 fn is_plane(s: &ConvSpec) -> bool {
     planes::takes(s) && s.groups == s.channels_in && s.channels_out == s.channels_in
 }
 
-/// Rows of this many numbers at such a distance fall on few sets of the caches.
+/// Whether `count` rows at such a distance map to few cache sets.
 fn is_crowded(distance: usize, count: usize) -> bool {
     distance.is_multiple_of(512) && count > 8
 }
 
-/// Distance of planes of `len` numbers that fall on different sets of the caches.
+/// Distance between planes of `len` elements so that they map to different cache sets.
 fn apart(len: usize) -> usize {
     let len = len.next_multiple_of(16);
     if len.is_multiple_of(256) { len + 16 } else { len }
 }
 
 impl ConvPair {
-    /// A plan; None where the two are no such pair, or where a unit would not stay in the caches.
+    /// Makes a plan. `None` if the two are not such a pair, or if a unit would not stay in the
+    /// caches.
     ///
     /// # Errors
-    /// What is wrong with the sizes of one of them ([`ConvSpec::check`]).
+    /// Fails if the sizes of one of them are wrong ([`ConvSpec::check`]).
     pub fn new(first: &ConvSpec, second: &ConvSpec) -> Result<Option<ConvPair>, ConvError> {
         first.check()?;
         second.check()?;
@@ -109,7 +110,7 @@ impl ConvPair {
         Ok(plan.divided())
     }
 
-    /// The plan with units that stay in the caches.
+    /// The plan with units that stay in the caches. `None` if there are none.
     fn divided(mut self) -> Option<ConvPair> {
         let point = if self.depthwise_first { &self.second } else { &self.first };
         let (k, m) = (point.channels_in, point.channels_out);
@@ -123,16 +124,17 @@ impl ConvPair {
             if most == 0 || k.checked_mul(m)? > MOST_WEIGHTS {
                 return None;
             }
-            // Few rows, where the columns are many all the same.
+            // Few rows, if they have enough columns nevertheless.
             let wanted = (COLUMNS / (TOGETHER * width)).clamp(1, most) * TOGETHER;
-            // Few strips are shared unevenly.
+            // Few strips cannot be shared evenly.
             self.rows = if height.div_ceil(wanted) < 2 * WANTED { TOGETHER } else { wanted };
             (height.div_ceil(self.rows) * point.batch >= 2).then_some(self)
         } else {
             if is_crowded(self.between[0].checked_mul(self.between[1])?, k) {
                 return None;
             }
-            // More rows at a time, where as many channels as are wanted at least have room.
+            // More rows at a time, if there is still memory for the fewest channels that a unit
+            // should have.
             let room = |p: &ConvPair| Some(MOST_BETWEEN / apart(p.seen_rows().checked_mul(p.between[1])?) / 12 * 12);
             let more = ConvPair { rows: 2 * TOGETHER, ..self.clone() };
             if room(&more)? >= LEAST_BLOCK {
@@ -153,12 +155,12 @@ impl ConvPair {
         self
     }
 
-    /// Rows between the two that [`ConvPair::rows`] rows of a depthwise result see.
+    /// Intermediate rows that [`ConvPair::rows`] rows of a depthwise result read.
     fn seen_rows(&self) -> usize {
         (self.rows - 1) * self.second.stride[1] + self.second.kernel[1]
     }
 
-    /// Strips of rows of an image, or blocks of channels of its bands.
+    /// Number of strips of rows of an image, or of blocks of channels in all its bands.
     fn parts(&self) -> usize {
         if self.depthwise_first {
             self.out[0].div_ceil(self.rows)
@@ -167,7 +169,7 @@ impl ConvPair {
         }
     }
 
-    /// Blocks of the channels of an image.
+    /// Number of blocks of the channels of an image.
     fn blocks(&self) -> usize {
         self.second.channels_out.div_ceil(self.block)
     }
@@ -177,13 +179,13 @@ impl ConvPair {
         self.first.batch * self.parts()
     }
 
-    /// Numbers between the two.
+    /// Number of elements of the intermediate result.
     pub fn between(&self) -> usize {
         let [high, wide] = self.between;
         self.first.batch * self.first.channels_out * high * wide
     }
 
-    /// Multiply-adds of both.
+    /// Multiply-adds of both convolutions.
     pub fn work(&self) -> u64 {
         let of = |s: &ConvSpec, [h, w]: [usize; 2]| {
             let each = (s.channels_in / s.groups * s.taps()) as u64;
@@ -192,7 +194,7 @@ impl ConvPair {
         of(&self.first, self.between).saturating_add(of(&self.second, self.out))
     }
 
-    /// Elements that are read and written: input, weights and output.
+    /// Elements read and written: input, weights and output.
     pub fn moved(&self) -> u64 {
         let (a, b) = (&self.first, &self.second);
         let weights = [a, b].map(|s| s.channels_out * (s.channels_in / s.groups) * s.taps());
@@ -217,10 +219,10 @@ impl ConvPair {
         residual.map_or(Ok(()), |r| need("residual", r.len(), total))
     }
 
-    /// Does the units; `residual` is added before the last activation.
+    /// Computes the units. `residual` is added before the last activation.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub fn run(
         &self,
         units: Range<usize>,
@@ -253,10 +255,10 @@ struct Units<'p, 'a, 'o> {
     second: &'p Half<'a>,
     residual: Option<&'a [f32]>,
     between: &'p mut [f32],
-    /// Distance of channels of `between`.
+    /// Distance between channels of `between`.
     step: usize,
     out: &'p mut Out<'o, f32>,
-    /// Where the rows of a strip begin in the output, by channel.
+    /// Pointers to the rows of a strip in the output, by channel.
     rows: Vec<*mut f32>,
 }
 
@@ -277,7 +279,7 @@ impl Work for Units<'_, '_, '_> {
 }
 
 impl Units<'_, '_, '_> {
-    /// Some rows of the result of image `n`, the depthwise convolution being the first.
+    /// Computes some result rows of image `n`; the depthwise convolution is the first.
     #[inline(always)]
     fn strip<I: Isa, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
         let p = self.plan;
@@ -286,7 +288,7 @@ impl Units<'_, '_, '_> {
         let (k, m, y) = (s.channels_out, p.second.channels_out, part * p.rows);
         let len = p.rows.min(height - y) * width;
         let (low, later) = limits(self.first.act);
-        // What the rows see of a plane.
+        // The part of a plane that the rows read.
         let seen = [y, y + len / width - 1].map(|y| (y * s.stride[1]).saturating_sub(s.pad_before[1]));
         let seen = seen[0] * wide..((seen[1] + s.kernel[1]) * wide).min(high * wide);
         let shape = Shape {
@@ -326,11 +328,11 @@ impl Units<'_, '_, '_> {
         };
         self.rows.clear();
         self.rows.extend((0..m).map(|o| self.out.part(at + o * height * width, len).as_mut_ptr()));
-        // SAFETY: each part has `len` numbers.
+        // SAFETY: each part has `len` elements.
         unsafe { tile.run::<I, MR, NP>(isa, len, |i| self.rows[i]) };
     }
 
-    /// Some channels of image `n`, the product being the first.
+    /// Computes some channels of image `n`; the product is the first.
     #[inline(always)]
     fn channels<I: Isa, const MR: usize, const NP: usize>(&mut self, isa: I, n: usize, part: usize) {
         let p = self.plan;
@@ -342,7 +344,7 @@ impl Units<'_, '_, '_> {
         let x = &self.x[n * k * size..][..k * size];
         let (low, later) = limits(self.first.act);
         let (second_limits, second_later) = limits(self.second.act);
-        // Rows that are there.
+        // The intermediate rows that are present.
         let mut there = 0..0;
         for y in (band * p.band..last).step_by(p.rows) {
             let rows = p.rows.min(last - y);
@@ -375,7 +377,7 @@ impl Units<'_, '_, '_> {
                 let at = (fresh.start - top) * wide;
                 assert!(at + columns <= self.step && o.len() * self.step <= self.between.len());
                 let base = self.between[at..].as_mut_ptr();
-                // SAFETY: planes are `step` numbers, of which these columns are some.
+                // SAFETY: planes have `step` elements, of which these columns are some.
                 unsafe { tile.run::<I, MR, NP>(isa, columns, |i| base.wrapping_add(i * self.step)) };
             }
             there = top..end;
@@ -412,18 +414,18 @@ impl Units<'_, '_, '_> {
     }
 }
 
-/// Planes of the input, whose results are kept between the two.
+/// Planes of the input, whose results are the intermediate ones.
 struct Given<'p, I> {
     isa: I,
-    /// The planes, one behind the other, and how many numbers each has.
+    /// The planes, one after the other, and the number of elements of each.
     x: &'p [f32],
     size: usize,
-    /// What the rows see of a plane.
+    /// The part of a plane that the rows read.
     seen: Range<usize>,
     half: &'p Half<'p>,
     taps: usize,
     between: &'p mut [f32],
-    /// Distance of the results of two planes, and how many numbers they are.
+    /// Distance between the results of two planes, and the number of elements of each result.
     step: usize,
     len: usize,
 }
@@ -433,8 +435,8 @@ impl<I: Isa> Source for Given<'_, I> {
     fn plane(&mut self, i: usize) -> Plane<'_> {
         let size = self.size;
         let x = &self.x[i * size..][..size];
-        // The next plane is too far away for the machine to foresee. An address beyond the image does
-        // no harm here.
+        // The next plane is too far away for the hardware to predict. A prefetch beyond the image
+        // is harmless.
         for at in self.seen.clone().step_by(16) {
             self.isa.fetch(x.as_ptr().wrapping_add(size + at));
         }
@@ -448,10 +450,10 @@ impl<I: Isa> Source for Given<'_, I> {
     }
 }
 
-/// Planes that are kept between the two, whose results are the pair's.
+/// Planes of the intermediate result, whose results are those of the pair.
 struct Made<'p, 'o> {
     between: &'p [f32],
-    /// Distance of two planes, and how many numbers of each are there.
+    /// Distance between two planes, and the number of elements present in each.
     step: usize,
     seen: usize,
     /// The channel of the first plane.
@@ -460,8 +462,8 @@ struct Made<'p, 'o> {
     taps: usize,
     residual: Option<&'p [f32]>,
     out: &'p mut Out<'o, f32>,
-    /// Where the results of the first plane stand, the distance of two planes there, and how many
-    /// numbers the results are.
+    /// Where the results of the first plane begin, the distance between two planes there, and the
+    /// number of elements of each result.
     at: usize,
     size: usize,
     len: usize,

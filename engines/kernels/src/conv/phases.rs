@@ -1,14 +1,16 @@
-//! Transposed convolutions in single precision as ordinary ones: the places of the result that have
-//! one place in a step (a phase; there is one where steps are of one) are a convolution of the whole
-//! input with the taps that reach them. What the phases give is woven in the end.
+//! Transposed convolutions in single precision as ordinary ones. A phase is the set of result
+//! positions that have the same position within a stride step; with strides of one there is one
+//! phase. Each phase is an ordinary convolution of the whole input with the taps that reach it. At
+//! the end the results of the phases are interleaved.
 //!
-//! Places of the result are counted with the border in front: `Y = y + pad`. Tap `k` of the filter
-//! carries place `i` of the input to `Y = i * stride + k`. So the places `Y = q * stride + p` of phase
-//! `p` are met by taps `p, p + stride, ...`, and tap `p + j * stride` brings place `q - j` there: a
-//! convolution with those taps turned round.
+//! Positions of the result are counted with the border in front: `Y = y + pad`. Tap `k` of the
+//! filter carries position `i` of the input to `Y = i * stride + k`. So the positions `Y = q *
+//! stride + p` of phase `p` are reached by taps `p, p + stride, ...`, and tap `p + j * stride`
+//! brings position `q - j` there. This is a convolution with those taps in reverse order.
 //!
-//! **The filter by phases** is `[groups][phase][O / groups][C / groups][taps of the phase]`, the phases
-//! in row-major order of their places, taps turned round: as many numbers as the filter has.
+//! **The filter by phases** is `[groups][phase][O / groups][C / groups][taps of the phase]`, with
+//! the phases in row-major order of their positions and the taps reversed. It has as many elements
+//! as the filter.
 use crate::conv::finish::{Runs, finish};
 use crate::conv::plan::Conv;
 use crate::conv::rows::{PANEL, RowConv};
@@ -17,9 +19,9 @@ use crate::gemm::{Epilogue, pack_columns, packed_len};
 use crate::scratch::with_scratch;
 use crate::view::Out;
 
-/// Input channels of a group from which products are worth their while.
+/// Fewest input channels per group for which products pay.
 const DEEP: usize = 4;
-/// Numbers that the phases of a unit have at most.
+/// Most elements that the results of a unit's phases may have.
 const MOST: usize = 1 << 26;
 
 /// Some output channels of one group and image.
@@ -27,7 +29,7 @@ pub(crate) struct Unit<'p, 'a> {
     pub(crate) spec: &'p ConvSpec,
     pub(crate) n: usize,
     pub(crate) group: usize,
-    /// Output channels, counted in the group.
+    /// Output channels, counted within the group.
     pub(crate) channels: std::ops::Range<usize>,
     pub(crate) x: &'a [f32],
     pub(crate) w: &'a [f32],
@@ -39,75 +41,77 @@ pub(crate) struct Unit<'p, 'a> {
 pub(crate) struct Phases {
     out: [usize; 3],
     stride: [usize; 3],
-    /// In row-major order of their places in a step.
+    /// In row-major order of their positions in a step.
     list: Vec<Phase>,
     form: Form,
 }
 
-/// How the filter of a transposed convolution comes.
+/// Layout in which the filter of a transposed convolution is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As it is.
+    /// Plain.
     Given,
-    /// By phases.
+    /// Laid out by phases.
     Phases,
-    /// By phases, in panels.
+    /// Laid out by phases, in panels.
     Panels,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Phase {
     axes: [Axis; 3],
-    /// The convolution of a whole block of output channels, and of the last one where that is
-    /// smaller; none where no tap reaches the phase, or none of its places is in the result.
+    /// The convolution of a whole block of output channels, and that of the last block if it is
+    /// smaller. Empty if no tap reaches the phase or none of its positions is in the result.
     convs: Vec<Conv>,
-    /// The same with places as rows, where the filter comes in panels.
+    /// The same convolutions with positions as rows, for a filter in panels.
     rows: Vec<RowConv>,
-    /// Places of the phase that the convolution gives.
+    /// Positions of the phase that the convolution computes.
     places: [usize; 3],
 }
 
 /// A phase along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
-    /// Taps that reach it.
+    /// Number of taps that reach the phase.
     taps: usize,
-    /// The first place of the result.
+    /// The first position of the phase in the result.
     first: usize,
-    /// Places of the result.
+    /// Number of positions in the result.
     count: usize,
-    /// Places that the convolution gives before the first.
+    /// Positions that the convolution computes before the first one in the result.
     skip: usize,
     pads: [usize; 2],
 }
 
-/// Whether the result of a transposed convolution has phases; that depends on no size of an image.
+/// Whether a transposed convolution can be computed by phases. This does not depend on the image
+/// sizes.
 pub(crate) fn takes(s: &ConvSpec) -> bool {
     let plain = (0..3).all(|a| s.dilation[a] == 1 || s.kernel[a] == 1);
     s.transposed.is_some() && plain && s.channels_in / s.groups.max(1) >= DEEP
 }
 
-/// Phase `p` along an axis whose result has `out` places.
+/// Phase `p` along axis `a`, whose result has `out` positions.
 fn axis(s: &ConvSpec, a: usize, p: usize, out: usize) -> Axis {
     let (stride, pad) = (s.stride[a], s.pad_before[a]);
     let taps = taps(s, a, p);
     let q = pad.saturating_sub(p).div_ceil(stride);
     let first = q * stride + p - pad;
     let count = out.saturating_sub(first).div_ceil(stride);
-    // Place `q` is met by `taps` places of the input, the last of which is `q` itself.
+    // Position `q` receives from `taps` input positions, the last of which is `q` itself.
     let (before, skip) = ((taps.max(1) - 1).saturating_sub(q), q.saturating_sub(taps.max(1) - 1));
     let after = (count + taps.max(1) - 1 + skip).saturating_sub(s.input[a] + before);
     Axis { taps, first, count, skip, pads: [before, after] }
 }
 
-/// The places of all phases in a step.
+/// The positions of all phases within a step.
 fn all(stride: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
     let [z, y, x] = stride;
     (0..z * y * x).map(move |p| [p / x / y, p / x % y, p % x])
 }
 
-/// The filter `[C, O / groups, ...]` of a transposed convolution by phases: as many numbers, whatever
-/// the size of the images is. None where it has no such form, or `w` is not as long as the filter is.
+/// The filter `[C, O / groups, ...]` of a transposed convolution, laid out by phases. It has the
+/// same number of elements, whatever the image sizes. `None` if there is no such form, or if `w`
+/// does not have the length of the filter.
 pub fn filter_by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     if !takes(s) {
         return None;
@@ -123,7 +127,7 @@ pub fn filter_by_phases(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     Some(to)
 }
 
-/// The same in panels.
+/// Like [`filter_by_phases`], with the filter of each phase in panels.
 pub fn filter_by_phase_panels(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     let (own, cin) = (s.channels_out / s.groups.max(1), s.channels_in / s.groups.max(1));
     let plain = filter_by_phases(s, w)?;
@@ -141,18 +145,18 @@ pub fn filter_by_phase_panels(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     Some(to)
 }
 
-/// Numbers of the filter in panels; none where there are too many to count.
+/// Elements of the filter in panels; `None` if they are too many to count.
 pub(crate) fn panels_len(s: &ConvSpec) -> Option<usize> {
     let own = (s.channels_out / s.groups.max(1)).checked_next_multiple_of(PANEL)?;
     s.channels_in.checked_mul(own)?.checked_mul(s.taps())
 }
 
-/// Taps along an axis that reach phase `p`.
+/// Number of taps along axis `a` that reach phase `p`.
 fn taps(s: &ConvSpec, a: usize, p: usize) -> usize {
     s.kernel[a].saturating_sub(p).div_ceil(s.stride[a])
 }
 
-/// Adds the filter of one phase, for some output channels of a group.
+/// Appends the filter of one phase for some output channels of a group.
 fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, std::ops::Range<usize>), p: [usize; 3], to: &mut Vec<f32>) {
     let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
     let of = |a: usize| (p[a]..s.kernel[a]).step_by(s.stride[a]).rev();
@@ -169,10 +173,10 @@ fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, std::ops::Range<usize
 }
 
 impl Phases {
-    /// The phases, for units of so many output channels.
+    /// The phases, for units of `block` output channels.
     ///
     /// # Errors
-    /// `Copy` where a unit would take too much memory; what is wrong with a phase.
+    /// Returns `Copy` if a unit would need too much memory. Fails if a phase cannot be planned.
     pub(crate) fn new(s: &ConvSpec, block: usize, form: Form) -> Result<Phases, ConvError> {
         let out = s.output()?;
         let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
@@ -216,31 +220,31 @@ impl Phases {
         }
     }
 
-    /// Whether the filter comes in panels.
     pub(crate) fn in_panels(&self) -> bool {
         self.form == Form::Panels
     }
 
-    /// Whether every phase has the plans that its filter's form takes: one of many places is not rows.
+    /// Whether every phase has the plans that the form of the filter needs. A phase with many
+    /// positions has no plan with positions as rows.
     pub(crate) fn is_whole(&self) -> bool {
         self.form != Form::Panels || self.list.iter().all(|p| p.rows.len() == p.convs.len())
     }
 
-    /// Whether places as rows cost less than the same convolutions of images.
+    /// Whether plans with positions as rows cost less than the same convolutions of images.
     pub(crate) fn rows_pay(&self) -> bool {
         let (mut rows, mut plain) = (0usize, 0usize);
         for phase in &self.list {
             phase.rows.iter().for_each(|r| rows = rows.saturating_add(r.cost()));
             phase.convs.iter().for_each(|c| plain = plain.saturating_add(c.cycles()));
         }
-        // Another layout has to be worth its while.
+        // Another layout must save a noticeable amount.
         rows.saturating_add(rows / 16) < plain
     }
 
-    /// Computes a unit: whole blocks of channels but for the last.
+    /// Computes a unit: a whole block of channels, or the last, smaller one.
     ///
     /// # Errors
-    /// None that a planned convolution has.
+    /// Never fails for a planned convolution.
     pub(crate) fn run(&self, unit: &Unit<'_, '_>, out: &mut Out<'_, f32>) -> Result<(), ConvError> {
         let s = unit.spec;
         let cin = s.channels_in / s.groups;
@@ -257,7 +261,7 @@ impl Phases {
         })
     }
 
-    /// What the phases give, one behind the other; so long each.
+    /// Computes the results of the phases, one after the other, with the given lengths.
     fn products(
         &self,
         unit: &Unit<'_, '_>,
@@ -296,7 +300,8 @@ impl Phases {
         Ok(())
     }
 
-    /// Puts what the phases gave where it belongs in a plane of the result, and finishes that.
+    /// Moves the results of the phases to their positions in a plane of the result, and finishes
+    /// the plane.
     fn weave(&self, unit: &Unit<'_, '_>, sums: &[f32], plane: &mut [f32], out: &mut Out<'_, f32>) {
         let ([depth, height, width], [sz, sy, sx]) = (self.out, self.stride);
         let places = depth * height * width;
@@ -307,7 +312,7 @@ impl Phases {
         }
         for (o, channel) in unit.channels.clone().enumerate() {
             for (row, to) in plane.chunks_exact_mut(width.max(1)).enumerate() {
-                // The phases of the row: those of its place in a step.
+                // The phases that have the position of this row within a step.
                 let at = [row / height + unit.spec.pad_before[0], row % height + unit.spec.pad_before[1]];
                 let list = (at[0] % sz * sy + at[1] % sy) * sx;
                 let line = |x: usize| -> &[f32] {
@@ -336,7 +341,7 @@ impl Phases {
 }
 
 crate::multiversion! {
-    /// Numbers to every second place each, zero where there are none left.
+    /// Writes `even` and `odd` to alternating positions; zero where their elements are used up.
     fn weave(even: &[f32], odd: &[f32], y: &mut [f32]) {
         let both = even.len().min(odd.len()).min(y.len() / 2);
         let (pairs, rest) = y.split_at_mut(2 * both);
@@ -350,7 +355,7 @@ crate::multiversion! {
     }
 }
 
-/// Numbers to every `step`-th place, zero where there are none left.
+/// Writes `x` to every `step`-th position; zero where its elements are used up.
 fn spread(x: &[f32], step: usize, y: &mut [f32]) {
     let mut from = x.iter();
     for y in y.iter_mut().step_by(step) {

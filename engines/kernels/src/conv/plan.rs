@@ -15,22 +15,24 @@ use crate::gemm::Epilogue;
 use crate::gemm::micro::crowded;
 use crate::shrink::shrink;
 
-/// Output channels of a unit at most; a multiple of every register tile.
+/// Most output channels of a unit; a multiple of every register tile.
 const BLOCK: usize = 192;
-/// Outputs of a unit, channels by positions, at most.
+/// Most outputs of a unit: channels times positions.
 const AREA: usize = 48 * 1024;
-/// Places of a depthwise strip: they stay in the nearest cache from the copy to the result.
+/// Positions of a depthwise strip. They stay in the first-level cache from the copy to the result.
 const PLANE: usize = 3 * 1024;
-/// The same as `AREA` where one row alone is more than that.
+/// Like `AREA`, for units where a single row already exceeds `AREA`.
 const MOST_AREA: usize = 1 << 20;
-/// As many units as keep the cores of a device busy, if there is work for them.
+/// Number of units that keeps the cores of a device busy, if there is enough work.
 const WANTED: usize = 24;
-/// Multiply-adds that a unit should have: what a strip copies and finishes is small beside them.
+/// Multiply-adds that a unit should have. The copying and finishing of a strip is small compared to
+/// this.
 const GRAIN: usize = 384 * 1024;
-/// Output channels of a group for which a copy of its one input channel, seen by all, is worth while.
+/// Output channels per group from which it pays to share one copy of the group's only input
+/// channel.
 const SHARED: usize = 12;
 
-/// Floats of the copy of a strip at most: 512 MiB.
+/// Most floats of the copy of a strip: 512 MiB.
 const MOST_COPY: usize = 1 << 27;
 
 /// A planned convolution.
@@ -42,54 +44,54 @@ pub struct Conv {
     kind: Kind,
     /// Output channels of a unit.
     block: usize,
-    /// Output rows of a unit; for `Pointwise`, positions.
+    /// Output rows of a unit; output positions for `Pointwise`.
     rows: usize,
-    /// For `Pointwise`: where the channels stand in the input, and in a copy of a strip of it.
+    /// For `Pointwise`: offsets of the channels in the input, and in a copy of a strip of it.
     channels: [Vec<u32>; 2],
-    /// The copy of a strip has a plane for each column of the window.
+    /// Whether the copy of a strip has one plane for each column of the window.
     apart: bool,
-    /// Where the vectors of a strip stand in the copy where its rows are whole vectors, and longer
-    /// in the copy than in the output.
+    /// Offsets of a strip's vectors in the copy. Used if output rows are whole vectors but rows of
+    /// the copy are longer; else empty.
     panels: Vec<u32>,
-    /// Whether weights and images of single precision are read where they stand: units are then
+    /// Whether weights and images in single precision are read in place. A unit is then some
     /// channels at all positions, or at a strip of them.
     in_place: bool,
-    /// For windows of three by three, where that costs less: the tiles of minimal filtering.
+    /// The tiles of minimal filtering, for three-by-three windows if that costs less.
     tiles: Option<Tiles>,
-    /// For depthwise ones of small images in single precision, where that costs less: channels as
-    /// lanes.
+    /// The plan with channels as lanes, for depthwise convolutions of small images in single
+    /// precision if that costs less.
     lanes: Option<Lanes>,
-    /// For transposed ones in single precision: units are channels of whole images.
+    /// For transposed convolutions in single precision; a unit is some channels of a whole image.
     phases: Option<Phases>,
-    /// For transposed ones of images of one place in single precision.
+    /// For transposed convolutions of images of one position, in single precision.
     pub(crate) one_place: Option<OnePlace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One input channel to a group and few that come of it, not transposed.
+    /// One input channel and few output channels per group, not transposed.
     Depthwise,
-    /// Kernel and stride of one, no border: the input itself is the second operand.
+    /// Kernel and stride of one, no padding: the input itself is the second operand.
     Pointwise,
-    /// All others.
+    /// All other convolutions.
     Dense,
 }
 
-/// Distance of two channels in the copy of a strip of `rows` positions.
+/// Distance between two channels in the copy of a strip of `rows` positions.
 fn pitch(rows: usize) -> usize {
     rows.next_multiple_of(16) + 16
 }
 
-/// Whether rows of the output are whole vectors: they are then computed one behind the other,
-/// whatever stands between them in the copy.
+/// Whether output rows are whole vectors. These are then computed one after the other, whatever
+/// lies between them in the copy.
 fn whole_rows(spec: &ConvSpec, out: usize) -> bool {
     spec.transposed.is_none() && out.is_multiple_of(16)
 }
 
-/// Cycles, about, that the strips of `rows` of `images` images take for one input channel and `own`
-/// output channels: those of one thread and twice those of the longer half, so that two threads have
-/// alike much to do where that costs little. A vector of sixteen results takes a cycle a tap and
-/// channel.
+/// Approximate cycles of all strips of `rows` rows of `images` images, for one input channel and
+/// `own` output channels. The sum of the cycles of one thread and twice those of the larger half,
+/// so that two threads get about the same work if that costs little. A vector of sixteen results
+/// takes one cycle per tap and channel.
 fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
     let [_, height, width] = image.out;
     let pitch = if whole_rows(&image.spec, width) { width } else { image.pitch };
@@ -106,10 +108,11 @@ fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
 }
 
 impl Conv {
-    /// A plan.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]).
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]) or the copy of a strip is too large
+    /// (`Copy`).
     pub fn new(spec: &ConvSpec) -> Result<Conv, ConvError> {
         spec.check()?;
         let out = spec.output()?;
@@ -118,7 +121,7 @@ impl Conv {
             spec.kernel == [1; 3] && spec.stride == [1; 3] && spec.pad_before == [0; 3] && spec.pad_after == [0; 3];
         let kind = match spec.transposed {
             None if plain && per_group[0] > 1 => Kind::Pointwise,
-            // Many output channels share the copy of one that comes in.
+            // Many output channels share the copy of their input channel.
             None if per_group[0] == 1 && per_group[1] < SHARED => Kind::Depthwise,
             _ => Kind::Dense,
         };
@@ -141,8 +144,8 @@ impl Conv {
                     let units = [outer, per_group[1].div_ceil(block), total.div_ceil(rows)];
                     units.into_iter().fold(1usize, usize::saturating_mul) >= wanted && !large(rows, block)
                 };
-                // A row is the least of a strip, however wide it is; then the channels become
-                // fewer. Whole pairs of panels.
+                // A strip has at least one row, however wide that is. After that, the number of
+                // channels is reduced. Pointwise strips are whole pairs of panels.
                 let whole = |rows: usize| if kind == Kind::Pointwise { rows.next_multiple_of(32) } else { rows };
                 shrink((whole(rows), block), enough, |(rows, block)| {
                     if rows > 1 && rows.saturating_mul(wide) > 96 {
@@ -153,7 +156,7 @@ impl Conv {
                 })
             }
         };
-        // Up to twice the rows, and planes for the columns of the window, where that costs less.
+        // Use up to twice as many rows, and one plane per window column, if that costs less.
         let (image, own) = (Image::new(spec, 1)?, per_group[1]);
         let mut best = (rows, false);
         if kind == Kind::Dense {
@@ -192,8 +195,8 @@ impl Conv {
         .with_units(rows, block)
     }
 
-    /// The plan for operands and results of single precision, which need no conversion and are read
-    /// where they stand.
+    /// The plan for operands and results in single precision, which need no conversion and can be
+    /// read in place.
     pub fn in_singles(mut self) -> Conv {
         let positions = self.out.iter().product();
         if self.kind == Kind::Pointwise
@@ -217,13 +220,13 @@ impl Conv {
         self
     }
 
-    /// A plan by phases, where it is a transposed convolution and they take no more memory than there
-    /// is for them.
+    /// The plan by phases. `None` if the convolution has no phases, if they need too much memory,
+    /// or if a phase has no plan for this form of the filter.
     pub(crate) fn by_phases(self, form: Form) -> Option<Conv> {
         if !phases::takes(&self.spec) {
             return None;
         }
-        // Two threads at least have some to do.
+        // At least two threads get work.
         let own = self.spec.channels_out / self.spec.groups;
         let images = self.spec.batch.saturating_mul(self.spec.groups).max(1);
         let whole = if form == Form::Panels { PANEL } else { 4 };
@@ -233,25 +236,25 @@ impl Conv {
         Some(Conv { phases: Some(phases), block, ..self })
     }
 
-    /// The plan of single precision whose filter comes by phases
-    /// ([`filter_by_phases`](crate::conv::filter_by_phases)); None where there is none.
+    /// The plan in single precision for a filter that is laid out by phases
+    /// ([`filter_by_phases`](crate::conv::filter_by_phases)). `None` if the convolution has no such
+    /// plan.
     pub fn with_filter_by_phases(self) -> Option<Conv> {
         self.by_phases(Form::Phases)
     }
 
-    /// The plan of single precision whose filter comes by phases in panels
-    /// ([`filter_by_phase_panels`](crate::conv::filter_by_phase_panels)); None where that costs no less
-    /// than by phases alone.
+    /// The plan in single precision for a filter laid out by phases in panels
+    /// ([`filter_by_phase_panels`](crate::conv::filter_by_phase_panels)). `None` if there is no
+    /// such plan, or if it costs no less than without panels.
     pub fn with_filter_by_phase_panels(self) -> Option<Conv> {
         self.by_phases(Form::Panels).filter(|plan| plan.phases.as_ref().is_some_and(Phases::rows_pay))
     }
 
-    /// Output channels.
     pub(crate) fn channels_out(&self) -> usize {
         self.spec.channels_out
     }
 
-    /// A depthwise plan with channels as lanes, where that costs less.
+    /// The depthwise plan, with channels as lanes if that costs less.
     fn by_lanes(self) -> Conv {
         match Lanes::new(&self.spec, self.out) {
             Some(lanes) if lanes.cost() < lanes::LANES * self.channel() => self.with_lanes(lanes),
@@ -259,20 +262,20 @@ impl Conv {
         }
     }
 
-    /// A depthwise plan with channels as lanes: units are some of them, of whole images.
+    /// The depthwise plan with channels as lanes. A unit is some channels of a whole image.
     fn with_lanes(self, lanes: Lanes) -> Conv {
         let block = self.block.next_multiple_of(lanes::LANES);
         Conv { lanes: Some(lanes), rows: self.out[1].max(1), block, ..self }
     }
 
-    /// The same, whatever it costs.
+    /// The plan with channels as lanes, whatever it costs.
     #[cfg(test)]
     pub(crate) fn by_lanes_always(&self) -> Conv {
         let lanes = Lanes::new(&self.spec, self.out).expect("small images of sixteen channels");
         self.clone().with_lanes(lanes)
     }
 
-    /// Cycles, about, that a depthwise plan takes for a channel.
+    /// Approximate cycles of a depthwise plan per channel.
     fn channel(&self) -> usize {
         let [_, height, width] = self.out;
         if planes::takes(&self.spec) {
@@ -282,10 +285,10 @@ impl Conv {
         flat.saturating_mul(self.spec.taps() + 4).saturating_add(self.image.cost(height))
     }
 
-    /// The plan of single precision whose weights are followed by their filters changed for minimal
-    /// filtering ([`change_filters`](crate::conv::change_filters)), and whether that costs less than
-    /// plain products; None where there is none. It does not matter for the numbers who changed the
-    /// filters.
+    /// The plan in single precision whose weights are followed by the filters transformed for
+    /// minimal filtering ([`change_filters`](crate::conv::change_filters)), and whether it costs
+    /// less than plain products. `None` if minimal filtering does not apply. The result is the same
+    /// whether the filters are transformed before or during the run.
     pub fn with_changed_filters(&self) -> Option<(Conv, bool)> {
         if self.kind != Kind::Dense || self.tiles.is_some() || !winograd::takes(&self.spec) {
             return None;
@@ -293,14 +296,14 @@ impl Conv {
         self.by_tiles(true)
     }
 
-    /// The plan by minimal filtering, and whether that costs less than plain products.
+    /// The plan by minimal filtering, and whether it costs less than plain products.
     fn by_tiles(&self, ahead: bool) -> Option<(Conv, bool)> {
         let (rows, block, cost) = Tiles::cheapest(&self.spec, [self.out[1], self.out[2]], ahead);
         let plan = self.clone().tiled_by(rows, block, ahead).ok().filter(|c| c.tiles.is_some())?;
         Some((plan, cost.saturating_add(cost / 8) < self.cost()))
     }
 
-    /// Cycles, about, of the whole plan with a filter as it comes, as [`cost`] counts them.
+    /// Approximate cycles of the whole plan with an untransformed filter, counted as in [`cost`].
     pub(crate) fn cycles(&self) -> usize {
         let s = &self.spec;
         let (channels, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
@@ -309,7 +312,7 @@ impl Conv {
         }
         let images = s.batch.saturating_mul(s.groups);
         let k = channels.saturating_mul(s.taps());
-        // Rows of weights that would drive each other out are copied for each strip.
+        // Rows of weights that would evict each other from the cache are copied for each strip.
         let copied = if crowded(k) { images.saturating_mul(self.strips()).saturating_mul(k * own / 2) } else { 0 };
         let products = if self.kind == Kind::Pointwise {
             let positions = self.out.iter().product::<usize>();
@@ -321,7 +324,7 @@ impl Conv {
         products.saturating_add(copied.saturating_mul(2))
     }
 
-    /// [`cost`] of all.
+    /// [`cost`] of the whole convolution.
     fn cost(&self) -> usize {
         let s = &self.spec;
         let (channels, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
@@ -330,25 +333,27 @@ impl Conv {
         cost(self.rows, own.min(self.block), &self.image, images).saturating_mul(channels)
     }
 
-    /// The plan by minimal filtering, with such units; of filters that come changed or not.
+    /// The plan by minimal filtering with the given units. `ahead` tells whether the filters come
+    /// transformed.
     pub(crate) fn tiled_by(self, rows: usize, block: usize, ahead: bool) -> Result<Conv, ConvError> {
         let tiles = Tiles::new(&self.spec, [self.out[1], self.out[2]], rows, block, ahead);
         Conv { tiles, ..self }.with_units(rows, block)
     }
 
-    /// Rows of its strips and output channels of a unit (of a depthwise one, planes); None where it
-    /// reads its operands where they stand, in units of its own.
+    /// Rows of a strip and output channels of a unit (planes for a depthwise convolution). `None`
+    /// if the plan reads its operands in place and divides the work in its own way.
     pub fn divided(&self) -> Option<[usize; 2]> {
         let alone = self.in_place || self.lanes.is_some() || self.phases.is_some() || self.one_place.is_some();
         (!alone).then_some([self.rows, self.block])
     }
 
-    /// Of which numbers rows and channels of a unit are multiples.
+    /// The numbers of which the rows and channels of a unit are multiples.
     pub fn grain(&self) -> [usize; 2] {
         if self.tiles.is_some() { [winograd::STEP, winograd::TOGETHER] } else { [1, 1] }
     }
 
-    /// Whether there are as many rows and channels, and channels fill registers.
+    /// Whether units of `rows` rows by `block` channels are within the sizes of the convolution and
+    /// fill whole register tiles.
     pub fn takes_units(&self, rows: usize, block: usize) -> bool {
         let whole = match self.kind {
             Kind::Depthwise => self.spec.batch * self.spec.channels_out,
@@ -365,6 +370,10 @@ impl Conv {
     }
 
     /// The same plan with other units. The result does not depend on them.
+    ///
+    /// # Errors
+    /// Returns `Copy` if the copy of a strip is too large, or `Overflow` if an offset does not fit
+    /// 32 bits.
     pub fn with_units(mut self, rows: usize, block: usize) -> Result<Conv, ConvError> {
         self.rows = rows.max(1);
         let together = if self.tiles.is_some() { winograd::TOGETHER } else { 12 };
@@ -408,8 +417,8 @@ impl Conv {
         self.spec.work(self.out.iter().product())
     }
 
-    /// Vector operations of the whole convolution, about: products by sixteen, and what short rows of
-    /// depthwise ones leave idle.
+    /// Approximate vector operations of the whole convolution: multiply-adds divided by sixteen, or
+    /// more for depthwise convolutions whose short rows leave lanes idle.
     pub fn effort(&self) -> u64 {
         let products = self.work() / 16;
         if self.kind != Kind::Depthwise {
@@ -422,12 +431,12 @@ impl Conv {
         products.max((self.spec.batch * self.spec.channels_out) as u64 * each as u64)
     }
 
-    /// Elements that are read and written: input, weights and output.
+    /// Elements read and written: input, weights and output.
     pub fn moved(&self) -> u64 {
         self.spec.moved(self.out.iter().product())
     }
 
-    /// Strips, and how many there are of one image and channel block.
+    /// Number of strips of one image and one block of channels.
     fn strips(&self) -> usize {
         match self.kind {
             _ if self.phases.is_some() || self.one_place.is_some() => 1,
@@ -443,12 +452,12 @@ impl Conv {
         }
     }
 
-    /// Blocks of output channels of a group.
+    /// Number of blocks of output channels of a group.
     fn group_blocks(&self) -> usize {
         (self.spec.channels_out / self.spec.groups).div_ceil(self.block)
     }
 
-    /// Units one behind the other that share the copy of a strip of the input.
+    /// Number of consecutive units that share the copy of a strip of the input.
     pub fn shared(&self) -> usize {
         let copies = self.divided().is_some() && self.tiles.is_none() && self.kind != Kind::Depthwise;
         if copies { self.group_blocks() } else { 1 }
@@ -462,7 +471,7 @@ impl Conv {
         self.spec.batch * self.blocks() * self.strips()
     }
 
-    /// Numbers of the weights, those of filters that come changed among them.
+    /// Number of elements of the weights, including filters that come transformed.
     pub fn weights(&self) -> usize {
         let s = &self.spec;
         if self.phases.as_ref().is_some_and(Phases::in_panels) {
@@ -476,7 +485,7 @@ impl Conv {
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
         let places = self.out.iter().product();
         self.spec.check_lengths((x, out), ("weights", w, self.weights()), places, epilogue)

@@ -1,6 +1,6 @@
-//! Depthwise convolutions of single precision with square windows, plane by plane: a row of the
-//! input is read once for several rows of the result. Small windows read the planes as they are,
-//! borders by masked loads.
+//! Depthwise convolutions in single precision with square windows, plane by plane. A row of the
+//! input is read once for several rows of the result. Small windows read the planes in place, with
+//! masked loads at the borders.
 use crate::conv::points::limits;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
@@ -9,14 +9,14 @@ use crate::view::Out;
 use std::ops::Range;
 use window::ROWS;
 
-/// Large windows.
+/// Large windows with strides of one.
 mod stream;
-/// Small windows, and those of steps of two.
+/// Small windows, and windows with strides of two.
 mod window;
 
 pub(crate) use window::within;
 
-/// Some output channels of one image, some rows.
+/// Some output channels and some rows of one image.
 pub(crate) struct Planes<'p, 'a, 'o> {
     pub(crate) spec: &'p ConvSpec,
     /// Height and width of the output.
@@ -30,37 +30,38 @@ pub(crate) struct Planes<'p, 'a, 'o> {
     pub(crate) out: &'p mut Out<'o, f32>,
 }
 
-/// Whether a convolution with one input channel to a group has such windows.
+/// Whether a convolution with one input channel per group has a window and stride that are
+/// supported here.
 pub(crate) fn takes(s: &ConvSpec) -> bool {
     let [depth, kernel, width] = s.kernel;
     let flat = depth == 1 && s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
     let window = kernel == width && s.dilation[1..] == [1, 1] && s.stride[1] == s.stride[2];
     let steps = matches!((kernel, s.stride[1]), (3 | 5, 1 | 2) | (7, 1));
-    // Places in a plane are counted with signs.
+    // Positions in a plane are computed as signed numbers.
     let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 30);
     flat && window && steps && near && s.transposed.is_none()
 }
 
-/// Cycles, about, that a channel takes whose result is so high and wide.
+/// Approximate cycles of one channel whose result has the given height and width.
 pub(crate) fn cost(s: &ConvSpec, [height, width]: [usize; 2]) -> usize {
     let (kernel, step) = (s.kernel[1], s.stride[1]);
     let columns = width.div_ceil(16);
     if kernel > 3 && step == 1 {
-        // Two vectors side by side use each tap twice; sums of one alone wait for each other.
+        // Two adjacent vectors use each tap twice. The sums of a single vector wait for each other.
         let row = if columns > 1 { kernel * kernel * 5 / 8 + 8 } else { kernel * kernel * 3 / 2 + 12 };
         return columns * (height * row + 40) + 60;
     }
     if height < ROWS {
         return height * columns * kernel * kernel * 3 + 60;
     }
-    // Every second column costs shuffles.
+    // Reading every second column costs shuffles.
     let shuffles = if step == 2 { ((ROWS - 1) * step + kernel) * 6 } else { 0 };
     let cell = ROWS * kernel * kernel + 8 + shuffles;
     columns * (height.div_ceil(ROWS) * cell + 40) + 60
 }
 
 impl Planes<'_, '_, '_> {
-    /// Computes them.
+    /// Computes these channels and rows.
     pub(crate) fn run(mut self) {
         let s = self.spec;
         let (height, width) = self.size;
@@ -79,7 +80,7 @@ impl Planes<'_, '_, '_> {
         shape.run(self.channels.len(), self.epilogue.residual.is_some(), &mut self);
         let Some(act) = later else { return };
         if rows == height {
-            // Whole planes stand one behind the other.
+            // Whole planes follow each other.
             let len = height * width;
             let at = (self.n * s.channels_out + self.channels.start) * len;
             act.apply(self.out.part(at, self.channels.len() * len));
@@ -108,7 +109,7 @@ impl Source for Planes<'_, '_, '_> {
             w: &self.w[o * s.taps()..][..s.taps()],
             shift: match self.epilogue.bias {
                 Bias::PerRow(b) => b[o],
-                // What adds nothing, to minus zero too.
+                // Adding -0.0 changes nothing, not even the sign of zero.
                 _ => -0.0,
             },
             residual: self.epilogue.residual.map(|(r, factor)| (&r[at..at + len], factor)),
@@ -122,37 +123,37 @@ pub(crate) struct Shape {
     /// Height and width of the input.
     pub(crate) size: (usize, usize),
     pub(crate) pad: (isize, isize),
-    /// Height of the window, which is as wide, and the step from one to the next.
+    /// Height of the square window, and its stride.
     pub(crate) window: (usize, usize),
     pub(crate) alpha: f32,
     pub(crate) limits: (f32, f32),
-    /// The first row of the result that is computed, and how many there are.
+    /// The first result row that is computed, and the number of rows.
     pub(crate) first: usize,
     pub(crate) rows: usize,
     /// Width of the result.
     pub(crate) width: usize,
 }
 
-/// One plane of the input, and its rows of the result.
+/// One plane of the input, and the result rows made from it.
 pub(crate) struct Plane<'a> {
     pub(crate) x: &'a [f32],
     /// The taps of its window.
     pub(crate) w: &'a [f32],
     pub(crate) shift: f32,
-    /// As many numbers as the result has.
+    /// The residual, as long as the result, and its factor.
     pub(crate) residual: Option<(&'a [f32], f32)>,
     pub(crate) out: &'a mut [f32],
 }
 
-/// Planes by their number.
+/// Provides planes by index.
 pub(crate) trait Source {
     /// Plane `i`.
     fn plane(&mut self, i: usize) -> Plane<'_>;
 }
 
 impl Shape {
-    /// Computes the rows of the first `count` planes of a source; `residual` says whether they have
-    /// one.
+    /// Computes the rows of the first `count` planes of a source. `residual` tells whether the
+    /// planes have a residual.
     pub(crate) fn run(&self, count: usize, residual: bool, source: &mut impl Source) {
         match self.window {
             (3, 1) => self.windows::<3, 1>(count, residual, source),
@@ -164,7 +165,7 @@ impl Shape {
     }
 
     fn windows<const K: usize, const S: usize>(&self, count: usize, residual: bool, source: &mut impl Source) {
-        // Each is compiled by itself: together they would not have registers enough.
+        // These are compiled separately; together they would not have enough registers.
         if self.rows >= ROWS && self.alpha == 1.0 && !residual {
             dispatch(window::Bands::<K, S, _> { of: self, count, source });
         } else {

@@ -1,6 +1,6 @@
-//! Convolutions of one point in single precision: weights and images are read where they stand, the
-//! whole sum stays in registers, and what follows it is done there. A unit is some output channels
-//! of one group at all positions, or at some of them where an image is large ([`strip`]).
+//! Pointwise (1x1) convolutions in single precision. Weights and images are read in place; the
+//! whole sum stays in registers and is finished there. A unit is some output channels of one group
+//! at all positions, or at some of them if the image is large ([`strip`]).
 use crate::conv::spec::ConvSpec;
 use crate::gemm::dots::{Each, dots};
 use crate::gemm::{Bias, Epilogue};
@@ -9,37 +9,38 @@ use crate::simd::act::{at_least, at_most};
 use crate::simd::isa::{Isa, Work};
 use crate::view::Out;
 
-/// Output channels that make it worth while; fewer leave most of a register tile idle.
+/// Fewest output channels for which this pays; fewer leave most of a register tile idle.
 const LEAST: usize = 8;
-/// Units that a convolution has about, so that several cores have work.
+/// Approximate number of units of a convolution, so that several cores have work.
 const UNITS: usize = 6;
-/// Numbers of the weights of a unit at most: they stay in the second cache while the positions go
-/// by.
+/// Most elements of the weights of a unit. They stay in the second-level cache while the positions
+/// are processed.
 const WEIGHTS: usize = 48 * 1024;
-/// Columns beyond whole vectors at most that are done one by one.
+/// Most columns beyond whole vectors that are computed one by one.
 const SINGLE: usize = 2;
-/// Columns at a time where an activation goes over the stored result.
+/// Columns computed at a time if an activation is applied to the stored result.
 const STORED: usize = 256;
-/// Vectors of a single row at a time where registers hold one of each row of a tile: their sums do not
-/// wait for each other.
+/// Vectors of a single row that are computed at a time if registers hold one vector of each row of
+/// a tile. Their sums do not wait for each other.
 const SINGLES: usize = 4;
-/// Terms of a sum at a time where registers hold one vector of each row of a tile and the columns are
-/// few: what is read of the input then stays in the nearest cache for all rows of a unit. Of more
-/// columns it would not (14x14: up to a tenth slower).
+/// Terms of a sum that are added at a time if registers hold one vector of each row of a tile and
+/// the columns are few. What is read of the input then stays in the nearest cache for all rows of a
+/// unit. With more columns it would not (14x14: up to a tenth slower).
 const TERMS: usize = 96;
-/// Bytes of the input, terms by the columns of a cell, that stay in the nearest cache for all rows of
-/// a unit.
+/// Bytes of the input, terms times the columns of a cell, that stay in the nearest cache for all
+/// rows of a unit.
 const NEAR: usize = 32 * 1024;
-/// Positions from which on units are strips of them: rows of fewer lie so near each other that
-/// processors foresee the next one (within 2 KiB), and several share a page.
+/// With more positions than this, units are strips of them. Rows with fewer positions are so close
+/// together (within 2 KiB) that processors predict the next one, and several share a page.
 const LARGE: usize = 512;
-/// Positions from which on it does not matter that strips of rows which are no whole lines share some.
+/// With more positions than this, it does not matter that strips share cache lines when rows are
+/// not whole lines.
 const MANY: usize = 4096;
 
-/// Output channels of a unit; none where the convolution is not for this kernel.
+/// Output channels of a unit; `None` if the convolution is not suitable for this kernel.
 pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
-    // Rows at such a distance fall on few sets of the caches, and would drive each other out.
+    // Rows at such a distance map to few cache sets and would evict each other.
     let crowded = |distance: usize, count: usize, bytes: usize| (distance * 4).is_multiple_of(bytes) && count > 8;
     if k == 0 || m < LEAST || crowded(k, m.min(12), 2048) || (crowded(positions, k, 4096) && k > 64) {
         return None;
@@ -52,11 +53,11 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     near.map(|r| (cost(m, r, together, all), r)).min().map(|(_, r)| r).or(Some(usual))
 }
 
-/// Positions of a unit, and its output channels, where an image is large: what a unit reads of it is
-/// then read once for all channels, and by the core that has made the same positions of the layer
-/// before; by channels each unit draws all of the image from the second cache, line by line from as
-/// many pages as there are channels. None: the image is small, or the weights are too many to be read
-/// anew for each strip.
+/// Positions and output channels of a unit if an image is large. What a unit reads of the image is
+/// then read once for all channels, and by the core that made the same positions of the layer
+/// before. With units of channels alone, each unit would read the whole image from the second-level
+/// cache, line by line from as many pages as there are channels. `None` if the image is small, or
+/// if the weights are too many to be read again for each strip.
 pub(crate) fn strip(s: &ConvSpec, positions: usize) -> Option<(usize, usize)> {
     let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
     let apart = positions.is_multiple_of(16) && positions > LARGE || positions > MANY;
@@ -64,7 +65,8 @@ pub(crate) fn strip(s: &ConvSpec, positions: usize) -> Option<(usize, usize)> {
         return None;
     }
     let least = positions.div_ceil(UNITS).next_multiple_of(32);
-    // What the later of two has that begin at either end; the fewer units the better.
+    // The work of the slower of two threads that begin at either end. On a tie, fewer units are
+    // better.
     let later = |width: usize| {
         let (whole, rest) = (positions / width, cycles(positions % width));
         (whole.div_ceil(2) * width).max(whole / 2 * width + rest)
@@ -75,7 +77,8 @@ pub(crate) fn strip(s: &ConvSpec, positions: usize) -> Option<(usize, usize)> {
     Some((width, m.div_ceil(UNITS.div_ceil(strips.max(1))).next_multiple_of(12)))
 }
 
-/// Sixteenths of a cycle, about, that `positions` of an input channel take for one output channel.
+/// Approximate time that `positions` positions of an input channel take for one output channel, in
+/// sixteenths of a cycle.
 pub(crate) fn cycles(positions: usize) -> usize {
     match positions % 16 {
         few @ 1..=SINGLE => positions - few + 4 * few,
@@ -83,9 +86,9 @@ pub(crate) fn cycles(positions: usize) -> usize {
     }
 }
 
-/// What units of `rows` of `m` output channels of `all` images and groups cost, in quarters of a row
-/// of all positions: those of one thread, and twice those of the later of two that begin at either
-/// end.
+/// Cost of units of `rows` of `m` output channels, for `all` images and groups, in quarters of a
+/// row of all positions: the time of one thread, plus twice that of the slower of two threads that
+/// begin at either end.
 fn cost(m: usize, rows: usize, together: usize, all: usize) -> usize {
     let one = |rows: usize| {
         let (tiles, rest) = (rows / together, rows % together);
@@ -95,7 +98,7 @@ fn cost(m: usize, rows: usize, together: usize, all: usize) -> usize {
     let (whole, last) = (m / rows, m % rows);
     let (count, of) = (m.div_ceil(rows), [one(rows), if last > 0 { one(last) } else { 0 }]);
     let total = (whole * of[0] + of[1]).saturating_mul(all);
-    // An end begins a unit when it is done with the one before.
+    // A thread begins a unit when it has finished the one before.
     let unit = |i: usize| if i == whole { of[1] } else { of[0] };
     let (mut front, mut back) = (0, 0);
     if all == 1 {
@@ -116,30 +119,30 @@ fn cost(m: usize, rows: usize, together: usize, all: usize) -> usize {
     total.saturating_add(front.max(back).saturating_mul(2)).saturating_add(few)
 }
 
-/// Some output channels of one image.
+/// Computes some output channels of one image.
 pub(crate) struct Points<'p, 'a, 'o> {
-    /// Input channels and positions.
+    /// Numbers of input channels and positions.
     pub(crate) shape: (usize, usize),
-    /// Of these output channels: the first of them, and how many.
+    /// First output channel, and their number.
     pub(crate) channels: (usize, usize),
-    /// Of these positions: the first of them, and how many.
+    /// First position, and their number.
     pub(crate) strip: (usize, usize),
-    /// The weights of these channels.
+    /// The weights of these output channels.
     pub(crate) w: &'a [f32],
     /// The input channels, from the first position on.
     pub(crate) x: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
-    /// Where the result begins, at position 0.
+    /// Where the first of these output channels begins in the result, at position 0.
     pub(crate) at: usize,
     pub(crate) out: &'p mut Out<'o, f32>,
     /// Memory for a column of the input.
     pub(crate) column: &'p mut [f32],
-    /// Memory for where the rows of the result begin.
+    /// Memory for the pointers to the rows of the result.
     pub(crate) rows: &'p mut Vec<*mut f32>,
 }
 
-/// Rows that are computed together where so many are left: a tile, four, or one. Two tiles of four
-/// stand for one of six where two rows would be left over.
+/// Rows that are computed at a time if `left` rows are left: a tile, four, or one. With tiles of
+/// six, two groups of four rows are used if two or three rows would be left over.
 #[inline(always)]
 fn group(left: usize, tile: usize) -> usize {
     match left % tile {
@@ -153,24 +156,24 @@ fn group(left: usize, tile: usize) -> usize {
 /// What all cells of a unit share.
 pub(crate) struct Tile<'a> {
     pub(crate) k: usize,
-    /// Columns that are computed, and the distance of rows of the input.
+    /// Number of columns that are computed, and the distance between rows of the input.
     pub(crate) n: usize,
     pub(crate) x_step: usize,
-    /// The columns are some of the image's, and rows many.
+    /// Whether the columns are only some of those of the image, and rows are many.
     pub(crate) is_strip: bool,
     pub(crate) m: usize,
     pub(crate) w: &'a [f32],
     pub(crate) x: &'a [f32],
     pub(crate) alpha: f32,
     pub(crate) bias: Option<&'a [f32]>,
-    /// What is added to the columns of the rows, the distance of its rows, and its factor.
+    /// The residual, the distance between its rows, and its factor.
     pub(crate) residual: Option<(&'a [f32], usize, f32)>,
     pub(crate) limits: (f32, f32),
-    /// Applied to the stored result, where it is no pair of limits.
+    /// Activation that is applied to the stored result, if it cannot be expressed as limits.
     pub(crate) later: Option<Act>,
 }
 
-/// An activation as limits, or what is applied to the stored result.
+/// An activation as limits; or no limits, and the activation to apply to the stored result.
 pub(crate) fn limits(act: Act) -> ((f32, f32), Option<Act>) {
     match act {
         Act::None => ((f32::NEG_INFINITY, f32::INFINITY), None),
@@ -206,7 +209,7 @@ impl Work for Points<'_, '_, '_> {
         };
         self.rows.clear();
         if n == positions {
-            // The rows are one range.
+            // The rows are one contiguous range.
             let base = self.out.part(self.at, m * n).as_mut_ptr();
             self.rows.extend((0..m).map(|i| base.wrapping_add(i * n)));
         } else {
@@ -214,7 +217,7 @@ impl Work for Points<'_, '_, '_> {
             self.rows.extend((0..m).map(|i| self.out.part(at + i * positions, n).as_mut_ptr()));
         }
         let rows = &self.rows[..];
-        // One or two columns beyond whole vectors: each is a product of the weights and one vector.
+        // One or two columns beyond whole vectors are each a product of the weights and one vector.
         let whole = if n % 16 <= SINGLE { n / 16 * 16 } else { n };
         for j in whole..n {
             let column = &mut self.column[..k];
@@ -225,11 +228,11 @@ impl Work for Points<'_, '_, '_> {
         }
         if let Some(act) = later {
             for row in rows {
-                // SAFETY: rows have `n` numbers, the last of which were written.
+                // SAFETY: rows have `n` elements, of which those from `whole` on were written.
                 act.apply(unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(whole), n - whole) });
             }
         }
-        // SAFETY: the result has `m` rows of `n` numbers.
+        // SAFETY: the result has `m` rows of `n` elements.
         unsafe { tile.run::<I, MR, NP>(isa, whole, |i| rows[i]) };
     }
 }
@@ -238,7 +241,7 @@ impl Work for Points<'_, '_, '_> {
 struct Column<'t, 'a> {
     tile: &'t Tile<'a>,
     j: usize,
-    /// Where the rows of the result begin, each of as many numbers as the tile has columns.
+    /// Pointers to the rows of the result, each with as many elements as the tile has columns.
     rows: &'t [*mut f32],
 }
 
@@ -256,10 +259,10 @@ impl Each for Column<'_, '_> {
 }
 
 impl Tile<'_> {
-    /// The first `whole` columns of all rows, where row `i` of the result begins at `to(i)`.
+    /// Computes the first `whole` columns of all rows. Row `i` of the result begins at `to(i)`.
     ///
     /// # Safety
-    /// Each row of the result has `whole` numbers that can be read and written.
+    /// Each row of the result must have `whole` elements that can be read and written.
     #[inline(always)]
     pub(crate) unsafe fn run<I: Isa, const MR: usize, const NP: usize>(
         &self,
@@ -272,9 +275,10 @@ impl Tile<'_> {
         assert!(k == 0 || self.x.len() >= (k - 1) * self.x_step + n);
         assert!(self.bias.is_none_or(|b| b.len() >= m));
         assert!(self.residual.is_none_or(|(r, step, _)| m == 0 || r.len() >= (m - 1) * step + n));
-        // SAFETY: by the caller's word and the assertions: rows and columns are those of the operands.
+        // SAFETY: by the assertions and the guarantee of the caller, rows and columns are those of
+        // the operands.
         unsafe {
-            // Three vectors are best done at once, by eight rows.
+            // Three vectors are fastest at once, with eight rows.
             if NP == 2 && whole.div_ceil(16) == 3 && self.later.is_none() {
                 let mut i = 0;
                 while i + 8 <= m {
@@ -291,8 +295,8 @@ impl Tile<'_> {
                 }
                 return;
             }
-            // Where registers hold one vector of each row, several are done behind each other, so that
-            // what is read and written are runs of more than a line.
+            // If registers hold one vector of each row, several are computed one after the other,
+            // so that reads and writes are runs of more than a cache line.
             let wide = if NP == 1 { SINGLES } else { NP };
             let step = if self.later.is_some() { STORED } else { wide * 16 };
             let few = NP == 1 && whole <= SINGLES * 16;
@@ -317,11 +321,11 @@ impl Tile<'_> {
         }
     }
 
-    /// `R` rows from `i` on, some columns, some terms of their sums: what the terms before came to lies
-    /// in the result. Gives `R`.
+    /// Computes `R` rows beginning at `i`, for some columns and some terms of their sums. The sums
+    /// of earlier terms are in the result. Returns `R`.
     ///
     /// # Safety
-    /// Rows and columns are those of the operands and of the result.
+    /// Rows and columns must be those of the operands and of the result.
     #[inline(always)]
     unsafe fn columns<I: Isa, const R: usize, const NP: usize>(
         &self,
@@ -335,7 +339,7 @@ impl Tile<'_> {
         let mut at = j.0;
         while at < j.1 {
             let left = j.1 - at;
-            // SAFETY: by the caller's word; a cell touches as many columns as it is told.
+            // SAFETY: as the caller guarantees; a cell accesses only the given number of columns.
             unsafe {
                 if left >= NP * 16 {
                     self.cell::<I, R, NP, true>(isa, (i, at), NP * 16, terms, &rows);
@@ -356,11 +360,11 @@ impl Tile<'_> {
         R
     }
 
-    /// `R` rows from `i` on and `width` columns from `j` on, in `N` vectors, the last of which may
-    /// be only begun.
+    /// Computes `R` rows beginning at `i` and `width` columns beginning at `j`, in `N` vectors. The
+    /// last vector may be partial unless `FULL`.
     ///
     /// # Safety
-    /// Rows and columns are those of the operands.
+    /// Rows and columns must be those of the operands.
     #[inline(always)]
     unsafe fn cell<I: Isa, const R: usize, const N: usize, const FULL: bool>(
         &self,
@@ -376,7 +380,8 @@ impl Tile<'_> {
             for (row, sums) in rows.iter().zip(&mut acc) {
                 for (p, v) in sums.iter_mut().enumerate() {
                     let at = row.wrapping_add(j + p * 16);
-                    // SAFETY: columns of a row of the result, where the terms before have left their sums.
+                    // SAFETY: columns of a row of the result, where the earlier terms have left
+                    // their sums.
                     *v = unsafe { load(isa, at, FULL || p + 1 < N, last) };
                 }
             }
@@ -398,7 +403,7 @@ impl Tile<'_> {
                 }
             }
             b = b.wrapping_add(self.x_step);
-            // The weights of the next rows, a little of them with each step.
+            // Prefetches the weights of the next rows, a little with each step.
             isa.fetch(a.wrapping_add(R * (self.k + kk)));
         }
         if to < self.k {
@@ -413,14 +418,14 @@ impl Tile<'_> {
         }
         let (low, high) = (isa.splat(self.limits.0), isa.splat(self.limits.1));
         for (r, row) in acc.into_iter().enumerate() {
-            // What adds nothing, to minus zero too.
+            // Adding -0.0 changes nothing, not even the sign of zero.
             let shift = isa.splat(self.bias.map_or(-0.0, |b| b[i + r]));
             for (p, v) in row.into_iter().enumerate() {
                 let at = j + p * 16;
                 let all = FULL || p + 1 < N;
                 let v = if self.alpha == 1.0 { v } else { isa.fma(v, isa.splat(self.alpha), isa.splat(-0.0)) };
                 let mut v = isa.add(v, shift);
-                // SAFETY: columns of row `i + r` of the residual and of the result, which have as
+                // SAFETY: columns of row `i + r` of the residual and of the result, which has as
                 // many rows.
                 unsafe {
                     if let Some((other, step, factor)) = self.residual {
@@ -436,23 +441,23 @@ impl Tile<'_> {
     }
 }
 
-/// Sixteen columns, or `some` of them.
+/// Loads sixteen columns, or only those in `some` unless `all`.
 ///
 /// # Safety
-/// They can be read.
+/// These columns must be readable.
 #[inline(always)]
 unsafe fn load<I: Isa>(isa: I, from: *const f32, all: bool, some: I::M) -> I::V {
-    // SAFETY: by the caller's word.
+    // SAFETY: as the caller guarantees.
     unsafe { if all { isa.load(&*from.cast()) } else { isa.load_some(from, some) } }
 }
 
-/// The same, written.
+/// Stores sixteen columns, or only those in `some` unless `all`.
 ///
 /// # Safety
-/// They can be written.
+/// These columns must be writable.
 #[inline(always)]
 unsafe fn store<I: Isa>(isa: I, v: I::V, to: *mut f32, all: bool, some: I::M) {
-    // SAFETY: by the caller's word.
+    // SAFETY: as the caller guarantees.
     unsafe { if all { isa.store(v, &mut *to.cast()) } else { isa.store_some(v, to, some) } }
 }
 
@@ -472,7 +477,7 @@ mod tests {
             assert!(width.is_multiple_of(32) && channels.is_multiple_of(12), "{positions}: {width}, {channels}");
             let strips = positions.div_ceil(width);
             assert!(strips * 96usize.div_ceil(channels) >= UNITS / 2, "{positions}: {strips} of {channels}");
-            // Two threads that begin at either end.
+            // Two threads begin at either end.
             let (front, back) = (strips / 2 * width, positions - strips / 2 * width);
             let other = (strips.div_ceil(2) * width, positions - (strips.div_ceil(2) * width).min(positions));
             let longer = front.max(back).min(other.0.max(other.1));
@@ -490,7 +495,7 @@ mod tests {
         for m in (8..=1280).step_by(4) {
             let r = rows(&spec(48, m), 196).expect("channels enough");
             assert!((4..=m.next_multiple_of(12)).contains(&r), "{m}: {r}");
-            // Two threads that begin at either end.
+            // Two threads begin at either end.
             let mut units: std::collections::VecDeque<usize> = (0..m).step_by(r).map(|at| r.min(m - at)).collect();
             let mut ends = [0, 0];
             while let Some(unit) = if ends[0] <= ends[1] { units.pop_front() } else { units.pop_back() } {

@@ -1,106 +1,108 @@
-//! Sizes of a convolution and what can be wrong with them.
+//! Sizes of a convolution and the errors they can cause.
 use crate::gemm::{Bias, Epilogue, GemmError};
 use crate::view::element_count;
 use thiserror::Error;
 
-/// What does not fit in a convolution.
+/// Reasons why a convolution cannot be planned or run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConvError {
-    /// A number of channels that the groups do not divide.
+    /// The number of groups does not divide the number of channels.
     #[error("{what} channels {channels} are not a multiple of {groups} groups")]
     Groups {
-        /// Input or output.
+        /// `"input"` or `"output"`.
         what: &'static str,
-        /// Number of channels found.
+        /// Number of channels.
         channels: usize,
-        /// Groups.
+        /// Number of groups.
         groups: usize,
     },
-    /// A stride, dilation, kernel size or number of groups of zero.
+    /// A stride, dilation, kernel size or number of groups is zero.
     #[error("{what} must not be zero")]
     Zero {
-        /// Which number.
+        /// Name of the number that is zero.
         what: &'static str,
     },
-    /// The kernel reaches over the padded input.
+    /// The dilated kernel is larger than the padded input. For a transposed convolution: the
+    /// padding is larger than the unpadded output.
     #[error("kernel spans {span} but the padded input is {size} on spatial axis {axis}")]
     Kernel {
         /// Spatial axis, 0 to 2.
         axis: usize,
-        /// Reach of the kernel.
+        /// Extent of the dilated kernel; for a transposed convolution, the total padding.
         span: usize,
-        /// Size of the padded input.
+        /// Size of the padded input; for a transposed convolution, of the unpadded output.
         size: usize,
     },
-    /// Sizes that no memory can hold.
+    /// The sizes are too large to be addressed.
     #[error("sizes of the convolution overflow")]
     Overflow,
-    /// Working memory beyond reason: a far dilated kernel over a wide padding.
+    /// A unit needs too much working memory, for example for a far dilated kernel over wide
+    /// padding.
     #[error("the convolution needs a copy of {floats} numbers, at most {most} are made")]
     Copy {
-        /// Numbers of the copy.
+        /// Elements that the copy needs.
         floats: usize,
-        /// The limit.
+        /// Most elements that a copy may have.
         most: usize,
     },
-    /// More than the layouts of the cube unit have a place for.
+    /// The layouts of the cube unit have no place for this convolution.
     #[error("channels in groups of sixteen take two spatial axes, not transposed, of one group or one channel a group")]
     Cube,
-    /// A plan for single precision that is given something else.
+    /// A plan for single precision was given operands or results of another type.
     #[error("the plan is for operands and results of single precision")]
     Singles,
-    /// A transposed convolution of bytes.
+    /// A convolution of bytes is transposed, which is not supported.
     #[error("a convolution of bytes is not transposed")]
     Transposed,
-    /// An operand whose memory begins where its numbers cannot.
+    /// The memory of an operand is not aligned for its elements.
     #[error("the memory of {operand} begins in the middle of a number")]
     Misplaced {
-        /// Which operand.
+        /// Name of the operand.
         operand: &'static str,
     },
     /// An operand is too short.
     #[error("{operand} has {has} elements, the convolution needs {needs}")]
     Short {
-        /// Which operand.
+        /// Name of the operand.
         operand: &'static str,
-        /// Elements there are.
+        /// Elements that the operand has.
         has: usize,
-        /// Elements that are reached.
+        /// Elements that the convolution needs.
         needs: usize,
     },
-    /// A product that does the work.
+    /// An error of a matrix product inside the convolution.
     #[error(transparent)]
     Product(#[from] GemmError),
 }
 
-/// Sizes of a convolution. Fewer than three spatial dimensions are led by ones (stride, dilation
-/// and kernel one, pads zero).
+/// Sizes of a convolution. The axes are depth, height and width. With fewer than three spatial
+/// dimensions the leading axes are ones (stride, dilation and kernel one, pads zero).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvSpec {
-    /// Images.
+    /// Number of images.
     pub batch: usize,
-    /// Groups.
+    /// Number of groups; it must divide both numbers of channels.
     pub groups: usize,
-    /// Channels of the input.
+    /// Number of input channels, of all groups.
     pub channels_in: usize,
-    /// Channels of the output.
+    /// Number of output channels, of all groups.
     pub channels_out: usize,
     /// Spatial sizes of the input.
     pub input: [usize; 3],
-    /// Kernel sizes.
+    /// Kernel sizes, at least one.
     pub kernel: [usize; 3],
-    /// Strides.
+    /// Strides, at least one.
     pub stride: [usize; 3],
-    /// Dilations.
+    /// Dilations, at least one.
     pub dilation: [usize; 3],
-    /// Padding before each axis.
+    /// Padding at the start of each axis.
     pub pad_before: [usize; 3],
-    /// Padding after each axis.
+    /// Padding at the end of each axis.
     pub pad_after: [usize; 3],
-    /// For a transposed convolution, what is added after each output axis; else
-    /// `None`. Its weights are `[in, out / groups, kernel]`, a convolution's `[out, in / groups,
-    /// kernel]`.
+    /// `None` for an ordinary convolution. For a transposed one, the size added at the end of each
+    /// output axis. The weights of a transposed convolution are `[in, out / groups, kernel]`, those
+    /// of an ordinary one `[out, in / groups, kernel]`.
     pub transposed: Option<[usize; 3]>,
 }
 
@@ -125,7 +127,7 @@ impl ConvSpec {
     /// Spatial sizes of the output.
     ///
     /// # Errors
-    /// `Zero`, `Kernel` and `Overflow`.
+    /// Returns `Zero`, `Kernel` or `Overflow`.
     pub fn output(&self) -> Result<[usize; 3], ConvError> {
         let mut out = [0; 3];
         for (axis, o) in out.iter_mut().enumerate() {
@@ -157,10 +159,10 @@ impl ConvSpec {
         Ok(out)
     }
 
-    /// Checks that the numbers agree and that all sizes can be addressed.
+    /// Checks that the sizes agree and that all elements can be addressed.
     ///
     /// # Errors
-    /// Any but `Short`.
+    /// Returns `Groups`, `Zero`, `Kernel` or `Overflow`.
     pub fn check(&self) -> Result<(), ConvError> {
         if self.groups == 0 {
             return Err(ConvError::Zero { what: "number of groups" });
@@ -187,14 +189,15 @@ impl ConvSpec {
         Ok(())
     }
 
-    /// Multiply-adds of the whole convolution, whose output has so many places an image.
+    /// Multiply-adds of the whole convolution if each output image has `places` positions.
     pub(crate) fn work(&self, places: usize) -> u64 {
         let per_output = (self.channels_in / self.groups * self.taps()) as u64;
         let outputs = (self.batch as u64 * self.channels_out as u64).saturating_mul(places as u64);
         outputs.saturating_mul(per_output)
     }
 
-    /// Elements that are read and written: input, weights and output.
+    /// Elements read and written (input, weights and output) if each output image has `places`
+    /// positions.
     pub(crate) fn moved(&self, places: usize) -> u64 {
         let of = |sizes: &[usize]| sizes.iter().fold(1, |a: u64, &b| a.saturating_mul(b as u64));
         let [z, y, x] = self.input;
@@ -203,11 +206,12 @@ impl ConvSpec {
         ends.saturating_add(of(&[self.batch, self.channels_out, places]))
     }
 
-    /// Checks the lengths of the operands and of the result: the input has `x` elements, the output
-    /// `out` of so many places an image, and the weights, by their name, so many of those they need.
+    /// Checks the lengths of the operands and of the result. The input has `x` elements and the
+    /// output `out`, with `places` positions per image. `weights` holds the name of the weights,
+    /// the number of elements they have and the number they need.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub(crate) fn check_lengths<T>(
         &self,
         (x, out): (usize, usize),
@@ -228,7 +232,7 @@ impl ConvSpec {
         epilogue.residual.map_or(Ok(()), |(r, _)| need("residual", r.len(), total))
     }
 
-    /// Taps of the kernel.
+    /// Number of taps: the product of the kernel sizes.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()
     }

@@ -1,4 +1,4 @@
-//! Convolutions against a naive one, and their bits against other units, blocks and instruction
+//! Compares convolutions with a naive one, and their bits across units, blocks and instruction
 //! sets.
 use super::*;
 use crate::gemm::{Bias, Epilogue};
@@ -19,7 +19,8 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The definition, in double precision, output by output; a transposed one by scattering.
+/// The definition, in double precision, output by output. A transposed convolution scatters its
+/// input.
 fn naive(s: &ConvSpec, x: &[f32], w: &[f32]) -> Vec<f64> {
     let out = s.output().unwrap();
     let (gi, go, taps) = (s.channels_in / s.groups, s.channels_out / s.groups, s.taps());
@@ -74,7 +75,7 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
     let mut by_single = vec![f32::NAN; want.len()];
     single.run(0..single.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut by_single)).unwrap();
     for (i, (g, w)) in by_single.iter().zip(&want).enumerate() {
-        // Minimal filtering is off by twice as much as plain sums are.
+        // Minimal filtering has twice the error of plain sums.
         assert!((f64::from(*g) - w).abs() < 4e-5, "element {i}: {g} for {w} in {s:?}");
     }
     if let Some(by_phases) = filter_by_phases(s, &w) {
@@ -149,8 +150,8 @@ proptest! {
     }
 }
 
-/// Transposed ones by phases: steps longer than the window, borders wider than it, results that end
-/// before or behind the last window, a depth.
+/// Transposed convolutions by phases: strides larger than the window, borders wider than it,
+/// results that end before or after the last window, and a depth.
 #[test]
 fn transposed_ones_agree_with_the_definition() {
     for (kernel, stride, dilation, pads, more) in [
@@ -189,7 +190,7 @@ fn common_shapes_agree_with_the_definition() {
     agree(&s, 2, (2, 48));
     agree(&ConvSpec::square(2, [300, 20], 7, 1), 3, (20, 12));
     agree(&ConvSpec::square(1, [24, 17], 16, 1), 4, (33, 12));
-    // Rows of whole vectors, and rows that are far from it.
+    // Rows of whole vectors, and rows that are far from that.
     for size in [8, 16, 32, 48] {
         for (stride, dilation) in [(1, 1), (2, 1), (1, 2)] {
             let mut s = ConvSpec::square(2, [5, 18], size, 3);
@@ -236,8 +237,8 @@ fn bias_residual_and_activation_are_applied_by_channel() {
     }
 }
 
-/// Depthwise windows of 3 and 5 with steps of one and two, and of 7, of all widths around the sixteen
-/// lanes.
+/// Depthwise windows of 3 and 5 with strides of one and two, and of 7, with all widths around
+/// sixteen lanes.
 fn small_window() -> impl Strategy<Value = (ConvSpec, Act, bool)> {
     let sizes = (1usize..60, 1usize..90, 0usize..8, 0usize..8, 0usize..8);
     let act = prop_oneof![Just(Act::None), Just(Act::Relu), Just(Act::Clip(-0.5, 0.5)), Just(Act::HardSwish)];
@@ -401,7 +402,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(e, ConvError::Short { operand: "weights", has: 107, needs: 108 });
 }
 
-/// Sizes at which tiles end with the output, before it and behind it, in several vectors of tiles.
+/// Sizes whose tiles end with the output, before it or after it, in several vectors of tiles.
 fn windows() -> impl Strategy<Value = ConvSpec> {
     let side = || prop_oneof![1usize..12, 12usize..40, 60usize..75, 13usize..17, 29usize..33];
     let channels = (1usize..4, 1usize..20, 1usize..30, 1usize..3);
@@ -466,8 +467,7 @@ fn minimal_filtering_is_as_exact_as_plain_sums_are_to_a_factor_of_three() {
     assert!(tiled < 3.0 * plain && plain < 1e-5, "{tiled} beside {plain}");
 }
 
-/// Infinities, what is no number and numbers near the end of the range reach the outputs that see
-/// them, and no other.
+/// Infinities, NaN and numbers near the end of the range affect only the outputs that read them.
 #[test]
 fn numbers_without_bound_stay_where_they_are_seen() {
     let s = ConvSpec { pad_before: [0, 1, 1], pad_after: [0, 1, 1], ..ConvSpec::square(1, [4, 5], 20, 3) };
@@ -504,7 +504,7 @@ fn numbers_without_bound_stay_where_they_are_seen() {
     }
 }
 
-/// Depthwise convolutions of small images, of more channels than a vector has.
+/// Depthwise convolutions of small images, with more channels than a vector has lanes.
 fn small_planes() -> impl Strategy<Value = ConvSpec> {
     let axis = || (1usize..9, 1usize..8, 1usize..4, 1usize..3, 0usize..4, 0usize..4);
     (axis(), axis(), 16usize..40, 1usize..3).prop_filter_map("the kernel fits", |(y, x, channels, batch)| {

@@ -1,22 +1,23 @@
-//! Winograd's minimal filtering, F(4x4, 3x3): convolutions with windows of three by three and steps
-//! of one in single precision, with a quarter of the products.
+//! Winograd's minimal filtering, F(4x4, 3x3): convolutions with three-by-three windows and strides
+//! of one in single precision, with a quarter of the multiplications.
 //!
-//! The output is cut into tiles of four by four. What a tile sees, six by six, becomes 36 numbers
-//! (`B' d B`), a filter too (`G g G'`); the products of these, summed over the channels, become the
-//! tile (`A' m A`). The sums are 36 matrix products, filters by tiles. Sixteen tiles stand in a
-//! vector, so that the three changes are vectors of plain arithmetic.
+//! The output is cut into tiles of four by four. The six-by-six input of a tile is transformed to
+//! 36 numbers (`B' d B`), and so is a filter (`G g G'`). The products of these, summed over the
+//! channels, are transformed to the tile (`A' m A`). The sums are 36 matrix products, filters by
+//! tiles; each of the 36 is called a place. A vector holds sixteen tiles, so the three transforms
+//! are plain vector arithmetic. Names call transformed data "changed".
 //!
-//! The points of the interpolation are 0, ±sqrt(1/2), ±sqrt(2) and infinity. The customary ones,
+//! The points of the interpolation are 0, ±sqrt(1/2), ±sqrt(2) and infinity. The customary points,
 //! 0, ±1, ±2, have errors of five times those of the plain sums; these have one and a half to twice
-//! (in single precision against double, normal numbers, 64 channels). Barabasz, Anderson, Soodhalter
-//! and Gregg, "Error analysis and improving the accuracy of Winograd convolution", 2020, shows how
-//! the error goes with the points.
+//! (in single precision against double, normal numbers, 64 channels). Barabasz, Anderson,
+//! Soodhalter and Gregg, "Error analysis and improving the accuracy of Winograd convolution", 2020,
+//! shows how the error depends on the points.
 //!
-//! A sum of numbers of very different size, or with one that is no number, has no such bound: a
-//! unit with numbers of 2^40 and more is left to the plain convolution.
+//! A sum of numbers of very different magnitude, or with a NaN, has no such bound. A unit with
+//! numbers of 2^40 or more is left to the plain convolution.
 //!
-//! A unit changes its filters once and then goes down its rows, a few rows of tiles at a time; or
-//! filters come changed ([`filters`]).
+//! A unit transforms its filters once and then moves down its rows, a few rows of tiles at a time.
+//! Alternatively filters come transformed ([`filters`]).
 use crate::conv::finish::{Runs, finish};
 use crate::conv::planes::within;
 use crate::conv::spec::ConvSpec;
@@ -26,61 +27,61 @@ use crate::simd::turn::turn;
 use crate::view::Out;
 use filters::{PER_FILTER, changed_filters};
 
-/// Filters changed for the products.
+/// Filters transformed for the products.
 pub mod filters;
 
-/// Outputs of a side of a tile.
+/// Outputs on a side of a tile.
 pub(crate) const STEP: usize = 4;
-/// Inputs of a side of what a tile sees.
+/// Inputs on a side of what a tile reads.
 pub(crate) const SIDE: usize = 6;
-/// Matrix products.
+/// Number of matrix products.
 pub(crate) const PLACES: usize = SIDE * SIDE;
-/// Output channels that are computed and finished together; they stand side by side in the changed
+/// Output channels that are computed and finished at a time; they are adjacent in the transformed
 /// filters.
 pub(crate) const TOGETHER: usize = 16;
-/// Numbers of the changed input of a strip at most: they stay in the second cache.
+/// Most elements of the transformed input of a strip, so that they stay in the second-level cache.
 const MOST_INPUT: usize = 160 * 1024;
-/// Numbers of the changed filters at most, for them to be kept from strip to strip.
+/// Most elements of transformed filters that are kept from strip to strip.
 const MOST_FILTERS: usize = 640 * 1024;
-/// Tiles of a vector that is not full up to which the output channels are the lanes of its products.
+/// If the last vector has at most this many tiles, the lanes of its products are output channels.
 const FEW: usize = 8;
-/// What the squares of all numbers of a lane may add up to: no number is over 2^40 then.
+/// Bound for the sum of squares of a lane. Below it, no number exceeds 2^40.
 const LIMIT: f32 = 1.2e24;
-/// Distance, beyond a whole number of rows, of what belongs to one place from what belongs to the
-/// next: they would fall on few sets of the caches.
+/// Extra distance between the data of one place and that of the next, beyond a whole number of
+/// rows. Without it they would map to few cache sets.
 const APART: usize = 16;
 
-/// Whether a convolution has such windows and steps.
+/// Whether a convolution has the windows and strides that this module supports.
 pub(crate) fn takes(s: &ConvSpec) -> bool {
     let flat = s.input[0] == 1 && s.pad_before[0] == 0 && s.pad_after[0] == 0;
-    // Places in a plane are counted with signs.
+    // Positions in a plane are computed as signed numbers.
     let near = s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 30);
     flat && near && s.kernel == [1, 3, 3] && s.stride == [1; 3] && s.dilation == [1; 3] && s.transposed.is_none()
 }
 
-/// How a unit, some rows by a block of output channels, is done.
+/// How to compute a unit: some rows by a block of output channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tiles {
-    /// Tiles of a row, and rows of tiles that are taken at a time.
+    /// Tiles per row, and rows of tiles that are computed at a time.
     across: usize,
     down: usize,
-    /// Numbers of a row of the changed input: whole vectors.
+    /// Elements of a row of the transformed input; whole vectors.
     width: usize,
-    /// Channels of a group that come in, and output channels of a unit.
+    /// Input channels of a group, and output channels of a unit.
     channels: [usize; 2],
-    /// Filters come changed.
+    /// Whether filters come transformed.
     ahead: bool,
 }
 
-/// Rows of tiles that are taken at a time, of `all`.
+/// Rows of tiles that are computed at a time, at most `all`.
 fn down(channels: usize, across: usize, all: usize) -> usize {
     let vectors = (MOST_INPUT / (PLACES * 16 * channels.max(1))).max(1);
     (vectors * 16 / across.max(1)).clamp(1, all.max(1))
 }
 
 impl Tiles {
-    /// Units of `rows` output rows of `out`, height and width, by `block` output channels. None
-    /// where they are too large.
+    /// For units of `rows` output rows by `block` output channels; `out` is height and width of the
+    /// output. `None` if the units are too large.
     pub(crate) fn new(s: &ConvSpec, out: [usize; 2], rows: usize, block: usize, ahead: bool) -> Option<Tiles> {
         let channels = [s.channels_in / s.groups, block.min(s.channels_out / s.groups)];
         let across = out[1].div_ceil(STEP);
@@ -90,24 +91,23 @@ impl Tiles {
         (whole < 1 << 27).then_some(Tiles { across, down, width, channels, ahead })
     }
 
-    /// Whether filters come changed.
     pub(crate) fn is_ahead(&self) -> bool {
         self.ahead
     }
 
-    /// Rows and channels of a unit, and what all of them cost: the cycles, about, of one thread and
-    /// twice those of the longer half, as for plain products.
+    /// Rows and channels of a unit, and the cost of the whole convolution: the approximate cycles
+    /// of one thread plus twice those of the larger half, as for plain products.
     pub(crate) fn cheapest(s: &ConvSpec, out: [usize; 2], ahead: bool) -> (usize, usize, usize) {
         let [c, o] = [s.channels_in / s.groups, s.channels_out / s.groups];
         let (across, all) = (out[1].div_ceil(STEP).max(1), out[0].div_ceil(STEP).max(1));
         let images = s.batch.saturating_mul(s.groups).max(1);
         let vectors = |tiles: usize| across.saturating_mul(tiles).div_ceil(16);
-        // Cycles of the products of a place for sixteen output channels.
+        // Cycles of the products of one place for sixteen output channels.
         let products = |tiles: usize| match across.saturating_mul(tiles) % 16 {
             few @ 1..=FEW => (across * tiles - few + few.next_multiple_of(4)).saturating_mul(c) + 64,
             _ => vectors(tiles).saturating_mul(16).saturating_mul(c),
         };
-        // A unit of so many rows of tiles and channels.
+        // Cost of a unit of `high` rows of tiles by `block` channels.
         let of = |high: usize, block: usize| {
             let step = down(c, across, high);
             let all =
@@ -118,7 +118,8 @@ impl Tiles {
             let input = c.saturating_mul(panels.saturating_mul(380).saturating_add(seen.saturating_mul(80)));
             let whole = block.next_multiple_of(TOGETHER);
             let kept = PLACES * c * whole <= MOST_FILTERS;
-            // Filters are changed, or those that are read from the caches or from memory.
+            // Filters are transformed, or transformed filters are read from the caches or from
+            // memory.
             let each = if ahead { 100 } else { 420 };
             let filters = (c * whole / TOGETHER).saturating_mul(each).saturating_mul(if kept { 1 } else { steps });
             let sums = products.saturating_mul(PLACES * whole / TOGETHER).saturating_add(panels * 480 * block);
@@ -133,7 +134,7 @@ impl Tiles {
                 let strips = (all / high).saturating_mul(one).saturating_add(of(all % high, block.min(o)));
                 let cycles = images.saturating_mul(strips.saturating_mul(blocks));
                 let units = images.saturating_mul(all.div_ceil(high)).saturating_mul(blocks);
-                // More where more threads would find nothing to do.
+                // The cost is higher if further threads would find no work.
                 let half = one.saturating_mul(units.div_ceil(2)).min(cycles);
                 let few = if units < (cycles / 100_000).clamp(1, 12) { cycles / 8 } else { 0 };
                 let cost = cycles.saturating_add(half.saturating_mul(2)).saturating_add(few);
@@ -144,7 +145,8 @@ impl Tiles {
         best.map_or((STEP, TOGETHER, usize::MAX), |(cost, rows, block)| (rows, block, cost))
     }
 
-    /// Where the changed filters of output channel `o` of group `g` begin, the first of sixteen.
+    /// Offset of the transformed filters of output channel `o` of group `g`, where `o` is the first
+    /// of a block of sixteen.
     pub(crate) fn changed_at(&self, g: usize, group_out: usize, o: usize) -> usize {
         (g * group_out.div_ceil(TOGETHER) + o / TOGETHER) * PLACES * self.filter_block()
     }
@@ -153,12 +155,12 @@ impl Tiles {
         self.channels[0] * self.width + APART
     }
 
-    /// Numbers of the changed filters of a place and sixteen output channels.
+    /// Elements of the transformed filters of one place and sixteen output channels.
     fn filter_block(&self) -> usize {
         self.channels[0] * TOGETHER
     }
 
-    /// Blocks of sixteen output channels whose filters are changed and kept at a time.
+    /// Blocks of sixteen output channels whose filters are transformed and kept at a time.
     fn filter_blocks(&self) -> usize {
         if self.ahead {
             return 0;
@@ -171,14 +173,14 @@ impl Tiles {
         self.filter_blocks() * self.filter_block() + APART
     }
 
-    /// Numbers of the planes of one channel: one for each row and column of the window, with each
-    /// fourth row and column of the input.
+    /// Elements of one plane. A channel has one plane for each row modulo four and each of the six
+    /// columns that a tile reads; a plane holds every fourth row and column of the input.
     fn plane(&self) -> usize {
         (self.down + 1) * self.across + 32
     }
 
-    /// Numbers of working memory: the planes, the changed input, the changed filters, the sums, the
-    /// tiles by rows, the rows.
+    /// Elements of each part of the working memory: planes, transformed input, transformed filters,
+    /// sums, tiles by rows, rows.
     fn parts(&self) -> [usize; 6] {
         [
             STEP * SIDE * self.plane(),
@@ -191,7 +193,7 @@ impl Tiles {
         .map(|n| n.next_multiple_of(16))
     }
 
-    /// Numbers of working memory in all.
+    /// Elements of all working memory.
     pub(crate) fn scratch(&self) -> usize {
         self.parts().iter().sum()
     }
@@ -203,24 +205,25 @@ pub(crate) struct Unit<'p, 'a, 'o> {
     pub(crate) spec: &'p ConvSpec,
     /// Height and width of the output.
     pub(crate) out_size: [usize; 2],
-    /// Rows.
+    /// Output rows: the first one and the end.
     pub(crate) y: (usize, usize),
-    /// The first of the output channels.
+    /// The first output channel.
     pub(crate) channel: usize,
-    /// The channels of the group, and the filters of the output channels.
+    /// The input channels of the group, and the filters of the output channels.
     pub(crate) x: &'a [f32],
     pub(crate) w: &'a [f32],
-    /// The changed filters from those of the first output channel on, where they come changed.
+    /// The transformed filters, beginning with those of the first output channel; empty if filters
+    /// do not come transformed.
     pub(crate) changed: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
-    /// Where the image of the output begins.
+    /// Where the plane of the first output channel begins in `out`.
     pub(crate) at: usize,
     pub(crate) out: &'p mut Out<'o, f32>,
     pub(crate) scratch: &'p mut [f32],
 }
 
 impl Work for Unit<'_, '_, '_> {
-    /// Whether it is done; where not, it has numbers that are too large, and nothing is written.
+    /// Whether the unit was computed. If not, its numbers are too large, and nothing was written.
     type Out = bool;
 
     #[inline(always)]
@@ -287,11 +290,11 @@ impl Work for Unit<'_, '_, '_> {
     }
 }
 
-/// Whether all numbers are small enough. Not where one is none.
+/// Whether all numbers are small enough. False if one is NaN.
 #[inline(always)]
 fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
     let (vectors, rest) = v.as_chunks::<16>();
-    // Several sums: one alone would wait for each addition.
+    // Several sums, because with only one each addition would wait for the one before.
     let mut squares = [isa.splat(0.0); 4];
     for four in vectors.chunks(4) {
         for (sum, v) in squares.iter_mut().zip(four) {
@@ -309,9 +312,9 @@ fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
 }
 
 /// The sums over the channels of one place: `to[o][tile] = sum_c a[c][o] b[c][tile]` for sixteen
-/// output channels and `count` tiles; rows of `b` and `to` are `width` numbers. `N` vectors of tiles
-/// by `R` output channels at a time, or one by `R1`. Of a last vector with [`FEW`] tiles and less the
-/// lanes are the output channels.
+/// output channels and `count` tiles. Rows of `b` and `to` have `width` elements. Computes `N`
+/// vectors of tiles by `R` output channels at a time, or one vector by `R1`. If the last vector has
+/// at most [`FEW`] tiles, its lanes are the output channels.
 #[inline(always)]
 fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
     isa: I,
@@ -325,7 +328,7 @@ fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
     let mut p = 0;
     while p < panels {
         let n = panels - p;
-        // Four are two and two, not three and one.
+        // Four are done as two and two, not as three and one.
         if n >= N && (N < 3 || n != N + 1) {
             rows::<I, R, N>(isa, a, b, (width, p), to);
             p += N;
@@ -342,8 +345,8 @@ fn products<I: Isa, const R: usize, const N: usize, const R1: usize>(
     }
 }
 
-/// [`products`] of the `few` tiles from tile `at` on, four at a time: lanes are output channels, and
-/// are turned at the end. What stands behind the tiles may be anything.
+/// [`products`] of the `few` tiles from tile `at` on, four at a time. Lanes are output channels and
+/// are transposed at the end. What is written after the tiles is arbitrary.
 #[inline(always)]
 fn last_tiles<I: Isa>(isa: I, a: &[f32], b: &[f32], (width, at, few): (usize, usize, usize), to: &mut [f32]) {
     let channels = a.len() / TOGETHER;
@@ -368,7 +371,7 @@ fn last_tiles<I: Isa>(isa: I, a: &[f32], b: &[f32], (width, at, few): (usize, us
     }
 }
 
-/// `N` vectors from vector `p` on, `R` output channels at a time.
+/// Computes `N` vectors beginning with vector `p`, `R` output channels at a time.
 #[inline(always)]
 fn rows<I: Isa, const R: usize, const N: usize>(
     isa: I,
@@ -389,7 +392,8 @@ fn rows<I: Isa, const R: usize, const N: usize>(
                 *v = isa.load(unsafe { &*y.wrapping_add(j * 16).cast() });
             }
             for (i, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: `a` has sixteen numbers a channel, of which these are `R` from `r` on.
+                // SAFETY: `a` has sixteen elements per channel, of which these are `R` beginning at
+                // `r`.
                 let w = isa.splat(unsafe { *x.wrapping_add(i) });
                 for (acc, v) in acc.iter_mut().zip(v) {
                     *acc = isa.fma(w, v, *acc);
@@ -405,14 +409,14 @@ fn rows<I: Isa, const R: usize, const N: usize>(
     }
 }
 
-/// Sixteen numbers.
+/// Loads sixteen elements.
 #[inline(always)]
 fn load<I: Isa>(isa: I, from: &[f32], at: usize) -> I::V {
     let Some((v, _)) = from[at..].split_first_chunk() else { return isa.splat(0.0) };
     isa.load(v)
 }
 
-/// To sixteen places.
+/// Stores sixteen elements.
 #[inline(always)]
 fn store<I: Isa>(isa: I, v: I::V, to: &mut [f32], at: usize) {
     if let Some((to, _)) = to[at..].split_first_chunk_mut() {
@@ -420,7 +424,8 @@ fn store<I: Isa>(isa: I, v: I::V, to: &mut [f32], at: usize) {
     }
 }
 
-/// The columns `4 t + k` of 64 columns, and of those four behind them, for `k` of zero to five.
+/// The columns `4 t + k` for each `k` from zero to five. `near` holds 64 columns, and `far` the 64
+/// that begin four columns later.
 #[inline(always)]
 fn by_column<I: Isa>(isa: I, near: [I::V; 4], far: [I::V; 4]) -> [I::V; SIDE] {
     let [a, b, c, d] = near;
@@ -431,12 +436,13 @@ fn by_column<I: Isa>(isa: I, near: [I::V; 4], far: [I::V; 4]) -> [I::V; SIDE] {
     [zero, one, two, three, isa.even_odd(a, c).0, isa.even_odd(b, d).0]
 }
 
-/// Rows of tiles that are taken from the input at once, where `across` of them fill vectors.
+/// Rows of tiles that are read from the input at a time: several if rows of `across` tiles fill a
+/// vector together.
 fn at_once(across: usize) -> usize {
     if matches!(across, 4 | 8) { 16 / across } else { 1 }
 }
 
-/// Height and width of the input, and the border above and on the left.
+/// Height and width of the input, and the padding above and on the left.
 struct Source {
     size: [usize; 2],
     top: usize,
@@ -444,9 +450,10 @@ struct Source {
 }
 
 impl Source {
-    /// Planes of what `down` rows of tiles from output row `first` on see of channel `x`: plane
-    /// `(r % 4, k)` has the columns `4 t + k` of the rows `r`, for the tiles `t` of a row, row behind
-    /// row. What a vector writes beyond its row is written again by the next one.
+    /// The planes of what `down` rows of tiles, beginning at output row `first`, read of channel
+    /// `x`. Plane `(r % 4, k)` has the columns `4 t + k` of the rows `r` for the tiles `t` of a
+    /// row, one row after the other. What a vector writes beyond its row is overwritten by the next
+    /// one.
     #[inline(always)]
     fn planes<I: Isa>(&self, isa: I, t: &Tiles, x: &[f32], (first, down): (usize, usize), planes: &mut [f32]) {
         let [height, width] = self.size;
@@ -470,7 +477,7 @@ impl Source {
             for j in (0..t.across).step_by(16) {
                 let column = (j * STEP) as isize - self.left as isize;
                 let columns = if j == 0 { &edge } else { &Columns::at(isa, column, width) };
-                // SAFETY: the columns among the masks are columns of the row.
+                // SAFETY: the selected columns are columns of the row.
                 let (near, far) = unsafe { columns.load(isa, x, column) };
                 for (k, v) in by_column(isa, near, far).iter().enumerate() {
                     store(isa, *v, planes, at + k * plane + j);
@@ -479,8 +486,8 @@ impl Source {
         }
     }
 
-    /// [`Source::planes`] of rows of four or eight tiles, `A`: as many rows of a plane as fill a vector
-    /// at once.
+    /// [`Source::planes`] for rows of `A` tiles, four or eight. Handles as many rows of a plane at
+    /// a time as fill a vector.
     #[inline(always)]
     fn short_planes<I: Isa, const A: usize>(
         &self,
@@ -507,7 +514,7 @@ impl Source {
                     if down < rows && row < height {
                         let x = &x[row * width..][..width];
                         let p = x.as_ptr().wrapping_offset(edge).wrapping_add(16 * half);
-                        // SAFETY: the columns among the masks are columns of the row.
+                        // SAFETY: the selected columns are columns of the row.
                         unsafe {
                             near[i] = isa.load_some(p, masks[half][0]);
                             far[i] = isa.load_some(p.wrapping_add(STEP), masks[half][1]);
@@ -521,7 +528,7 @@ impl Source {
         }
     }
 
-    /// Whether the numbers are small enough that output rows `y.0..y.1` see, of all channels.
+    /// Whether all numbers that output rows `y.0..y.1` read, in all channels, are small enough.
     #[inline(always)]
     fn is_small<I: Isa>(&self, isa: I, x: &[f32], y: (usize, usize)) -> bool {
         let [height, width] = self.size;
@@ -534,7 +541,8 @@ impl Source {
     }
 }
 
-/// Which of 64 columns are columns of a row, and of the 64 that begin four columns behind them.
+/// Masks of which of 64 columns are columns of a row, and the same for the 64 columns that begin
+/// four columns later.
 struct Columns<M>([[M; 4]; 2]);
 
 impl<M: Copy> Columns<M> {
@@ -549,16 +557,17 @@ impl<M: Copy> Columns<M> {
         Columns(all)
     }
 
-    /// The 64 columns from `first` on, and those four behind them; zero beside the row.
+    /// Loads the 64 columns beginning at `first`, and the 64 that begin four columns later; zero
+    /// outside the row.
     ///
     /// # Safety
-    /// These are the columns at `first` of a row as long as `x`.
+    /// The masks must be those of column `first` of a row as long as `x`.
     #[inline(always)]
     unsafe fn load<I: Isa<M = M>>(&self, isa: I, x: &[f32], first: isize) -> ([I::V; 4], [I::V; 4]) {
         let p = x.as_ptr().wrapping_offset(first);
         let q = p.wrapping_add(STEP);
         let [m, n] = self.0;
-        // SAFETY: by the caller's word.
+        // SAFETY: as the caller guarantees.
         unsafe {
             (
                 [
@@ -578,7 +587,7 @@ impl<M: Copy> Columns<M> {
     }
 }
 
-/// `B' d` of six numbers, the points being 0, ±a, ±b and infinity with a² = 1/2, b² = 2.
+/// `B' d` of six numbers, with the points 0, ±a, ±b and infinity, where a² = 1/2 and b² = 2.
 #[inline(always)]
 fn seen<I: Isa>(isa: I, d: [I::V; SIDE]) -> [I::V; SIDE] {
     let (half, two, more) = (isa.splat(-0.5), isa.splat(-2.0), isa.splat(-2.5));
@@ -616,10 +625,11 @@ fn results<I: Isa>(isa: I, m: [I::V; SIDE]) -> [I::V; STEP] {
     ]
 }
 
-/// A six by six grid of vectors, for what stands between the two halves of a change.
+/// A six-by-six grid of vectors for the intermediate result between the two halves of a transform.
 type Grid<V> = [[V; SIDE]; SIDE];
 
-/// The 36 numbers of each tile of a channel, a vector of tiles at a time, to the channel's rows.
+/// Transforms each tile of a channel to 36 numbers, one vector of tiles at a time, and stores them
+/// in the rows of the channel.
 #[inline(always)]
 fn changed_input<I: Isa>(isa: I, t: &Tiles, planes: &[f32], panels: usize, half: &mut Grid<I::V>, to: &mut [f32]) {
     let (plane, pitch) = (t.plane(), t.input_pitch());
@@ -643,8 +653,8 @@ fn changed_input<I: Isa>(isa: I, t: &Tiles, planes: &[f32], panels: usize, half:
     }
 }
 
-/// The tiles of one output channel from its sums, for so many vectors: each row of tiles' row `r`,
-/// one behind the other, in the `r`th quarter of `to`.
+/// Transforms the sums of one output channel to tiles, for `panels` vectors. Row `r` of each row of
+/// tiles goes to the `r`th quarter of `to`, one row of tiles after the other.
 #[inline(always)]
 fn changed_sums<I: Isa>(isa: I, sums: &[f32], (width, panels): (usize, usize), half: &mut Grid<I::V>, to: &mut [f32]) {
     for p in 0..panels {
@@ -671,14 +681,14 @@ fn changed_sums<I: Isa>(isa: I, sums: &[f32], (width, panels): (usize, usize), h
     }
 }
 
-/// The rows of the output, one behind the other, from the quarters of [`changed_sums`]; how many
-/// numbers.
+/// Writes the output rows, one after the other, from the quarters of [`changed_sums`]. Returns the
+/// number of elements.
 #[inline(always)]
 fn in_order<I: Isa>(isa: I, t: &Tiles, tiles: &[f32], (height, width): (usize, usize), rows: &mut [f32]) -> usize {
     for y in 0..height {
         let from = (y % STEP * t.width + y / STEP * t.across) * STEP;
         for x in (0..width).step_by(16) {
-            // What is written beyond the row is written again by the next one.
+            // What is written beyond the row is overwritten by the next one.
             store(isa, load(isa, tiles, from + x), rows, y * width + x);
         }
     }

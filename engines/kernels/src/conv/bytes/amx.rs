@@ -1,28 +1,29 @@
-//! The register tile by tiles of the machine: sixteen output channels by four vectors of places.
+//! The register tile by the tile registers of the machine: sixteen output channels by four vectors
+//! of positions.
 //!
-//! Both operands stand as tiles do. Rows of A are 32 channels of an output channel's filter, one
-//! behind the other in the packed filter; rows of B are fours of channels of sixteen places, as the
-//! copy has them. A tap is a step of half the depth that tiles have: joining two would take a copy
-//! of the filter in every run.
+//! Both operands are already laid out as tiles. Rows of A are 32 channels of the filter of an
+//! output channel, one after the other in the packed filter. Rows of B are blocks of four channels
+//! of sixteen positions, as in the copy. A tap is a step of half the depth of a tile. Joining two
+//! taps would need a copy of the filter in every run.
 use super::tile::{DEEP, MOST_ROWS, Step};
 use crate::amx::{Shapes, SignedUnsigned, Tiles};
 use crate::view::as_bytes;
 
-/// Fours of channels from which on tiles are worth it: with fewer, most of their depth is empty.
+/// Fewest blocks of four channels for which tiles pay. With fewer, most of their depth is empty.
 pub(super) const LEAST_FOURS: usize = 4;
-/// Fours of a step.
+/// Blocks of four channels of a step.
 const FOURS: usize = DEEP / 4;
-/// Vectors of places whose sums are in tiles together.
+/// Vectors of positions whose sums are in tiles at a time.
 const VECTORS: usize = 4;
 
-/// Tiles 0 to 3: sums; 4 and 5: whole steps of A and B; 6 and 7: steps of the last, fewer fours.
+/// Tiles 0 to 3 hold sums; 4 and 5 whole steps of A and B; 6 and 7 the last, shorter steps.
 fn shapes(rows: usize, last: usize) -> Shapes {
     let sums = (rows, 64);
     let part = |shape: (usize, usize)| if last == 0 { (0, 0) } else { shape };
     [sums, sums, sums, sums, (rows, DEEP), (FOURS, 64), part((rows, last * 4)), part((last, 64))]
 }
 
-/// The sums of output channels `first..first + rows` over so many vectors of places.
+/// The sums of output channels `first..first + rows` over `vectors` vectors of positions.
 pub(super) fn tile<T: Tiles>(s: &Step<'_>, first: usize, rows: usize, vectors: usize, sums: &mut [i32]) {
     assert!(rows <= MOST_ROWS);
     let mut t = T::configure(&shapes(rows, s.fours % FOURS));
@@ -38,7 +39,7 @@ pub(super) fn tile<T: Tiles>(s: &Step<'_>, first: usize, rows: usize, vectors: u
     }
 }
 
-/// `P` vectors from vector `v`; gives `P`.
+/// Computes `P` vectors beginning with vector `v`. Returns `P`.
 fn some<T: Tiles, const P: usize>(
     t: &mut T,
     s: &Step<'_>,
@@ -78,7 +79,7 @@ fn some<T: Tiles, const P: usize>(
     P
 }
 
-/// One step of channels of one tap.
+/// Multiplies one step of channels of one tap.
 #[inline(always)]
 fn step<T: Tiles, const P: usize, const A: usize, const B: usize>(t: &mut T, filter: &[i8], x: &[u8], apart: usize) {
     t.load::<A, _>(filter, DEEP);
@@ -128,7 +129,7 @@ mod tests {
             let highest = *places.iter().max().unwrap() as usize;
             let four = vectors * 16 + highest + 3;
             let stride = wide * 16 * DEEP;
-            // Nothing behind the last byte that is needed: what reads on is a panic.
+            // The data ends with the last byte that is needed; reading further panics.
             let filter: Vec<i8> = noise(fours.div_ceil(8) * taps * stride, seed + 1).map(|v| v as i8).collect();
             let copy: Vec<u32> = noise(if fours == 0 { 0 } else { (fours - 1) * four + highest + vectors * 16 }, seed + 2).collect();
             let step = Step { filter: &filter, stride, places: &places[..if fours == 0 { 0 } else { taps }], fours, four, copy: &copy };

@@ -1,4 +1,4 @@
-//! Convolutions of bytes with one input channel to a group: every output channel is a weighted sum
+//! Convolutions of bytes with one input channel per group: every output channel is a weighted sum
 //! of shifted runs of one plane.
 use super::{ByteConv, ByteFilter, ByteImages, Runs};
 use crate::conv::image::{Image, SourceRows};
@@ -6,11 +6,11 @@ use crate::scratch::with_scratch;
 use crate::view::{as_bytes_mut, seen_as_mut};
 use std::ops::Range;
 
-/// Places whose sums stay in registers.
+/// Positions whose sums stay in registers.
 const LANES: usize = 64;
 
-/// Rows and channels of a unit for planes of such sizes: some tens of thousands of places, and
-/// enough units to share.
+/// Rows and channels of a unit for planes of the given sizes: some tens of thousands of positions,
+/// and enough units to share.
 pub(super) fn units(out: [usize; 3], channels: usize, wanted: usize) -> (usize, usize) {
     let [depth, height, width] = out.map(|v| v.max(1));
     let rows = (32 * 1024 / width).clamp(1, height);
@@ -19,7 +19,7 @@ pub(super) fn units(out: [usize; 3], channels: usize, wanted: usize) -> (usize, 
 }
 
 impl ByteConv {
-    /// As [`ByteConv::each`], of which this is the form with one input channel to a group.
+    /// The variant of [`ByteConv::each`] for one input channel per group.
     pub(super) fn each_plane(
         &self,
         units: Range<usize>,
@@ -40,7 +40,7 @@ impl ByteConv {
             let (copy, rest) = all.split_at_mut(copy_len);
             let (sums, bytes) = rest.split_at_mut(most);
             let (copy, bytes) = (as_bytes_mut(copy), as_bytes_mut(bytes));
-            // The working memory is lent as floats: here it holds whole numbers of the same size.
+            // The working memory is lent as floats; here it holds integers of the same size.
             let Ok(sums) = seen_as_mut::<i32, _>(sums) else { return };
             for unit in units.start..units.end.min(self.units()) {
                 let (rest, strip) = (unit / self.strips(), unit % self.strips());
@@ -73,7 +73,7 @@ impl ByteConv {
     }
 }
 
-/// One channel, each byte through an exclusive or with `flip`.
+/// Source rows of one channel; each byte passes through an exclusive or with `flip`.
 struct Plane<'p> {
     x: &'p [u8],
     width: usize,
@@ -98,7 +98,7 @@ impl SourceRows<u8> for Plane<'_> {
         match step {
             1 => row.iter_mut().zip(source).for_each(|(r, s)| *r = s ^ self.flip),
             2 => {
-                // Pairs let the compiler see the pattern.
+                // Pairs let the compiler recognize the pattern.
                 let (pairs, rest) = source.as_chunks::<2>();
                 row.iter_mut().zip(pairs).for_each(|(r, s)| *r = s[0] ^ self.flip);
                 if let (Some(r), Some(s)) = (row.get_mut(pairs.len()), rest.first()) {

@@ -1,12 +1,13 @@
-//! The copy of a strip of bytes: four channels of a place side by side, borders at the zero point.
+//! The padded copy of a strip of bytes: four channels of a position side by side, with the zero
+//! point in the border.
 #[cfg(target_arch = "x86_64")]
 pub(super) mod masked;
 
 use crate::conv::image::{Image, SourceRows};
 
-/// Copies what output rows `y.0..y.1` of depth `z` need of `deep` channels; `x` begins at the first
-/// of them. Bytes go through an exclusive or with `flip`; the border is `zero`; channels beyond the
-/// last, read from `blank`, are zero after the flip.
+/// Copies what output rows `y.0..y.1` of depth `z` need from `deep` channels; `x` begins at the
+/// first of them. Bytes pass through an exclusive or with `flip`. The border is `zero`. Channels
+/// beyond the last are read from `blank`, and are zero after the flip.
 pub(super) fn fill(
     image: &Image,
     x: &[u8],
@@ -19,7 +20,7 @@ pub(super) fn fill(
     if crate::simd::level() >= crate::simd::Level::Avx512 {
         let (vectors, step) = (image.pitch.div_ceil(16), image.columns().1);
         if vectors <= masked::MOST && step <= 2 {
-            // SAFETY: the level is only reported when the machine has its features.
+            // SAFETY: the level is only reported if the machine has its features.
             return unsafe {
                 if step == 1 {
                     masked::fill::<1>(image, x, at, bytes, copy)
@@ -49,10 +50,10 @@ crate::multiversion! {
     }
 }
 
-/// Four channels, of which some may not be there.
+/// Source rows of four channels, of which only the first `present` exist.
 struct Woven<'p> {
     x: &'p [u8],
-    /// Bytes of a channel and of a row.
+    /// Bytes of a channel, and of a row.
     size: usize,
     width: usize,
     present: usize,
@@ -82,14 +83,14 @@ impl SourceRows<u32> for Woven<'_> {
     }
 }
 
-/// `row[i]` is byte `i * step` of each of four rows, side by side.
+/// Sets `row[i]` to byte `i * step` of each of four rows, side by side.
 #[inline(always)]
 fn weave(rows: [&[u8]; 4], flip: u32, step: usize, row: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if step <= 2 && row.len() >= 16 && rows.iter().all(|r| r.len() > (row.len() - 1) * step) {
         let mut at = 0;
         while at < row.len() {
-            // The last sixteen begin where they end with the row.
+            // The last sixteen overlap the ones before, so that they end with the row.
             at = at.min(row.len() - 16);
             let from = rows.map(|r| &r[at * step..][..15 * step + 1]);
             if let Some((to, _)) = row[at..].split_first_chunk_mut() {
@@ -108,7 +109,7 @@ fn weave(rows: [&[u8]; 4], flip: u32, step: usize, row: &mut [u32]) {
             *r = of(*a, *b, *c, *d);
         }
     } else if step == 2 {
-        // Pairs let the compiler see the pattern.
+        // Pairs let the compiler recognize the pattern.
         let [p, q, s, t] = [a, b, c, d].map(|r| r.as_chunks::<2>().0);
         for ((((r, a), b), c), d) in row.iter_mut().zip(p).zip(q).zip(s).zip(t) {
             *r = of(a[0], b[0], c[0], d[0]);
@@ -124,13 +125,14 @@ fn weave(rows: [&[u8]; 4], flip: u32, step: usize, row: &mut [u32]) {
     }
 }
 
-/// Sixteen of [`weave`], of rows of sixteen bytes, or of thirty-one of which each second counts.
+/// Sixteen elements of [`weave`], from rows of sixteen bytes, or of thirty-one of which every
+/// second is used.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn sixteen(rows: [&[u8]; 4], flip: u32, to: &mut [u32; 16]) {
     use std::arch::x86_64::*;
-    // SAFETY: SSE2 is part of the architecture; each load reads sixteen bytes of a row that has
-    // them, each store writes a quarter of `to`.
+    // SAFETY: SSE2 is part of the architecture; each load reads sixteen existing bytes of a row,
+    // and each store writes a quarter of `to`.
     unsafe {
         let load = |r: &[u8]| {
             let Some((first, rest)) = r.split_first_chunk::<16>() else { return _mm_setzero_si128() };

@@ -1,10 +1,11 @@
-//! The register tile by VNNI over places of the output alone: where a row ends within a vector, its
-//! last lanes are the first places of the next row. The copy has columns of the border between two
-//! rows, which the plain tile computes too; and sums lie as the output does.
+//! The register tile by VNNI over output positions alone. If a row ends within a vector, the
+//! remaining lanes are the first positions of the next row. The copy has border columns between two
+//! rows. The plain tile computes these too; here they are left out, and the sums are laid out like
+//! the output.
 use super::tile::{DEEP, ROWS, Step};
 
-/// A vector of sixteen places: lanes `lanes` are read from `at` of the copy on, lanes `more` from
-/// `next` on, which is counted for lane zero too.
+/// A vector of sixteen positions. The lanes in `lanes` are read at `at` in the copy, the lanes in
+/// `more` at `next`. Both offsets are those of lane zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     at: u32,
@@ -13,14 +14,14 @@ pub(super) struct Spot {
     more: u16,
 }
 
-/// The vectors of `runs` rows of `width` places, `pitch` apart in the copy; None where the tile is
-/// not for them, or not for this machine.
+/// The vectors of `runs` rows of `width` positions, `pitch` apart in the copy. `None` if the tile
+/// does not apply to these rows or to this machine.
 pub(super) fn spots(width: usize, pitch: usize, runs: usize) -> Option<Vec<Spot>> {
     use crate::simd::level;
     (level::vnni() && !level::amx() && takes(width, pitch)).then(|| all(width, pitch, runs))?
 }
 
-/// Whether rows are such that a vector has places of two at most, and that lie apart.
+/// Whether a vector has positions of at most two rows, and there are columns between rows.
 pub(super) fn takes(width: usize, pitch: usize) -> bool {
     width > 15 && width < pitch
 }
@@ -39,19 +40,19 @@ fn all(width: usize, pitch: usize, runs: usize) -> Option<Vec<Spot>> {
     (0..total).step_by(16).map(spot).collect()
 }
 
-/// The sums of output channels `first..first + 8` over these vectors, a row a channel.
+/// The sums of output channels `first..first + 8` over these vectors, one row per channel.
 pub(super) fn tile(s: &Step<'_>, first: usize, spots: &[Spot], sums: &mut [i32]) {
     assert!(crate::simd::level::vnni(), "spots are for VNNI alone");
     check(s, first, spots);
     assert!(sums.len() == ROWS * spots.len() * 16);
-    // SAFETY: the features were asked for; `check` holds.
+    // SAFETY: the machine was asked for the features, and `check` holds.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         on_vnni(s, first, spots, sums);
     }
 }
 
-/// Panics where a tile would read beyond filter or copy.
+/// Panics if a tile would read beyond the filter or the copy.
 fn check(s: &Step<'_>, first: usize, spots: &[Spot]) {
     if s.fours == 0 || s.places.is_empty() {
         return;
@@ -65,7 +66,7 @@ fn check(s: &Step<'_>, first: usize, spots: &[Spot]) {
 }
 
 /// # Safety
-/// The machine has the features, and [`check`] holds.
+/// The machine must have the features, and [`check`] must hold.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn on_vnni(s: &Step<'_>, first: usize, spots: &[Spot], sums: &mut [i32]) {
@@ -77,7 +78,7 @@ unsafe fn on_vnni(s: &Step<'_>, first: usize, spots: &[Spot], sums: &mut [i32]) 
             _ => 3,
         };
         let joined = spots[v..v + here].iter().any(|s| s.more != 0 || s.lanes != u16::MAX);
-        // SAFETY: the caller's word.
+        // SAFETY: as the caller guarantees.
         unsafe {
             match (here, joined) {
                 (1, false) => vnni::<1, false>(s, first, v, spots, sums),
@@ -92,11 +93,12 @@ unsafe fn on_vnni(s: &Step<'_>, first: usize, spots: &[Spot], sums: &mut [i32]) 
     }
 }
 
-/// `NP` vectors from vector `v`; some of two rows or not full, where they are `JOINED`. One function
-/// for this and the plain tile, told how to read its lanes, was 2 % slower on whole models.
+/// Computes `NP` vectors beginning with vector `v`. If `JOINED`, some may be of two rows or
+/// partial. A single function for this and the plain tile, with the way to read lanes as a
+/// parameter, was 2 % slower on whole models.
 ///
 /// # Safety
-/// As [`on_vnni`].
+/// As for [`on_vnni`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn vnni<const NP: usize, const JOINED: bool>(
@@ -109,7 +111,7 @@ unsafe fn vnni<const NP: usize, const JOINED: bool>(
     use std::arch::x86_64::*;
     let mut acc = [[_mm512_setzero_si512(); NP]; ROWS];
     let own: [Spot; NP] = std::array::from_fn(|p| spots[v + p]);
-    // SAFETY: filter and copy are long enough by `check`; lanes beyond are not read.
+    // SAFETY: filter and copy are long enough by `check`; lanes outside the masks are not read.
     unsafe {
         let mut filter = s.filter.as_ptr().add(first * DEEP);
         for c in 0..s.fours.div_ceil(8) {
@@ -117,8 +119,8 @@ unsafe fn vnni<const NP: usize, const JOINED: bool>(
             let x = s.copy.as_ptr().add(c * 8 * s.four).cast::<i32>();
             for place in s.places {
                 let x = x.wrapping_add(*place as usize);
-                // The next step is too far away for the machine to foresee. An address beyond the
-                // filter does no harm here.
+                // The next step is too far away for the hardware to predict. A prefetch beyond the
+                // filter is harmless.
                 for line in 0..ROWS * DEEP / 64 {
                     _mm_prefetch::<_MM_HINT_T0>(filter.wrapping_add(s.stride + line * 64));
                 }

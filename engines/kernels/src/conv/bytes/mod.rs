@@ -1,32 +1,32 @@
 //! Convolutions of bytes: `sum_{c, k} (x[n, c, ...] - x_zero) (w[o, c, k] - w_zero[o])` in 32 bits,
-//! and what becomes of the sums.
+//! and the requantisation of the sums.
 //!
-//! As with singles, a strip of the input is copied once with its borders, and every tap is a
-//! shifted run of the copy. Here an element of the copy is four channels of one place, side by
-//! side: what the byte dot products of processors take. Lanes are places, so that the channels of
-//! the result come out as rows, and nothing is turned on either side.
+//! As in single precision, a strip of the input is copied once with its borders, and every tap is a
+//! shifted run of the copy. Here an element of the copy is four channels of one position, side by
+//! side, which is what the byte dot products of processors take. Lanes are positions, so the
+//! channels of the result come out as rows, and nothing is transposed on either side.
 //!
-//! **The packed filter** is FRACTAL_Z of bytes, the form in which an AI core takes it too:
-//! `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`, channels innermost. A filter of one input channel
-//! to a group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
-//! distances, whatever the instruction set. Places beyond O and C may hold anything. Behind it may stand
-//! the filter changed for minimal filtering (`winograd`).
+//! **The packed filter** is FRACTAL_Z of bytes, which is also the form that an AI core takes:
+//! `[ceil(C / 32)][tap][ceil(O / 16) * 16][32]`, channels innermost. A filter with one input
+//! channel per group stays `[O][tap]`. A register tile reads eight rows of one step of it at fixed
+//! distances, whatever the instruction set. Elements beyond O and C may have any value. The filter
+//! transformed for minimal filtering (`winograd`) may follow it.
 
-/// The register tile by tiles of the machine.
+/// The register tile that uses the tile registers of the machine.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod amx;
-/// One input channel to a group.
+/// Depthwise convolutions: one input channel per group.
 mod depthwise;
-/// The copy of a strip.
+/// The padded copy of a strip of the input.
 mod fill;
-/// The register tile over places of the output alone.
+/// The register tile over output positions alone, without the border between rows.
 mod joined;
 /// The register tile.
 mod tile;
-/// The register tile by pairs of 16 bits.
+/// The register tile that multiplies pairs of 16-bit numbers.
 #[cfg(target_arch = "x86_64")]
 mod widened;
-/// Windows of three by three with fewer products.
+/// Convolutions with three-by-three windows, with fewer multiplications.
 pub mod winograd;
 
 use crate::conv::image::Image;
@@ -40,13 +40,13 @@ use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
 use winograd::filters::{Changed, changed_filters_len};
 use winograd::{Tiles, weave};
 
-/// Output channels are filled up to a multiple of this.
+/// Output channels are padded to a multiple of this.
 const WIDE: usize = 16;
-/// Places of a strip at most, where one row is not more.
+/// Most positions of a strip, unless a single row has more.
 const STRIP: usize = 512;
-/// Units that are enough to share, if the image is large enough.
+/// Number of units that is enough to share, if the image is large enough.
 const WANTED: usize = 12;
-/// Numbers of the copy of a strip at most: 512 MiB.
+/// Most elements of the copy of a strip: 512 MiB.
 const MOST_COPY: usize = 1 << 27;
 
 /// Bytes of the packed filters of all groups.
@@ -54,7 +54,7 @@ pub fn packed_filter_len(spec: &ConvSpec) -> usize {
     if is_depthwise(spec) { spec.channels_out * spec.taps() } else { spec.groups * group_len(spec) }
 }
 
-/// One input channel to a group, of more than one group.
+/// Whether there is one input channel per group and more than one group.
 fn is_depthwise(spec: &ConvSpec) -> bool {
     spec.groups == spec.channels_in && spec.groups > 1
 }
@@ -63,8 +63,8 @@ fn group_len(s: &ConvSpec) -> usize {
     (s.channels_in / s.groups).div_ceil(DEEP) * s.taps() * (s.channels_out / s.groups).next_multiple_of(WIDE) * DEEP
 }
 
-/// Packs a filter `[O, C / groups, taps]`, the groups one behind the other;
-/// `out` has [`packed_filter_len`] bytes.
+/// Packs a filter `[O, C / groups, taps]`, one group after the other. `out` must have
+/// [`packed_filter_len`] bytes.
 pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
     let (taps, deep) = (spec.taps(), spec.channels_in / spec.groups);
     let own = spec.channels_out / spec.groups;
@@ -87,7 +87,7 @@ pub fn pack_filter(spec: &ConvSpec, w: &[i8], out: &mut [i8]) {
     }
 }
 
-/// The filter that [`pack_filter`] packed; none where `packed` is too short for it.
+/// The filter that [`pack_filter`] packed; `None` if `packed` is too short.
 pub fn unpack_filter(spec: &ConvSpec, packed: &[i8]) -> Option<Vec<i8>> {
     let (taps, deep, own) = (spec.taps(), spec.channels_in / spec.groups, spec.channels_out / spec.groups);
     let all = packed.get(..packed_filter_len(spec))?;
@@ -103,21 +103,21 @@ pub fn unpack_filter(spec: &ConvSpec, packed: &[i8]) -> Option<Vec<i8>> {
     Some(lines.flat_map(|(o, c)| (0..taps).map(move |t| of(o, c, t))).collect())
 }
 
-/// The second operand: a packed filter with its zero points, one or one an output channel; none is
-/// zero. A filter that comes changed has its zero points taken off there.
+/// The second operand: a packed filter with its zero points. In filters that come transformed, the
+/// zero points are already subtracted.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteFilter<'a> {
-    /// Packed.
+    /// The packed filter, followed by its transform if the plan uses one.
     pub packed: &'a [i8],
-    /// Zero points.
+    /// Zero points: one, or one per output channel. Empty means zero.
     pub zeros: &'a [i32],
 }
 
-/// The first operand: bytes, which become unsigned by an exclusive or with
-/// `flip`, and then have the zero point `zero`.
+/// The first operand: bytes. An exclusive or with `flip` makes them unsigned; `zero` is the zero
+/// point after that.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteImages<'a> {
-    /// `[N, C, ...]`.
+    /// The bytes, laid out as `[N, C, ...]`.
     pub x: &'a [u8],
     /// 0 for unsigned bytes, 128 for signed ones.
     pub flip: u8,
@@ -130,15 +130,15 @@ pub struct ByteImages<'a> {
 pub struct ByteConv {
     spec: ConvSpec,
     out: [usize; 3],
-    /// Of fours of channels.
+    /// The copy; each of its channels stands for four input channels.
     image: Image,
-    /// Fours of channels of a group.
+    /// Number of blocks of four input channels in a group.
     fours: usize,
-    /// One input channel to a group.
+    /// Whether there is one input channel per group.
     depthwise: bool,
-    /// Minimal filtering, of filters that come changed.
+    /// The tiles of minimal filtering, if filters come transformed.
     tiles: Option<Tiles>,
-    /// Bytes of the changed filters behind the packed ones.
+    /// Bytes of the transformed filters that follow the packed ones.
     behind: usize,
     /// Output rows of a unit.
     rows: usize,
@@ -146,30 +146,30 @@ pub struct ByteConv {
     block: usize,
 }
 
-/// What the parts of a convolution cost, about, in parts of a cycle, on one kind of machines.
+/// Approximate costs of the parts of a convolution on one kind of machine, in fractions of a cycle.
 struct Costs {
-    /// A step of one, two or three vectors of sixteen places by four channels of a tap, for an output
-    /// channel.
+    /// One step for one output channel: one, two or three vectors of sixteen positions by four
+    /// channels of a tap.
     steps: [usize; 3],
-    /// Copying four channels of sixteen places.
+    /// Copying four channels of sixteen positions.
     copy: usize,
-    /// What becomes of the sums of a strip of an output channel, beside what each sum costs.
+    /// Finishing the sums of a strip of one output channel, apart from the cost per sum.
     run: usize,
-    /// The products of sixteen tiles by a pair of channels, for an output channel.
+    /// The products of sixteen tiles by a pair of channels, for one output channel.
     pair: usize,
-    /// The sums of sixteen tiles of an output channel, and what becomes of them.
+    /// The sums of sixteen tiles of one output channel, and their finishing.
     sums: usize,
-    /// The changed input of sixteen tiles of a pair of channels.
+    /// Transforming the input of sixteen tiles of a pair of channels.
     seen: usize,
 }
 
 impl Costs {
-    /// With dot products of bytes, and of pairs of 16 bits, in registers of sixteen lanes.
+    /// With dot products of bytes and of 16-bit pairs, in registers of sixteen lanes.
     const DOTS: Costs = Costs { steps: [16, 23, 30], copy: 350, run: 1500, pair: 400, sums: 2600, seen: 2200 };
-    /// With products of pairs of 16 bits in registers of eight lanes.
+    /// With products of 16-bit pairs in registers of eight lanes.
     const PAIRS: Costs = Costs { steps: [32, 64, 96], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000 };
 
-    /// The steps of so many vectors, in the tiles that [`tile`] makes of them.
+    /// Cost of a step of `vectors` vectors, in the tiles that [`tile`] divides them into.
     fn of_vectors(&self, vectors: usize) -> usize {
         let threes = match vectors % 3 {
             1 => (vectors / 3).saturating_sub(1),
@@ -182,14 +182,14 @@ impl Costs {
         threes.saturating_mul(self.steps[2]).saturating_add(rest)
     }
 
-    /// Those of this machine.
+    /// The costs on this machine.
     fn here() -> &'static Costs {
         if crate::simd::level::vnni() { &Costs::DOTS } else { &Costs::PAIRS }
     }
 }
 
-/// Where the sums of one output channel go: runs of `run` places, `pitch` apart in the sums, one
-/// behind the other from `to`.
+/// Where the sums of one output channel go: `runs` runs of `run` positions, `pitch` apart in the
+/// sums, are written one after the other beginning at `to`.
 struct Runs {
     channel: usize,
     to: usize,
@@ -199,11 +199,11 @@ struct Runs {
 }
 
 impl ByteConv {
-    /// A plan.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]); `Transposed` for a transposed
-    /// convolution.
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]) or the copy of a strip is too large
+    /// (`Copy`). Returns `Transposed` for a transposed convolution.
     pub fn new(spec: &ConvSpec) -> Result<ByteConv, ConvError> {
         spec.check()?;
         if spec.transposed.is_some() {
@@ -223,8 +223,8 @@ impl ByteConv {
         plan.with_units(rows, block)
     }
 
-    /// The same plan by minimal filtering, for filters that come with what [`change_byte_filters`]
-    /// makes of them behind them; None where the windows are others.
+    /// The same plan by minimal filtering, for filters followed by the output of
+    /// [`change_byte_filters`]. `None` if minimal filtering does not apply.
     ///
     /// [`change_byte_filters`]: crate::conv::change_byte_filters
     pub fn with_changed_filters(&self) -> Option<ByteConv> {
@@ -235,13 +235,14 @@ impl ByteConv {
         Some(ByteConv { tiles: Some(tiles), behind, ..self.clone() })
     }
 
-    /// Whether changed filters save time on some machine: a file with packed filters is for all.
+    /// Whether transformed filters save time on any kind of machine, because a file with packed
+    /// filters is for all of them.
     pub fn changed_filters_pay(&self) -> bool {
         [&Costs::DOTS, &Costs::PAIRS].into_iter().any(|costs| self.by_tiles(costs))
     }
 
-    /// The same plan without minimal filtering where that takes longer on this machine. The filters
-    /// are the same.
+    /// The same plan, without minimal filtering if that is slower on this machine. The filters stay
+    /// the same.
     pub fn cheaper_here(self) -> ByteConv {
         let tiles = if self.by_tiles(Costs::here()) { self.tiles } else { None };
         ByteConv { tiles, ..self }
@@ -252,20 +253,20 @@ impl ByteConv {
         self.tiles.as_ref().is_some_and(|t| t.cost(costs) < self.cheapest(costs).0)
     }
 
-    /// Bytes of the packed filter with its changed form behind it, whatever the images; None where the
-    /// windows are others.
+    /// Bytes of the packed filter followed by its transform, whatever the image sizes. `None` if
+    /// minimal filtering does not apply.
     pub fn changed_filter_len(&self) -> Option<usize> {
         if self.depthwise { None } else { packed_filter_len(&self.spec).checked_add(changed_filters_len(&self.spec)?) }
     }
 
-    /// Bytes of the packed filter, and of what stands behind it.
+    /// Bytes of the packed filter and of what follows it.
     pub fn filter_len(&self) -> usize {
         packed_filter_len(&self.spec) + self.behind
     }
 
-    /// Cost, rows and channels of a unit: those that cost least of the ones that make enough units,
-    /// or of all. Whole vectors are computed, whatever part of the last one is there; what the rows of
-    /// a strip see is copied once.
+    /// Cost of the convolution, and rows and channels of a unit. Chooses the cheapest units of
+    /// those that are numerous enough, or of all if none are. Whole vectors are computed, even if
+    /// the last one is only partly used. The input rows of a strip are copied once.
     fn cheapest(&self, costs: &Costs) -> (usize, usize, usize) {
         let s = &self.spec;
         let own = (s.channels_out / s.groups).max(1);
@@ -288,7 +289,7 @@ impl ByteConv {
                 let units = outer.saturating_mul(strips).saturating_mul(blocks);
                 let products = steps.saturating_mul(s.taps()).saturating_mul(own);
                 let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
-                // Blocks of one strip share its copy; where another thread begins, it is made again.
+                // Blocks of one strip share its copy. It is made again where another thread begins.
                 let copies = seen.saturating_mul(strips + usize::from(blocks > 1)).saturating_mul(costs.copy);
                 let runs = strips.saturating_mul(own).saturating_mul(costs.run);
                 let cost = products.saturating_add(copies).saturating_mul(self.fours).saturating_add(runs);
@@ -302,7 +303,7 @@ impl ByteConv {
     /// The same plan with other units. For tests: the result does not depend on them.
     ///
     /// # Errors
-    /// `Copy` where the copy of a strip would be too large.
+    /// Returns `Copy` if the copy of a strip would be too large.
     pub fn with_units(mut self, rows: usize, block: usize) -> Result<ByteConv, ConvError> {
         self.rows = rows.max(1);
         self.block = if self.depthwise { block.max(1) } else { block.max(1).next_multiple_of(ROWS) };
@@ -331,7 +332,7 @@ impl ByteConv {
         (self.spec.channels_out / groups).div_ceil(self.block)
     }
 
-    /// Units one behind the other that share what is made of a strip of the input.
+    /// Number of consecutive units that share what is made of a strip of the input.
     pub fn shared(&self) -> usize {
         match &self.tiles {
             Some(tiles) => tiles.blocks(),
@@ -374,11 +375,12 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Does the units: `y = saturate(round_half_even((sum + bias) * scale) + zero)`, the product in
-    /// double precision. Bytes of either kind go out as bytes.
+    /// Computes the units: `y = saturate(round_half_even((sum + bias) * scale) + zero)`, with the
+    /// product in double precision. Signed and unsigned results are both written as bytes.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand, or `Misplaced` if transformed filters are not
+    /// aligned.
     pub fn run(
         &self,
         units: Range<usize>,
@@ -409,10 +411,11 @@ impl ByteConv {
         Ok(())
     }
 
-    /// Does the units; the sums themselves are the result.
+    /// Computes the units; the result is the sums themselves.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand, or `Misplaced` if transformed filters are not
+    /// aligned.
     pub fn run_sums(
         &self,
         units: Range<usize>,
@@ -441,14 +444,14 @@ impl ByteConv {
         Ok(())
     }
 
-    /// The changed filters behind the packed ones.
+    /// The transformed filters that follow the packed ones.
     fn changed<'a>(&self, w: &ByteFilter<'a>) -> Result<Changed<'a>, ConvError> {
         let behind = &as_bytes(w.packed)[packed_filter_len(&self.spec)..];
         Changed::of(&self.spec, behind).ok_or(ConvError::Misplaced { operand: "weights" })
     }
 
-    /// Calls `done` with the raw sums of each output channel of each unit, what is still to be
-    /// added to each of them, and room for as many bytes.
+    /// Calls `done` for each output channel of each unit, with the raw sums, the number still to be
+    /// added to each of them, and memory for as many bytes.
     fn each(
         &self,
         units: Range<usize>,
@@ -474,7 +477,7 @@ impl ByteConv {
             let (copy, rest) = all.split_at_mut(copy_len);
             let (sums, rest) = rest.split_at_mut(MOST_ROWS * most);
             let (places, bytes) = rest.split_at_mut(most);
-            // The working memory is lent as floats: here it holds whole numbers of the same size.
+            // The working memory is lent as floats; here it holds integers of the same size.
             let (Ok(copy), Ok(sums), Ok(places)) =
                 (seen_as_mut::<u32, _>(copy), seen_as_mut::<i32, _>(sums), seen_as_mut::<i32, _>(places))
             else {
@@ -482,10 +485,10 @@ impl ByteConv {
             };
             let bytes = as_bytes_mut(bytes);
             let mut filled = None;
-            // Sums of the filters of group `summed`, as far as they were asked for.
+            // Sums of the filters of group `summed`, computed when needed.
             let (mut filter_sums, mut summed) = (vec![None; own], None);
             for unit in units.start..units.end.min(self.units()) {
-                // Channel blocks of one strip follow each other, so that they share its copy.
+                // Channel blocks of one strip are consecutive, so that they share its copy.
                 let (rest, block) = (unit / self.blocks(), unit % self.blocks());
                 let (rest, strip) = (rest / self.strips(), rest % self.strips());
                 let (n, g) = (rest / s.groups, rest % s.groups);
@@ -516,7 +519,7 @@ impl ByteConv {
                     copy,
                 };
                 if fresh && has_zeros {
-                    // One row of ones adds up the bytes that each place sees.
+                    // A row of ones adds up the bytes that each position reads.
                     sum(&Step { filter: &ones, stride: 0, ..step }, 0, ROWS, &mut sums[..ROWS * flat]);
                     places[..flat].copy_from_slice(&sums[..flat]);
                 }
@@ -544,7 +547,7 @@ impl ByteConv {
                             less(sums, &places[..flat], zero);
                         }
                         let to = (n * s.channels_out + channel) * size_out + (z * height + y0) * width;
-                        // Sums of places of the output alone are one run.
+                        // Sums of output positions alone are one run.
                         let whole = spots.is_some() || pitch == width;
                         let (run, pitch, runs) = if whole { (runs * width, flat, 1) } else { (width, pitch, runs) };
                         done(&Runs { channel, to, run, pitch, runs }, add, sums, &mut bytes[..flat]);
@@ -556,7 +559,7 @@ impl ByteConv {
 }
 
 crate::multiversion! {
-    /// The sum of one output channel's filter.
+    /// The sum of the filter of one output channel.
     fn filter_sum(packed: &[i8], stride: usize, at: usize, deep: usize, taps: usize) -> i32 {
         let mut lanes = [0i32; DEEP];
         for (i, step) in packed.chunks_exact(stride.max(1)).enumerate() {

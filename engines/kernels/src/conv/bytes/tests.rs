@@ -1,4 +1,4 @@
-//! Convolutions of bytes against the definition, and their bits on every instruction set.
+//! Compares convolutions of bytes with the definition, and their bits on every instruction set.
 use super::winograd::filters::change_filters;
 use super::*;
 use crate::simd::{Level, with_level};
@@ -12,13 +12,13 @@ fn noise(n: usize, seed: u64) -> Vec<u8> {
             s ^= s << 13;
             s ^= s >> 7;
             s ^= s << 17;
-            // The ends of the range are the hardest numbers.
+            // The ends of the range are the most difficult numbers.
             if s & 7 == 0 { [0, 255, 127, 128][s as usize >> 3 & 3] } else { (s >> 40) as u8 }
         })
         .collect()
 }
 
-/// The definition, in 64 bits; what it reads outside the input is nothing.
+/// The definition, in 64 bits; positions outside the input add nothing.
 fn naive(s: &ConvSpec, x: &[i64], w: &[i64], zero: i64, zeros: &[i32]) -> Vec<i64> {
     let out = s.output().unwrap();
     let (deep, own, taps) = (s.channels_in / s.groups, s.channels_out / s.groups, s.taps());
@@ -63,7 +63,7 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
         plans.extend([tiles.clone().cheaper_here(), tiles.clone(), tiles.with_units(units.0, units.1).unwrap()]);
         packed.extend(changed.into_iter().map(|v| v as i8));
     }
-    // Behind the packed bytes are words.
+    // Words follow the packed bytes, so the memory must be aligned for them.
     let words: Vec<u32> =
         as_bytes(&packed).chunks(4).map(|b| b.iter().rev().fold(0, |a, v| a << 8 | u32::from(*v))).collect();
     let packed = &seen_as::<i8, _>(&words).unwrap()[..packed.len()];

@@ -1,18 +1,19 @@
 //! The register tile of a convolution of bytes: eight output channels by up to three vectors of
-//! sixteen places; where the machine has tiles, sixteen by up to four ([`super::amx`]).
+//! sixteen positions. On machines with tile registers it is sixteen channels by up to four vectors
+//! ([`super::amx`]).
 use super::amx;
 
-/// Channels of a step of the packed filter.
+/// Input channels of a step of the packed filter.
 pub(super) const DEEP: usize = 32;
-/// Output channels of a tile at least.
+/// Fewest output channels of a tile.
 pub(super) const ROWS: usize = 8;
-/// Output channels of a tile at most.
+/// Most output channels of a tile.
 pub(super) const MOST_ROWS: usize = 16;
 
-/// What a tile multiplies. Step `(c, t)` of the filter, 32 channels by one tap, begins at
-/// `(c * taps + t) * stride`; the row of an output channel is 32 bytes behind the one before, four
-/// channels are four bytes of it. The run of fours `f` for tap `t` begins at `f * four + places[t]`
-/// of the copy.
+/// The operands of a tile. Step `(c, t)` of the filter, 32 channels by one tap, begins at `(c *
+/// taps + t) * stride`. In it each output channel has a row of 32 bytes, in which four channels are
+/// four bytes. For tap `t`, the run of the block `f` of four channels begins at `f * four +
+/// places[t]` of the copy.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     pub(super) filter: &'a [i8],
@@ -24,7 +25,7 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Panics where a tile would read beyond filter or copy.
+    /// Panics if a tile would read beyond the filter or the copy.
     fn check(&self, first: usize, rows: usize, vectors: usize) {
         if self.fours == 0 || self.places.is_empty() {
             return;
@@ -37,19 +38,19 @@ impl Step<'_> {
     }
 }
 
-/// Output channels of the next tile where `left` are left: eight, or sixteen where the machine
-/// takes these at once. The packed filter has that many.
+/// Output channels of the next tile if `left` are left: eight, or sixteen if the machine computes
+/// sixteen at once. The packed filter is padded to that many.
 pub(super) fn rows(s: &Step<'_>, left: usize) -> usize {
     if left > ROWS && by_tiles(s) { MOST_ROWS } else { ROWS }
 }
 
-/// Whether the machine has tiles for this.
+/// Whether the tile registers of the machine are used for this.
 fn by_tiles(s: &Step<'_>) -> bool {
     s.fours >= amx::LEAST_FOURS && crate::simd::level::amx()
 }
 
-/// The sums of output channels `first..first + rows` over so many vectors of places, a row a
-/// channel; `rows` is what [`rows`] gives.
+/// The sums of output channels `first..first + rows` over `vectors` vectors of positions, one row
+/// per channel. `rows` is the result of [`rows`].
 pub(super) fn tile(s: &Step<'_>, first: usize, rows: usize, vectors: usize, sums: &mut [i32]) {
     assert!(sums.len() == rows * vectors * 16);
     s.check(first, rows, vectors);
@@ -66,7 +67,7 @@ fn by_vectors(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     {
         if crate::simd::level::vnni() {
-            // SAFETY: the features were asked for, and `check` holds.
+            // SAFETY: the machine was asked for the features, and `check` holds.
             return unsafe { on_vnni(s, first, vectors, sums) };
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
@@ -102,7 +103,7 @@ pub(super) fn plain(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]
 unsafe fn on_vnni(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     let mut v = 0;
     while v < vectors {
-        // SAFETY: the caller's word; the vectors are below `vectors`.
+        // SAFETY: as the caller guarantees; the vectors are below `vectors`.
         unsafe {
             match vectors - v {
                 1 => vnni::<1>(s, first, v, vectors, sums),
@@ -118,10 +119,11 @@ unsafe fn on_vnni(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) 
     }
 }
 
-/// `NP` vectors from vector `v`.
+/// Computes `NP` vectors beginning with vector `v`.
 ///
 /// # Safety
-/// The machine has the features, and [`Step::check`] holds for `vectors`, of which these are some.
+/// The machine must have the features, and [`Step::check`] must hold for `vectors`, of which these
+/// are some.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: usize, sums: &mut [i32]) {
@@ -135,8 +137,8 @@ unsafe fn vnni<const NP: usize>(s: &Step<'_>, first: usize, v: usize, vectors: u
             let x = s.copy.as_ptr().add(c * 8 * s.four + v * 16);
             for place in s.places {
                 let x = x.add(*place as usize);
-                // The next step is too far away for the machine to foresee. An address beyond the
-                // filter does no harm here.
+                // The next step is too far away for the hardware to predict. A prefetch beyond the
+                // filter is harmless.
                 for line in 0..ROWS * DEEP / 64 {
                     _mm_prefetch::<_MM_HINT_T0>(filter.wrapping_add(s.stride + line * 64));
                 }

@@ -1,8 +1,9 @@
-//! The register tile by pairs of 16 bits, on machines that have no dot product of bytes: the one of
-//! pairs of bytes would saturate, products of 16 bits and the sums of two of them are exact.
+//! The register tile by 16-bit pairs, on machines without a dot product of bytes. Their product of
+//! byte pairs would saturate, but products of 16 bits and the sum of two of them are exact.
 //!
-//! The filter of a tile is widened once, before the places go by. Bytes of the copy are widened in
-//! registers: of the four channels of a place the even ones make one pair, the odd ones another.
+//! The filter of a tile is widened once, before the positions are processed. Bytes of the copy are
+//! widened in registers: of the four channels of a position, the even ones make one pair and the
+//! odd ones another.
 use super::tile::{DEEP, ROWS, Step};
 use crate::scratch::with_scratch;
 use crate::view::seen_as_mut;
@@ -10,14 +11,14 @@ use std::arch::x86_64::*;
 
 /// Output channels whose sums stay in registers.
 const HALF: usize = ROWS / 2;
-/// Pairs of a row of a step of the filter: the even channels of its fours, and behind them the odd
-/// ones.
+/// Pairs in a row of a step of the filter: first the even channels of each block of four, then the
+/// odd ones.
 const PAIRS: usize = DEEP / 2;
 
-/// As [`super::tile::tile`], of eight output channels.
+/// Like [`super::tile::tile`], for eight output channels.
 ///
 /// # Safety
-/// The machine has AVX2, and [`Step::check`] holds.
+/// The machine must have AVX2, and [`Step::check`] must hold.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     let steps = s.fours.div_ceil(8) * s.places.len();
@@ -25,10 +26,10 @@ pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut
         return sums.fill(0);
     }
     with_scratch(steps * ROWS * PAIRS, |room| {
-        // The working memory is lent as floats: here it holds pairs of the same size.
+        // The working memory is lent as floats; here it holds pairs of the same size.
         let Ok(room) = seen_as_mut::<u32, _>(room) else { return };
         let pairs = room.as_chunks_mut::<PAIRS>().0;
-        // SAFETY: the caller's word.
+        // SAFETY: as the caller guarantees.
         unsafe {
             widen(s, first, pairs);
             for v in 0..vectors {
@@ -40,16 +41,16 @@ pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut
     });
 }
 
-/// Eight rows of every step of the filter.
+/// Widens eight rows of every step of the filter.
 ///
 /// # Safety
-/// As [`tile`]; `to` has eight rows a step.
+/// As for [`tile`]; `to` must have eight rows per step.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn widen(s: &Step<'_>, first: usize, to: &mut [[u32; PAIRS]]) {
     for (i, to) in to.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
         let from = &s.filter[i * s.stride + first * DEEP..][..ROWS * DEEP];
         for (to, from) in to.iter_mut().zip(from.as_chunks::<DEEP>().0) {
-            // SAFETY: 32 bytes are read, and twice as many written.
+            // SAFETY: this reads 32 bytes and writes twice as many.
             unsafe {
                 let row = _mm256_loadu_si256(from.as_ptr().cast());
                 let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(row));
@@ -60,10 +61,11 @@ unsafe fn widen(s: &Step<'_>, first: usize, to: &mut [[u32; PAIRS]]) {
     }
 }
 
-/// Four output channels by vector `v` of sixteen places; `pairs` begins at the first of these.
+/// Computes four output channels by vector `v` of sixteen positions; `pairs` begins at the first of
+/// these channels.
 ///
 /// # Safety
-/// As [`tile`]; `sums` has a row of vectors for each of the channels.
+/// As for [`tile`]; `sums` must have a row of vectors for each of the channels.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn half(s: &Step<'_>, pairs: &[[u32; PAIRS]], v: usize, sums: &mut [i32]) {
     let mut acc = [[_mm256_setzero_si256(); 2]; HALF];

@@ -1,6 +1,6 @@
 //! A product of positions by channels. Rows of the first operand are gathered from x sixteen
-//! numbers at a time, as img2col does on the way to the cube; blocks of the filter are turned once
-//! a tile; a column panel of the result is one group of output channels.
+//! elements at a time, as img2col does on the way to the cube unit. Blocks of the filter are
+//! transposed once per tile. A column panel of the result is one group of output channels.
 use super::{Group, LANES, bias_of, finish};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::micro::{Left, Strided, tile};
@@ -12,16 +12,16 @@ use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Positions of a tile at most; a multiple of every register tile.
+/// Most positions of a tile; a multiple of every register tile.
 const ROWS: usize = 192;
-/// Groups of output channels of a tile at most.
+/// Most groups of output channels of a tile.
 const PANELS: usize = 16;
-/// As many tiles as keep the cores of a device busy, if there is work for them.
+/// Number of tiles that keeps the cores of a device busy, if there is enough work.
 const WANTED: usize = 24;
-/// Steps of K that are taken together: taps of one group of input channels each.
+/// Steps of K that are computed at a time. A step is one tap of one group of input channels.
 const STEPS: usize = KC / LANES;
 
-/// A planned convolution.
+/// A planned dense convolution with one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubeConv {
     spec: ConvSpec,
@@ -31,11 +31,11 @@ pub struct CubeConv {
 }
 
 impl CubeConv {
-    /// A plan.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of more than one group, a
-    /// third axis, a transposition.
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]). Returns `Cube` for more than one group,
+    /// a third spatial axis or a transposed convolution.
     pub fn new(spec: &ConvSpec) -> Result<CubeConv, ConvError> {
         spec.check()?;
         if spec.groups != 1 || spec.transposed.is_some() || spec.input[0] != 1 || spec.kernel[0] != 1 {
@@ -80,12 +80,12 @@ impl CubeConv {
         self.spec.channels_out.div_ceil(LANES)
     }
 
-    /// Number of tiles, the units of work.
+    /// Number of tiles, which are the units of work.
     pub fn units(&self) -> usize {
         self.spec.batch * self.positions().div_ceil(self.tile[0]) * self.groups_out().div_ceil(self.tile[1])
     }
 
-    /// Multiply-adds, those of the lanes beyond the channels among them.
+    /// Multiply-adds, including those of lanes beyond the channels.
     pub fn work(&self) -> u64 {
         let (channels, outputs) = (self.groups_in() * LANES, self.groups_out() * LANES);
         let all = [self.spec.batch, self.positions(), channels, self.spec.taps(), outputs];
@@ -95,7 +95,7 @@ impl CubeConv {
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
         let s = &self.spec;
         let need = |operand, has: usize, needs: usize| {
@@ -114,11 +114,11 @@ impl CubeConv {
         Ok(())
     }
 
-    /// Does the tiles `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its
-    /// residual is laid out as the output.
+    /// Computes the tiles `units`. The bias of the epilogue has one number per channel,
+    /// [`Bias::PerRow`]; the residual has the layout of the output.
     ///
     /// # Errors
-    /// As [`CubeConv::check`].
+    /// Fails as [`CubeConv::check`] does.
     pub fn run<T: PanelElem>(
         &self,
         units: Range<usize>,
@@ -168,7 +168,8 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
         let m = (p0 + tm).min(positions) - p0;
         let (g0, g1) = (block * tp, (block * tp + tp).min(groups_out));
         let (panels, width) = (g1 - g0, (g1 - g0) * LANES);
-        // Where the window of each position begins; beyond the input in a border.
+        // Where the window of each position begins. In a border this wraps around to values beyond
+        // the input.
         let mut begins = [[0usize; 2]; ROWS];
         for (i, at) in begins[..m].iter_mut().enumerate() {
             let p = p0 + i;
@@ -222,8 +223,8 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
     }
 }
 
-/// A block of sixteen rows turned and widened: four times, rows of the two halves are laid one
-/// between the other.
+/// Transposes and widens a sixteen-by-sixteen block: four times, the rows of its two halves are
+/// interleaved.
 #[inline(always)]
 fn turn<I: Isa, T: PanelElem>(isa: I, from: &[T], to: &mut [f32]) {
     let mut rows = [[0.0f32; LANES]; LANES];

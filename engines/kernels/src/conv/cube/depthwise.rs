@@ -1,4 +1,5 @@
-//! One filter a channel: each output is a weighted sum of the lanes of one group, tap by tap.
+//! Convolutions with one filter per channel: each output is a weighted sum of the lanes of one
+//! group, tap by tap.
 use super::{Group, LANES, bias_of, finish};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::{Bias, Epilogue};
@@ -7,29 +8,29 @@ use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::view::Out;
 use std::ops::Range;
 
-/// Outputs of a unit, about.
+/// Approximate number of outputs of a unit.
 const AREA: usize = 1024;
-/// Positions whose sums are held at a time.
+/// Positions whose sums are held in registers at a time.
 const HELD: usize = 4;
 
-/// A planned depthwise convolution: as many groups as channels, one output channel each. Its filter
-/// is `[C, 1, kh, kw]`.
+/// A planned depthwise convolution: as many groups as channels, with one output channel each. Its
+/// filter is `[C, 1, kh, kw]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubeDepthwise {
     spec: ConvSpec,
     out: [usize; 3],
     /// Output rows of a unit.
     rows: usize,
-    /// Outputs of a row whose windows lie wholly inside.
+    /// Outputs of a row whose windows are entirely inside the input.
     inside: Range<usize>,
 }
 
 impl CubeDepthwise {
-    /// A plan.
+    /// Makes a plan.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]), and `Cube` of other groups, a third
-    /// axis, a transposition.
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]). Returns `Cube` for other groups, a third
+    /// spatial axis or a transposed convolution.
     pub fn new(spec: &ConvSpec) -> Result<CubeDepthwise, ConvError> {
         spec.check()?;
         let one = spec.channels_in == spec.groups && spec.channels_out == spec.groups;
@@ -53,22 +54,22 @@ impl CubeDepthwise {
         self.spec.channels_in.div_ceil(LANES)
     }
 
-    /// Number of strips of rows, the units of work.
+    /// Number of strips of rows, which are the units of work.
     pub fn units(&self) -> usize {
         if self.out.contains(&0) { 0 } else { self.spec.batch * self.groups() * self.out[1].div_ceil(self.rows) }
     }
 
-    /// Multiply-adds, those of the lanes beyond the channels among them.
+    /// Multiply-adds, including those of lanes beyond the channels.
     pub fn work(&self) -> u64 {
         let all = [self.spec.batch, self.groups() * LANES, self.out[1], self.out[2], self.spec.taps()];
         all.into_iter().fold(1u64, |a, b| a.saturating_mul(b as u64))
     }
 
-    /// Does the strips `units`. The epilogue's bias is one number a channel, [`Bias::PerRow`]; its
-    /// residual is laid out as the output.
+    /// Computes the strips `units`. The bias of the epilogue has one number per channel,
+    /// [`Bias::PerRow`]; the residual has the layout of the output.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub fn run<T: PanelElem>(
         &self,
         units: Range<usize>,
@@ -150,7 +151,7 @@ impl<T: PanelElem> Work for Row<'_, T> {
     }
 }
 
-/// The sums of `N` outputs beside each other.
+/// Computes the sums of `N` adjacent outputs.
 #[inline(always)]
 fn group<I: Isa, T: PanelElem, const N: usize>(
     isa: I,
@@ -170,7 +171,7 @@ fn group<I: Isa, T: PanelElem, const N: usize>(
         }
         for kx in 0..s.kernel[2] {
             let x = (at.1 * s.stride[2] + kx * s.dilation[2]).wrapping_sub(s.pad_before[2]);
-            // Of several outputs all windows lie inside.
+            // With several outputs all windows are inside the input.
             if x >= wide {
                 continue;
             }

@@ -1,10 +1,10 @@
-//! Convolutions of half types in the layouts of the cube unit: x and y are NC1HWC0, channels in
-//! groups of sixteen, innermost.
+//! Convolutions of 16-bit floating-point types in the layouts of the cube unit: x and y are
+//! NC1HWC0, with channels in groups of sixteen, innermost.
 //!
-//! Lanes of the last group beyond the channels hold zero in x, and are written zero whatever the
-//! epilogue makes of them. The filter of a dense convolution is FRACTAL_Z,
-//! `[C1 * kh * kw, O1, 16, 16]`: blocks of output by input channels; that of a depthwise one is
-//! plain. Two spatial axes.
+//! Lanes of the last group beyond the channels must be zero in x, and are written as zero whatever
+//! the epilogue computes for them. The filter of a dense convolution is FRACTAL_Z, `[C1 * kh * kw,
+//! O1, 16, 16]`: blocks of output by input channels. The filter of a depthwise convolution is
+//! plain. There are two spatial axes.
 mod dense;
 mod depthwise;
 
@@ -19,7 +19,7 @@ use crate::view::Out;
 /// Channels of a group: C0 of two-byte types.
 pub const LANES: usize = 16;
 
-/// A group of output channels: which it is, and how many of its lanes are channels.
+/// A group of output channels: its first channel, and how many of its lanes are channels.
 #[derive(Clone, Copy)]
 struct Group {
     first: usize,
@@ -33,7 +33,7 @@ impl Group {
     }
 }
 
-/// What is added to each lane of a group.
+/// The bias of each lane of a group.
 fn bias_of<T: PanelElem>(group: Group, e: &Epilogue<'_, T>) -> [f32; LANES] {
     let mut bias = [0.0f32; LANES];
     if let Bias::PerRow(b) = e.bias {
@@ -42,8 +42,8 @@ fn bias_of<T: PanelElem>(group: Group, e: &Epilogue<'_, T>) -> [f32; LANES] {
     bias
 }
 
-/// Finishes a run of positions of one group, its bias added: residual, activation, zeros beyond the
-/// channels, rounding.
+/// Finishes a run of positions of one group whose bias is already added: applies residual,
+/// activation, zeros beyond the channels, and rounding.
 fn finish<T: PanelElem>(line: &mut [f32], group: Group, e: &Epilogue<'_, T>, out: &mut Out<'_, T>, at: usize) {
     if let Some((r, factor)) = e.residual {
         add_scaled(line, &r[at..at + line.len()], factor);

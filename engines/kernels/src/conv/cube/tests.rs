@@ -1,4 +1,4 @@
-//! Against the convolution of plain layouts, and bits against other tiles and instruction sets.
+//! Compares with the convolution of plain layouts, and bits across tiles and instruction sets.
 use super::*;
 use crate::conv::{Conv, ConvSpec};
 use crate::layout::blocked::{Blocked, Part};
@@ -11,13 +11,13 @@ fn part(axis: usize, step: usize, size: usize) -> Part {
     Part { axis, step, size }
 }
 
-/// `[n, c, h, w]` in groups of channels.
+/// Converts `[n, c, h, w]` to groups of channels.
 fn grouped(x: &[f16], [n, c, h, w]: [usize; 4]) -> Vec<f16> {
     let parts = [part(0, 1, n), part(1, LANES, c.div_ceil(LANES)), part(2, 1, h), part(3, 1, w), part(1, 1, LANES)];
     packed(&Blocked::new(&[n, c, h, w], &parts).unwrap(), x)
 }
 
-/// `[o, c, h, w]` in FRACTAL_Z.
+/// Converts `[o, c, h, w]` to FRACTAL_Z.
 fn fractal(x: &[f16], [o, c, h, w]: [usize; 4]) -> Vec<f16> {
     let outer = [part(1, LANES, c.div_ceil(LANES)), part(2, 1, h), part(3, 1, w), part(0, LANES, o.div_ceil(LANES))];
     let inner = [part(0, 1, LANES), part(1, 1, LANES)];
@@ -41,7 +41,8 @@ fn numbers(n: usize, seed: u64) -> Vec<f16> {
     (0..n).map(next).collect()
 }
 
-/// Both forms of one convolution with bias, residual and an activation that zero does not keep.
+/// Compares both forms of a convolution with bias, residual and an activation that does not map
+/// zero to zero.
 fn agree(s: &ConvSpec, seed: u64) {
     let [_, h, w] = s.input;
     let out = s.output().unwrap();

@@ -1,4 +1,4 @@
-//! Pairs against the two convolutions one behind the other, and their bits against other units,
+//! Compares pairs with the two convolutions run one after the other, and their bits across units,
 //! blocks and instruction sets.
 use super::*;
 use crate::conv::Conv;
@@ -19,7 +19,7 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// One convolution alone.
+/// Runs one convolution alone.
 fn alone(s: &ConvSpec, x: &[f32], half: &Half<'_>, residual: Option<&[f32]>) -> Vec<f32> {
     let out = s.output().unwrap();
     let mut y = vec![f32::NAN; s.batch * s.channels_out * out.iter().product::<usize>()];
@@ -30,7 +30,7 @@ fn alone(s: &ConvSpec, x: &[f32], half: &Half<'_>, residual: Option<&[f32]>) -> 
     y
 }
 
-/// Whatever the sizes are, also where it would not pay.
+/// Makes a plan for any sizes, even if the pair would not pay.
 fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
     let depthwise_first = is_plane(first) && is_point(second);
     let ([_, high, wide], [_, height, width]) = (first.output().unwrap(), second.output().unwrap());
@@ -40,7 +40,8 @@ fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
     ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block, band }
 }
 
-/// Sizes around the lanes, windows of three, five and seven, steps of one and two, in either order.
+/// Sizes around the number of lanes, windows of three, five and seven, strides of one and two, in
+/// either order.
 fn pairs() -> impl Strategy<Value = (ConvSpec, ConvSpec)> {
     let sizes = (1usize..20, prop_oneof![1usize..20, 30usize..36, 60usize..70], (0usize..5, 0usize..5, 0usize..5));
     (sizes, (1usize..14, 1usize..30, 1usize..3), 1usize..4, any::<bool>(), any::<bool>()).prop_filter_map(
@@ -100,7 +101,7 @@ proptest! {
     }
 }
 
-/// What is no number and infinities reach the results that see them, and no other.
+/// NaN and infinities affect only the results that read them.
 #[test]
 fn numbers_without_bound_stay_where_they_are_seen() {
     let mut plane = ConvSpec::square(1, [6, 6], 33, 3);

@@ -1,4 +1,4 @@
-//! The run of a planned convolution, unit by unit.
+//! Runs a planned convolution, unit by unit.
 use super::{Conv, Kind, pitch};
 use crate::conv::depthwise;
 use crate::conv::finish::{Runs, finish};
@@ -17,23 +17,25 @@ use crate::simd::singles::Singles;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Steps of a sum that are taken together where the weights need no copy.
+/// Steps of a sum that are computed at a time if the weights need no copy.
 const OWN: usize = 640;
-/// Numbers of the image, steps by positions, that stay in the second cache while the output channels
-/// of a unit go by. Where there are more, some steps at a time are packed for all of these channels:
-/// what a step reads lies far from what the next one does.
+/// Elements of the image, steps times positions, that stay in the second-level cache while the
+/// output channels of a unit are computed. If there are more, some steps at a time are packed for
+/// all of these channels, because what one step reads lies far from what the next one reads.
 const NEAR: usize = 32 * 1024;
-/// Such steps at least, for that to be worth its while.
+/// Fewest steps at a time for which packing pays.
 const LEAST_STEPS: usize = 64;
-/// Output channels that are computed and finished together; a multiple of every register tile.
+/// Output channels that are computed and finished at a time; a multiple of every register tile.
 const TOGETHER: usize = 24;
 
 impl Conv {
-    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`](crate::gemm::Bias::PerRow). What comes
-    /// out may be of another type than what goes in: sums are in single precision.
+    /// Computes the units. The bias of the epilogue has one number per channel,
+    /// [`Bias::PerRow`](crate::gemm::Bias::PerRow). The output may have another type than the
+    /// input, because sums are in single precision.
     ///
     /// # Errors
-    /// As [`Conv::check`].
+    /// Fails as [`Conv::check`] does. Returns `Singles` if the plan is for single precision and the
+    /// types are not.
     pub fn run<T: PanelElem, U: PanelElem>(
         &self,
         units: Range<usize>,
@@ -90,7 +92,8 @@ impl Conv {
 }
 
 impl Conv {
-    /// Units of a plan that reads its operands where they stand, in units of its own.
+    /// Computes units of a plan that reads its operands in place and divides the work in its own
+    /// way.
     fn run_singles(
         &self,
         units: Range<usize>,
@@ -116,8 +119,8 @@ impl Conv {
         Ok(())
     }
 
-    /// The image of a unit that is a block of channels of a whole image, its group, and the output
-    /// channels, counted in the group.
+    /// For a unit that is a block of channels of a whole image: the image, the group, and the
+    /// output channels, counted within the group.
     fn channels_of(&self, unit: usize) -> (usize, usize, Range<usize>) {
         let (n, at) = (unit / self.blocks(), unit % self.blocks());
         let (group, block) = (at / self.group_blocks(), at % self.group_blocks());
@@ -125,8 +128,8 @@ impl Conv {
         (n, group, block * self.block..((block + 1) * self.block).min(own))
     }
 
-    /// Units of a dense convolution or one of one point, as products of weights and a copy of the
-    /// image or the image itself.
+    /// Computes units of a dense or pointwise convolution, as products of the weights and a copy of
+    /// the image or the image itself.
     fn plain<T: PanelElem, U: PanelElem>(
         &self,
         units: Range<usize>,
@@ -165,8 +168,8 @@ impl Conv {
         });
     }
 
-    /// How many steps of the sums of `channels` over `width` positions are packed at a time; None: all
-    /// are read where they stand.
+    /// How many steps of the sums of `channels` channels over `width` positions are packed at a
+    /// time. `None` if all are read in place.
     fn packed_steps(&self, channels: usize, width: usize) -> Option<usize> {
         let steps = self.spec.channels_in / self.spec.groups * self.spec.taps();
         let near = width.saturating_mul(LEAST_STEPS) <= NEAR && steps.saturating_mul(width) > NEAR;
@@ -174,7 +177,8 @@ impl Conv {
         many.then(|| (NEAR / width).min(KC))
     }
 
-    /// Where a unit is. Channel blocks of one strip follow each other, so that they share its copy.
+    /// The position of a unit. Channel blocks of one strip are consecutive, so that they share its
+    /// copy.
     fn place(&self, unit: usize) -> At {
         let blocks = self.group_blocks();
         let (rest, block) = (unit / blocks, unit % blocks);
@@ -182,7 +186,7 @@ impl Conv {
         At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
     }
 
-    /// Units of a depthwise convolution with channels as lanes.
+    /// Computes units of a depthwise convolution with channels as lanes.
     fn by_channels(
         &self,
         plan: &Lanes,
@@ -202,7 +206,8 @@ impl Conv {
         });
     }
 
-    /// Units by minimal filtering; those with numbers too large for it by plain products.
+    /// Computes units by minimal filtering, or by plain products if their numbers are too large for
+    /// it.
     fn tiled(
         &self,
         tiles: &Tiles,
@@ -244,7 +249,7 @@ impl Conv {
 }
 
 impl Conv {
-    /// Units of a convolution of one point in single precision.
+    /// Computes units of a pointwise convolution in single precision.
     fn points(&self, units: Range<usize>, x: &[f32], w: &[f32], epilogue: &Epilogue<'_, f32>, out: &mut Out<'_, f32>) {
         let s = &self.spec;
         let (k, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
@@ -311,7 +316,8 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         let size_out: usize = c.out.iter().product();
         let x = &self.x[(self.at.n * s.channels_in + self.at.g * group_in) * size_in..][..group_in * size_in];
         let channel = self.at.g * group_out + o0;
-        // Outputs of the strip, and how they lie in the sums: runs of `run` at distance `pitch`.
+        // The outputs of the strip, and their layout in the sums: runs of `run` elements, `pitch`
+        // apart.
         let (first, run, pitch, runs) = match c.kind {
             Kind::Pointwise => {
                 let p0 = self.at.strip * c.rows;
@@ -337,8 +343,8 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         let flat = (runs - 1) * pitch + run;
         let panels = flat.div_ceil(16);
         let width = panels * 16;
-        // A channel stride that is a multiple of 1 KiB puts all channels on few cache sets: those
-        // are copied.
+        // A channel stride that is a multiple of 1 KiB maps all channels to few cache sets. Such
+        // channels are copied.
         let in_place = Listed { data: x.get(first..).unwrap_or(&[]), rows: &c.channels[0], highest: 0 };
         let highest = (group_in.max(1) - 1) * size_in;
         let pitch_of_copy = super::pitch(c.rows);
@@ -355,11 +361,12 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                 }
             }
         }
-        // Weights of single precision are read where they stand.
+        // Weights in single precision are read in place.
         let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
         let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
         let packed = c.packed_steps(m, width);
-        // Some channels at a time: their sums are finished while they are in the nearest cache.
+        // Some channels at a time, so that their sums are finished while they are in the nearest
+        // cache.
         let (group, most) = match packed {
             Some(steps) => (m, steps),
             None => (TOGETHER, if own.is_some() { OWN } else { KC }),
@@ -418,7 +425,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
     }
 }
 
-/// Panels of some steps, each one behind the other.
+/// Packs some steps of all panels, one panel after the other.
 #[inline(always)]
 fn pack<I: Isa, B: Panels<T = f32>>(isa: I, b: B, (steps, panels): (usize, usize), to: &mut [f32]) {
     assert!(b.reaches(steps, panels));
@@ -432,7 +439,7 @@ fn pack<I: Isa, B: Panels<T = f32>>(isa: I, b: B, (steps, panels): (usize, usize
 }
 
 impl Conv {
-    /// Rows `o` of the weights of group `g`, columns `k`, to working memory.
+    /// Copies rows `o` and columns `k` of the weights of group `g` to working memory.
     #[inline(always)]
     fn copy_weights<T: PanelElem>(&self, w: &[T], g: usize, o: (usize, usize), k: (usize, usize), to: &mut [f32]) {
         let s = &self.spec;
@@ -442,7 +449,7 @@ impl Conv {
             let row = group_in * taps;
             return copy_tile(&w[g * group_out * row..][..group_out * row], o, k, (row, 1), to);
         }
-        // [in, out / groups, kernel], the kernel turned round.
+        // The weights are [in, out / groups, kernel]; the taps are reversed.
         let w = &w[g * group_in * group_out * taps..];
         for i in o.0..o.1 {
             for kk in k.0..k.1 {

@@ -1,20 +1,20 @@
-//! Large windows that move by one, down a plane: a row of the input is read once and multiplied by
-//! every row of the taps at once, for all rows of the result that see it. Their sums move on by one
-//! from row to row, so that there are as many as the window has rows, and no more.
+//! Large windows with a stride of one, moving down a plane. A row of the input is read once and
+//! multiplied by all rows of the taps, for all result rows that need it. The sums move on by one
+//! from row to row, so there are only as many sums as the window has rows.
 //!
-//! The plane is copied with its borders, a band of rows at a time.
+//! The plane is copied with its borders, one band of rows at a time.
 use super::{Plane, Shape};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 
-/// Numbers of a band with its borders at most, where it has more than one row of results: half of
-/// the first cache.
+/// Most elements of a band with its borders, unless it has only one result row: half of the
+/// first-level cache.
 const MOST: usize = 6 << 10;
-/// Results of a vector.
+/// Results per vector.
 const LANES: usize = 16;
 
 impl Shape {
-    /// The rows of a plane, by windows of `K` rows and columns that move by one.
+    /// Computes the rows of a plane, with windows of `K` rows and columns and a stride of one.
     pub(super) fn stream<const K: usize>(&self, mut plane: Plane<'_>) {
         let width = self.width;
         let pitch = width.next_multiple_of(LANES) + K - 1;
@@ -28,12 +28,12 @@ impl Shape {
     }
 }
 
-/// Rows of results from `first` of the unit on.
+/// Result rows from row `first` of the unit on.
 struct Band<'p, 'o, const K: usize> {
     of: &'p Shape,
     plane: &'p Plane<'p>,
     first: usize,
-    /// Room for the rows that they see, `pitch` apart.
+    /// Memory for the input rows that they read, `pitch` apart.
     copy: &'p mut [f32],
     pitch: usize,
     out: &'o mut [f32],
@@ -47,7 +47,7 @@ impl<const K: usize> Work for Band<'_, '_, K> {
         self.copy(isa);
         let mut j = 0;
         while j < self.of.width {
-            // Two vectors use each tap twice; where registers are few they would not hold the sums.
+            // Two vectors use each tap twice. If registers are few, they could not hold the sums.
             if NP > 1 && j + LANES < self.of.width {
                 self.column::<I, 2>(isa, j);
                 j += 2 * LANES;
@@ -60,8 +60,8 @@ impl<const K: usize> Work for Band<'_, '_, K> {
 }
 
 impl<const K: usize> Band<'_, '_, K> {
-    /// Copies the rows that the windows see, between borders of zeros. A vector may reach beyond its
-    /// row, into what the next one writes.
+    /// Copies the rows that the windows read, between borders of zeros. A vector may extend beyond
+    /// its row, into what the next row overwrites.
     #[inline(always)]
     fn copy<I: Isa>(&mut self, isa: I) {
         let ((high, wide), (above, before)) = (self.of.size, self.of.pad);
@@ -79,9 +79,10 @@ impl<const K: usize> Band<'_, '_, K> {
                 let from = row.get(c..).unwrap_or_default();
                 let v = match from.first_chunk() {
                     Some(v) => isa.load(v),
-                    // Not even a load of no lanes: its address may be nobody's, which takes long.
+                    // Not even a load with no lanes: its address may be unmapped, which makes it
+                    // slow.
                     None if from.is_empty() => zero,
-                    // SAFETY: as many numbers as there are.
+                    // SAFETY: the mask selects only existing elements.
                     None => unsafe { isa.load_some(from.as_ptr(), isa.lanes(0, from.len())) },
                 };
                 put(isa, v, &mut to[before + c..]);
@@ -89,7 +90,7 @@ impl<const K: usize> Band<'_, '_, K> {
         }
     }
 
-    /// The results of `N` vectors of columns from `j` on.
+    /// Computes `N` vectors of columns beginning at `j`.
     #[inline(always)]
     fn column<I: Isa, const N: usize>(&mut self, isa: I, j: usize) {
         let (p, plane) = (self.of, self.plane);
@@ -99,9 +100,10 @@ impl<const K: usize> Band<'_, '_, K> {
         for (n, some) in some.iter_mut().enumerate() {
             *some = isa.lanes(0, (p.width - j - n * LANES).min(LANES));
         }
-        // Read again for every row of the input: copies in all lanes would not all be registers.
+        // The taps are read again for every row of the input; copies in all lanes would not fit in
+        // the registers.
         let Some(taps) = plane.w.as_chunks::<K>().0.first_chunk::<K>() else { return };
-        // Of the results that have seen so many rows.
+        // Sum `r` belongs to the result row that has received `r` input rows.
         let mut sums = [[isa.splat(0.0); N]; K];
         for (t, row) in self.copy.chunks_exact(self.pitch).enumerate().take(rows + K - 1) {
             let row = &row[j..j + N * LANES + K - 1];
@@ -147,7 +149,7 @@ impl<const K: usize> Band<'_, '_, K> {
     }
 }
 
-/// Sixteen numbers to the start of a row that has as many.
+/// Stores sixteen elements at the start of a row; does nothing if the row is shorter.
 #[inline(always)]
 fn put<I: Isa>(isa: I, v: I::V, to: &mut [f32]) {
     if let Some(to) = to.first_chunk_mut() {

@@ -1,13 +1,13 @@
-//! The small windows of one plane: sixteen columns of several rows of the result at a time.
+//! Small windows of one plane: sixteen columns of several result rows at a time.
 use super::{Plane, Shape, Source};
 use crate::simd::isa::{Isa, Work};
 
-/// Rows of the result that are computed together.
+/// Result rows that are computed at a time.
 pub(super) const ROWS: usize = 4;
-/// What rows beyond the input hold; sixteen results see no more columns.
+/// Content of rows outside the input; sixteen results read no more columns than this.
 static ZEROS: [f32; 48] = [0.0; 48];
 
-/// The taps of one window, each in all lanes.
+/// The taps of one window, each broadcast to all lanes.
 #[inline(always)]
 fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
     let mut taps = [[isa.splat(0.0); K]; K];
@@ -19,10 +19,10 @@ fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
     taps
 }
 
-/// What the taps of a row of the window are multiplied by, `p` being the first column.
+/// The vectors that the taps of one window row are multiplied by; `p` is the first column.
 ///
 /// # Safety
-/// The columns, or those among the masks, can be read.
+/// The columns, or those that the masks select, must be readable.
 #[inline(always)]
 unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     isa: I,
@@ -30,7 +30,7 @@ unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     masks: &[[I::M; 2]; K],
 ) -> [I::V; K] {
     let mut v = [isa.splat(0.0); K];
-    // SAFETY: by the caller's word.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if S == 1 {
             for i in 0..K {
@@ -51,11 +51,11 @@ unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     v
 }
 
-/// Rows of the input that the windows of [`ROWS`] results see at most.
+/// Most input rows that the windows of [`ROWS`] result rows read.
 const SEEN: usize = (ROWS - 1) * 2 + 5;
 
-/// Rows that are at least [`ROWS`], without residual and factor, in bands of as many: along a band
-/// what is read and written are a few rows, one behind the other.
+/// Computes at least [`ROWS`] rows without residual and factor, in bands of [`ROWS`] rows. Along a
+/// band only a few rows, one after the other, are read and written.
 pub(super) struct Bands<'p, const K: usize, const S: usize, P> {
     pub(super) of: &'p Shape,
     pub(super) count: usize,
@@ -68,7 +68,7 @@ impl<const K: usize, const S: usize, P: Source> Work for Bands<'_, K, S, P> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Shape { size: (_, wide), pad, limits, width, .. } = *self.of;
-        // The last columns are computed with some of those before them.
+        // The last columns are computed together with some of those before them.
         let last = width.saturating_sub(16);
         let edges = Edges {
             last,
@@ -85,30 +85,31 @@ impl<const K: usize, const S: usize, P: Source> Work for Bands<'_, K, S, P> {
 
 /// What all rows of all planes have in common.
 struct Edges<I: Isa, const K: usize> {
-    /// The first of the last columns, sixteen where there are as many.
+    /// The first of the last sixteen columns, or zero if there are fewer.
     last: usize,
-    /// Which columns the loads of the first and of the last columns touch.
+    /// The columns that loads for the first and for the last result columns read.
     left: [[I::M; 2]; K],
     right: [[I::M; 2]; K],
-    /// Which columns of the result are stored where it is narrower than a vector.
+    /// The result columns that are stored if the result is narrower than a vector.
     stored: I::M,
     limits: [I::V; 2],
 }
 
-/// The rows of one plane.
+/// Computes the rows of one plane in bands.
 #[inline(always)]
 fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
     let Shape { size: (high, wide), pad, first, rows, width, .. } = *of;
     let Plane { x, w, shift, out, .. } = plane;
     assert!(x.len() == high * wide && rows >= ROWS && out.len() == rows * width);
     let (taps, shift, last) = (taps::<I, K>(isa, w), isa.splat(shift), edges.last);
-    // Columns of the input that sixteen results see.
+    // Input columns that sixteen results read.
     let reach = if S == 1 { 15 + K } else { 31 + K };
     for y in (0..rows).step_by(ROWS) {
-        // The last rows are computed with some of those before them, too.
+        // The last rows, too, are computed together with some of those before them.
         let y = y.min(rows - ROWS);
         let top = ((first + y) * S) as isize - pad.0;
-        // Where each row begins that is seen, and how far a column moves it: not at all in zeros.
+        // Where each input row begins, and how far one result column moves it. Rows of zeros do not
+        // move.
         let mut lines = [(ZEROS.as_ptr(), 0); SEEN];
         for (row, line) in (top..).zip(&mut lines).take((ROWS - 1) * S + K) {
             if (0..high as isize).contains(&row) {
@@ -119,8 +120,8 @@ fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edge
         for j in (0..width).step_by(16) {
             let j = j.min(last);
             let from = (j * S) as isize - pad.1;
-            // SAFETY: rows of the input, of which the columns are there or not among the masks, or
-            // zeros, of which there are as many as are seen.
+            // SAFETY: these are rows of the input, of which all columns exist or the masks select
+            // existing ones, or zeros, of which there are as many as are read.
             let sums = unsafe {
                 if from >= 0 && from as usize + reach <= wide && width >= 16 {
                     sums::<I, K, S, false>(isa, &lines, j, &taps, &edges.left)
@@ -135,7 +136,7 @@ fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edge
             for (r, sum) in sums.into_iter().enumerate() {
                 let v = isa.at_most(isa.at_least(isa.add(sum, shift), edges.limits[0]), edges.limits[1]);
                 let to = to.wrapping_add(r * width + j);
-                // SAFETY: rows and columns of the result: sixteen of them, or all that there are.
+                // SAFETY: rows and columns of the result: sixteen columns, or all that exist.
                 unsafe {
                     if width < 16 {
                         isa.store_some(v, to, edges.stored);
@@ -148,10 +149,11 @@ fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edge
     }
 }
 
-/// The sums of sixteen results of each row of a band, from column `j` on.
+/// The sums of sixteen results of each row of a band, beginning at column `j`.
 ///
 /// # Safety
-/// The columns of the lines that the results see, or those among the masks, can be read.
+/// The columns of the lines that the results read, or those that the masks select, must be
+/// readable.
 #[inline(always)]
 unsafe fn sums<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     isa: I,
@@ -161,9 +163,9 @@ unsafe fn sums<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     masks: &[[I::M; 2]; K],
 ) -> [I::V; ROWS] {
     let mut sums = [isa.splat(0.0); ROWS];
-    // A row of the input at a time, for all results that see it.
+    // One input row at a time, for all results that read it.
     for (t, (line, step)) in lines.iter().enumerate().take((ROWS - 1) * S + K) {
-        // SAFETY: by the caller's word.
+        // SAFETY: as the caller guarantees.
         let v = unsafe { row::<I, K, S, MASKED>(isa, line.wrapping_add(j * step), masks) };
         for r in 0..ROWS {
             if t >= r * S && t < r * S + K {
@@ -176,7 +178,7 @@ unsafe fn sums<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     sums
 }
 
-/// Any rows, with all that may follow.
+/// Computes any number of rows, with any epilogue.
 pub(super) struct Rows<'p, const K: usize, const S: usize, P> {
     pub(super) of: &'p Shape,
     pub(super) count: usize,
@@ -194,7 +196,7 @@ impl<const K: usize, const S: usize, P: Source> Work for Rows<'_, K, S, P> {
     }
 }
 
-/// The rows of one plane.
+/// Computes the rows of one plane one by one.
 #[inline(always)]
 fn rows<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, plane: Plane<'_>) {
     let ((high, wide), width) = (of.size, of.width);
@@ -213,7 +215,7 @@ fn rows<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, plane: Plane
                     continue;
                 }
                 let at = plane.x.as_ptr().wrapping_add(row_of as usize * wide).wrapping_offset(first);
-                // SAFETY: a row of the input, of which the columns among the masks are there.
+                // SAFETY: a row of the input; the masks select existing columns.
                 let x = unsafe { row::<I, K, S, true>(isa, at, &masks) };
                 for (w, x) in taps.iter().zip(x) {
                     v = isa.fma(*w, x, v);
@@ -236,7 +238,7 @@ fn rows<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, plane: Plane
     }
 }
 
-/// Which columns the loads for each tap touch, where the first column of the input is `from`.
+/// The columns that the loads for each tap read, if the first input column is `from`.
 #[inline(always)]
 fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
     let mut masks = [[isa.lanes(0, 0); 2]; K];
@@ -247,7 +249,7 @@ fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2
     masks
 }
 
-/// Which of the sixteen columns from `first` on are columns of a row of `width`.
+/// Which of the sixteen columns beginning at `first` are columns of a row of width `width`.
 #[inline(always)]
 pub(crate) fn within<I: Isa>(isa: I, first: isize, width: usize) -> I::M {
     let from = (-first).clamp(0, 16) as usize;
@@ -255,12 +257,12 @@ pub(crate) fn within<I: Isa>(isa: I, first: isize, width: usize) -> I::M {
     isa.lanes(from, to)
 }
 
-/// Sixteen numbers: all of them, or those among the mask.
+/// Loads sixteen elements, or only those that the mask selects if `MASKED`.
 ///
 /// # Safety
-/// They can be read.
+/// These elements must be readable.
 #[inline(always)]
 unsafe fn load<I: Isa, const MASKED: bool>(isa: I, p: *const f32, mask: I::M) -> I::V {
-    // SAFETY: by the caller's word.
+    // SAFETY: as the caller guarantees.
     unsafe { if MASKED { isa.load_some(p, mask) } else { isa.load(&*p.cast()) } }
 }

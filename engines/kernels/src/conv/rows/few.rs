@@ -1,5 +1,5 @@
-//! A few rows by all panels: the panels are read but once, one behind the other, and registers hold
-//! just as many rows as there are.
+//! A few rows by all panels. The panels are read only once, one after the other, and registers hold
+//! exactly as many rows as there are.
 use crate::gemm::micro::{Left, Panels, Strided, micro};
 use crate::simd::isa::Isa;
 
@@ -8,12 +8,12 @@ pub(super) const TILE: usize = 12;
 /// Columns of a panel.
 const PANEL: usize = 16;
 
-/// Whether rows are so few: one register tile, or two of which each has more than half of its rows.
+/// Whether the rows are few enough: one register tile, or two that are each more than half full.
 pub(super) fn takes(rows: usize) -> bool {
     rows <= 2 * TILE && rows != TILE + 1
 }
 
-/// `c[rows][panels] = a b`, of sums of `k` steps. Rows of `c` stand `width` apart.
+/// `c[rows][panels] = a b`, with sums of `k` steps. Rows of `c` are `width` apart.
 #[inline(always)]
 pub(super) fn tile<I: Isa>(
     isa: I,
@@ -56,7 +56,7 @@ pub(super) fn tile<I: Isa>(
     }
 }
 
-/// `R` rows by `N` panels, or by one where there are not so many.
+/// Computes `R` rows by `N` panels, or by one panel unless `whole`.
 #[inline(always)]
 fn some<I: Isa, const R: usize, const N: usize>(
     isa: I,

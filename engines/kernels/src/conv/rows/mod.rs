@@ -1,9 +1,9 @@
-//! Convolutions of few places in single precision: the places of all images are the rows of a matrix
-//! product and the output channels its columns, so that registers are full however small the images
-//! of the output are. The filter comes packed ([`pack_row_filter`]), once and for every instruction
-//! set; what the window sees at a place is copied to one row (`seen.rs`). A unit of work is some
-//! images of one group and a block of its output channels. Sums grow in the order of channels and
-//! taps as those of [`Conv`](crate::conv::Conv) do, so their bits are the same.
+//! Convolutions with few positions in single precision. The positions of all images are the rows of
+//! a matrix product and the output channels its columns, so that registers are full however small
+//! the output images are. The filter comes packed ([`pack_row_filter`]), once and for every
+//! instruction set. What the window reads at a position is copied to one row (`seen.rs`). A unit of
+//! work is some images of one group by a block of its output channels. Sums are added in the order
+//! of channels and taps, as in [`Conv`](crate::conv::Conv), so their bits are the same.
 mod few;
 mod seen;
 
@@ -20,30 +20,30 @@ use std::ops::Range;
 
 /// Columns of a panel of the packed filter.
 pub(super) const PANEL: usize = 16;
-/// Places of an image at most.
+/// Most positions of an output image.
 const PLACES: usize = 128;
-/// Numbers of the rows of an image at most.
+/// Most elements of the rows of an image.
 const MOST_COPY: usize = 256 * 1024;
-/// Rows of a unit, about.
+/// Approximate number of rows of a unit.
 const ROWS: usize = 96;
-/// Numbers of the rows of a unit at most, where one image has no more: they stay in the second
-/// cache while the filter goes by.
+/// Most elements of the rows of a unit, unless a single image has more. They stay in the
+/// second-level cache while the filter is read.
 const MOST_ROWS: usize = 64 * 1024;
-/// Output channels of a unit at most.
+/// Most output channels of a unit.
 const BLOCK: usize = 512;
-/// Output channels of a unit at least, where there are more.
+/// Fewest output channels of a unit, if there are more.
 const LEAST: usize = 64;
-/// Units that keep the cores of a device busy, if there is work for them.
+/// Number of units that keeps the cores of a device busy, if there is enough work.
 const WANTED: usize = 12;
 /// Multiply-adds that a unit should have.
 const GRAIN: usize = 384 * 1024;
 
-/// A planned convolution whose places are rows.
+/// A planned convolution whose output positions are rows of a matrix product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowConv {
     spec: ConvSpec,
     seen: Seen,
-    /// Places of an image of the output.
+    /// Positions of an output image.
     places: usize,
     /// Images of a unit.
     images: usize,
@@ -51,8 +51,8 @@ pub struct RowConv {
     block: usize,
 }
 
-/// Whether a convolution may be one whose places are rows: of few places, and with groups of whole
-/// panels.
+/// Whether a convolution can be computed with positions as rows: it has few positions, and its
+/// groups are whole panels.
 fn takes(s: &ConvSpec, places: usize) -> bool {
     let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
     let whole = s.groups == 1 || group_out.is_multiple_of(PANEL);
@@ -60,14 +60,15 @@ fn takes(s: &ConvSpec, places: usize) -> bool {
     s.transposed.is_none() && whole && near && group_in > 0 && group_out > 0 && places > 0
 }
 
-/// Numbers of the packed filter; none where there are too many to count.
+/// Elements of the packed filter; `None` if they are too many to count.
 pub fn packed_row_filter_len(s: &ConvSpec) -> Option<usize> {
     let k = (s.channels_in / s.groups).checked_mul(s.taps())?;
     (s.channels_out / s.groups).div_ceil(PANEL).checked_mul(PANEL)?.checked_mul(s.groups)?.checked_mul(k)
 }
 
-/// The filter `w[O, C / groups, ...]` in panels of sixteen output channels, one group behind the
-/// other: `[O / 16, C / groups * taps, 16]`. None where `w` is not as long as the filter is.
+/// Packs the filter `w[O, C / groups, ...]` into panels of sixteen output channels, one group after
+/// the other: `[O / 16, C / groups * taps, 16]`. `None` if `w` is empty or does not have the length
+/// of the filter.
 pub fn pack_row_filter(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     let (k, own) = (s.channels_in / s.groups * s.taps(), s.channels_out / s.groups);
     let mut to = vec![0.0; packed_row_filter_len(s)?];
@@ -81,10 +82,11 @@ pub fn pack_row_filter(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
 }
 
 impl RowConv {
-    /// A plan; None where there is none, as for images of many places.
+    /// Makes a plan. `None` if the convolution is not suitable, for example if images have many
+    /// positions.
     ///
     /// # Errors
-    /// What is wrong with the sizes ([`ConvSpec::check`]).
+    /// Fails if the sizes are wrong ([`ConvSpec::check`]).
     pub fn new(spec: &ConvSpec) -> Result<Option<RowConv>, ConvError> {
         spec.check()?;
         let places = spec.output()?.iter().product();
@@ -92,7 +94,7 @@ impl RowConv {
             return Ok(None);
         }
         let (k, own) = (spec.channels_in / spec.groups * spec.taps(), spec.channels_out / spec.groups);
-        // Images whose rows are whole register tiles together, as many as the caches take.
+        // As many images as the caches hold, whose rows together are whole register tiles.
         let whole = (1..=few::TILE).find(|i| (i * places).is_multiple_of(few::TILE)).unwrap_or(1);
         let most = (ROWS.min(MOST_ROWS / k) / places).max(1);
         let images = if most > whole { most / whole * whole } else { most }.min(spec.batch.max(1));
@@ -112,8 +114,8 @@ impl RowConv {
         Ok(Some(RowConv { seen: Seen::new(spec)?, spec: spec.clone(), places, images, block }))
     }
 
-    /// Cycles, about, as plans of other kinds count them: those of one thread and twice those of the
-    /// longer half. Sixteen results take a cycle a tap and channel.
+    /// Approximate cycles, counted as in other plans: those of one thread plus twice those of the
+    /// larger half. Sixteen results take one cycle per tap and channel.
     pub(crate) fn cost(&self) -> usize {
         let s = &self.spec;
         let (k, own) = (self.depth(), s.channels_out / s.groups);
@@ -133,18 +135,17 @@ impl RowConv {
         all.saturating_add(half.saturating_mul(2))
     }
 
-    /// Output channels.
     pub(super) fn channels_out(&self) -> usize {
         self.spec.channels_out
     }
 
-    /// Length of a sum.
+    /// Length of a sum: channels per group times taps.
     fn depth(&self) -> usize {
         self.spec.channels_in / self.spec.groups * self.spec.taps()
     }
 
-    /// Distance of two rows of the copy: an odd number of vectors, so that rows do not fall on few
-    /// sets of the caches.
+    /// Distance between two rows of the copy. It is an odd number of vectors, so that rows do not
+    /// map to few cache sets.
     fn pitch(&self) -> usize {
         (self.depth().div_ceil(16) | 1) * 16
     }
@@ -154,7 +155,7 @@ impl RowConv {
         (self.spec.channels_out / self.spec.groups).div_ceil(self.block)
     }
 
-    /// Units one behind the other that share the copy of the images.
+    /// Number of consecutive units that share the copy of the images.
     pub fn shared(&self) -> usize {
         self.blocks()
     }
@@ -169,7 +170,7 @@ impl RowConv {
         self.spec.work(self.places)
     }
 
-    /// Elements that are read and written: input, filter and output.
+    /// Elements read and written: input, filter and output.
     pub fn moved(&self) -> u64 {
         self.spec.moved(self.places)
     }
@@ -177,16 +178,16 @@ impl RowConv {
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors
-    /// `Short`, naming the operand.
+    /// Returns `Short` with the name of the operand.
     pub fn check<T>(&self, x: usize, w: usize, out: usize, epilogue: &Epilogue<'_, T>) -> Result<(), ConvError> {
         let filter = packed_row_filter_len(&self.spec).ok_or(ConvError::Overflow)?;
         self.spec.check_lengths((x, out), ("packed filter", w, filter), self.places, epilogue)
     }
 
-    /// Does the units. The epilogue's bias is one number a channel, [`Bias::PerRow`].
+    /// Computes the units. The bias of the epilogue has one number per channel, [`Bias::PerRow`].
     ///
     /// # Errors
-    /// As [`RowConv::check`]; `Singles` for other types.
+    /// Fails as [`RowConv::check`] does. Returns `Singles` if the types are not single precision.
     pub fn run<T: PanelElem>(
         &self,
         units: Range<usize>,
@@ -226,7 +227,7 @@ impl RowConv {
     }
 }
 
-/// Where a unit is.
+/// The position of a unit.
 struct At {
     images: Range<usize>,
     group: usize,
@@ -236,7 +237,7 @@ struct At {
 struct Unit<'p, 'a, 'o> {
     conv: &'p RowConv,
     at: At,
-    /// Whether the rows of its images are still to be copied.
+    /// Whether the rows of its images must still be copied.
     fresh: bool,
     x: &'a [f32],
     w: &'a [f32],
@@ -245,7 +246,7 @@ struct Unit<'p, 'a, 'o> {
     copy: &'p mut [f32],
     sums: &'p mut [f32],
     turned: &'p mut [f32],
-    /// For the copy of an image.
+    /// Working memory for the copy of an image.
     room: &'p mut [f32],
 }
 
@@ -269,7 +270,7 @@ impl Work for Unit<'_, '_, '_> {
         let own = c.block.min(group_out - first);
         let (panels, width) = (own.div_ceil(PANEL), own.next_multiple_of(PANEL));
         let w = &self.w[self.at.group * packed_len(k, group_out) + first * k..][..width * k];
-        // Of a few rows the filter is read once, one panel behind the other.
+        // With few rows the filter is read once, one panel after the other.
         let few = few::takes(rows) && MR == few::TILE;
         let step = if few { k } else { KC };
         for from in (0..k).step_by(step) {
@@ -296,13 +297,13 @@ impl Work for Unit<'_, '_, '_> {
     }
 }
 
-/// The sums of the places of an image, rows of `width` channels, as channels of places; scaled, and
-/// with the bias of each channel added.
+/// Transposes the sums of an image from rows of `width` channels to channels of positions. Scales
+/// them and adds the bias of each channel.
 #[inline(always)]
 fn turn(sums: &[f32], width: usize, alpha: f32, bias: Option<&[f32]>, to: &mut [f32]) {
     let places = sums.len() / width;
     for (channel, cells) in to.chunks_exact_mut(places).enumerate() {
-        // What adds nothing, to minus zero too.
+        // Adding -0.0 changes nothing, not even the sign of zero.
         let shift = bias.map_or(-0.0, |b| b[channel]);
         for (cell, row) in cells.iter_mut().zip(sums.chunks_exact(width)) {
             *cell = row[channel] * alpha + shift;

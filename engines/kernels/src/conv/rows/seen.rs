@@ -1,16 +1,17 @@
-//! What the window of a convolution sees at each place of the output: runs of numbers of a channel
-//! that stand side by side in the input and in the window.
+//! What the window of a convolution reads at each output position: runs of elements of a channel
+//! that are adjacent both in the input and in the window.
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::layout::transpose;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Length of runs, in the mean, from which they are copied as runs.
+/// Average length of runs from which they are copied as runs.
 const LONG: usize = 8;
-/// Numbers of a channel for each that is seen of it, at most, for all to be turned.
+/// The image is transposed first only if it has at most this many elements per channel for each
+/// element that is read of a channel.
 const SPARSE: usize = 4;
 
-/// `len` numbers of a channel, from `from` of the input to tap `to`.
+/// `len` elements of a channel, from `from` in the input to tap `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     from: u32,
@@ -18,24 +19,24 @@ struct Run {
     len: u32,
 }
 
-/// What is seen at all places of an image, of one channel.
+/// What is read of one channel at all positions of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     taps: usize,
-    /// The runs of all places.
+    /// The runs of all positions.
     runs: Vec<Run>,
-    /// Those of each place.
+    /// The range of runs of each position.
     of: Vec<Range<usize>>,
-    /// Whether runs are so long that they are copied as such; else each has one number.
+    /// Whether runs are long enough to be copied as such. Else each run has one element.
     long: bool,
-    /// Numbers of a channel where the image is turned first, so that those of all channels at a place
-    /// stand side by side; zero where it is not.
+    /// Elements of a channel if the image is transposed first, so that all channels of a position
+    /// are adjacent. Zero if it is not.
     turned: usize,
 }
 
 impl Seen {
     /// # Errors
-    /// `Zero`, `Kernel` and `Overflow`.
+    /// Returns `Zero`, `Kernel` or `Overflow`.
     pub(super) fn new(s: &ConvSpec) -> Result<Seen, ConvError> {
         let out = s.output()?;
         let (mut runs, mut of) = (Vec::new(), Vec::new());
@@ -63,26 +64,26 @@ impl Seen {
         Ok(Seen { taps: s.taps(), runs, of, long, turned })
     }
 
-    /// Whether a window sees something of the border, which is zero.
+    /// Whether a window reads some of the border, which is zero.
     pub(super) fn has_border(&self) -> bool {
         let seen: usize = self.runs.iter().map(|r| r.len as usize).sum();
         seen < self.of.len() * self.taps
     }
 
-    /// Cycles, about, that the copy of a row takes.
+    /// Approximate cycles to copy a row.
     pub(super) fn cost(&self, channels: usize) -> usize {
         let each = if self.long { 6 } else { 2 };
         let moved = if self.long { self.taps / 8 } else { 0 };
         channels.saturating_mul(self.runs.len() / self.of.len().max(1) * each + moved)
     }
 
-    /// Numbers of memory that [`Seen::copy`] works in.
+    /// Elements of working memory that [`Seen::copy`] needs.
     pub(super) fn room(&self, channels: usize) -> usize {
         channels * self.turned
     }
 
-    /// Copies what is seen of an image whose channels have `size` numbers to rows `pitch` apart, one
-    /// for each place. Numbers of the border are left as they are.
+    /// Copies what is read of an image to rows `pitch` apart, one for each position. Channels of
+    /// the image have `size` elements. Border elements of the rows are left as they are.
     #[inline(always)]
     pub(super) fn copy(&self, x: &[f32], size: usize, room: &mut [f32], pitch: usize, to: &mut [f32]) {
         if self.turned > 0 {
@@ -105,7 +106,8 @@ impl Seen {
         }
     }
 
-    /// The same by way of an image whose channels stand side by side at each place.
+    /// Like [`Seen::copy`], but first transposes the image so that the channels of each position
+    /// are adjacent.
     #[inline(always)]
     fn copy_turned(&self, x: &[f32], size: usize, room: &mut [f32], pitch: usize, to: &mut [f32]) {
         let channels = x.len() / size;
@@ -125,7 +127,7 @@ impl Seen {
     }
 }
 
-/// Adds the runs that the window sees at place `at`; None where a size overflows.
+/// Adds the runs that the window reads at position `at`. `None` if a size overflows.
 fn runs_at(s: &ConvSpec, at: [usize; 3], first: usize, runs: &mut Vec<Run>) -> Option<()> {
     let [_, high, wide] = s.kernel;
     for tap in 0..s.taps() {

@@ -1,4 +1,5 @@
-//! Places as rows: the bits of plain products, for other units, blocks and instruction sets.
+//! Positions as rows: compares with the bits of plain products, for other units, blocks and
+//! instruction sets.
 use super::*;
 use crate::conv::Conv;
 use crate::simd::{Act, Level, with_level};
@@ -69,7 +70,7 @@ proptest! {
 fn long_sums_many_channels_and_long_windows_too() {
     let mut long = ConvSpec::square(3, [1, 40], 1, 1);
     (long.input, long.kernel, long.stride) = ([1, 1, 700], [1, 1, 300], [1, 1, 160]);
-    // Plain products pack the steps of so many channels and places.
+    // With this many channels and positions, plain products pack their steps.
     let packed = ConvSpec { pad_before: [0, 1, 1], pad_after: [0, 1, 1], ..ConvSpec::square(2, [64, 100], 11, 3) };
     let spread = ConvSpec { stride: [1, 2, 2], ..ConvSpec::square(1, [200, 96], 16, 3) };
     for s in [long, packed, spread, ConvSpec::square(1, [300, 530], 3, 1), ConvSpec::square(5, [70, 130], 3, 3)] {
@@ -94,7 +95,7 @@ fn what_is_no_number_stays_where_it_is_seen() {
 fn many_places_narrow_groups_and_transposed_windows_are_for_other_plans() {
     let of = |s: &ConvSpec| RowConv::new(s).unwrap().is_some();
     assert!(of(&ConvSpec::square(1, [4, 4], 11, 1)) && !of(&ConvSpec::square(1, [4, 4], 12, 1)));
-    // Nor are those whose rows would not stay in a cache.
+    // Convolutions whose rows would not stay in a cache have no plan either.
     assert!(of(&ConvSpec::square(1, [2048, 4], 11, 1)) && !of(&ConvSpec::square(1, [4096, 4], 11, 1)));
     let grouped = |own: usize| ConvSpec { groups: 2, ..ConvSpec::square(1, [4, 2 * own], 2, 1) };
     assert!(of(&grouped(16)) && !of(&grouped(8)));

@@ -1,15 +1,16 @@
-//! Filters of minimal filtering changed before any run, in a form that no instruction set decides:
-//! for each sixteen output channels of a group (the last of them may be fewer, the rest is zero), for
-//! each of the 36 places, for each input channel, sixteen numbers.
+//! Filters transformed for minimal filtering before any run, in a layout that does not depend on
+//! the instruction set. For each sixteen output channels of a group (the last block may have fewer,
+//! and is filled with zeros), for each of the 36 places and for each input channel there are
+//! sixteen numbers.
 use super::{Grid, PLACES, SIDE, TOGETHER, is_small, store, takes, turn};
 use crate::conv::spec::ConvSpec;
 use crate::simd::isa::{Isa, Work, dispatch};
 
-/// Numbers of a filter of one channel.
+/// Elements of a filter per channel.
 pub(super) const PER_FILTER: usize = 9;
 
-/// Numbers of the changed filters of a convolution; none where it has no such windows or they would
-/// be too many to count.
+/// Elements of the transformed filters of a convolution. `None` if minimal filtering does not
+/// apply, or if they are too many to count.
 pub fn changed_filters_len(s: &ConvSpec) -> Option<usize> {
     if !takes(s) || s.groups == 0 {
         return None;
@@ -18,8 +19,8 @@ pub fn changed_filters_len(s: &ConvSpec) -> Option<usize> {
     blocks.checked_mul(PLACES * TOGETHER)?.checked_mul(s.channels_in / s.groups)
 }
 
-/// Changes the filters `w` of a convolution; None where one of their numbers is too large for
-/// minimal filtering or is none, or where `w` is not as long as the filters are.
+/// Transforms the filters `w` of a convolution. `None` if minimal filtering does not apply, if a
+/// number is NaN or too large, or if `w` does not have the length of the filters.
 pub fn change_filters(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     let mut to = vec![0.0; changed_filters_len(s)?];
     let channels = s.channels_in / s.groups;
@@ -30,7 +31,7 @@ pub fn change_filters(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
 
 struct All<'a> {
     w: &'a [f32],
-    /// Numbers of the filters of a group.
+    /// Elements of the filters of a group.
     own: usize,
     channels: usize,
     to: &'a mut [f32],
@@ -73,9 +74,10 @@ fn taps<I: Isa>(isa: I, g: [I::V; 3]) -> [I::V; SIDE] {
     ]
 }
 
-/// The 36 numbers of each filter of at most sixteen output channels, all of whose `channels` are in
-/// `w` one behind the other: those of a place lie from each `pitch`th number on, channel behind
-/// channel, the output channels side by side.
+/// Transforms the filters of up to sixteen output channels to 36 numbers each. `w` has the filters
+/// one after the other, each with all `channels`. The numbers of one place are `pitch` apart from
+/// those of the next; within a place, channels follow each other, each with its output channels
+/// side by side.
 #[inline(always)]
 pub(super) fn changed_filters<I: Isa>(
     isa: I,
@@ -87,11 +89,11 @@ pub(super) fn changed_filters<I: Isa>(
 ) {
     let (filter, nine) = (PER_FILTER * channels, isa.lanes(0, PER_FILTER));
     for c in 0..channels {
-        // The nine taps of sixteen output channels, of none behind the last; then the output
-        // channels side by side, for each tap.
+        // Loads the nine taps of sixteen output channels, zeros beyond the last channel. After the
+        // transposition each tap has its output channels side by side.
         let mut g = [isa.splat(0.0); TOGETHER];
         for (g, w) in g.iter_mut().zip(w.chunks_exact(filter)) {
-            // SAFETY: these are nine numbers of the filter.
+            // SAFETY: these are nine elements of the filter.
             *g = unsafe { isa.load_some(w[PER_FILTER * c..PER_FILTER * (c + 1)].as_ptr(), nine) };
         }
         turn(isa, &mut g);

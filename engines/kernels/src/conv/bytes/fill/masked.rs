@@ -1,13 +1,14 @@
-//! The copy of a strip of bytes by vectors of sixteen places: each is one load of the columns that
-//! are there a channel, the border put in beside them, and one store. What a store writes beyond its
-//! row is written again by the rows behind it, or is read by nobody.
+//! The padded copy of a strip of bytes by vectors of sixteen positions. A vector is one load per
+//! channel of the columns that exist, with the border blended in, and one store. What a store
+//! writes beyond its row is overwritten by later rows or never read.
 use crate::conv::image::Image;
 use std::arch::x86_64::*;
 
-/// Vectors of a row of the copy at most.
+/// Most vectors of a row of the copy.
 pub(super) const MOST: usize = 16;
 
-/// As [`super::fill`], for rows of up to [`MOST`] vectors and each `S`th column of the input, 1 or 2.
+/// Like [`super::fill`], for rows of up to [`MOST`] vectors and every `S`th column of the input,
+/// where `S` is 1 or 2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn fill<const S: usize>(
     image: &Image,
@@ -21,8 +22,8 @@ pub(super) fn fill<const S: usize>(
     let width = image.spec.input[2];
     let vectors = image.pitch.div_ceil(16).min(MOST);
     let (rows, planes) = (image.rows_of(y), image.planes(z, y));
-    // The four channels of a place lie sixteen bytes apart: first the fours of places that belong
-    // together, then their bytes.
+    // The four channels of a position are sixteen bytes apart. First the blocks of four positions
+    // that belong together are made adjacent, then their bytes.
     let fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     let flips = _mm512_set1_epi8(flip as i8);
@@ -47,14 +48,14 @@ pub(super) fn fill<const S: usize>(
             to[..plane.first * image.pitch].fill(border);
             for r in plane.first..plane.last {
                 let row = plane.source(r);
-                // A row of the input, whose columns are those among the masks.
+                // This is a row of the input, and the mask selects only columns of it.
                 assert!((row + 1) * width <= size);
                 let p = x.as_ptr().wrapping_add(row * width).wrapping_offset(plane.column).cast::<i8>();
                 let to = &mut to[r * image.pitch..][..vectors * 16];
                 for ((to, m), j) in to.as_chunks_mut::<16>().0.iter_mut().zip(&masks).zip(0..) {
                     let p = p.wrapping_add(j * 16 * S);
-                    // SAFETY: the columns among the masks are columns of the row, in each channel
-                    // that is there.
+                    // SAFETY: the selected columns are columns of the row, in each channel that
+                    // exists.
                     let one = |q: usize| unsafe {
                         let (p, m) = (p.wrapping_add(q * size), m & there[q]);
                         if S == 1 {
@@ -79,7 +80,7 @@ pub(super) fn fill<const S: usize>(
     }
 }
 
-/// The 64 columns from `column` that lie within `width`.
+/// The columns among the 64 beginning at `column` that are within `width`, as bits.
 pub(in super::super) fn within(column: isize, width: usize) -> u64 {
     let up_to = |n: isize| u64::MAX.checked_shr(64 - n.clamp(0, 64) as u32).unwrap_or(0);
     up_to(width as isize - column) & !up_to(-column)

@@ -1,22 +1,23 @@
-//! Filters of minimal filtering in whole numbers, changed before any run, in a form that no
-//! instruction set decides: for each eight output channels of a group (the last of them may be fewer,
-//! the rest is zero), for each of the 36 places, for each pair of input channels, eight pairs of
-//! numbers of 16 bits. Behind them stands the sum of each output channel's filter, in 32 bits.
+//! Filters transformed for minimal filtering in integers before any run, in a layout that does not
+//! depend on the instruction set. For each eight output channels of a group (the last block may
+//! have fewer, and is filled with zeros), for each of the 36 places and for each pair of input
+//! channels there are eight pairs of 16-bit numbers. The sum of each output channel's filter
+//! follows, in 32 bits.
 use super::{LANES, PLACES, ROWS, SIDE, takes};
 use crate::conv::spec::ConvSpec;
 use crate::view::cast_slice;
 
-/// Sums of an output channel stay below this, whatever the bytes are.
+/// Sums of an output channel must stay below this, whatever the bytes are.
 const LIMIT: i64 = 1 << 25;
 
-/// Pairs of the changed filters of a group.
+/// Pairs of 16-bit numbers of the transformed filters of a group.
 fn group_len(s: &ConvSpec) -> Option<usize> {
     let rows = (s.channels_out / s.groups).div_ceil(ROWS).checked_mul(PLACES * ROWS)?;
     rows.checked_mul((s.channels_in / s.groups).div_ceil(2))
 }
 
-/// Bytes of the changed filters of a convolution, with the sums behind them; None where it has no such
-/// windows or they would be too many to count.
+/// Bytes of the transformed filters of a convolution and the sums that follow them. `None` if
+/// minimal filtering does not apply, or if they are too many to count.
 pub fn changed_filters_len(s: &ConvSpec) -> Option<usize> {
     if !takes(s) || s.groups == 0 {
         return None;
@@ -31,9 +32,10 @@ pub(super) fn taps(g: [i32; 3]) -> [i32; SIDE] {
     [g[0], -near - g[1], g[1] - near, far + 2 * g[1], far - 2 * g[1], g[2]]
 }
 
-/// Changes a filter `[O, C / groups, 3, 3]` less its zero points, one or one an output channel (none is
-/// zero). None where a sum of products may be too large for minimal filtering, where a zero point is
-/// beyond a byte, or where `w` is not as long as the filter is.
+/// Transforms a filter `[O, C / groups, 3, 3]` minus its zero points: one, or one per output
+/// channel; empty means zero. `None` if minimal filtering does not apply, if a sum of products
+/// could be too large for it, if a zero point is not in -256..256, or if `w` does not have the
+/// length of the filter.
 pub fn change_filters(s: &ConvSpec, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
     let mut to = vec![0; changed_filters_len(s)?];
     let (deep, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
@@ -70,19 +72,19 @@ pub fn change_filters(s: &ConvSpec, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> 
     Some(to)
 }
 
-/// Changed filters as the products read them.
+/// Transformed filters in the layout that the products read.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Changed<'a> {
     pairs: &'a [u32],
     /// The sum of each output channel's filter.
     pub(super) sums: &'a [i32],
-    /// Pairs of a group, and of eight of its output channels.
+    /// Number of pairs of a group, and of eight of its output channels.
     each: [usize; 2],
 }
 
 impl<'a> Changed<'a> {
-    /// What `change_filters` gave for this convolution; None where it is shorter, or lies where words
-    /// cannot.
+    /// Reads the result of `change_filters` for this convolution. `None` if it is too short or not
+    /// aligned for 32-bit words.
     pub(in super::super) fn of(s: &ConvSpec, bytes: &'a [u8]) -> Option<Changed<'a>> {
         let whole = bytes.get(..changed_filters_len(s)?)?;
         let group = group_len(s)?;
@@ -91,7 +93,7 @@ impl<'a> Changed<'a> {
         Some(Changed { pairs: cast_slice(pairs).ok()?, sums: cast_slice(sums).ok()?, each: [group, block] })
     }
 
-    /// The pairs of eight output channels of group `g` from `o` on.
+    /// The pairs of the eight output channels of group `g` that begin at `o`.
     pub(super) fn rows(&self, g: usize, o: usize) -> &'a [u32] {
         &self.pairs[g * self.each[0] + o / ROWS * self.each[1]..][..self.each[1]]
     }

@@ -1,7 +1,8 @@
-//! From bytes to what is multiplied. Both channels of a pair are changed side by side in the halves of
-//! words; a vector has sixteen tiles one behind the other, which may be the end of one row of tiles, whole
-//! ones and the beginning of another. Borders are put in where the bytes are read: there is no copy.
-/// Eight tiles at a time.
+//! Transforms the input bytes. Both channels of a pair are transformed side by side in the halves
+//! of words. A vector has sixteen consecutive tiles, which may be the end of one row of tiles,
+//! whole rows and the beginning of another. Borders are inserted when the bytes are read; there is
+//! no copy.
+/// Transforms eight tiles at a time.
 #[cfg(target_arch = "x86_64")]
 mod narrow;
 
@@ -11,8 +12,8 @@ use super::ring::seen;
 use super::{LANES, PLACES, SIDE, STEP, Tiles};
 use std::ops::Range;
 
-/// The changed input of a strip of tiles of all channels: `bytes` is what turns them unsigned and what
-/// stands around them.
+/// The transformed input of a strip of tiles, of all channels. `bytes` holds what makes the bytes
+/// unsigned (`flip`) and the value of the border (`zero`).
 pub(super) fn change(t: &Tiles, x: &[u8], bytes: (u8, u8), first: usize, vectors: usize, to: &mut [u32]) {
     let size: usize = t.spec.input.iter().product();
     let wide = t.vectors * LANES;
@@ -27,9 +28,9 @@ pub(super) fn change(t: &Tiles, x: &[u8], bytes: (u8, u8), first: usize, vectors
                 let mut room = [Segment::default(); LANES];
                 let segments = segments(t, tile..tile + LANES, &mut room);
                 for (pair, x) in x.chunks(2 * size).enumerate() {
-                    // SAFETY: the level is only reported when the machine has its features; the
-                    // output has a vector for each place at these distances, and `segments` are of
-                    // planes of such a size.
+                    // SAFETY: the level is only reported if the machine has its features. The
+                    // output has a vector for each place at these distances, and `segments` are for
+                    // planes of this size.
                     unsafe { on_avx512(x, size, bytes, segments, t.pitch(), &mut to[at(pair)..]) };
                 }
                 continue;
@@ -85,18 +86,18 @@ crate::multiversion! {
     }
 }
 
-/// Tiles of a vector that are one behind the other in a row of tiles.
+/// Tiles of a vector that are consecutive in one row of tiles.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Default)]
 struct Segment {
-    /// Bytes of a row of the input that are these tiles' own four columns each, and the next ones, as
-    /// bytes of the vector.
+    /// Which bytes of the vector are columns of the input: once for the four columns of each tile,
+    /// and once for the next four.
     masks: [u64; 2],
-    /// Where byte 0 of the vector would be in the plane, for the own columns of the first row.
+    /// Offset in the plane of byte 0 of the vector, for the tiles' own columns in the first row.
     from: isize,
-    /// Bytes from row to row.
+    /// Distance between rows, in bytes.
     width: usize,
-    /// The rows of six that are rows of the input.
+    /// Which of the six rows are rows of the input.
     rows: [bool; SIDE],
 }
 
@@ -122,12 +123,12 @@ fn segments<'r>(t: &Tiles, tiles: Range<usize>, room: &'r mut [Segment; LANES]) 
     &room[..n]
 }
 
-/// One vector of one pair of channels, of which the second may not be there, whatever stands for it: its
-/// filter is zero.
+/// Transforms one vector of one pair of channels. If the second channel does not exist, any values
+/// can take its place, because its filter is zero.
 ///
 /// # Safety
-/// The machine has the features, the segments are of planes of `size` bytes, and `to` has a vector of
-/// words at each of the 36 multiples of `pitch`.
+/// The machine must have the features, the segments must be for planes of `size` bytes, and `to`
+/// must have a vector of words at each of the 36 multiples of `pitch`.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[Segment], pitch: usize, to: &mut [u32]) {
@@ -146,7 +147,7 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
             let at = s.from + (i * s.width) as isize;
             let first = planes[0].cast::<i8>().wrapping_offset(at);
             let second = planes[1].cast::<i8>().wrapping_offset(at);
-            // SAFETY: this is a row of the input, and the bytes of the masks are columns of it.
+            // SAFETY: this is a row of the input, and the masks select columns of it.
             unsafe {
                 a = _mm512_mask_loadu_epi8(a, s.masks[0], first);
                 e = _mm512_mask_loadu_epi8(e, s.masks[1], first.wrapping_add(STEP));
@@ -154,8 +155,8 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
                 f = _mm512_mask_loadu_epi8(f, s.masks[1], second.wrapping_add(STEP));
             }
         }
-        // The lower halves of two words side by side, and the upper ones: where a bit of `even` is set
-        // the first, else the second.
+        // Combines the lower halves of two words, and the upper halves. A set bit of `even` selects
+        // the first operand, a clear bit the second.
         let ab = _mm512_ternarylogic_epi32::<0xca>(even, a, _mm512_slli_epi32::<16>(b));
         let cd = _mm512_ternarylogic_epi32::<0xca>(even, _mm512_srli_epi32::<16>(a), b);
         let ef = _mm512_ternarylogic_epi32::<0xca>(even, e, _mm512_slli_epi32::<16>(f));
@@ -170,7 +171,7 @@ unsafe fn on_avx512(x: &[u8], size: usize, (flip, zero): (u8, u8), segments: &[S
             Halves(_mm512_srli_epi16::<8>(ef)),
         ])
     };
-    // Called one by one: what calls a closure over an array has not the features.
+    // Called one by one: a function that maps a closure over an array lacks the target features.
     let half: [[Halves; SIDE]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
     let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
     for j in 0..SIDE {

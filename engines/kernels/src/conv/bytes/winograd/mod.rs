@@ -1,17 +1,19 @@
-//! Winograd's minimal filtering, F(4x4, 3x3), in whole numbers: convolutions of bytes with windows of
-//! three by three and steps of one with a quarter of the products, and exactly their sums.
+//! Winograd's minimal filtering, F(4x4, 3x3), in integers: convolutions of bytes with
+//! three-by-three windows and strides of one, with a quarter of the multiplications and exactly the
+//! same sums.
 //!
-//! The points of the interpolation are 0, ±1, ±2 and infinity. The input `d` becomes `B' d B`, which
-//! stays within 16 bits for any bytes; a filter `g` becomes `S G g G' S`, where `S` is a diagonal that
-//! makes all numbers of `G` whole (4, 6, 6, 24, 24 and 1), and stays within 16 bits too. Pairs of
-//! channels are multiplied and summed in 32 bits, which wrap around; `A'` with the rest of `S` gives
-//! 576 times the sum, modulo 2^32. As 576 is 9 times 64, and 9 has an inverse modulo 2^32, 64 times the
-//! sum is known, and so is the sum where it lies within 2^25. Filters whose sums may leave that range
-//! for some bytes are not changed at all (`filters`).
+//! The points of the interpolation are 0, ±1, ±2 and infinity. The input `d` becomes `B' d B`,
+//! which fits 16 bits for any bytes. A filter `g` becomes `S G g G' S`, which fits 16 bits too; the
+//! diagonal `S` (4, 6, 6, 24, 24 and 1) makes all numbers of `G` integers. Pairs of channels are
+//! multiplied and summed in 32 bits, which wrap around. `A'` with the rest of `S` gives 576 times
+//! the sum, modulo 2^32. As 576 is 9 times 64, and 9 has an inverse modulo 2^32, this gives 64
+//! times the sum, and so the sum itself if it is within 2^25. Filters whose sums could leave that
+//! range for some bytes are not transformed at all (`filters`).
 //!
-//! Sixteen tiles stand in a vector, whole rows of tiles one behind the other, so that the products go
-//! over vectors that are full but for the last. A unit is some such vectors of one image and group by a
-//! block of output channels.
+//! A vector holds sixteen tiles, with the rows of tiles one after the other, so that all vectors
+//! but the last are full. A unit is some such vectors of one image and group by a block of output
+//! channels. Names call transformed data "changed"; each of the 36 elements of a transformed tile
+//! is a place.
 use super::{ByteImages, Costs};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::{self, PLACES, SIDE, STEP};
@@ -21,72 +23,74 @@ use crate::view::{Elem, Out, as_bytes_mut, seen_as_mut};
 use filters::Changed;
 use std::ops::Range;
 
-/// Filters changed for the products.
+/// Filters transformed for the products.
 pub mod filters;
-/// From bytes to what is multiplied.
+/// Transforms the input bytes.
 mod input;
-/// From products to sums.
+/// Transforms the products to sums.
 mod output;
 /// The products.
 mod product;
-/// Plain arithmetic over a lane or many.
+/// Wrapping integer arithmetic over one lane or many.
 mod ring;
 
 /// Tiles of a vector.
 const LANES: usize = 16;
 /// Output channels of a register tile.
 const ROWS: usize = 8;
-/// Outputs of a row of a vector of tiles.
+/// Outputs in one row of a vector of tiles.
 const ROW: usize = STEP * LANES;
-/// Sums of a vector of tiles: rows, columns, tiles.
+/// Sums of a vector of tiles, in the order rows, columns, tiles.
 const SUMS: usize = STEP * ROW;
-/// Bytes of the changed input of a unit at most: the second cache has them, and the filters that are
-/// read beside them.
+/// Most bytes of the transformed input of a unit. The second-level cache holds them and the filters
+/// that are read with them.
 const MOST_INPUT: usize = 540 * 1024;
-/// The same where the filters are more than that cache has: then they are read once for more tiles.
+/// Like `MOST_INPUT`, for filters that do not fit that cache: each read of them then serves more
+/// tiles.
 const MOST_ALONE: usize = 640 * 1024;
-/// Bytes of changed filters up to which they stay in the second cache.
+/// Most bytes of transformed filters that stay in the second-level cache.
 const KEPT: usize = 400 * 1024;
-/// Units that are enough to share.
+/// Number of units that is enough to share.
 const WANTED: usize = 12;
-/// Distance, beyond whole vectors, of what belongs to one place from what belongs to the next: they
-/// would fall on few sets of the caches.
+/// Extra distance between the data of one place and that of the next, beyond whole vectors. Without
+/// it they would map to few cache sets.
 const APART: usize = 16;
 
-/// Whether a convolution has such windows and steps. Places in a plane are counted with signs.
+/// Whether a convolution has the windows and strides that this module supports. Positions in a
+/// plane are computed as signed numbers, so sizes must be below 2^28.
 fn takes(s: &ConvSpec) -> bool {
     winograd::takes(s) && s.pad_before.iter().chain(&s.input).all(|&v| v < 1 << 28)
 }
 
-/// How a convolution is done by tiles.
+/// How a convolution is computed by tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tiles {
     spec: ConvSpec,
     /// Height and width of the output.
     out: [usize; 2],
-    /// Tiles of a row, and rows of tiles.
+    /// Tiles per row, and rows of tiles.
     across: usize,
     down: usize,
-    /// Vectors of a unit at most.
+    /// Most vectors of a unit.
     vectors: usize,
     /// Output channels of a unit.
     block: usize,
 }
 
-/// Where the sums of one unit's tiles of one output channel go.
+/// Where the sums of one output channel go, for the tiles of one unit.
 pub(super) struct Place<'t> {
     tiles: &'t Tiles,
-    /// The output channel, of all.
+    /// The output channel, counted over all groups.
     pub(super) channel: usize,
-    /// Where its plane begins.
+    /// Where its plane begins in the output.
     plane: usize,
-    /// The first tile, and behind the last.
+    /// The first tile, and the end.
     first: usize,
     end: usize,
 }
 
 impl Place<'_> {
-    /// Puts the four rows of the tiles, which `rows` has one behind the other, into the output.
+    /// Writes the four rows of the tiles to the output; `rows` has them one after the other.
     pub(super) fn put<T: Elem>(&self, rows: &[T], out: &mut Out<'_, T>) {
         let (t, wide) = (self.tiles, rows.len() / STEP);
         let [height, width] = t.out;
@@ -97,7 +101,7 @@ impl Place<'_> {
             let to = self.plane + first * width + column * STEP;
             let whole = if column == 0 { (self.end - at) / t.across } else { 0 };
             if whole > 0 {
-                // Whole rows of tiles are one run of the output.
+                // Whole rows of tiles are one contiguous range of the output.
                 let high = (whole * STEP).min(height - first);
                 for (y, to) in out.part(to, high * width).chunks_exact_mut(width).enumerate() {
                     let from = y % STEP * wide + from + y / STEP * t.across * STEP;
@@ -117,7 +121,8 @@ impl Place<'_> {
 }
 
 impl Tiles {
-    /// How `out` of a convolution is done; None where its windows are others or it is too large.
+    /// Plans a convolution with output `out`. `None` if minimal filtering does not apply, or if the
+    /// units would be too large.
     pub(super) fn new(spec: &ConvSpec, out: [usize; 3]) -> Option<Tiles> {
         if !takes(spec) || spec.groups == 0 || [out, spec.input].concat().contains(&0) || spec.channels_in == 0 {
             return None;
@@ -128,17 +133,17 @@ impl Tiles {
         let filters = filters::changed_filters_len(spec)? / spec.groups;
         let most = if filters <= KEPT { MOST_INPUT } else { MOST_ALONE };
         let vectors = (most / (PLACES * LANES * 4 * pairs.max(1))).clamp(1, tiles.all());
-        // The same number of vectors, about, in each.
+        // Each unit gets about the same number of vectors.
         let vectors = tiles.all().div_ceil(tiles.all().div_ceil(vectors));
         let strips = tiles.all().div_ceil(vectors).saturating_mul(spec.batch).saturating_mul(spec.groups).max(1);
         let blocks = WANTED.div_ceil(strips).min(tiles.own().div_ceil(4 * ROWS).max(1));
         let block = tiles.own().div_ceil(blocks).next_multiple_of(ROWS);
-        // Channels too few to share: then the tiles are.
+        // There are too few channels to share, so the tiles are shared.
         let vectors = if blocks == 1 && strips < WANTED { tiles.all().div_ceil(WANTED) } else { vectors };
         tiles.with_units(vectors, block)
     }
 
-    /// The same with other units; None where they are too large.
+    /// The same plan with other units; `None` if they are too large.
     pub(super) fn with_units(mut self, vectors: usize, block: usize) -> Option<Tiles> {
         self.vectors = vectors.clamp(1, self.all());
         self.block = block.max(1).next_multiple_of(ROWS);
@@ -146,14 +151,14 @@ impl Tiles {
         (whole < 1 << 27).then_some(self)
     }
 
-    /// What it costs on one thread.
+    /// Cost on one thread.
     pub(super) fn cost(&self, costs: &Costs) -> usize {
         let all = self.all().saturating_mul(self.spec.batch).saturating_mul(self.spec.groups);
         let own = self.own().next_multiple_of(ROWS);
         let sums = own.saturating_mul(costs.pair * self.pairs() + costs.sums);
         let filters = filters::changed_filters_len(&self.spec).unwrap_or(usize::MAX);
         let strips = self.all().div_ceil(self.vectors).saturating_mul(self.spec.batch);
-        // About ten bytes a cycle come from behind the second cache.
+        // About ten bytes per cycle come from beyond the second-level cache.
         let read = if filters <= KEPT { 0 } else { filters.saturating_mul(strips) };
         all.saturating_mul(sums.saturating_add(costs.seen * self.pairs())).saturating_add(read)
     }
@@ -163,7 +168,7 @@ impl Tiles {
         (self.across * self.down).div_ceil(LANES).max(1)
     }
 
-    /// Pairs of input channels of a group; the last may be half.
+    /// Pairs of input channels of a group; the last may have only one channel.
     fn pairs(&self) -> usize {
         (self.spec.channels_in / self.spec.groups).div_ceil(2)
     }
@@ -177,7 +182,7 @@ impl Tiles {
         self.all().div_ceil(self.vectors)
     }
 
-    /// Blocks of output channels.
+    /// Number of blocks of output channels of a group.
     pub(super) fn blocks(&self) -> usize {
         self.own().div_ceil(self.block)
     }
@@ -190,8 +195,8 @@ impl Tiles {
         self.pairs() * self.vectors * LANES + APART
     }
 
-    /// Does the units; `done` gets, for each output channel of each unit, what is to be added to its sums,
-    /// the sums ([`output::sums`]), and working memory of a byte a sum.
+    /// Computes the units. Calls `done` for each output channel of each unit with the number to be
+    /// added to its sums, the sums ([`output::sums`]), and working memory of one byte per sum.
     pub(super) fn each(
         &self,
         units: Range<usize>,
@@ -210,7 +215,7 @@ impl Tiles {
             let (seen, rest) = all.split_at_mut(parts[0]);
             let (products, rest) = rest.split_at_mut(parts[1]);
             let (sums, bytes) = rest.split_at_mut(parts[2]);
-            // The working memory is lent as floats: here it holds whole numbers of the same size.
+            // The working memory is lent as floats; here it holds integers of the same size.
             let (Ok(seen), Ok(products), Ok(sums)) =
                 (seen_as_mut::<u32, _>(seen), seen_as_mut::<i32, _>(products), seen_as_mut::<i32, _>(sums))
             else {
@@ -219,7 +224,7 @@ impl Tiles {
             let bytes = as_bytes_mut(bytes);
             let mut filled = None;
             for unit in units.start..units.end.min(self.units()) {
-                // Channel blocks of one strip follow each other, so that they share its input.
+                // Channel blocks of one strip are consecutive, so that they share its input.
                 let (rest, block) = (unit / self.blocks(), unit % self.blocks());
                 let (rest, strip) = (rest / self.strips(), rest % self.strips());
                 let (n, g) = (rest / s.groups, rest % s.groups);
@@ -256,8 +261,8 @@ impl Tiles {
     }
 }
 
-/// Sums by vectors, rows, columns and tiles, with those of a row side by side: `rows` has one row of all
-/// vectors behind the other.
+/// Reorders sums from vectors, rows, columns and tiles so that those of an output row are adjacent.
+/// `rows` has row 0 of the tiles of all vectors, then row 1, and so on. Adds `add` to each sum.
 pub(super) fn weave(sums: &[i32], add: i32, rows: &mut [i32]) {
     let wide = sums.len() / STEP;
     for (at, row) in sums.as_chunks::<ROW>().0.iter().enumerate() {
@@ -275,7 +280,7 @@ mod tests {
     #[test]
     fn the_columns_of_a_tile_come_side_by_side() {
         use crate::requantise::{Requantise, requantise_tiles};
-        // Two vectors; the sums say where they are to come.
+        // Two vectors; the value of each sum is its target position.
         let wide = 2 * ROW;
         let place = |at: usize| {
             let (vector, row, column, tile) = (at / SUMS, at / ROW % STEP, at / LANES % STEP, at % LANES);
@@ -286,7 +291,8 @@ mod tests {
         weave(&sums, 7, &mut rows);
         assert!(rows.iter().enumerate().all(|(i, v)| *v == i as i32));
         for level in crate::simd::Level::available() {
-            // Halves are near the middle of two bytes, and computed again; so is all for a large scale.
+            // Halves lie near the middle between two bytes and are computed again. With a large
+            // scale, all sums are.
             for (scale, bytes) in [(0.25, 4), (0.5, 2), (1e35, 0)] {
                 let to = Requantise { scale: &[scale], zero: 3, range: [0, 255] };
                 let mut y = vec![0; sums.len()];

@@ -1,18 +1,19 @@
-//! From the 36 products of sixteen tiles to their sums.
+//! Transforms the 36 products of sixteen tiles to their sums.
 use super::ring::joined;
 use super::{LANES, PLACES, SIDE, STEP, SUMS};
 
 /// The inverse of 9 modulo 2^32.
 const NINTH: i32 = 0x38e3_8e39;
-/// What is left of 576 then: 2^6.
+/// The rest of 576 after the division by 9: 64, as a shift of 6 bits.
 const REST: u32 = 6;
 
-/// The sums of vectors of tiles, by rows, columns and tiles, of their products by places.
+/// The sums of vectors of tiles, ordered by rows, columns and tiles, from their products ordered by
+/// place.
 pub(super) fn sums(products: &[i32], to: &mut [i32]) {
     assert!(products.len() * SUMS == to.len() * PLACES * LANES && to.len().is_multiple_of(SUMS));
     #[cfg(target_arch = "x86_64")]
     if crate::simd::level() >= crate::simd::Level::Avx512 {
-        // SAFETY: the level is only reported when the machine has its features.
+        // SAFETY: the level is only reported if the machine has its features.
         return unsafe { on_avx512(products, to) };
     }
     #[cfg(target_arch = "x86_64")]
@@ -49,7 +50,7 @@ crate::multiversion! {
     }
 }
 
-/// As [`sums`], by registers of so many bits.
+/// Defines [`sums`] for registers of `$bits` bits.
 #[cfg(target_arch = "x86_64")]
 macro_rules! by_vectors {
     ($name:ident, $features:literal, $words:ident, $bits:literal, $load:ident, $store:ident, $set:ident, $mul:ident, $shr:ident) => {
@@ -65,19 +66,20 @@ macro_rules! by_vectors {
                 let row = |i: usize| {
                     let m = |j: usize| {
                         let from = products.as_ptr().wrapping_add((i * SIDE + j) * flat + v * LANES + lane);
-                        // SAFETY: each place has a vector for each of the sums.
+                        // SAFETY: each place has a vector for each vector of sums.
                         Words(unsafe { $load(from.cast()) })
                     };
                     joined([m(0), m(1), m(2), m(3), m(4), m(5)])
                 };
-                // Called one by one: what calls a closure over an array has not the features.
+                // Called one by one: a function that maps a closure over an array lacks the target
+                // features.
                 let half: [[Words; STEP]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
                 let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
                 for j in 0..STEP {
                     for (i, sum) in joined(column(j)).into_iter().enumerate() {
                         let sum = $shr::<{ REST as _ }>($mul(sum.0, ninth));
                         let to = &mut to[v * SUMS + (i * STEP + j) * LANES + lane..][..LONG];
-                        // SAFETY: these are so many of the sums.
+                        // SAFETY: the slice has exactly as many sums as a register.
                         unsafe { $store(to.as_mut_ptr().cast(), sum) };
                     }
                 }

@@ -1,12 +1,12 @@
-//! The products of one place: eight output channels by vectors of sixteen tiles, summed over pairs of
-//! channels. Pairs of numbers of 16 bits are what the machine multiplies and adds in one step.
+//! The products of one place: eight output channels by vectors of sixteen tiles, summed over pairs
+//! of channels. The machine multiplies and adds pairs of 16-bit numbers in one step.
 use super::{LANES, PLACES, ROWS};
 
-/// Tiles behind the last full vector up to which the output channels are the lanes.
+/// If at most this many tiles follow the last full vector, their lanes are the output channels.
 const FEW: usize = 6;
 
-/// `products[r][place][tile] = sum_c filter[c][r] seen[c][tile]`; `seen` has rows of `wide`, of which
-/// `tiles` tiles, filled up to whole vectors, are read and written.
+/// `products[r][place][tile] = sum_c filter[c][r] seen[c][tile]`. Rows of `seen` have `wide`
+/// elements, of which `tiles`, rounded up to whole vectors, are read and written.
 pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], place: usize, products: &mut [i32]) {
     let (pairs, vectors) = (filter.len() / ROWS, tiles.div_ceil(LANES));
     assert!(filter.len() == pairs * ROWS && seen.len() >= pairs * wide && vectors * LANES <= wide);
@@ -15,7 +15,7 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
     {
         if crate::simd::level::vnni() {
             let few = if tiles % LANES <= FEW { tiles % LANES } else { 0 };
-            // SAFETY: the features were asked for, the lengths are those above.
+            // SAFETY: the machine was asked for the features, and the lengths were checked above.
             return unsafe {
                 vnni(filter, seen, [wide, vectors, vectors - usize::from(few > 0)], place, products);
                 vnni_few(filter, seen, [wide, vectors, few], place, products);
@@ -33,17 +33,17 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
     plain(filter, seen, [wide, vectors], place, products);
 }
 
-/// The last `few` tiles of the last vector: eight output channels are the lanes.
+/// Computes the last `few` tiles of the last vector, with eight output channels as lanes.
 ///
 /// # Safety
-/// The machine has the features, and the lengths are those that [`rows`] asks for.
+/// The machine must have the features, and the lengths must be those that [`rows`] checks.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn vnni_few(filter: &[u32], seen: &[u32], [wide, vectors, few]: [usize; 3], place: usize, products: &mut [i32]) {
     let first = (vectors.max(1) - 1) * LANES;
     let (mut tile, end) = (first, first + few);
     while tile < end {
-        // SAFETY: the caller's word; the tiles exist.
+        // SAFETY: as the caller guarantees; the tiles exist.
         unsafe {
             tile += match end - tile {
                 1 => few_tiles::<1, 8>(filter, seen, [wide, vectors], [place, tile], products),
@@ -54,11 +54,12 @@ unsafe fn vnni_few(filter: &[u32], seen: &[u32], [wide, vectors, few]: [usize; 3
     }
 }
 
-/// `T` tiles from `tile` on, by `CHAINS` pairs of channels at a time: sums that do not wait for each
-/// other. Gives `T`.
+/// Computes `T` tiles beginning with `tile`, by `CHAINS` pairs of channels at a time, so that their
+/// sums do not wait for each other. Returns `T`.
 ///
 /// # Safety
-/// The machine has the features, the lengths are those that [`rows`] asks for, and the tiles exist.
+/// The machine must have the features, the lengths must be those that [`rows`] checks, and the
+/// tiles must exist.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn few_tiles<const T: usize, const CHAINS: usize>(
@@ -74,7 +75,8 @@ unsafe fn few_tiles<const T: usize, const CHAINS: usize>(
     for filters in filter.chunks(CHAINS * ROWS) {
         for (w, acc) in filters.as_chunks::<ROWS>().0.iter().zip(&mut acc) {
             for (t, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: the input has a row for each pair of the filter, and such tiles in it.
+                // SAFETY: the input has a row for each pair of the filter, and these tiles are in
+                // it.
                 unsafe {
                     let x = _mm256_set1_epi32(x.add(t).read() as i32);
                     *acc = _mm256_dpwssd_epi32(*acc, x, _mm256_loadu_si256(w.as_ptr().cast()));
@@ -91,7 +93,7 @@ unsafe fn few_tiles<const T: usize, const CHAINS: usize>(
     }
     for (t, sum) in acc[0].iter().enumerate() {
         let mut sums = [0i32; ROWS];
-        // SAFETY: eight numbers.
+        // SAFETY: this writes eight numbers.
         unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), *sum) };
         for (r, sum) in sums.into_iter().enumerate() {
             products[(r * PLACES + place) * vectors * LANES + tile + t] = sum;
@@ -125,7 +127,7 @@ crate::multiversion! {
 macro_rules! tile {
     ($name:ident, $one:ident, $features:literal, |$sum:ident, $x:ident, $w:ident| $step:expr) => {
         /// # Safety
-        /// The machine has the features, and the lengths are those that [`rows`] asks for.
+        /// The machine must have the features, and the lengths must be those that [`rows`] checks.
         #[target_feature(enable = $features)]
         unsafe fn $name(
             filter: &[u32],
@@ -137,7 +139,7 @@ macro_rules! tile {
             let sizes = [wide, all];
             let mut v = 0;
             while v < vectors {
-                // SAFETY: the caller's word; the vectors exist.
+                // SAFETY: as the caller guarantees; the vectors exist.
                 unsafe {
                     v += match vectors - v {
                         1 => $one::<1>(filter, seen, sizes, [place, v], products),
@@ -148,10 +150,10 @@ macro_rules! tile {
             }
         }
 
-        /// `NP` vectors from vector `v`; gives `NP`.
+        /// Computes `NP` vectors beginning with vector `v`. Returns `NP`.
         ///
         /// # Safety
-        /// As above, and the vectors exist.
+        /// As above, and the vectors must exist.
         #[target_feature(enable = $features)]
         unsafe fn $one<const NP: usize>(
             filter: &[u32],
@@ -195,11 +197,11 @@ tile!(avx512, avx512_some, "avx512f,avx512bw,avx512dq,avx512vl", |sum, x, w| {
     _mm512_add_epi32(*sum, _mm512_madd_epi16(x, w))
 });
 
-/// Four output channels by a vector at a time: as many sums as registers hold beside what is
-/// multiplied.
+/// Computes four output channels by one vector at a time, which is as many sums as the registers
+/// hold besides the operands.
 ///
 /// # Safety
-/// The machine has the features, and the lengths are those that [`rows`] asks for.
+/// The machine must have the features, and the lengths must be those that [`rows`] checks.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2(filter: &[u32], seen: &[u32], [wide, vectors]: [usize; 2], place: usize, products: &mut [i32]) {
@@ -223,7 +225,7 @@ unsafe fn avx2(filter: &[u32], seen: &[u32], [wide, vectors]: [usize; 2], place:
         }
         for (r, acc) in acc.iter().enumerate() {
             let to = &mut products[(((first + r) * PLACES + place) * vectors + v) * LANES..][..LANES];
-            // SAFETY: sixteen numbers.
+            // SAFETY: this writes sixteen numbers.
             unsafe {
                 _mm256_storeu_si256(to.as_mut_ptr().cast(), acc[0]);
                 _mm256_storeu_si256(to.as_mut_ptr().add(LANES / 2).cast(), acc[1]);

@@ -1,7 +1,7 @@
-//! Numbers that wrap around, a lane or a vector of them, and the two changes that are made of them.
+//! Wrapping integers, one lane or a vector of them, and the two transforms over them.
 use super::{SIDE, STEP};
 
-/// Whole numbers of some width, one or many side by side; what does not fit is cut off.
+/// Integers of some width, one or many side by side; overflow wraps around.
 pub(super) trait Ring: Copy {
     /// The sum.
     fn add(self, other: Self) -> Self;
@@ -49,7 +49,8 @@ pub(super) fn seen<R: Ring>(d: [R; SIDE]) -> [R; SIDE] {
     ]
 }
 
-/// `A' m` of six numbers, each by what makes its scale 24: 6, 4, 4, 1, 1 and 24.
+/// `A' m` of six numbers, each multiplied by the factor that makes its scale 24: 6, 4, 4, 1, 1 and
+/// 24.
 #[inline(always)]
 pub(super) fn joined<R: Ring>(m: [R; SIDE]) -> [R; STEP] {
     let [a, b] = [m[1].add(m[2]).shl::<2>(), m[1].sub(m[2]).shl::<2>()];
@@ -63,7 +64,7 @@ pub(super) fn joined<R: Ring>(m: [R; SIDE]) -> [R; STEP] {
     ]
 }
 
-/// Vectors of registers `$r`, by its sums, differences and shifts.
+/// Defines vectors in registers `$r` with the given sum, difference and shift.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector {
     ($(#[$doc:meta])* $t:ident($r:ident), $add:ident, $sub:ident, $shl:ident) => {
@@ -74,7 +75,7 @@ macro_rules! vector {
         impl Ring for $t {
             #[inline(always)]
             fn add(self, other: $t) -> $t {
-                // SAFETY: who made the vector knew that the machine has its instructions.
+                // SAFETY: whoever made the vector ensured that the machine has these instructions.
                 $t(unsafe { $add(self.0, other.0) })
             }
             #[inline(always)]
@@ -98,11 +99,11 @@ pub(super) mod wide {
     use std::arch::x86_64::*;
 
     vector!(
-        /// Thirty-two numbers of 16 bits. Only made where the machine has AVX-512 F and BW.
+        /// Thirty-two numbers of 16 bits. Only made on machines with AVX-512 F and BW.
         Halves(__m512i), _mm512_add_epi16, _mm512_sub_epi16, _mm512_sll_epi16
     );
     vector!(
-        /// Sixteen numbers of 32 bits. Only made where the machine has AVX-512 F.
+        /// Sixteen numbers of 32 bits. Only made on machines with AVX-512 F.
         Words(__m512i), _mm512_add_epi32, _mm512_sub_epi32, _mm512_sll_epi32
     );
 }
@@ -114,11 +115,11 @@ pub(super) mod narrow {
     use std::arch::x86_64::*;
 
     vector!(
-        /// Sixteen numbers of 16 bits. Only made where the machine has AVX2.
+        /// Sixteen numbers of 16 bits. Only made on machines with AVX2.
         Halves(__m256i), _mm256_add_epi16, _mm256_sub_epi16, _mm256_sll_epi16
     );
     vector!(
-        /// Eight numbers of 32 bits. Only made where the machine has AVX2.
+        /// Eight numbers of 32 bits. Only made on machines with AVX2.
         Words(__m256i), _mm256_add_epi32, _mm256_sub_epi32, _mm256_sll_epi32
     );
 }

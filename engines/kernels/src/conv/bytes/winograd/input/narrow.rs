@@ -1,5 +1,5 @@
-//! Eight tiles at a time, on machines whose loads have no masks of bytes: whole registers are read,
-//! and what is no column of the row is put aside.
+//! Transforms eight tiles at a time, on machines whose loads have no byte masks. Whole registers
+//! are read, and bytes that are not columns of the row are discarded.
 use super::super::ring::{narrow::Halves, seen};
 use super::super::{LANES, PLACES, SIDE, STEP};
 use super::Segment;
@@ -8,11 +8,11 @@ use std::arch::x86_64::*;
 /// Tiles of a vector.
 const TILES: usize = LANES / 2;
 
-/// One vector of pair `pair` of the channels of `x`, as [`super::on_avx512`] does it.
+/// Transforms one vector of pair `pair` of the channels of `x`, as [`super::on_avx512`] does.
 ///
 /// # Safety
-/// The machine has AVX2, the segments are of planes of `size` bytes, and `to` has a vector of words
-/// at each of the 36 multiples of `pitch`.
+/// The machine must have AVX2, the segments must be for planes of `size` bytes, and `to` must have
+/// a vector of words at each of the 36 multiples of `pitch`.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn change(
     x: &[u8],
@@ -26,7 +26,8 @@ pub(super) unsafe fn change(
     assert!(to.len() >= (PLACES - 1) * pitch + TILES);
     let (flips, beside) = (_mm256_set1_epi8(flip as i8), _mm256_set1_epi8((zero ^ flip) as i8));
     let low = _mm256_set1_epi16(0xff);
-    // Where the last pair has one channel that one stands for the other: its filter is zero.
+    // If the last pair has only one channel, that channel also stands for the second, whose filter
+    // is zero.
     let first = 2 * pair * size;
     let planes = [first, if first + 2 * size <= x.len() { first + size } else { first }];
     let row = |i: usize| {
@@ -49,7 +50,7 @@ pub(super) unsafe fn change(
                 f = _mm256_blendv_epi8(f, bytes_at(x, q + STEP as isize), mask);
             }
         }
-        // The lower halves of two words side by side, and the upper ones.
+        // Combines the lower halves of two words, and the upper halves.
         let ab = _mm256_blend_epi16::<0xaa>(a, _mm256_slli_epi32::<16>(b));
         let cd = _mm256_blend_epi16::<0xaa>(_mm256_srli_epi32::<16>(a), b);
         let ef = _mm256_blend_epi16::<0xaa>(e, _mm256_slli_epi32::<16>(f));
@@ -63,18 +64,18 @@ pub(super) unsafe fn change(
             Halves(_mm256_srli_epi16::<8>(ef)),
         ])
     };
-    // Called one by one: what calls a closure over an array has not the features.
+    // Called one by one: a function that maps a closure over an array lacks the target features.
     let half: [[Halves; SIDE]; SIDE] = [row(0), row(1), row(2), row(3), row(4), row(5)];
     let column = |j: usize| [half[0][j], half[1][j], half[2][j], half[3][j], half[4][j], half[5][j]];
     for j in 0..SIDE {
         for (i, x) in seen(column(j)).into_iter().enumerate() {
-            // SAFETY: eight words of the output.
+            // SAFETY: this writes eight words of the output.
             unsafe { _mm256_storeu_si256(to.as_mut_ptr().add((i * SIDE + j) * pitch).cast(), x.0) };
         }
     }
 }
 
-/// All bits of the bytes whose bit is set.
+/// Sets all bits of the bytes whose bit in `mask` is set.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bytes_of(mask: u32) -> __m256i {
@@ -84,14 +85,14 @@ fn bytes_of(mask: u32) -> __m256i {
     _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit)
 }
 
-/// The 32 bytes of `x` from place `at` on; those outside may be anything.
+/// The 32 bytes of `x` beginning at `at`; those outside may have any value.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bytes_at(x: &[u8], at: isize) -> __m256i {
     if at < 0 || at as usize + 32 > x.len() {
         return at_the_end(x, at);
     }
-    // SAFETY: 32 bytes.
+    // SAFETY: the 32 bytes are within `x`.
     unsafe { _mm256_loadu_si256(x.as_ptr().add(at as usize).cast()) }
 }
 
@@ -102,6 +103,6 @@ fn at_the_end(x: &[u8], at: isize) -> __m256i {
     for (i, b) in bytes.iter_mut().enumerate() {
         *b = usize::try_from(at + i as isize).ok().and_then(|i| x.get(i)).copied().unwrap_or(0);
     }
-    // SAFETY: 32 bytes.
+    // SAFETY: `bytes` has 32 bytes.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
