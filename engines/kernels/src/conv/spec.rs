@@ -23,15 +23,24 @@ pub enum ConvError {
         /// Name of the number that is zero.
         what: &'static str,
     },
-    /// The dilated kernel is larger than the padded input. For a transposed convolution: the
-    /// padding is larger than the unpadded output.
+    /// The dilated kernel is larger than the padded input.
     #[error("kernel spans {span} but the padded input is {size} on spatial axis {axis}")]
     Kernel {
         /// Spatial axis, 0 to 2.
         axis: usize,
-        /// Extent of the dilated kernel; for a transposed convolution, the total padding.
+        /// Extent of the dilated kernel.
         span: usize,
-        /// Size of the padded input; for a transposed convolution, of the unpadded output.
+        /// Size of the padded input.
+        size: usize,
+    },
+    /// The padding of a transposed convolution takes away more than its whole output.
+    #[error("the padding takes {pads} from an output of {size} on spatial axis {axis}")]
+    Padding {
+        /// Spatial axis, 0 to 2.
+        axis: usize,
+        /// Padding before and after.
+        pads: usize,
+        /// Size of the output without padding.
         size: usize,
     },
     /// The sizes are too large to be addressed.
@@ -127,7 +136,7 @@ impl ConvSpec {
     /// Spatial sizes of the output.
     ///
     /// # Errors
-    /// Returns `Zero`, `Kernel` or `Overflow`.
+    /// Returns `Zero`, `Kernel`, `Padding` or `Overflow`.
     pub fn output(&self) -> Result<[usize; 3], ConvError> {
         let mut out = [0; 3];
         for (axis, o) in out.iter_mut().enumerate() {
@@ -152,7 +161,7 @@ impl ConvSpec {
                         .checked_mul(s)
                         .and_then(|v| v.checked_add(span)?.checked_add(extra[axis]))
                         .ok_or(ConvError::Overflow)?;
-                    full.checked_sub(pads).ok_or(ConvError::Kernel { axis, span: pads, size: full })?
+                    full.checked_sub(pads).ok_or(ConvError::Padding { axis, pads, size: full })?
                 }
             };
         }
@@ -162,7 +171,7 @@ impl ConvSpec {
     /// Checks that the sizes agree and that all elements can be addressed.
     ///
     /// # Errors
-    /// Returns `Groups`, `Zero`, `Kernel` or `Overflow`.
+    /// Returns `Groups`, `Zero`, `Kernel`, `Padding` or `Overflow`.
     pub fn check(&self) -> Result<(), ConvError> {
         if self.groups == 0 {
             return Err(ConvError::Zero { what: "number of groups" });
@@ -180,11 +189,11 @@ impl ConvSpec {
         let padded =
             |axis: usize| self.input[axis].checked_add(self.pad_before[axis])?.checked_add(self.pad_after[axis]);
         let p = [padded(0), padded(1), padded(2)].map(|v| v.unwrap_or(usize::MAX));
-        for shape in
-            [[self.batch, ci, a, b, c], [self.batch, co, x, y, z], [ci, co, k, l, m], [1, ci, p[0], p[1], p[2]]]
-        {
-            let n = element_count(&shape).map_err(|_| ConvError::Overflow)?;
-            u32::try_from(n / self.batch.max(1)).map_err(|_| ConvError::Overflow)?;
+        let count = |shape: &[usize]| element_count(shape).map_err(|_| ConvError::Overflow);
+        count(&[self.batch, ci, a, b, c])?;
+        count(&[self.batch, co, x, y, z])?;
+        for shape in [[1, ci, a, b, c], [1, co, x, y, z], [ci, co, k, l, m], [1, ci, p[0], p[1], p[2]]] {
+            u32::try_from(count(&shape)?).map_err(|_| ConvError::Overflow)?;
         }
         Ok(())
     }

@@ -384,6 +384,8 @@ fn what_does_not_fit_is_refused() {
     s.groups = 1;
     s.kernel = [1, 7, 3];
     assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Kernel { axis: 1, span: 7, size: 5 });
+    let turned = ConvSpec { transposed: Some([0; 3]), pad_before: [0, 9, 0], ..ConvSpec::square(1, [1, 1], 5, 3) };
+    assert_eq!(Conv::new(&turned).unwrap_err(), ConvError::Padding { axis: 1, pads: 9, size: 7 });
     s.kernel = [1, 3, 3];
     s.stride = [1, 0, 1];
     assert_eq!(Conv::new(&s).unwrap_err(), ConvError::Zero { what: "stride" });

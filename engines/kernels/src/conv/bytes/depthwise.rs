@@ -1,6 +1,6 @@
 //! Convolutions of bytes with one input channel per group: every output channel is a weighted sum
 //! of shifted runs of one plane.
-use super::{ByteConv, ByteFilter, ByteImages, Runs};
+use super::{ByteConv, ByteFilter, ByteImages, Runs, of_channel};
 use crate::conv::image::{Image, SourceRows};
 use crate::scratch::with_scratch;
 use crate::view::{as_bytes_mut, seen_as_mut};
@@ -57,12 +57,12 @@ impl ByteConv {
                         fill(&self.image, plane, (z, y), (x.flip, x.zero), copy);
                         filled = Some(c);
                     }
-                    let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { o }).copied().unwrap_or(0);
+                    let zero = of_channel(w.zeros, o);
                     for (to, v) in weights.iter_mut().zip(&w.packed[o * taps..]) {
                         *to = i32::from(*v) - zero;
                     }
                     let own = weights.iter().fold(0i32, |a, v| a.wrapping_add(*v));
-                    let add = bias.get(o).copied().unwrap_or(0).wrapping_sub(own.wrapping_mul(i32::from(x.zero)));
+                    let add = of_channel(bias, o).wrapping_sub(own.wrapping_mul(i32::from(x.zero)));
                     shifted_sums(&weights, &self.image.places, copy, &mut sums[..flat.next_multiple_of(LANES)]);
                     let to = (n * s.channels_out + o) * size_out + (z * height + y0) * width;
                     let runs = Runs { channel: o, to, run: width, pitch, runs: y.1 - y0 };

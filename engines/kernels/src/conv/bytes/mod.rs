@@ -125,6 +125,12 @@ pub struct ByteImages<'a> {
     pub zero: u8,
 }
 
+/// The number of an output channel in a list that has one for all channels, one for each, or none,
+/// which means zero.
+fn of_channel(list: &[i32], channel: usize) -> i32 {
+    list.get(if list.len() == 1 { 0 } else { channel }).copied().unwrap_or(0)
+}
+
 /// A planned convolution of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteConv {
@@ -534,8 +540,8 @@ impl ByteConv {
                     sum(&step, o, rows, &mut sums[..rows * flat]);
                     for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(rows.min(end - o)) {
                         let channel = g * own + o + i;
-                        let zero = w.zeros.get(if w.zeros.len() == 1 { 0 } else { channel }).copied().unwrap_or(0);
-                        let mut add = bias.get(channel).copied().unwrap_or(0);
+                        let zero = of_channel(w.zeros, channel);
+                        let mut add = of_channel(bias, channel);
                         if x.zero != 0 {
                             let sum = || filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
                             let sum = *filter_sums[o + i].get_or_insert_with(sum);

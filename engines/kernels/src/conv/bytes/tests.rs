@@ -68,7 +68,9 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
         as_bytes(&packed).chunks(4).map(|b| b.iter().rev().fold(0, |a, v| a << 8 | u32::from(*v))).collect();
     let packed = &seen_as::<i8, _>(&words).unwrap()[..packed.len()];
     let (x, w) = (ByteImages { x: &x, flip, zero }, ByteFilter { packed, zeros: &zeros });
-    let bias: Vec<i32> = (0..s.channels_out as i32).map(|o| o * 1000 - 3000).collect();
+    let mut bias: Vec<i32> = (0..s.channels_out as i32).map(|o| o * 1000 - 3000).collect();
+    // One for all channels, every third time.
+    bias.truncate(if seed.is_multiple_of(3) { 1 } else { s.channels_out });
     let scale: Vec<f32> = (0..s.channels_out).map(|o| 0.003 + o as f32 * 1e-4).collect();
     let to = Requantise { scale: &scale, zero: 7, range: [0, 255] };
     let size = want.len() / (s.batch * s.channels_out).max(1);
@@ -77,7 +79,8 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
         .enumerate()
         .map(|(i, v)| {
             let o = i / size % s.channels_out;
-            ((v + i64::from(bias[o])) as f64 * f64::from(scale[o])).round_ties_even() + 7.0
+            ((v + i64::from(bias[if bias.len() == 1 { 0 } else { o }])) as f64 * f64::from(scale[o])).round_ties_even()
+                + 7.0
         })
         .map(|v| v.clamp(0.0, 255.0) as u8)
         .collect();

@@ -4,6 +4,7 @@
 //! channels there are eight pairs of 16-bit numbers. The sum of each output channel's filter
 //! follows, in 32 bits.
 use super::{LANES, PLACES, ROWS, SIDE, takes};
+use crate::conv::bytes::of_channel;
 use crate::conv::spec::ConvSpec;
 use crate::view::cast_slice;
 
@@ -39,7 +40,7 @@ pub(super) fn taps(g: [i32; 3]) -> [i32; SIDE] {
 pub fn change_filters(s: &ConvSpec, w: &[i8], zeros: &[i32]) -> Option<Vec<u8>> {
     let mut to = vec![0; changed_filters_len(s)?];
     let (deep, own) = (s.channels_in / s.groups, s.channels_out / s.groups);
-    let one = |o: usize| zeros.get(if zeros.len() == 1 { 0 } else { o }).copied().unwrap_or(0);
+    let one = |o: usize| of_channel(zeros, o);
     if w.len() != s.channels_out.checked_mul(deep * 9)? || (0..s.channels_out).any(|o| !(-256..256).contains(&one(o))) {
         return None;
     }

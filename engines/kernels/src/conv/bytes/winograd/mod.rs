@@ -14,7 +14,7 @@
 //! but the last are full. A unit is some such vectors of one image and group by a block of output
 //! channels. Names call transformed data "changed"; each of the 36 elements of a transformed tile
 //! is a place.
-use super::{ByteImages, Costs};
+use super::{ByteImages, Costs, of_channel};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::{self, PLACES, SIDE, STEP};
 use crate::layout::copy_run;
@@ -245,7 +245,7 @@ impl Tiles {
                     for (r, products) in products.chunks_exact(PLACES * vectors * LANES).enumerate().take(own - o) {
                         let channel = g * own + o + r;
                         let less = changed.sums[channel].wrapping_mul(i32::from(x.zero));
-                        let add = bias.get(channel).copied().unwrap_or(0).wrapping_sub(less);
+                        let add = of_channel(bias, channel).wrapping_sub(less);
                         let plane = (n * s.channels_out + channel) * size_out;
                         output::sums(products, sums);
                         done(
