@@ -1,4 +1,4 @@
-//! Partition. Input: a placed graph. Output: [`Pieces`], one graph for each cluster of nodes of one
+//! Partition. Input: a placed graph. Output: `Pieces`, one graph for each cluster of nodes of one
 //! engine, joined by PlaceHolder and End nodes (003 §4, facts 3.4).
 //!
 //! Partition runs twice, for composite engines and then for atomic ones. The op store of a

@@ -1,5 +1,5 @@
 //! Physical streams (004 §4.4). Input: logical streams and the tasks actually generated. Output:
-//! [`PhysicalPlan`].
+//! `PhysicalPlan`.
 //!
 //! A stream of a SoC holds a limited number of tasks. A logical stream with more is cut into
 //! several physical ones, joined by events. The first piece keeps the id of the logical stream; the

@@ -1,4 +1,4 @@
-//! Stream allocation. Input: a placed graph. Output: [`StreamPlan`] and [`ExecutionOrder`].
+//! Stream allocation. Input: a placed graph. Output: `StreamPlan` and `ExecutionOrder`.
 
 /// The decisions of the stage.
 pub mod plan;

@@ -1,4 +1,4 @@
-//! Synchronisation. Input: streams and their order. Output: [`SyncPlan`], which guarantees exactly
+//! Synchronisation. Input: streams and their order. Output: `SyncPlan`, which guarantees exactly
 //! that order.
 
 /// The decisions of the stage.

@@ -1,4 +1,4 @@
-//! Tasks. Input: streams, synchronisation and the engines' task builders. Output: [`TaskList`],
+//! Tasks. Input: streams, synchronisation and the engines' task builders. Output: `TaskList`,
 //! every task in order, and the kernel store.
 pub mod generator;
 pub mod mark_first_and_last_ops;
