@@ -2,6 +2,7 @@
 use super::{Outs, rank};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
+use ge_plugin_api::types::{DType, ValueRef};
 
 fn mat_mul(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let op = if rank(n, 0) == Some(2) && rank(n, 1) == Some(2) { "MatMulV2" } else { "BatchMatMulV2" };
@@ -10,14 +11,19 @@ fn mat_mul(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx", "MatMul", 1..=u32::MAX, mat_mul);
 
 /// alpha·A·B + beta·C. If C is a constant vector and both factors are 1, it becomes the product's
-/// bias; otherwise Muls and Add are used.
+/// bias; otherwise Muls and Add are used. Integers times a factor with a fraction are computed as
+/// f64 and rounded once, at the end.
 fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (alpha, beta) = (n.float_or("alpha", 1.0), n.float_or("beta", 1.0));
     let c = n.opt_input(2).filter(|_| beta != 0.0);
     let bias = n.constant(2).is_some_and(|t| t.dims.len() == 1 && t.dims[0] > 1) && alpha == 1.0 && beta == 1.0;
+    let fraction = alpha.fract() != 0.0 || (c.is_some() && beta.fract() != 0.0);
+    let back = n.desc(0).map(|d| d.dtype).filter(|t| t.is_int() && fraction);
+    // The name of the model's node, for the last node that it becomes.
+    let last = |is: bool| if is { n.name.as_str() } else { "" };
     let product = b
         .node("MatMulV2")
-        .name(if c.is_none() && alpha == 1.0 || bias { n.name.as_str() } else { "" })
+        .name(last(c.is_none() && alpha == 1.0 || bias))
         .input(n.input(0)?)
         .input(n.input(1)?)
         .opt_input(c.filter(|_| bias))
@@ -27,13 +33,22 @@ fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if bias {
         return Ok(vec![product]);
     }
-    let scaled = if alpha == 1.0 {
-        product
-    } else {
-        b.node("Muls").name(if c.is_none() { n.name.as_str() } else { "" }).input(product).attr("value", alpha).build()
+    let scaled = times(b, last(c.is_none() && back.is_none()), product, alpha, back.is_some());
+    let sum = match c {
+        None => scaled,
+        Some(c) => {
+            let c = times(b, "", c, beta, back.is_some());
+            b.node("Add").name(last(back.is_none())).input(scaled).input(c).build()
+        }
     };
-    let Some(c) = c else { return Ok(vec![scaled]) };
-    let c = if beta == 1.0 { c } else { b.node("Muls").input(c).attr("value", beta).build() };
-    Ok(vec![b.node("Add").name(&n.name).input(scaled).input(c).build()])
+    Ok(vec![match back {
+        None => sum,
+        Some(t) => b.node("Cast").name(&n.name).input(sum).attr("dst_type", t).build(),
+    }])
+}
+/// A value, cast to f64 if `wide`, times a factor.
+fn times(b: &mut GraphBuilder<'_>, name: &str, v: ValueRef, factor: f64, wide: bool) -> ValueRef {
+    let v = if wide { b.node("Cast").input(v).attr("dst_type", DType::F64).build() } else { v };
+    if factor == 1.0 { v } else { b.node("Muls").name(name).input(v).attr("value", factor).build() }
 }
 map_op!("onnx", "ai.onnx", "Gemm", 1..=u32::MAX, gemm);

@@ -19,6 +19,29 @@ fn gemm_takes_a_constant_vector_as_bias_and_adds_anything_else() {
     assert_eq!(nodes(&plain, "").last().map(|n| n.attrs.flag("transpose_x2")), Some(true));
 }
 
+/// The mapping of a node whose inputs are `t [2,2]` of an element type.
+fn square(opset: i64, elem: i32, n: NodeProto) -> Vec<Edit> {
+    let g = graph(vec![value("t", elem, &["2", "2"])], vec![n], vec![], &["y"]);
+    import(&model(opset, g)).expect("imports")
+}
+
+/// Products and sums of integers keep fractions until one cast at the end.
+#[test]
+fn gemm_of_integers_with_a_fraction_is_computed_in_f64() {
+    let g = |elem: i32, ins: &[&str], alpha: f32, beta: f32| {
+        let n = with(node("Gemm", ins, &["y"]), vec![float("alpha", alpha), float("beta", beta)]);
+        said(&square(13, elem, n), "").replace("n_y/", "")
+    };
+    let (two, three) = (["t", "t"], ["t", "t", "t"]);
+    let wide = "MatMulV2=MatMulV2 Cast=Cast Muls=Muls Cast=Cast Muls=Muls Add=Add n_y=Cast";
+    assert_eq!(g(6, &three, 0.5, 0.5), wide);
+    assert_eq!(g(13, &three, 1.0, 0.5), "MatMulV2=MatMulV2 Cast=Cast Cast=Cast Muls=Muls Add=Add n_y=Cast");
+    assert_eq!(g(7, &two, 1.5, 1.0), "MatMulV2=MatMulV2 Cast=Cast Muls=Muls n_y=Cast");
+    assert_eq!(g(6, &two, 1.0, 0.5), "n_y=MatMulV2", "no C, so no fraction");
+    assert_eq!(g(6, &three, 2.0, 3.0), "MatMulV2=MatMulV2 Muls=Muls Muls=Muls n_y=Add");
+    assert_eq!(g(1, &two, 1.5, 1.0), "MatMulV2=MatMulV2 n_y=Muls");
+}
+
 #[test]
 fn convolutions_have_cann_lists_and_one_axis_runs_as_two() {
     let c = with(node("Conv", &["x", "w"], &["y"]), vec![ints("strides", &[2, 1]), ints("pads", &[1, 2, 3, 4])]);
