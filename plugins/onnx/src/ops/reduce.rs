@@ -5,9 +5,13 @@ use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
 /// A reduction, with optional operators before and after it. Axes come from an attribute (old) or
-/// an input (new).
+/// an input (new). Integers whose sum goes through a root or a logarithm are computed as f64.
 fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, after: &str) -> Outs {
     let mut x = n.input(0)?;
+    let back = n.desc(0).map(|d| d.dtype).filter(|t| t.is_int() && !after.is_empty());
+    if back.is_some() {
+        x = b.node("Cast").input(x).attr("dst_type", DType::F64).build();
+    }
     if !before.is_empty() {
         x = b.node(before).input(x).build();
     }
@@ -15,7 +19,7 @@ fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, aft
         Some(v) => Some(b.ints("axes", v)),
         None => n.opt_input(1),
     };
-    let y = b
+    let mut y = b
         .node(op)
         .name(if after.is_empty() { n.name.as_str() } else { "" })
         .input(x)
@@ -23,7 +27,13 @@ fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, aft
         .attr("keep_dims", n.int_or("keepdims", 1) != 0)
         .attr("noop_with_empty_axes", n.int_or("noop_with_empty_axes", 0) != 0)
         .build();
-    Ok(vec![if after.is_empty() { y } else { b.node(after).name(&n.name).input(y).build() }])
+    if !after.is_empty() {
+        y = b.node(after).name(if back.is_none() { n.name.as_str() } else { "" }).input(y).build();
+    }
+    if let Some(t) = back {
+        y = b.node("Cast").name(&n.name).input(y).attr("dst_type", t).build();
+    }
+    Ok(vec![y])
 }
 /// With `noop_with_empty_axes` and no axes, nothing is reduced; this is expressed as an empty list
 /// of axes.

@@ -43,6 +43,15 @@ fn gemm_of_integers_with_a_fraction_is_computed_in_f64() {
 }
 
 #[test]
+fn roots_and_logarithms_of_sums_of_integers_are_computed_in_f64() {
+    let r = |elem: i32, op: &str| said(&square(18, elem, node(op, &["t"], &["y"])), "").replace("n_y/", "");
+    assert_eq!(r(6, "ReduceL2"), "Cast=Cast Square=Square ReduceSum=ReduceSum Sqrt=Sqrt n_y=Cast");
+    assert_eq!(r(13, "ReduceLogSum"), "Cast=Cast ReduceSum=ReduceSum Log=Log n_y=Cast");
+    assert_eq!(r(1, "ReduceL2"), "Square=Square ReduceSum=ReduceSum n_y=Sqrt");
+    assert_eq!(r(6, "ReduceL1"), "Abs=Abs n_y=ReduceSum");
+}
+
+#[test]
 fn convolutions_have_cann_lists_and_one_axis_runs_as_two() {
     let c = with(node("Conv", &["x", "w"], &["y"]), vec![ints("strides", &[2, 1]), ints("pads", &[1, 2, 3, 4])]);
     let e = one(17, c, vec![f32s("w", &[5, 3, 3, 3], &[0.0; 135])]);
