@@ -84,7 +84,11 @@ fn rms_norm(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 fn per_channel(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.like(0)?;
-    let ch = x.shape.dims().get(if x.shape.rank() == Some(1) { 0 } else { 1 }).copied().unwrap_or(Dim::UNKNOWN);
+    let ch = match x.shape.rank() {
+        // A vector has one channel.
+        Some(1) => Dim::known(1),
+        _ => x.shape.dims().get(1).copied().unwrap_or(Dim::UNKNOWN),
+    };
     for (i, n) in ["scale", "offset", "mean", "variance"].iter().enumerate() {
         if let Some(&d) = c.opt_input(i + 1).and_then(|d| d.shape.dims().first()) {
             dims::equal(&format!("input {} `{n}`", i + 1), ch, d)?;

@@ -245,6 +245,14 @@ fn the_rest() {
 }
 
 #[test]
+fn a_batch_that_is_a_vector_has_one_channel() {
+    let statistics = "%s: f32[1], %o: f32[1], %m: f32[1], %v: f32[1]";
+    holds(&format!("%x: f32[3], {statistics}"), "%y = BNInfer(%x, %s, %o, %m, %v) : f32[3]");
+    let three = statistics.replace("[1]", "[3]");
+    fails(&format!("%x: f32[3], {three}"), "%y = BNInfer(%x, %s, %o, %m, %v) : f32[3]", "input 1 `scale`");
+}
+
+#[test]
 fn prototypes_are_sound() {
     let all = protos().set.protos().expect("protos");
     assert!(all.len() > 200, "{} prototypes", all.len());

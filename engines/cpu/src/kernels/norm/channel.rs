@@ -7,11 +7,11 @@ use crate::store::types::FLOAT;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
-/// Views `[N, C, ...]` as (batch, channels, plane); a vector is one list of channels.
+/// Views `[N, C, ...]` as (batch, channels, plane); a vector has one channel.
 fn channels(x: &Arg<'_>) -> Result<(usize, usize, usize)> {
     match x.shape.as_slice() {
         [] => Err(bad("input 0", "a scalar", "rank 1 or more")),
-        [c] => Ok((1, *c, 1)),
+        [n] => Ok((*n, 1, 1)),
         [n, c, rest @ ..] => Ok((*n, *c, rest.iter().product())),
     }
 }
