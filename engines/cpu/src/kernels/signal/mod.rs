@@ -179,7 +179,7 @@ fn run_irfft(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_window(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let n = size("input 0 `size`", Arg::of(ctx, 0)?.int()?)?;
-    let d = if flag(ctx, "periodic", true) { n as f64 } else { (n as f64 - 1.0).max(1.0) };
+    let d = if flag(ctx, "periodic", true) { n as f64 } else { n as f64 - 1.0 };
     let (a, b, c) = match ctx.op {
         "HannWindow" => (0.5, 0.5, 0.0),
         "HammingWindow" => (25.0 / 46.0, 21.0 / 46.0, 0.0),
