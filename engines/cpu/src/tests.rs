@@ -1,7 +1,12 @@
 //! Cases with values from onnxruntime 1.31 and numpy, and refusals with their complete messages.
 use crate::testing::*;
-use ge_plugin_api::types::{AttrValue, DType};
+use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::types::{AttrValue, DType, bytes_of_strings};
 
+fn words(dims: &[u64], v: &[&str]) -> HostTensor {
+    let bytes: Vec<&[u8]> = v.iter().map(|s| s.as_bytes()).collect();
+    HostTensor::from_bytes(DType::STRING, dims, &bytes_of_strings(&bytes)).unwrap()
+}
 fn l(v: &[i64]) -> AttrValue {
     AttrValue::from(v)
 }
@@ -175,6 +180,16 @@ fn norms_and_softmax() {
     let (s, o, m, v) = (p(&[1.0, 2.0, 1.0]), p(&[0.0, 0.0, 5.0]), p(&[1.0, 1.0, 0.0]), p(&[1.0, 4.0, 1.0]));
     let (_, y) = floats("BNInfer", &[&x, &s, &o, &m, &v], &[("epsilon", 0.0f64.into())]);
     near(&y, &[0.0, 1.0, 9.0, -2.0, -1.0, 10005.0]);
+    // A vector is a batch of one channel.
+    let (x, p) = (t(&[3], &[1f32, 2.0, 3.0]), |v: f32| t(&[1], &[v]));
+    let (s, o, m, v) = (p(2.0), p(1.0), p(0.5), p(4.0));
+    let (d, y) = floats("BNInfer", &[&x, &s, &o, &m, &v], &[("epsilon", 0.0f64.into())]);
+    assert_eq!(d, [3]);
+    near(&y, &[1.5, 2.5, 3.5]);
+    let inputs = [Some(&x), Some(&s), Some(&o), Some(&m), Some(&v)];
+    let y = call("BatchNorm", &inputs, &attrs(&[("epsilon", 0.0f64.into())]), &[DType::F32; 3]).unwrap();
+    near(y[0].view().values::<f32>().unwrap(), &[-1.449_489_7, 1.0, 3.449_489_7]);
+    near(y[1].view().values::<f32>().unwrap(), &[0.65]);
 }
 
 #[test]
@@ -285,6 +300,13 @@ fn recurrences() {
 }
 
 #[test]
+fn nearest_copies_strings() {
+    let (x, s) = (words(&[1, 3], &["a", "", "b"]), t(&[2], &[1f32, 2.0]));
+    let y = call("Resize", &[Some(&x), None, Some(&s)], &attrs(&[]), &[DType::STRING]).unwrap();
+    assert_eq!(y[0].bytes(), words(&[1, 6], &["a", "a", "", "", "b", "b"]).bytes());
+}
+
+#[test]
 fn choices_by_value() {
     let x = t(&[6], &[2f32, 1.0, 1.0, 3.0, 4.0, 3.0]);
     let o = call("Unique", &[Some(&x)], &attrs(&[]), &[DType::F32, DType::I64, DType::I64, DType::I64]).unwrap();
@@ -314,6 +336,7 @@ fn choices_by_value() {
     let v = ints("NonMaxSuppression", &[&boxes, &t(&[1, 1, 2], &[0.5f32; 2]), &limits[0], &limits[1]], &[]).1;
     assert_eq!(v, [0, 0, 0, 0, 0, 1]);
     assert_eq!(ints("NonZero", &[&t(&[2, 2], &[1f32, 0.0, 1.0, 1.0])], &[]), (vec![2, 3], vec![0, 1, 1, 0, 0, 1]));
+    assert_eq!(ints("NonZero", &[&words(&[3], &["a", "", "b"])], &[]), (vec![1, 2], vec![0, 2]));
     assert_eq!(
         ints(
             "Cumsum",
@@ -583,4 +606,14 @@ fn weights_of_bytes_are_scaled_by_column() {
     let relu = attrs(&[("activation", "relu".into())]);
     let y = call("FusedWeightMatMul", &inputs, &relu, &[DType::F32]).unwrap();
     near(y[0].view().values::<f32>().unwrap(), &[12.5, 0.0, 2.0, 9.0]);
+}
+
+/// Windows of one place divide by zero if they are not periodic, as in onnxruntime.
+#[test]
+fn a_symmetric_window_of_one_place_is_not_a_number() {
+    for op in ["HannWindow", "HammingWindow", "BlackmanWindow"] {
+        let one = t(&[], &[1i64]);
+        near(&floats(op, &[&one], &[("periodic", false.into())]).1, &[f32::NAN]);
+        assert_eq!(floats(op, &[&t(&[], &[0i64])], &[("periodic", false.into())]).0, [0]);
+    }
 }

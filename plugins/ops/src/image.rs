@@ -17,7 +17,17 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, FLOATS, INDEX};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
+/// Fails if strings are resized in a way that computes with elements or fills in a number.
+fn copies_strings(c: &InferCtx<'_>) -> Result<()> {
+    let copies = read::text(c, "mode", "nearest") == "nearest"
+        && read::text(c, "coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
+    if c.input(0)?.dtype == DType::STRING && !copies {
+        return Err(bad("input 0 `x`", "string", "numbers, or `mode` nearest without a crop"));
+    }
+    Ok(())
+}
 fn resize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    copies_strings(c)?;
     let x = &c.input(0)?.shape;
     let Some(r) = x.rank() else { return read::one(c, Shape::unranked()) };
     let axes = match read::ints(c, "axes").filter(|v| !v.is_empty()) {

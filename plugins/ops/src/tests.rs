@@ -253,6 +253,16 @@ fn a_batch_that_is_a_vector_has_one_channel() {
 }
 
 #[test]
+fn strings_are_resized_only_by_copies() {
+    let scales = "%s = Const() {value = dense<f32[2]: 1 2>} : f32[2]\n";
+    holds("%x: string[1,3]", &format!("{scales}%y = Resize(%x, _, %s) : string[1,6]"));
+    for how in ["mode = \"linear\"", "coordinate_transformation_mode = \"tf_crop_and_resize\""] {
+        let y = format!("{scales}%y = Resize(%x, _, %s) {{{how}}} : string[1,6]");
+        fails("%x: string[1,3]", &y, "found string");
+    }
+}
+
+#[test]
 fn prototypes_are_sound() {
     let all = protos().set.protos().expect("protos");
     assert!(all.len() > 200, "{} prototypes", all.len());

@@ -2,8 +2,8 @@
 //! and antialias. Axes are resized one after the other, because the filters are separable. Nearest
 //! copies elements over all axes at once.
 use crate::args::{Arg, axis, bad, count, filled, float_attr, int_attr, ints_attr, out, put_f64, size, text};
-use crate::op::Op;
-use crate::store::types::{FLOAT, INDEX, NUMB};
+use crate::op::{Op, Text};
+use crate::store::types::{FLOAT, INDEX, NUMB_TEXT};
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -268,4 +268,5 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 
 /// Operator rows of this file.
-pub const OPS: &[Op] = &[Op::new("Resize", run, &[NUMB, FLOAT, FLOAT, INDEX]).gives(&[NUMB])];
+pub const OPS: &[Op] =
+    &[Op::new("Resize", run, &[NUMB_TEXT, FLOAT, FLOAT, INDEX]).gives(&[NUMB_TEXT]).text(Text::Places)];

@@ -4,7 +4,7 @@ use crate::args::{Arg, axis, bad, flag, int_attr, out, put_i64};
 use crate::kernels::math::cast::doubles;
 use crate::kernels::shape::moving::{Source, write_moved};
 use crate::op::{Op, Text};
-use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUMB_TEXT, REAL};
+use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUMB_TEXT, REAL_TEXT};
 use ge_kernels::view::{Bool, Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -217,7 +217,8 @@ fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
 /// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("MapIndex", run_map_index, &[INDEX, INDEX, INDEX]).gives(&[INDEX]),
-    Op::new("NonZero", run_non_zero, &[REAL]).gives(&[INDEX]),
+    // The empty string has rank zero.
+    Op::new("NonZero", run_non_zero, &[REAL_TEXT]).gives(&[INDEX]).text(Text::Ranks),
     Op::moves("Compress", run_compress, &[ANY, BOOL]),
     Op::new("Unique", run_unique, &[NUMB_TEXT]).gives(&[NUMB_TEXT, INDEX]).text(Text::Ranks),
     Op::new("NonMaxSuppression", run_nms, &[FLOAT, FLOAT, INDEX, FLOAT, FLOAT]).gives(&[INDEX]),
