@@ -230,6 +230,7 @@ fn qlinear_conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(c.input(7)?.dtype, onnx_conv_shape(c, 0, 3)?)])
 }
 fn deform_conv(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    read::rank_in(c, 0, "x", 4, 4)?;
     let s = onnx_conv_shape(c, 0, 1)?;
     read::one(c, s)
 }

@@ -263,6 +263,15 @@ fn strings_are_resized_only_by_copies() {
 }
 
 #[test]
+fn deformed_convolutions_have_two_spatial_axes() {
+    let maps = |x: &str, w: &str, o: &str| format!("%x: f32[{x}], %w: f32[{w}], %o: f32[{o}]");
+    let planes = maps("1,1,3,3", "1,1,2,2", "1,8,2,2");
+    holds(&planes, "%y = DeformConv(%x, %w, %o) : f32[1,1,2,2]");
+    let volumes = maps("1,1,3,3,3", "1,1,2,2,2", "1,24,2,2,2");
+    fails(&volumes, "%y = DeformConv(%x, %w, %o) : f32[1,1,2,2,2]", "rank 4");
+}
+
+#[test]
 fn prototypes_are_sound() {
     let all = protos().set.protos().expect("protos");
     assert!(all.len() > 200, "{} prototypes", all.len());
