@@ -166,6 +166,21 @@ fn pools() {
     );
 }
 
+/// -114.875 divided by the scale is -111.49953, but -111.5 as f16 and as bf16.
+#[test]
+fn quantisation_divides_in_the_precision_that_is_asked_for() {
+    let (x, s) = (t(&[4], &[-115.9375f32, -114.875, -113.875, 100.3]), t(&[], &[1.030_273_4f32]));
+    let by = |p: DType| {
+        let a = attrs(&[("precision", AttrValue::Type(p))]);
+        let y = call("QuantizeLinear", &[Some(&x), Some(&s)], &a, &[DType::I8]).unwrap();
+        y[0].view().values::<i8>().unwrap().to_vec()
+    };
+    assert_eq!(by(DType::F16), [-112, -112, -110, 97]);
+    assert_eq!(by(DType::BF16), [-112, -112, -110, 98]);
+    assert_eq!(by(DType::F32), [-113, -111, -111, 97]);
+    assert_eq!(by(DType::F64), [-113, -111, -111, 97]);
+}
+
 #[test]
 fn norms_and_softmax() {
     let x = t(&[2, 3], &[1f32, 2.0, 4.0, -1.0, 0.0, 1e4]);

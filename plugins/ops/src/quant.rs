@@ -18,6 +18,9 @@ const SCALES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64, DTyp
 
 fn quantize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut d = c.like(0)?;
+    if let Some(t) = read::dtype(c, "precision").filter(|t| !FLOATS.contains(t)) {
+        return Err(bad("attribute `precision`", t, "f32, f16, bf16 or f64"));
+    }
     d.dtype = c.opt_input(2).map(|z| z.dtype).or_else(|| read::dtype(c, "output_dtype")).unwrap_or(DType::U8);
     Ok(vec![d])
 }

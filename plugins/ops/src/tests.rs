@@ -272,6 +272,12 @@ fn deformed_convolutions_have_two_spatial_axes() {
 }
 
 #[test]
+fn the_precision_of_a_quantisation_is_a_float() {
+    holds("%x: f32[2,3], %s: f32[]", "%y = QuantizeLinear(%x, %s) {precision = f16} : u8[2,3]");
+    fails("%x: f32[2,3], %s: f32[]", "%y = QuantizeLinear(%x, %s) {precision = i32} : u8[2,3]", "`precision`");
+}
+
+#[test]
 fn prototypes_are_sound() {
     let all = protos().set.protos().expect("protos");
     assert!(all.len() > 200, "{} prototypes", all.len());

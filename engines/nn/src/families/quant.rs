@@ -8,6 +8,7 @@ use ge_kernels::quant::{dequantise, dequantise_each, extremes, quantise, quantis
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
+use ge_plugin_api::types::{AttrValue, DType};
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -23,6 +24,11 @@ struct Scaled {
     inner: usize,
 }
 
+/// Whether the attribute `precision` of a quantisation leaves its division in f32.
+pub fn divides_in_f32(precision: Option<&AttrValue>) -> bool {
+    matches!(precision, None | Some(AttrValue::Type(DType::F32)))
+}
+
 fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
     let (x, y) = (sig.input(0)?, sig.output(0)?);
     let (real, whole) = if quantise { (x, y) } else { (y, x) };
@@ -32,6 +38,9 @@ fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
     let allowed: &[Kind] = if quantise { &[Kind::I8, Kind::U8] } else { &[Kind::I8, Kind::U8, Kind::I32] };
     let kind =
         whole.kind.filter(|k| allowed.contains(k)).ok_or_else(|| format!("whole numbers are {}", whole.dtype))?;
+    if !divides_in_f32(sig.attrs.get("precision")) {
+        return Err("attribute `precision` is not f32".into());
+    }
     if sig.int("block_size", 0) != 0 {
         return Err("attribute `block_size` is not zero".into());
     }

@@ -3,6 +3,7 @@
 //! steps have the shape of the result, so nothing is computed twice.
 use super::{number, open, put};
 use crate::families::maps::{MapRow, pair_named};
+use crate::families::quant::divides_in_f32;
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, CONSISTENT, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -62,7 +63,7 @@ impl Step {
                 };
                 let bytes = if op == "QuantizeLinear" { &n.outputs()[0] } else { g.desc(*x)? };
                 let taken = matches!(bytes.dtype, DType::I8 | DType::U8) && n.int("block_size").unwrap_or(0) == 0;
-                taken.then_some(())?;
+                (taken && divides_in_f32(n.attr("precision"))).then_some(())?;
                 let words = vec![Word::Value(*x), Word::Number(number(&g, *scale)?), Word::Number(zero)];
                 Some(Step { name: &op[..op.len() - 6], words })
             }

@@ -7,6 +7,7 @@
 use super::{activation_of, only_reader, other_operand, set_activation};
 use crate::families::fused::act_named;
 use crate::families::qmatmul::MOST_K;
+use crate::families::quant::divides_in_f32;
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -239,7 +240,8 @@ impl Found {
                 ("QuantizeLinear", _) => {
                     let (scale, zero) = (next.input(1), next.input(2).filter(|z| !z.is_absent()));
                     let (Some(scale), Some(zero)) = (scale, zero) else { return };
-                    let single = g.constant(scale).is_some_and(|c| c.dtype == DType::F32);
+                    let single = g.constant(scale).is_some_and(|c| c.dtype == DType::F32)
+                        && divides_in_f32(next.attr("precision"));
                     let bytes = g.constant(zero).is_some_and(|c| is_byte(c.dtype));
                     if !(single && bytes && is_one(g, scale) && is_one(g, zero)) || next.input(0) != Some(self.last) {
                         return;

@@ -1,6 +1,7 @@
 //! `QuantConvFusionPass`: a convolution between DequantizeLinear and QuantizeLinear becomes
 //! `QLinearConv`. It runs before constants are folded, which would replace the 8-bit filter. A ReLU
 //! before the quantisation is dropped, since saturation at the zero point has the same effect.
+use crate::families::quant::divides_in_f32;
 use ge_plugin_api::fusion::{Match, Pattern, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
@@ -40,13 +41,16 @@ impl PatternFusion for QuantConvFusion {
                 };
                 let y = y.named("conv");
                 let y = if form < 2 { p.op("Relu", [y]).named("relu") } else { y };
-                p.op("QuantizeLinear", [y, scalar("sy"), p.constant_if("zy", |c| one(c) && bytes(c))])
+                p.op("QuantizeLinear", [y, scalar("sy"), p.constant_if("zy", |c| one(c) && bytes(c))]).named("quantise")
             })
         };
         (0..4).map(of).collect()
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let conv = m.node("conv");
+        if !divides_in_f32(m.node("quantise").attr("precision")) {
+            return Err("the quantisation does not divide in f32".into());
+        }
         let numbers = |name: &str| m.constant(name).and_then(|c| c.to_f64(1 << 16)).unwrap_or_default();
         if m.maybe("relu").is_some() {
             let least = if m.constant("zy").is_some_and(|c| c.dtype == DType::U8) { 0.0 } else { -128.0 };

@@ -24,6 +24,9 @@ fn every_refusal_has_its_reason() {
     assert_eq!(no(fed), "input 1 is not a constant of at most 4096 values");
     let far = case("ReduceSumD", &[&x], &[(F, &[3])]).with("axes", vec![2i64]);
     assert_eq!(no(far), "axis 2 is out of range for rank 2");
+    let scale = t(F, &[], [1.0]);
+    let halves = case("QuantizeLinear", &[&x, &scale], &[(DType::U8, &[2, 3])]);
+    assert_eq!(no(halves.with("precision", DType::F16)), "attribute `precision` is not f32");
     let pads = t(DType::I64, &[4], [-1.0, 0.0, 0.0, 0.0]);
     let other = case("PadV3", &[&x, &pads], &[(F, &[2, 3])]);
     assert_eq!(no(other), "output 0 is [2, 3], paddings [-1, 0, 0, 0] of [2, 3] give [1, 3]");

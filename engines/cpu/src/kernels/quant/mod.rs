@@ -1,6 +1,6 @@
 //! `QuantizeLinear`, `DequantizeLinear` (per tensor, per axis, blocked), `DynamicQuantizeLinear`,
 //! with ONNX's semantics.
-use crate::args::{Arg, axis, bad, flag, int_attr, kind_of, put_f64, room, size, view_error};
+use crate::args::{Arg, axis, bad, flag, int_attr, kind_of, put_f64, room, size, type_attr, view_error};
 use crate::kernels::math::cast::{double, doubles, nums, put_nums};
 use crate::kernels::math::zip::zip_layouts;
 use crate::op::Op;
@@ -10,6 +10,7 @@ use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
+use half::{bf16, f16};
 
 /// A function that gives, for each element of x, the index of its scale.
 fn scale_index(ctx: &KernelCtx<'_>, x: &Arg<'_>, s: &Arg<'_>) -> Result<Box<dyn Fn(usize) -> usize>> {
@@ -79,18 +80,29 @@ fn zero_points(ctx: &KernelCtx<'_>, s: &Arg<'_>) -> Result<Option<Vec<f64>>> {
     }
     Ok(Some(doubles(&z)?))
 }
+/// A quotient, computed in the type `by`.
+fn quotient(by: DType, x: f64, scale: f64) -> f64 {
+    match by {
+        DType::F16 => (f16::from_f64(x) / f16::from_f64(scale)).to_f64(),
+        DType::BF16 => (bf16::from_f64(x) / bf16::from_f64(scale)).to_f64(),
+        DType::F32 => f64::from(x as f32 / scale as f32),
+        _ => x / scale,
+    }
+}
 fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, s) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     let at = scale_index(ctx, &x, &s)?;
     let zero = zero_points(ctx, &s)?;
     let scales = doubles(&s)?;
     let d = ctx.output_dtype(0).unwrap_or_default();
-    // The division is in single precision if the scale is a single, as in the runtimes.
+    // Without `precision`, the division is in single precision if the scale is a single, as in the
+    // runtimes.
     let single = matches!(s.dtype, DType::F32) && !matches!(x.dtype, DType::F64);
+    let by = type_attr(ctx, "precision").unwrap_or(if single { DType::F32 } else { DType::F64 });
     if let (Some(to), Some((lo, hi)), Ok(from), Some(ls)) =
         (kind_of(d), limits(d), x.kind(), scale_layout(ctx, &x, &s)?)
-        && single
-        && from.is_float()
+        && by == DType::F32
+        && matches!(from, Kind::F32 | Kind::F16 | Kind::Bf16)
         && matches!(to, Kind::I8 | Kind::U8 | Kind::I16 | Kind::U16)
     {
         let (lx, steps) = (x.layout()?, steps(&scales, zero.as_ref()));
@@ -106,7 +118,7 @@ fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut q = room(v.len())?;
     for (i, v) in v.into_iter().enumerate() {
         let k = at(i);
-        let r = if single { f64::from(v as f32 / scales[k] as f32) } else { v / scales[k] };
+        let r = quotient(by, v, scales[k]);
         let z = zero.as_ref().map_or(0.0, |z| z[k]);
         q.push(match limits(d) {
             Some((lo, hi)) => Num::I(if r.is_nan() { z } else { (r.round_ties_even() + z).clamp(lo, hi) } as i64),
