@@ -157,3 +157,55 @@ fn branches_that_go_on_otherwise_have_no_common_way() {
         assert!(e.contains("2 elements"), "{e}");
     }
 }
+
+/// Branches whose results have as many elements, but other sizes. What follows was planned for the
+/// sizes of each, so a run never goes on with a plan for the other sizes.
+#[test]
+fn branches_that_give_other_sizes_have_no_common_way() {
+    let s = opened(&[]);
+    let text = "graph @main(%x: f32[n,m], %c: bool[], %d: bool[]) {
+          %y = If(%c, %x) {then_branch = @neg, else_branch = @turn} : f32[?,?]
+          %z = If(%d, %y) {then_branch = @most, else_branch = @least} : f32[]
+          return %z }
+        graph @neg(%p: f32[n,m]) {
+          %r = Neg(%p) : f32[n,m]
+          return %r }
+        graph @turn(%p: f32[n,m]) {
+          %r = TransposeD(%p) {perm = [1, 0]} : f32[m,n]
+          return %r }
+        graph @most(%p: f32[n,m]) {
+          %axis = Const() {value = dense<i64[1]: 0>} : i64[1]
+          %r = ReduceMax(%p) {axes = [0], keep_dims = false} : f32[m]
+          %s = ReduceSum(%r, %axis) {keep_dims = false} : f32[]
+          return %s }
+        graph @least(%p: f32[n,m]) {
+          %axis = Const() {value = dense<i64[1]: 0>} : i64[1]
+          %r = ReduceMin(%p) {axes = [0], keep_dims = false} : f32[m]
+          %s = ReduceSum(%r, %axis) {keep_dims = false} : f32[]
+          return %s }";
+    let m = compiled(&s, text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+    let truth = |v: bool| HostTensor::from_bytes(DType::BOOL, &[], &[u8::from(v)]).unwrap();
+    for (rows, columns) in [(2usize, 3usize), (40, 60)] {
+        let number = |i: usize| ((i * 7) % 13) as f32 - 4.0;
+        let bytes: Vec<u8> = (0..rows * columns).flat_map(|i| number(i).to_le_bytes()).collect();
+        let x = HostTensor::from_bytes(DType::F32, &[rows as u64, columns as u64], &bytes).unwrap();
+        // The sum of the largest (or smallest) values of each column of the first choice's result.
+        let want = |negated: bool, largest: bool| -> f32 {
+            let of = |column: Vec<f32>| {
+                let pick = if largest { f32::max } else { f32::min };
+                column.into_iter().reduce(pick).unwrap()
+            };
+            if negated {
+                (0..columns).map(|c| of((0..rows).map(|r| -number(r * columns + c)).collect())).sum()
+            } else {
+                (0..rows).map(|r| of((0..columns).map(|c| number(r * columns + c)).collect())).sum()
+            }
+        };
+        let kept = loaded(&s, &m, 0, false);
+        let runs = [(true, true), (false, false), (false, true), (true, false)];
+        for (k, (c, d)) in runs.into_iter().cycle().take(12).enumerate() {
+            let found = kept.run(&[x.clone(), truth(c), truth(d)]).unwrap();
+            assert_eq!(found[0].bytes(), want(c, d).to_le_bytes(), "{rows} rows, run {k}: {c} {d}");
+        }
+    }
+}

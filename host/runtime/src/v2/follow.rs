@@ -136,10 +136,12 @@ impl Follow<'_> {
         let branches: Vec<OnceLock<Body>> = n.graphs.iter().map(|_| OnceLock::new()).collect();
         drop(branches.get(*branch)?.set(body));
         let by_truth = matches!(n.op.as_str(), "If" | "StatelessIf");
-        let outs = n.outputs.len();
-        self.body.steps.push(Step::Choice { cond, by_truth, args, branches, outs });
-        let shown: Vec<(DType, Arc<[u64]>)> = shown.iter().take(outs).cloned().collect::<Option<_>>()?;
+        let shown: Vec<(DType, Arc<[u64]>)> = shown.iter().take(n.outputs.len()).cloned().collect::<Option<_>>()?;
+        if shown.len() != n.outputs.len() {
+            return None;
+        }
         self.makes(&n.outputs, |k| shown.get(k).cloned());
-        (shown.len() == outs).then_some(())
+        self.body.steps.push(Step::Choice { cond, by_truth, args, branches, shown });
+        Some(())
     }
 }

@@ -51,7 +51,15 @@ pub(super) enum Step {
     /// A launch of a round or of a part of known shape.
     Launch { device: Arc<LoadedModel>, ins: Vec<Place>, outs: usize },
     /// A choice between the branches that runs have taken so far.
-    Choice { cond: Target, by_truth: bool, args: Vec<Place>, branches: Vec<OnceLock<Body>>, outs: usize },
+    Choice {
+        cond: Target,
+        by_truth: bool,
+        args: Vec<Place>,
+        branches: Vec<OnceLock<Body>>,
+        /// Type and sizes of each result. All branches give the same ones: the steps that follow
+        /// were planned for them.
+        shown: Vec<(DType, Arc<[u64]>)>,
+    },
 }
 
 /// Where a value is.
@@ -281,7 +289,8 @@ impl Step {
     /// Number of values that it makes.
     fn outs(&self) -> usize {
         match self {
-            Step::Launch { outs, .. } | Step::Choice { outs, .. } => *outs,
+            Step::Launch { outs, .. } => *outs,
+            Step::Choice { shown, .. } => shown.len(),
         }
     }
     fn is_like(&self, other: &Step) -> bool {
@@ -291,13 +300,13 @@ impl Step {
                 Arc::ptr_eq(device, to) && all(ins, from)
             }
             (
-                Step::Choice { cond, args, branches, outs, .. },
-                Step::Choice { cond: by, args: of, branches: others, outs: gives, .. },
+                Step::Choice { cond, args, branches, shown, .. },
+                Step::Choice { cond: by, args: of, branches: others, shown: shows, .. },
             ) => {
                 let both = branches.iter().zip(others).filter_map(|(a, b)| a.get().zip(b.get()));
                 cond.is_like(by)
                     && all(args, of)
-                    && (branches.len(), outs) == (others.len(), gives)
+                    && (branches.len(), shown) == (others.len(), shows)
                     && both.into_iter().all(|(a, b)| a.is_like(b))
             }
             _ => false,
