@@ -506,3 +506,115 @@ fn what_a_loop_makes_longer_grows_in_place() {
         }
     }
 }
+
+fn f32s(rows: &[f32]) -> HostTensor {
+    let bytes: Vec<u8> = rows.iter().flat_map(|v| v.to_le_bytes()).collect();
+    HostTensor::from_bytes(DType::F32, &[rows.len() as u64 / 1024, 1024], &bytes).unwrap()
+}
+fn i64_of(v: i64) -> HostTensor {
+    HostTensor::from_bytes(DType::I64, &[], &v.to_le_bytes()).unwrap()
+}
+
+/// A turn makes a value longer in place and reads the same value as the last turn left it, which
+/// lies in the same room.
+#[test]
+fn what_grows_in_place_is_also_read_as_it_was() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    let text = "graph @main(%x: f32[n,1024], %o: f32[o,1024], %k: i64[], %r: f32[1,1024]) {
+          %w = While(%k, %x, %o, %r, %r) {cond = @cond, body = @body} : i64[], f32[?,1024], f32[?,1024], f32[1,1024], f32[1,1024]
+          return %w#1, %w#2, %w#4 }
+        graph @cond(%i: i64[], %x: f32[n,1024], %o: f32[o,1024], %r: f32[1,1024], %m: f32[1,1024]) {
+          %z = Const() {value = dense<i64[]: 0>} : i64[]
+          %g = Greater(%i, %z) : bool[]
+          return %g }
+        graph @body(%i: i64[], %x: f32[n,1024], %o: f32[o,1024], %r: f32[1,1024], %m: f32[1,1024]) {
+          %one = Const() {value = dense<i64[]: 1>} : i64[]
+          %j = Sub(%i, %one) : i64[]
+          %all = ConcatD(%x, %r) {N = 2, concat_dim = 0} : f32[?,1024]
+          %same = Identity(%all) : f32[?,1024]
+          %most = ReduceMax(%o) {axes = [0], keep_dims = true} : f32[1,1024]
+          %sum = Add(%m, %most) : f32[1,1024]
+          return %j, %all, %same, %r, %sum }";
+    let m = compiled(&plain, text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+    let x: Vec<f32> = (0..20 * 1024).map(|i| (i % 13) as f32).collect();
+    let (o, r): (Vec<f32>, Vec<f32>) = (x[1024..4096].to_vec(), (0..1024).map(|i| (i % 5) as f32).collect());
+    let (mut all, mut last, mut sum) = (x.clone(), o.clone(), r.clone());
+    for _ in 0..5 {
+        let most = |c: usize| last.chunks(1024).map(|r| r[c]).fold(f32::NEG_INFINITY, f32::max);
+        sum.iter_mut().enumerate().for_each(|(c, v)| *v += most(c));
+        all.extend(&r);
+        last.clone_from(&all);
+    }
+    for m in [loaded(&plain, &m, 0, false), loaded(&wild, &m, 0, false), loaded(&plain, &m, 3, false)] {
+        let found = m.run(&[f32s(&x), f32s(&o), i64_of(5), f32s(&r)]).unwrap();
+        let wanted = [f32s(&all), f32s(&last), f32s(&sum)];
+        assert!(found.iter().zip(&wanted).all(|(a, b)| a.dims == b.dims && a.bytes() == b.bytes()));
+    }
+}
+
+/// A graph that makes `%x` longer by `%r`. Then, side by side, one loop makes two copies of the
+/// result longer, and six loops begin with it, too.
+fn side_by_side() -> String {
+    let cond = |name: &str, args: &str| {
+        format!(
+            "graph @{name}({args}) {{
+               %z = Const() {{value = dense<i64[]: 0>}} : i64[]
+               %g = Greater(%i, %z) : bool[]
+               return %g }}\n"
+        )
+    };
+    let (one, two) = (
+        "%i: i64[], %x: f32[n,1024], %r: f32[1,1024]",
+        "%i: i64[], %x: f32[n,1024], %y: f32[o,1024], %r: f32[1,1024], %s: f32[1,1024]",
+    );
+    let next = "%one = Const() {value = dense<i64[]: 1>} : i64[]
+               %j = Sub(%i, %one) : i64[]
+               %p = ConcatD(%x, %r) {N = 2, concat_dim = 0} : f32[?,1024]";
+    let (mut loops, mut results, mut graphs) = (String::new(), String::new(), String::new());
+    for k in 0..7 {
+        graphs += &cond(&format!("go{k}"), one);
+        graphs += &format!("graph @turn{k}({one}) {{\n{next}\nreturn %j, %p, %r }}\n");
+        if k > 0 {
+            let more = if k % 2 == 0 { "r" } else { "s" };
+            loops += &format!(
+                "%c{k} = While(%k, %a#1, %{more}) {{cond = @go{k}, body = @turn{k}}} : i64[], f32[?,1024], f32[1,1024]\n"
+            );
+            results += &format!(", %c{k}#1");
+        }
+    }
+    let main = "graph @main(%x: f32[n,1024], %k: i64[], %r: f32[1,1024], %s: f32[1,1024]) {
+               %a = While(%k, %x, %r) {cond = @go0, body = @turn0} : i64[], f32[?,1024], f32[1,1024]
+               %b = While(%k, %a#1, %a#1, %r, %s) {cond = @goes, body = @both} : \
+                    i64[], f32[?,1024], f32[?,1024], f32[1,1024], f32[1,1024]\n";
+    let both = format!(
+        "graph @both({two}) {{
+               {next}
+               %q = ConcatD(%y, %s) {{N = 2, concat_dim = 0}} : f32[?,1024]
+               return %j, %p, %q, %r, %s }}\n"
+    );
+    format!("{main}{loops}return %a#1, %b#1, %b#2{results} }}\n{graphs}{}{both}", cond("goes", two))
+}
+
+/// Loops that begin with one state, one after the other or at the same time, and a turn that makes
+/// it longer twice: each gets its own rows.
+#[test]
+fn a_state_grows_in_several_ways() {
+    let (plain, wild) = (opened(&[]), opened(&[("schedule", "random:9"), ("check_races", "true")]));
+    let text = side_by_side();
+    let m = compiled(&plain, &text, &[("ge.exec.static_model_ops_lower_limit", "-1")]);
+    let x: Vec<f32> = (0..20 * 1024).map(|i| (i % 13) as f32).collect();
+    let [r, s] = [5, 7].map(|n| (0..1024).map(|i| (i % n) as f32).collect::<Vec<f32>>());
+    let longer = |v: &[f32], by: &[f32]| f32s(&[v, by, by, by].concat());
+    let base = [&x[..], &r, &r, &r].concat();
+    let mut want = vec![f32s(&base), longer(&base, &r), longer(&base, &s)];
+    want.extend((1..7).map(|k| longer(&base, if k % 2 == 0 { &r } else { &s })));
+    for (session, cores) in [(&plain, 0), (&wild, 0), (&plain, 3), (&plain, 8)] {
+        let m = loaded(session, &m, cores, false);
+        for turn in 0..if long() { 100 } else { 10 } {
+            let found = m.run(&[f32s(&x), i64_of(3), f32s(&r), f32s(&s)]).unwrap();
+            for (k, (a, b)) in found.iter().zip(&want).enumerate() {
+                assert!(a.dims == b.dims && a.bytes() == b.bytes(), "{cores} cores, turn {turn}, output {k}\n{text}");
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::build::Round;
 use super::executor::{Executor, Order, take_all};
 use super::graph::{Graph, Kind};
 use super::run::{Frame, Run};
-use super::state::{Lent, State};
+use super::state::{Claim, State};
 use super::value::{Store, Tensor, Value};
 use crate::capture::Captured;
 use crate::error::RuntimeError;
@@ -13,7 +13,7 @@ use crate::load::LoadedModel;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 impl DynamicModel {
     /// Executes a round.
@@ -251,7 +251,7 @@ impl<'a> Launching<'a> {
         let read = round.ins.iter().filter(|v| round.over.iter().all(|o| o.0 != **v));
         Ok(Launching { ins: read.filter_map(|v| Some((*v, f.value(*v)?))).collect(), over })
     }
-    /// Runs the launches. The rooms of growing states are lent to the device; after the launch the
+    /// Runs the launches. The device writes to the rooms of growing states; after the launch the
     /// states have grown.
     fn go(self, device: &LoadedModel, round: &Round, run: &Run) -> Result<Launched, RuntimeError> {
         let begun = if run.options.profile { run.start.elapsed().as_nanos() as u64 } else { 0 };
@@ -262,33 +262,35 @@ impl<'a> Launching<'a> {
             return Ok(Launched { outcome, grown: Vec::new(), over: Vec::new(), begun });
         }
         let Launching { ins, mut over } = self;
-        let mut rooms: Vec<Option<Lent<'_>>> = Vec::with_capacity(ins.len());
-        for (v, value) in &ins {
-            let grown = round.grown.iter().find(|g| g.0 == *v);
-            rooms.push(match (grown, value.tensor().map(|t| &t.store)) {
-                (None, _) => None,
-                (Some(g), Some(Store::State(s))) => Some(s.lend(&g.2)?),
-                _ => return Err(Error::internal("a state that grows is not there").into()),
-            });
-        }
-        let mut args: Vec<(u32, Arg<'_>)> = Vec::with_capacity(round.ins.len());
-        for ((v, value), room) in ins.iter().zip(&mut rooms) {
-            match room {
-                Some(r) => args.push((*v, Arg::Room(r.memory()))),
-                None => args.extend(value.tensor().map(|t| (*v, Arg::Lent(t.view())))),
-            }
-        }
+        // The order keeps threads from waiting for each other (see `state.rs`): taking the bytes of
+        // a state and claiming a room may wait for a lock, so both come before the first lock is
+        // taken. An input that does not grow may lie in the room of one that does.
+        let whole = ins.iter().filter(|(v, _)| round.grown.iter().all(|g| g.0 != *v));
+        let views: Vec<_> = whole.filter_map(|(v, value)| Some((*v, value.tensor()?.view()))).collect();
+        let claims = claim(round, &ins)?;
+        let mut rooms: Vec<MutexGuard<'_, HostTensor>> = claims.iter().map(Claim::memory).collect();
+        let mut args: Vec<(u32, Arg<'_>)> = views.into_iter().map(|(v, view)| (v, Arg::Lent(view))).collect();
+        args.extend(round.grown.iter().zip(&mut rooms).map(|(g, room)| (g.0, Arg::Room(room))));
         args.extend(over.iter_mut().map(|(v, t)| (*v, Arg::Room(t))));
         // In the order in which the device takes them.
         args.sort_by_key(|(v, _)| round.ins.iter().position(|i| i == v));
         let outcome = device.run_args(args.into_iter().map(|(_, a)| a), run.options)?;
-        let mut grown = Vec::with_capacity(round.grown.len());
-        for ((v, _), room) in ins.iter().zip(rooms) {
-            let after = round.grown.iter().find(|g| g.0 == *v).map(|g| g.1);
-            grown.extend(after.zip(room.map(Lent::done)));
-        }
+        drop(rooms);
+        let grown = round.grown.iter().zip(claims).map(|(g, claim)| (g.1, claim.done())).collect();
         let becomes = |v: u32| round.over.iter().find(|o| o.0 == v).map(|o| o.1);
         let over = over.into_iter().filter_map(|(v, t)| Some((becomes(v)?, t))).collect();
         Ok(Launched { outcome, grown, over, begun })
     }
+}
+
+/// Claims the rooms of the states that grow, in the order of [`Round::grown`].
+fn claim(round: &Round, ins: &[(u32, Value<'_>)]) -> Result<Vec<Claim>, RuntimeError> {
+    let one = |(v, _, dims): &(u32, u32, Vec<u64>)| {
+        let value = ins.iter().find(|i| i.0 == *v).and_then(|(_, value)| value.tensor());
+        match value.map(|t| &t.store) {
+            Some(Store::State(s)) => s.claim(dims),
+            _ => Err(Error::internal("a state that grows is not there").into()),
+        }
+    };
+    round.grown.iter().map(one).collect()
 }

@@ -3,6 +3,11 @@
 //!
 //! The axes before the growing axis form pieces: each has room for `capacity` rows, of which the
 //! first `rows` are in use.
+//!
+//! A launch first claims all rooms that it writes to ([`State::claim`]), by exchanging `newest`,
+//! and only then locks their memory. While it claims, it holds no lock. When it locks, nobody else
+//! has a claim to these rooms: it waits only for readers, which hold the lock of one room while
+//! they copy out of it, and wait for nothing. So no two threads can wait for each other.
 use crate::error::RuntimeError;
 use ge_plugin_api::Error;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
@@ -10,11 +15,14 @@ use ge_plugin_api::types::DType;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+/// The value of `newest` while a run writes to a room. No state has so many rows.
+const CLAIMED: u64 = u64::MAX;
+
 /// Memory with spare room, shared by the states of all steps.
 pub(crate) struct Room {
     memory: Mutex<HostTensor>,
-    /// Rows of the newest state. An older state with fewer rows shares its memory with the rows
-    /// that came after it; no run may overwrite those.
+    /// Rows of the newest state, or [`CLAIMED`]. An older state with fewer rows shares its memory
+    /// with the rows that came after it; no run may overwrite those.
     newest: AtomicU64,
     /// Bytes of state that had to be copied.
     copied: Arc<AtomicU64>,
@@ -34,22 +42,36 @@ pub struct State {
     whole: Arc<OnceLock<Vec<u8>>>,
 }
 
-/// A room that a run writes to. The new state exists once the run is over; if this is dropped
+/// The sole right to write to a room. The new state exists once the run is over; if this is dropped
 /// before, nothing has changed.
-pub(crate) struct Lent<'s> {
-    memory: MutexGuard<'s, HostTensor>,
+pub(crate) struct Claim {
     next: State,
+    /// Rows of the newest state when the claim ends.
+    rows: u64,
 }
 
-impl Lent<'_> {
-    /// The memory of the room.
-    pub(crate) fn memory(&mut self) -> &mut HostTensor {
-        &mut self.memory
+impl Claim {
+    /// Locks the memory of the room. To be called only when all claims of a launch are made.
+    pub(crate) fn memory(&self) -> MutexGuard<'_, HostTensor> {
+        self.next.room.lock()
     }
     /// Completes the run and returns the new state.
-    pub(crate) fn done(self) -> State {
-        self.next.room.newest.store(self.next.rows(), Ordering::Release);
-        self.next
+    pub(crate) fn done(mut self) -> State {
+        self.rows = self.next.rows();
+        self.next.clone()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Releases what the run wrote to the thread that claims the room next.
+        self.next.room.newest.store(self.rows, Ordering::Release);
+    }
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, HostTensor> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,21 +163,30 @@ impl State {
         let row = product(self.dims.get(self.axis + 1..).unwrap_or_default()).unwrap_or(0);
         [self.room.pieces, self.room.capacity, row]
     }
-    /// Whether no rows were written after it, so that a run may append rows to it.
+    /// Whether no rows were written after it and no run is writing any, so that a run may append
+    /// rows to it.
     pub(crate) fn is_newest(&self) -> bool {
         self.room.newest.load(Ordering::Acquire) == self.rows()
     }
-    /// Lends the room to a run that grows this state to dimensions `to`.
+    /// Claims the room for a run that grows this state to dimensions `to`. If another run has
+    /// appended rows or is doing so, the new state gets a room of its own with the same capacity:
+    /// what was planned for one room is valid for the other.
+    ///
+    /// The caller must hold no lock of a room: copying may have to wait for a run that writes.
     ///
     /// # Errors
-    /// Fails if another run has appended rows already, or if the room is too small.
-    pub(crate) fn lend(&self, to: &[u64]) -> Result<Lent<'_>, RuntimeError> {
+    /// Fails if the room is too small or if memory cannot be allocated.
+    pub(crate) fn claim(&self, to: &[u64]) -> Result<Claim, RuntimeError> {
+        let rows = self.rows();
         let next = State { dims: to.into(), whole: Arc::default(), ..self.clone() };
-        let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_newest() || next.rows() > self.room.capacity {
-            return Err(Error::internal("two runs write behind one state").into());
+        if next.rows() > self.room.capacity {
+            return Err(Error::internal("a state grows beyond its room").into());
         }
-        Ok(Lent { memory, next })
+        // Of several claims to one state, one succeeds.
+        match self.room.newest.compare_exchange(rows, CLAIMED, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Claim { next, rows }),
+            Err(_) => State::new(&self.to_host()?.view(), self.axis, self.room.capacity)?.claim(to),
+        }
     }
     /// Its bytes without gaps, kept for later calls.
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -171,7 +202,7 @@ impl State {
     fn each_piece(&self, each: impl FnMut(&[u8])) {
         let size = |rows: u64| usize::try_from(rows * self.room.row_bytes).unwrap_or(0);
         let (piece, step) = (size(self.rows()), size(self.room.capacity));
-        let memory = self.room.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.room.lock();
         if piece > 0 {
             memory.bytes().chunks_exact(step).map(|p| &p[..piece]).for_each(each);
         }
@@ -186,20 +217,45 @@ mod tests {
         s.to_host().unwrap().bytes().to_vec()
     }
 
+    /// Writes the second row of each of two pieces with room for three rows of two bytes.
+    fn append(claim: &Claim, [a, b]: [[u8; 2]; 2]) {
+        let mut memory = claim.memory();
+        memory.bytes_mut()[2..4].copy_from_slice(&a);
+        memory.bytes_mut()[8..10].copy_from_slice(&b);
+    }
+
     #[test]
     fn rows_are_written_behind_those_of_each_piece() {
         let t = HostTensor::from_bytes(DType::U8, &[2, 1, 2], &[1, 2, 5, 6]).unwrap();
         let s = State::new(&t.view(), 1, 3).unwrap();
         assert_eq!((s.room_dims(), s.row_bytes(), s.pieces(), s.copied_bytes()), ([2, 3, 2], 2, 2, 4));
-        let mut lent = s.lend(&[2, 2, 2]).unwrap();
-        lent.memory().bytes_mut()[2..4].copy_from_slice(&[3, 4]);
-        lent.memory().bytes_mut()[8..10].copy_from_slice(&[7, 8]);
-        let next = lent.done();
+        let claim = s.claim(&[2, 2, 2]).unwrap();
+        assert!(!s.is_newest());
+        append(&claim, [[3, 4], [7, 8]]);
+        let next = claim.done();
         assert_eq!((rows(&next), rows(&s)), (vec![1, 2, 3, 4, 5, 6, 7, 8], vec![1, 2, 5, 6]));
-        // The older state can no longer be extended. A failed run changes nothing.
-        assert!(next.is_newest() && !s.is_newest() && s.lend(&[2, 2, 2]).is_err());
-        drop(next.lend(&[2, 3, 2]).unwrap());
-        assert!(next.is_newest() && next.lend(&[2, 4, 2]).is_err());
+        // A failed run changes nothing.
+        assert!(next.is_newest() && !s.is_newest());
+        drop(next.claim(&[2, 3, 2]).unwrap());
+        assert!(next.is_newest() && next.claim(&[2, 4, 2]).is_err());
         assert_eq!((next.bytes().len(), next.bytes().len(), next.copied_bytes()), (8, 8, 12));
+    }
+
+    #[test]
+    fn a_state_whose_room_is_taken_grows_in_a_room_of_its_own() {
+        let t = HostTensor::from_bytes(DType::U8, &[2, 1, 2], &[1, 2, 5, 6]).unwrap();
+        let s = State::new(&t.view(), 1, 3).unwrap();
+        // Two claims to one state at the same time, then one to a state that is not the newest.
+        let both = [s.claim(&[2, 2, 2]).unwrap(), s.claim(&[2, 2, 2]).unwrap()];
+        append(&both[0], [[3, 4], [7, 8]]);
+        append(&both[1], [[9, 9], [9, 9]]);
+        let [first, second] = both.map(Claim::done);
+        let late = s.claim(&[2, 2, 2]).unwrap();
+        append(&late, [[0, 1], [0, 1]]);
+        let late = late.done();
+        assert_eq!(rows(&first), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(rows(&second), [1, 2, 9, 9, 5, 6, 9, 9]);
+        assert_eq!((rows(&late), rows(&s)), (vec![1, 2, 0, 1, 5, 6, 0, 1], vec![1, 2, 5, 6]));
+        assert!([&first, &second, &late].iter().all(|s| s.is_newest() && s.room_dims() == [2, 3, 2]));
     }
 }
