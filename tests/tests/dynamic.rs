@@ -637,3 +637,43 @@ fn a_graph_of_more_nodes_than_a_stream_holds_runs() {
     }
     assert_eq!(m.plans(), 2 * told.len());
 }
+
+/// A loop without turns collects nothing. To know the sizes of what it would have collected, it
+/// does not run its body if that contains a loop, which might not end.
+#[test]
+fn a_loop_without_turns_runs_no_loop_of_its_body() {
+    let m = load(
+        &session(),
+        "graph @main(%step: f32[], %lim: f32[], %k: f32[1]) {
+           %z = Const() {value = dense<f32[]: 0>} : f32[]
+           %i = Const() {value = dense<i64[]: 0>} : i64[]
+           %g = Greater(%step, %z) : bool[]
+           %none = SequenceEmpty() {element = [-1]} : seq<unknown[...]>
+           %w = While(%i, %g, %none, %k, %step, %lim) {cond = @once, body = @turn} : i64[], bool[], seq<f32[...]>, f32[1], f32[], f32[]
+           %y = ConcatFromSequence(%w#2) {axis = 0, new_axis = 1} : f32[...]
+           return %y }
+         graph @once(%i: i64[], %c: bool[], %s: seq<f32[...]>, %k: f32[1], %step: f32[], %lim: f32[]) {
+           return %c }
+         graph @turn(%i: i64[], %c: bool[], %s: seq<f32[...]>, %k: f32[1], %step: f32[], %lim: f32[]) {
+           %t = Const() {value = dense<bool[]: true>} : bool[]
+           %no = Const() {value = dense<bool[]: false>} : bool[]
+           %z = Const() {value = dense<f32[]: 0>} : f32[]
+           %w = While(%t, %z, %k, %step, %lim) {cond = @goes, body = @adds} : bool[], f32[], f32[?], f32[], f32[]
+           %all = SequenceInsert(%s, %w#2) : seq<f32[...]>
+           return %i, %no, %all, %k, %step, %lim }
+         graph @goes(%c: bool[], %v: f32[], %w: f32[?], %step: f32[], %lim: f32[]) {
+           return %c }
+         graph @adds(%c: bool[], %v: f32[], %w: f32[?], %step: f32[], %lim: f32[]) {
+           %next = Add(%v, %step) : f32[]
+           %more = Less(%next, %lim) : bool[]
+           %one = Const() {value = dense<i64[1]: 1>} : i64[1]
+           %new = Reshape(%next, %one) : f32[1]
+           %all = ConcatD(%w, %new) {N = 2, concat_dim = 0} : f32[?]
+           return %more, %next, %all, %step, %lim }",
+    );
+    let run = |step: f32| m.run(&[f32s(&[], &[step]), f32s(&[], &[3.0]), f32s(&[1], &[0.0])]).unwrap().remove(0);
+    let y = run(0.5);
+    assert_eq!((&y.dims[..], reals(&y)), (&[1, 7][..], vec![0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]));
+    // The inner loop would go on for ever.
+    assert_eq!(run(0.0).dims[..], [0, 0]);
+}

@@ -1,7 +1,7 @@
 //! Loops without any iteration. The sequences that their iterations would have filled contain no
 //! tensor, but they still need a type and a shape.
 use super::DynamicModel;
-use super::graph::{Graph, Kind};
+use super::graph::{Graph, Kind, Node};
 use super::plan::draft;
 use super::run::Run;
 use super::value::{List, Tensor, Value};
@@ -57,9 +57,11 @@ impl DynamicModel {
     }
 
     /// Where shapes depend on values, runs one iteration just to find them. If that fails on these
-    /// values, uses what is known without them.
+    /// values, uses what is known without them. An iteration that contains a loop is not run: on
+    /// values that no iteration would get, that loop might not end.
     fn tried<'a>(&self, body: usize, state: &mut [Value<'a>]) -> Result<(), RuntimeError> {
-        let made = self.graph(body, state.to_vec(), &mut Run::new(RunOptions::default(), 1));
+        let try_it = || self.graph(body, state.to_vec(), &mut Run::new(RunOptions::default(), 1)).ok();
+        let made = if self.has_loop(body) { None } else { try_it() };
         if is_cancelled() {
             return Err(Error::cancelled().into());
         }
@@ -76,6 +78,12 @@ impl DynamicModel {
             }
         }
         Ok(())
+    }
+
+    /// Whether a graph, or one that it calls, contains a loop. No graph calls itself.
+    fn has_loop(&self, graph: usize) -> bool {
+        let turns = |n: &Node| matches!(n.kind, Kind::While | Kind::For) || n.graphs.iter().any(|g| self.has_loop(*g));
+        self.graphs[graph].nodes.iter().any(turns)
     }
 }
 
