@@ -700,12 +700,15 @@ struct Line([u64; 8]);
 impl HostTensor {
     /// A zeroed tensor.
     /// # Errors
-    /// Returns `failed` if the size overflows, the type has no fixed width, or there is not enough
-    /// memory.
+    /// Returns `failed` if the size overflows, the type of its elements has no fixed width, or there
+    /// is not enough memory.
     pub fn zeroed(dtype: DType, dims: &[u64]) -> Result<HostTensor> {
         let count = crate::types::Shape::of(dims).count();
+        if (count, dtype) == (Some(0), DType::STRING) {
+            return HostTensor::from_bytes(dtype, dims, &crate::types::bytes_of_strings::<&str>(&[]));
+        }
         let len = count
-            .and_then(|c| dtype.bytes_of(c))
+            .and_then(|c| if c == 0 { Some(0) } else { dtype.bytes_of(c) })
             .ok_or_else(|| Error::failed(format!("a tensor {dtype}{dims:?} has no size")))?;
         HostTensor::with_len(dtype, dims, len)
     }

@@ -677,3 +677,30 @@ fn a_loop_without_turns_runs_no_loop_of_its_body() {
     // The inner loop would go on for ever.
     assert_eq!(run(0.0).dims[..], [0, 0]);
 }
+
+#[test]
+fn a_loop_without_turns_collects_no_strings() {
+    let m = load(
+        &session(),
+        "graph @main(%n: i64[], %x: string[k]) {
+           %i = Const() {value = dense<i64[]: 0>} : i64[]
+           %none = SequenceEmpty() {element = [-1]} : seq<unknown[...]>
+           %w = While(%i, %none, %n, %x) {cond = @go, body = @turn} : i64[], seq<string[...]>, i64[], string[k]
+           %y = ConcatFromSequence(%w#1) {axis = 0, new_axis = 1} : string[...]
+           return %y }
+         graph @go(%i: i64[], %s: seq<string[...]>, %n: i64[], %x: string[k]) {
+           %c = Less(%i, %n) : bool[]
+           return %c }
+         graph @turn(%i: i64[], %s: seq<string[...]>, %n: i64[], %x: string[k]) {
+           %one = Const() {value = dense<i64[]: 1>} : i64[]
+           %j = Add(%i, %one) : i64[]
+           %t = StringConcat(%x, %x) : string[k]
+           %all = SequenceInsert(%s, %t) : seq<string[...]>
+           return %j, %all, %n, %x }",
+    );
+    let run = |n: i64| m.run(&[i64s(&[], &[n]), strings(&["a", "bc"])]).unwrap().remove(0);
+    let (two, none) = (run(2), run(0));
+    let texts = |t: &HostTensor| ge_runtime::npy_text::texts(t).unwrap().concat();
+    assert_eq!((&two.dims[..], &texts(&two)[..]), (&[2, 2][..], &b"aabcbcaabcbc"[..]));
+    assert_eq!((&none.dims[..], none.dtype, &texts(&none)[..]), (&[0, 2][..], DType::STRING, &b""[..]));
+}
