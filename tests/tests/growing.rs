@@ -253,3 +253,71 @@ fn a_decoder_by_onnx_attention_grows_in_place() {
     let worst = got.concat().iter().zip(&want).fold(0f32, |w, (a, b)| w.max((a - b).abs()));
     assert!(want.len() == 4 * 9 * 4 && worst < 1e-6, "{worst}");
 }
+
+/// State that is given may have a type without a fixed width and an unknown rank. State that is not
+/// given starts empty.
+#[test]
+fn state_of_strings_and_of_unknown_rank_is_carried_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let s = session(&[]);
+    let load = |text: &str| {
+        std::fs::write(d.join("m.ge"), text).unwrap();
+        expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", "c:a"]);
+        s.load_om(d.join("m.om")).unwrap()
+    };
+    let words = |words: &[&str]| {
+        let bytes = ge_plugin_api::types::bytes_of_strings(words);
+        HostTensor::from_bytes(DType::STRING, &[words.len() as u64], &bytes).unwrap()
+    };
+    let two = [words(&["a", "b"]), words(&["x"])];
+    let model = load(
+        "graph @main(%a: string[k], %x: string[1]) {
+           %c = ConcatD(%a, %x) {N = 2, concat_dim = 0} : string[?]
+           return %c }",
+    );
+    for (first, want) in [(Some(&two[0]), words(&["a", "b", "x", "x"])), (None, words(&["x", "x"]))] {
+        let mut steps = ge::session::steps::Steps::new(&model).unwrap();
+        first.into_iter().for_each(|t| assert!(steps.set(0, t.clone()).unwrap()));
+        for _ in 0..2 {
+            steps.step(vec![two[1].clone()], RunOptions::default()).unwrap();
+        }
+        let state = steps.state().unwrap().remove(0);
+        assert_eq!((&state.dims, state.bytes()), (&want.dims, want.bytes()));
+    }
+    npy(&d.join("in/input_0.npy"), &two[0]);
+    npy(&d.join("in/input_1.npy"), &two[1]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--steps", "2", "--outputs", "out", "-q"]);
+    let last = std::fs::read(d.join("out/step1/output_0.npy")).unwrap();
+    let last = ge_runtime::npy::read(&last, DType::STRING).unwrap();
+    assert_eq!(last.bytes(), words(&["a", "b", "x", "x"]).bytes());
+
+    let model = load(
+        "graph @main(%a: string[2], %x: i64[2]) {
+           %axis = Const() {value = dense<i64[]: 0>} : i64[]
+           %c = GatherV2(%a, %x, %axis) : string[2]
+           return %c }",
+    );
+    let mut steps = ge::session::steps::Steps::new(&model).unwrap();
+    assert!(steps.set(0, words(&["a", "b"])).unwrap());
+    let order: Vec<u8> = [1i64, 0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    for _ in 0..3 {
+        let order = HostTensor::from_bytes(DType::I64, &[2], &order).unwrap();
+        steps.step(vec![order], RunOptions::default()).unwrap();
+    }
+    assert_eq!(steps.state().unwrap()[0].bytes(), words(&["b", "a"]).bytes());
+
+    let model = load(
+        "graph @main(%a: f32[...], %x: f32[1]) {
+           %c = Add(%a, %x) : f32[...]
+           return %c }",
+    );
+    let mut steps = ge::session::steps::Steps::new(&model).unwrap();
+    let said = steps.step(vec![f32s(&[1], &[1.0])], RunOptions::default()).err().unwrap().to_string();
+    assert!(said.contains("`a` is of unknown rank"), "{said}");
+    assert!(steps.set(0, f32s(&[2], &[2.0, 3.0])).unwrap());
+    for _ in 0..3 {
+        steps.step(vec![f32s(&[1], &[1.0])], RunOptions::default()).unwrap();
+    }
+    assert_eq!(reals(&steps.state().unwrap()[0]), [5.0, 6.0]);
+}

@@ -6,7 +6,7 @@ use super::run::ext_attrs;
 use crate::commands::flags::Global;
 use crate::commands::talk::{print_json, say};
 use crate::session::model::fixed_value;
-use crate::session::steps::{Steps, initial_beside, of};
+use crate::session::steps::{Steps, of};
 use crate::session::{Model, Session};
 use crate::{Error, Result};
 use ge_model::CompiledModel;
@@ -141,16 +141,6 @@ fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Res
             }
         }
     };
-    if step == 0 {
-        // State that is not given starts empty, with the named sizes that it shares with given
-        // inputs.
-        let given: Vec<(usize, &[u64])> =
-            whole.iter().enumerate().filter_map(|(k, t)| Some((k, t.as_ref()?.view().dims))).collect();
-        let open = |k: &usize| steps.carries(*k) && whole.get(*k).is_none_or(|t| t.is_none());
-        for k in (0..info.inputs.len()).filter(open).collect::<Vec<_>>() {
-            steps.set(k, initial_beside(info, k, &given)?)?;
-        }
-    }
     let mut others = Vec::new();
     for (k, t) in whole.into_iter().enumerate() {
         match t {

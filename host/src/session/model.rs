@@ -166,10 +166,10 @@ impl Model {
     }
     /// The axis along which an input of these sizes can grow in place when it is an output of the
     /// previous step.
-    pub(crate) fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
+    pub(crate) fn grows_along(&self, output: usize, input: usize, t: &HostTensor) -> Option<usize> {
         match &self.loaded {
             Loaded::Static(..) => None,
-            Loaded::Dynamic(m, _) => m.grows_along(output, input, dims),
+            Loaded::Dynamic(m, _) => m.grows_along(output, input, t.dtype, &t.dims),
         }
     }
     /// Runs the model once and takes over the inputs: those whose memory the model reuses

@@ -82,21 +82,13 @@ pub fn of(m: &CompiledModel) -> Result<Vec<Pair>> {
         .map_err(|e| Error::damaged(format!("the state of the model does not fit it: {e}")))
 }
 
-/// The state before the first step: zeros. Open sizes are the smallest of their range, or 0 without
-/// a range.
+/// The state before the first step if it is not set: zeros. A named size that occurs in one of the
+/// given inputs is taken from it. Other open sizes are the smallest of their range, or 0 without a
+/// range.
 ///
 /// # Errors
 /// Fails if the input is of unknown rank or if memory cannot be allocated.
-pub fn initial(m: &CompiledModel, input: usize) -> Result<HostTensor> {
-    initial_beside(m, input, &[])
-}
-
-/// Like [`initial`], with some inputs given: a named size that occurs in one of them is taken from
-/// it.
-///
-/// # Errors
-/// See [`initial`].
-pub fn initial_beside(m: &CompiledModel, input: usize, given: &[(usize, &[u64])]) -> Result<HostTensor> {
+fn initial_beside(m: &CompiledModel, input: usize, given: &[(usize, &[u64])]) -> Result<HostTensor> {
     let i = m.inputs.get(input).ok_or_else(|| Error::internal("a state without an input"))?;
     if i.desc.shape.is_unranked() {
         return Err(Error::usage(format!("state `{}` is of unknown rank: give its first value", i.name)));
@@ -153,7 +145,9 @@ pub struct StateInfo {
 pub struct Steps<'m> {
     model: &'m Model,
     pairs: Vec<Pair>,
+    /// The state, by pair. Before the first step: what was set.
     held: Vec<Option<Kept>>,
+    begun: bool,
     copied: usize,
     /// Bytes of state that were copied in rooms that no longer exist.
     moved: u64,
@@ -161,11 +155,11 @@ pub struct Steps<'m> {
 }
 
 impl<'m> Steps<'m> {
-    /// Creates the steps with the initial state, before the first step.
+    /// Creates the steps. State that is not [set](Self::set) gets its initial value in the first
+    /// step.
     ///
     /// # Errors
-    /// Fails if the model has neither state nor variables, or if the initial value of a state is
-    /// not known.
+    /// Fails if the model has neither state nor variables.
     pub fn new(model: &'m Model) -> Result<Steps<'m>> {
         let pairs = of(model.info())?;
         if pairs.is_empty() && model.info().memory.variables == 0 {
@@ -173,18 +167,14 @@ impl<'m> Steps<'m> {
                 .help("compile it with `ge compile --state OUTPUT:INPUT,…`")
                 .raise(ge_codes::STATE));
         }
-        let mut out = Steps { model, held: Vec::new(), pairs, copied: 0, moved: 0, taken: 0 };
-        for k in 0..out.pairs.len() {
-            let first = out.keep(k, initial(model.info(), out.pairs[k].input)?)?;
-            out.held.push(Some(first));
-        }
-        Ok(out)
+        let held = pairs.iter().map(|_| None).collect();
+        Ok(Steps { model, held, begun: false, pairs, copied: 0, moved: 0, taken: 0 })
     }
     /// The pairs of output and input.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
-    /// The current state, in the order of the pairs.
+    /// The current state, in the order of the pairs. Before the first step: what was set.
     pub fn info(&self) -> Vec<StateInfo> {
         let one = |k: &Kept| StateInfo {
             dtype: k.dtype(),
@@ -196,7 +186,7 @@ impl<'m> Steps<'m> {
         };
         self.held.iter().flatten().map(one).collect()
     }
-    /// Copies the state that the next step will take, in the order of the pairs.
+    /// Copies the current state, in the order of the pairs. Before the first step: what was set.
     ///
     /// # Errors
     /// Fails if memory cannot be allocated.
@@ -241,7 +231,7 @@ impl<'m> Steps<'m> {
     /// double in size, within the range stated for that dimension.
     fn keep(&self, pair: usize, t: HostTensor) -> Result<Kept> {
         let p = self.pairs[pair];
-        let Some(axis) = self.model.grows_along(p.output, p.input, &t.dims) else { return Ok(Kept::Tensor(t)) };
+        let Some(axis) = self.model.grows_along(p.output, p.input, &t) else { return Ok(Kept::Tensor(t)) };
         let rows = t.dims.get(axis).copied().unwrap_or(0);
         let i = &self.model.info().inputs[p.input];
         let letter = i.desc.shape.dims().get(axis).and_then(|d| d.symbol_name());
@@ -258,11 +248,28 @@ impl<'m> Steps<'m> {
         self.held[pair] = None;
     }
 
+    /// Makes the initial values of the state that is not set.
+    fn begin(&mut self, others: &[HostTensor]) -> Result<()> {
+        let info = self.model.info();
+        let plain = (0..info.inputs.len()).filter(|k| !self.carries(*k)).zip(others.iter().map(|t| &t.dims[..]));
+        let set = self.pairs.iter().zip(&self.held).filter_map(|(p, kept)| Some((p.input, kept.as_ref()?.dims())));
+        let mut given: Vec<(usize, &[u64])> = plain.chain(set).collect();
+        given.sort_by_key(|(k, _)| *k);
+        let lacks = self.pairs.iter().zip(&self.held).filter(|(_, kept)| kept.is_none()).map(|(p, _)| p.input);
+        let first = lacks.map(|k| Ok((k, initial_beside(info, k, &given)?))).collect::<Result<Vec<_>>>()?;
+        for (k, value) in first {
+            self.set(k, value)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+
     /// Runs one step. `others` are the inputs that are not state, in graph order. Returns the
     /// outputs, with `None` for those that became state.
     ///
     /// # Errors
-    /// Fails if the run fails. The state is then unchanged, unless the model writes over it.
+    /// Fails if the run fails, or if the initial value of a state is neither set nor known. The
+    /// state is then unchanged, unless the model writes over it.
     pub fn step(
         &mut self,
         others: Vec<HostTensor>,
@@ -273,6 +280,9 @@ impl<'m> Steps<'m> {
             let lacks = (0..self.model.info().inputs.len()).filter(|k| !self.carries(*k)).nth(others.len());
             let name = lacks.map_or("", |k| self.model.info().inputs[k].name.as_str());
             return Err(Error::usage(format!("step {}: input `{name}` is not given", self.taken)));
+        }
+        if !self.begun {
+            self.begin(&others)?;
         }
         let (outputs, out) =
             if self.model.is_dynamic() { self.of_rooms(&others, options)? } else { self.whole(others, options)? };

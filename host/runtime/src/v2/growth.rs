@@ -6,6 +6,7 @@ use super::graph::{Graph, Kind, Node, SIZES};
 use super::state::State;
 use super::value::{Store, Tensor, Value};
 use crate::error::RuntimeError;
+use ge_plugin_api::types::DType;
 
 /// Size in bytes from which a tensor that a loop carries gets spare room; smaller ones are cheaper
 /// to copy.
@@ -33,10 +34,11 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Whether a tensor of these sizes can grow: it is a single piece, or all readers work by
-    /// pieces.
-    pub(crate) fn fits(&self, dims: &[u64]) -> bool {
-        self.by_pieces || dims.get(..self.axis).is_some_and(|d| d.iter().all(|d| *d == 1))
+    /// Whether a tensor of this type and these sizes can grow: its rows have whole bytes, and it is
+    /// a single piece, or all readers work by pieces.
+    pub(crate) fn fits(&self, dtype: DType, dims: &[u64]) -> bool {
+        let is_one = || dims.get(..self.axis).is_some_and(|d| d.iter().all(|d| *d == 1));
+        dtype.bits().is_some_and(|bits| bits >= 8) && (self.by_pieces || is_one())
     }
 }
 
@@ -173,7 +175,7 @@ impl DynamicModel {
                 Store::Made(m) => m.bytes().len() >= WORTH,
                 _ => false,
             };
-            if full && g.fits(&t.dims) && t.dtype.bits().is_some_and(|b| b >= 8) {
+            if full && g.fits(t.dtype, &t.dims) {
                 *t = Tensor::state(State::new(&t.view(), g.axis, rows.saturating_mul(2))?);
             }
         }

@@ -93,6 +93,7 @@ use ge_model::{CompiledModel, Gears};
 use ge_plugin::OpenDevice;
 use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
+use ge_plugin_api::types::DType;
 use growth::Growing;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,10 +275,10 @@ impl DynamicModel {
     }
 
     /// The axis along which `input` can grow in place if it is `output` of the previous step, for
-    /// these sizes; `None` if it cannot.
-    pub fn grows_along(&self, output: usize, input: usize, dims: &[u64]) -> Option<usize> {
+    /// this type and these sizes; `None` if it cannot.
+    pub fn grows_along(&self, output: usize, input: usize, dtype: DType, dims: &[u64]) -> Option<usize> {
         let g = self.growing(0).iter().find(|g| (g.output, g.input) == (output, input))?;
-        g.fits(dims).then_some(g.axis)
+        g.fits(dtype, dims).then_some(g.axis)
     }
 
     /// Runs once. Inputs are in graph order.
