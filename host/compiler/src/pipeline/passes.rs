@@ -60,7 +60,12 @@ pub const PASSES: &[Listed] = &[
         "shapes become constants before what reads them is inferred (003 §8)",
     )
     .later(AFTER),
-    node("prepare", &prepare::constant_clip_pass::ConstantClipPass, "before the cast is folded").later(AFTER),
+    node(
+        "prepare",
+        &prepare::constant_clip_pass::ConstantClipPass,
+        "before the cast is folded; only a graph that was written after precision has such a cast here",
+    )
+    .later(AFTER),
     node(
         "prepare",
         &prepare::counted_list_pass::CountedListPass,

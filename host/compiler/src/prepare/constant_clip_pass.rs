@@ -1,10 +1,12 @@
-//! `ConstantClipPass`: clips a constant beyond the range of f16 to its greatest number before it is
-//! cast, so that it does not become infinity.
+//! `ConstantClipPass`: clips a constant beyond the range of f16 to its greatest number before
+//! precision casts it, so that it does not become infinity.
 //!
-//! Before: `%h = Cast(%c : f32) : f16` over `Const {-3.4e38}`   After: the cast reads a `Const
-//! {-65504}`
-//! When: a finite element of an f32 constant is beyond ±65504 (usually an attention mask).
-//! Refuses: constants within range; other casts.
+//! Before: `%h = Cast(%c : f32) {_clips = 1} : f16` over `Const {-3.4e38}`   After: the cast reads
+//! a `Const {-65504}`
+//! When: a finite element of an f32 constant is beyond ±65504 (usually an attention mask), and the
+//! cast has the mark `_clips` of precision.
+//! Refuses: constants within range; other casts: one of the model itself gives infinity, as it does
+//! in a run.
 //! Keeps: the constant for its other readers; infinities and NaN as they are.
 //! Source: facts 4.4 (1_2, 13). Cost: the bytes of each constant that is cast, once.
 use crate::error::Result;
@@ -17,12 +19,14 @@ node_pass!(
     ConstantClipPass,
     O3,
     ["Cast"],
-    "`Cast(Const f32) : f16` beyond ±65504 -> `Cast` of the clipped `Const`",
-    needs "an f32 constant with a finite element beyond ±65504",
+    "a precision pass's `Cast(Const f32) : f16` beyond ±65504 -> `Cast` of the clipped `Const`",
+    needs "a cast with the mark `_clips` of precision; an f32 constant with a finite element beyond ±65504",
     keeps "the constant for other readers; infinities and NaN",
     visit,
 );
 
+/// Marks a cast that the model does not ask for: numbers beyond the range of its type are clipped.
+pub const CLIPS: &str = "_clips";
 /// Greatest finite f16.
 const MOST: f32 = 65504.0;
 
@@ -40,7 +44,8 @@ fn clipped(t: &ConstTensor) -> Option<ConstTensor> {
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let n = at.n;
     let to_half = n.outputs().first().is_some_and(|d| d.dtype == DType::F16);
-    let Some(t) = n.input(0).and_then(|v| at.g.constant(v)).filter(|t| to_half && t.dtype == DType::F32) else {
+    let ours = to_half && n.attrs().int(CLIPS).is_some_and(|v| v != 0);
+    let Some(t) = n.input(0).and_then(|v| at.g.constant(v)).filter(|t| ours && t.dtype == DType::F32) else {
         return Ok(());
     };
     match clipped(t) {

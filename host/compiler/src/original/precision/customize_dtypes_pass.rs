@@ -9,6 +9,7 @@
 //! Keeps: the given types stand whatever the precision mode and `ge.exec.keep_dtype` say
 //! (`_keep_dtype`); readers get the types that they had.
 //! Source: facts 9.2 (customize_dtypes). Cost: visits each node once; named nodes are asked once.
+use super::cast;
 use super::lower::{SHARED, Y_DTYPE, retyped, says_its_type};
 use super::names::{self, Custom, Types, names_of};
 use super::params::spec;
@@ -21,7 +22,6 @@ use crate::toolbox::{EngineRanks, Toolbox};
 use ge_ir::{DType, Graph, Model, Node, TensorDesc, ValueRef};
 use ge_plugin_api::engine::Support;
 use ge_plugin_api::patch::{Edit, Patch};
-use ge_plugin_api::types::AttrMap;
 use ge_plugin_api::types::tensor::Container;
 use std::collections::{BTreeMap, HashMap};
 
@@ -159,12 +159,6 @@ fn edits(toolbox: &Toolbox, model: &Model, gi: usize, given: &BTreeMap<ge_ir::No
     let context = toolbox.lend(model, gi);
     let g = &model.graphs()[gi];
     let mut patch = Patch::new(&context.graph());
-    let cast = |patch: &mut Patch, name: &str, v: ValueRef, of: &TensorDesc, to: DType| {
-        let mut attrs = AttrMap::default();
-        attrs.set("dst_type", to);
-        let desc = TensorDesc { dtype: to, attrs: AttrMap::default(), ..of.clone() };
-        ValueRef::new(patch.add("Cast", name, &[v], vec![desc], attrs), 0)
-    };
     // For each changed value, the value that has its former type.
     let mut back: HashMap<ValueRef, ValueRef> = HashMap::new();
     for (n, to) in given.iter().filter_map(|(id, to)| Some((g.get(*id)?, to))) {
@@ -178,7 +172,7 @@ fn edits(toolbox: &Toolbox, model: &Model, gi: usize, given: &BTreeMap<ge_ir::No
             }
             let v = n.value(k as u32);
             patch.push(Edit::SetOutput(n.id(), k as u32, new));
-            let c = cast(&mut patch, &format!("{}/out{k}_{}", n.name(), own.dtype), v, own, own.dtype);
+            let c = cast(&mut patch, g, &format!("{}/out{k}_{}", n.name(), own.dtype), v, own, own.dtype);
             back.insert(v, c);
             n.uses(k).iter().for_each(|u| patch.set_input(u.node, u.input, c));
         }
@@ -187,7 +181,7 @@ fn edits(toolbox: &Toolbox, model: &Model, gi: usize, given: &BTreeMap<ge_ir::No
         for (i, t) in to.inputs.iter().enumerate() {
             let (Some(t), Some(v), Some(d)) = (t, n.input(i), g.input_desc(n, i)) else { continue };
             let from = back.get(&v).copied().unwrap_or(v);
-            let c = cast(&mut patch, &format!("{}/in{i}_{t}", n.name()), from, d, *t);
+            let c = cast(&mut patch, g, &format!("{}/in{i}_{t}", n.name()), from, d, *t);
             patch.set_input(n.id(), i as u32, c);
         }
     }

@@ -29,6 +29,7 @@ pub mod values;
 use crate::error::Result;
 use crate::pass::PassContext;
 use crate::pass::declare::graph_pass;
+use crate::prepare::constant_clip_pass::CLIPS;
 use digits::Digits;
 use ge_ir::{DType, Graph, Model, Node, NodeId, NodeMap, TensorDesc, ValueRef};
 use ge_planners::choice::{Chosen, End, Item, Passed, choose};
@@ -243,14 +244,23 @@ fn edits(
         }
         let to = if made == own.dtype { choice.to } else { own.dtype };
         let place = if v.output == 0 { String::new() } else { format!("_{}", v.output) };
-        let desc = TensorDesc { dtype: to, attrs: AttrMap::default(), ..own.clone() };
-        let mut attrs = AttrMap::default();
-        attrs.set("dst_type", to);
-        let cast = patch.add("Cast", &format!("{}{place}_{to}", n.name()), &[v], vec![desc], attrs);
+        let cast = cast(&mut patch, g, &format!("{}{place}_{to}", n.name()), v, own, to);
         cx.changes += 1;
         for u in other {
-            patch.set_input(u.node, u.input, ValueRef::new(cast, 0));
+            patch.set_input(u.node, u.input, cast);
         }
     }
     patch.into_edits().into()
+}
+
+/// Adds a cast of a value with descriptor `of`. The cast of a constant is marked, so that
+/// `ConstantClipPass` knows it from the model's own.
+fn cast(patch: &mut Patch, g: &Graph, name: &str, v: ValueRef, of: &TensorDesc, to: DType) -> ValueRef {
+    let mut attrs = AttrMap::default();
+    attrs.set("dst_type", to);
+    if g.get(v.node).is_some_and(Node::is_const) {
+        attrs.set(CLIPS, 1i64);
+    }
+    let desc = TensorDesc { dtype: to, attrs: AttrMap::default(), ..of.clone() };
+    ValueRef::new(patch.add("Cast", name, &[v], vec![desc], attrs), 0)
 }
