@@ -75,11 +75,18 @@ impl Expr {
     /// The least and the greatest possible value, `None` where no bound is known. Symbols are zero
     /// or more.
     pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
+        self.bounds_within(None)
+    }
+    /// The bounds if no symbol is greater than `most`.
+    pub fn bounds_up_to(&self, most: i64) -> (Option<i64>, Option<i64>) {
+        self.bounds_within(Some(most))
+    }
+    fn bounds_within(&self, most: Option<i64>) -> (Option<i64>, Option<i64>) {
         let (mut low, mut high) = (Some(0i64), Some(0i64));
         for (atoms, c) in &self.terms {
             let (mut l, mut h) = (Some(1i64), Some(1i64));
             for a in atoms {
-                let (al, ah) = a.bounds();
+                let (al, ah) = a.bounds_within(most);
                 // A product with a factor that may be negative gets no bounds.
                 l = l.zip(al.filter(|v| *v >= 0)).and_then(|(x, y)| x.checked_mul(y));
                 h = h.zip(ah).and_then(|(x, y)| x.checked_mul(y)).filter(|_| l.is_some());
@@ -209,15 +216,15 @@ impl Expr {
 }
 
 impl Atom {
-    fn bounds(&self) -> (Option<i64>, Option<i64>) {
+    fn bounds_within(&self, most: Option<i64>) -> (Option<i64>, Option<i64>) {
         match self {
-            Atom::Symbol(_) => (Some(0), None),
+            Atom::Symbol(_) => (Some(0), most),
             Atom::Quotient(e, by) => {
-                let (l, h) = e.bounds();
+                let (l, h) = e.bounds_within(most);
                 (l.map(|v| v.div_euclid(*by)), h.map(|v| v.div_euclid(*by)))
             }
             Atom::Max(a, b) => {
-                let ((al, ah), (bl, bh)) = (a.bounds(), b.bounds());
+                let ((al, ah), (bl, bh)) = (a.bounds_within(most), b.bounds_within(most));
                 (al.max(bl), ah.zip(bh).map(|(x, y)| x.max(y)))
             }
         }
@@ -384,6 +391,9 @@ mod tests {
         assert_eq!(Expr::of(Dim::symbol("odd name")), None);
         assert_eq!(e("n+3").bounds(), (Some(3), None));
         assert_eq!(e("3-n").bounds(), (None, Some(3)));
+        assert_eq!(e("3-n").bounds_up_to(10), (Some(-7), Some(3)));
+        assert_eq!(e("(n+1)/2").bounds_up_to(9), (Some(0), Some(5)));
+        assert_eq!(e("max(n*m,7)").bounds_up_to(4), (Some(7), Some(16)));
         assert_eq!(e("6*b*n").div_exact(&e("3*b")), Some(e("2*n")));
         assert_eq!(e("6*b").div_exact(&e("n")), None);
     }

@@ -7,11 +7,12 @@
 //! Before: `%p = GreaterEqual(%s0, 0)` over a size   After: `%p = Const() {value = true}`
 //! When: up to 64 integers from `Shape`, `Size` and arithmetic over them; folded if every number is
 //! determined.
-//! Refuses: values that may be negative in a quotient that rounds.
+//! Refuses: values that may be negative in a quotient that rounds; results of arithmetic in i32, and
+//! casts to it, that may lie beyond i32, where they wrap (sizes themselves never do).
 //! Keeps: node names. The attribute `_value` of an output exists while shapes are inferred and is
 //! removed at the end.
 //! Source: 003 §8 (value ranges), facts 4.3 (last of the inference list). Cost: each node once.
-use super::value::{Value, Values, arithmetic, compare, read};
+use super::value::{Value, Values, arithmetic, compare, operand, read};
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
@@ -134,7 +135,7 @@ fn picked(at: &At<'_>) -> Option<Values> {
 fn computed(at: &At<'_>) -> Option<Vec<Values>> {
     let n = at.n;
     let both = || -> Option<(Values, Values, usize)> {
-        let (a, b) = (read(at, 0)?, read(at, 1)?);
+        let (a, b) = (operand(at, 0)?, operand(at, 1)?);
         let len = count(n.outputs().first()?)?;
         let flat = |i: usize, v: &Values| {
             v.len() == 1 || v.len() == len && at.input_desc(i).is_some_and(|d| d.shape.rank() <= Some(1) || len == 1)
@@ -142,8 +143,11 @@ fn computed(at: &At<'_>) -> Option<Vec<Values>> {
         (flat(0, &a) && flat(1, &b)).then_some((a, b, len))
     };
     let pick = |v: &Values, k: usize| if v.len() == 1 { v[0].clone() } else { v[k].clone() };
+    let narrow = n.outputs().first().is_some_and(|d| d.dtype == DType::I32);
+    let made = |v: Value| if narrow { v.wrapped() } else { v };
     let one = match n.op() {
-        "Shape" | "Size" => sizes(at)?,
+        "Shape" => sizes(at)?,
+        "Size" => sizes(at)?.into_iter().map(made).collect(),
         "Gather" | "GatherV2" => picked(at)?,
         "StridedSliceV2" | "StridedSliceD" | "Slice" | "SliceD" => part(at)?,
         "ConcatD" | "ConcatV2D" | "Concat" | "ConcatV2" | "Pack" => joined(at)?,
@@ -152,17 +156,16 @@ fn computed(at: &At<'_>) -> Option<Vec<Values>> {
             let each = row.len().div_ceil(n.outputs().len().max(1)).max(1);
             return Some(row.chunks(each).map(<[Value]>::to_vec).collect());
         }
-        "Unsqueeze" | "UnsqueezeV3" | "ExpandDims" | "Squeeze" | "SqueezeV3" | "Reshape" | "Identity" | "Cast" => {
-            read(at, 0)?
-        }
+        "Unsqueeze" | "UnsqueezeV3" | "ExpandDims" | "Squeeze" | "SqueezeV3" | "Reshape" | "Identity" => read(at, 0)?,
+        "Cast" => read(at, 0)?.into_iter().map(made).collect(),
         "Neg" => {
             let zero = Value::number(0);
-            read(at, 0)?.iter().map(|v| arithmetic("Sub", &zero, v)).collect::<Option<_>>()?
+            operand(at, 0)?.iter().map(|v| arithmetic("Sub", &zero, v).map(made)).collect::<Option<_>>()?
         }
         "ReduceProd" | "ReduceProdD" | "ReduceSum" | "ReduceSumD" => {
             let (op, start) = if n.op().starts_with("ReduceProd") { ("Mul", 1) } else { ("Add", 0) };
             let row = row(at, 0).filter(|_| count(&n.outputs()[0]) == Some(1))?;
-            vec![row.iter().try_fold(Value::number(start), |a, b| arithmetic(op, &a, b))?]
+            vec![made(row.iter().try_fold(Value::number(start), |a, b| arithmetic(op, &a, b))?)]
         }
         "Select" | "SelectV2" => {
             let (c, a, b) = (table(at, 0)?, read(at, 1)?, read(at, 2)?);
@@ -183,7 +186,7 @@ fn computed(at: &At<'_>) -> Option<Vec<Values>> {
         }
         op => {
             let (a, b, len) = both()?;
-            (0..len).map(|k| arithmetic(op, &pick(&a, k), &pick(&b, k))).collect::<Option<_>>()?
+            (0..len).map(|k| arithmetic(op, &pick(&a, k), &pick(&b, k)).map(made)).collect::<Option<_>>()?
         }
     };
     Some(vec![one])

@@ -18,6 +18,9 @@ pub struct Value {
     pub high: Option<i64>,
 }
 
+/// The least and the greatest i32.
+const I32: (i64, i64) = (i32::MIN as i64, i32::MAX as i64);
+
 /// The numbers of a tensor, in order.
 pub type Values = Vec<Value>;
 
@@ -33,10 +36,26 @@ impl Value {
     }
     /// An expression with its own or the given bounds, whichever are tighter.
     fn within(expr: Option<Expr>, low: Option<i64>, high: Option<i64>) -> Value {
-        let own = Value::of(expr);
+        Value::of(expr).tightened((low, high))
+    }
+    /// The same with these bounds where they are tighter.
+    fn tightened(self, (low, high): (Option<i64>, Option<i64>)) -> Value {
         let most = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.max(y)).or(a).or(b);
         let least = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(x, y)| x.min(y)).or(a).or(b);
-        Value { expr: own.expr, low: most(own.low, low), high: least(own.high, high) }
+        Value { low: most(self.low, low), high: least(self.high, high), expr: self.expr }
+    }
+    /// What an operator makes of this number in i32, where numbers wrap: the number itself if it
+    /// certainly fits, else nothing is known. No size is greater than the greatest i32. Bounds that
+    /// every i32 has are left out.
+    pub fn wrapped(self) -> Value {
+        let sizes = self.expr.as_ref().map_or((None, None), |e| e.bounds_up_to(I32.1));
+        let v = self.tightened(sizes);
+        match (v.low, v.high) {
+            (Some(low), Some(high)) if low >= I32.0 && high <= I32.1 => {
+                Value { low: v.low.filter(|l| *l > I32.0), high: v.high.filter(|h| *h < I32.1), expr: v.expr }
+            }
+            _ => Value::default(),
+        }
     }
     /// The number, if only one is possible.
     pub fn settled(&self) -> Option<i64> {
@@ -84,6 +103,16 @@ pub fn read(at: &At<'_>, i: usize) -> Option<Values> {
     Some(vec![Value::default(); usize::try_from(count).ok()?])
 }
 
+/// What is known about the numbers of an input that an operator computes with: also the bounds of
+/// their type, if it is i32.
+pub fn operand(at: &At<'_>, i: usize) -> Option<Values> {
+    let values = read(at, i)?;
+    Some(match at.input_desc(i)?.dtype {
+        DType::I32 => values.into_iter().map(|v| v.tightened((Some(I32.0), Some(I32.1)))).collect(),
+        _ => values,
+    })
+}
+
 /// Computes `a op b`. The empty value means that nothing is known about the result, `None` that the
 /// operator is not tracked.
 pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
@@ -107,7 +136,8 @@ pub fn arithmetic(op: &str, a: &Value, b: &Value) -> Option<Value> {
                 a.high.map(|v| v.div_euclid(d)),
             ),
             // A product divided by one of its factors; in any valid run the factor is not zero.
-            None => Value::of(x.and_then(|x| x.div_exact(y?)).filter(|_| positive(a) && positive(b))),
+            None if positive(a) && positive(b) => Value::within(x.and_then(|x| x.div_exact(y?)), Some(0), a.high),
+            None => Value::default(),
         },
         "Mod" | "FloorMod" if op == "FloorMod" || positive(a) => match divisor {
             Some(d) => {
@@ -195,5 +225,17 @@ mod tests {
         assert_eq!(two("Minimum", "n", "n+4"), is("n"));
         assert_eq!(two("Maximum", "?", "1"), is("1.."));
         assert_eq!(two("Atan2", "n", "1"), None);
+    }
+
+    #[test]
+    fn numbers_that_may_wrap_in_i32_are_forgotten() {
+        let of = |text: &str| Value::parse(text).wrapped().to_string();
+        for kept in ["n", "n-1", "-m+n", "(n/2)", "((n+1)/2)", "max(n,7)", "2147483647", "0..3", "5.."] {
+            let most = if kept == "5.." { "5..2147483647" } else { kept };
+            assert_eq!(of(most), kept);
+        }
+        for lost in ["n+1", "2*n", "n*m", "n+m", "2147483648", "5..", "..5", "0..2147483648", "?"] {
+            assert_eq!(of(lost), "?", "{lost}");
+        }
     }
 }
