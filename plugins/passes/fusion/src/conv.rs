@@ -4,7 +4,8 @@
 //! precision and rounded once. The same is done for `Mul(Conv(x, w, b?), k)` with one constant per
 //! output channel, a batch norm whose scale is a separate node. A product with a single number
 //! stays as it is, for the chain of maps behind it. An activation after the norm stays a node of
-//! its own, because the prototypes of these convolutions have none.
+//! its own, because the prototypes of these convolutions have none. Nothing is folded if a new
+//! number would leave the range of its type.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -53,8 +54,31 @@ fn values(node: &Node<'_>, i: usize, n: usize) -> Option<Vec<f64>> {
     node.const_input(i)?.to_f64(n).filter(|v| v.len() == n)
 }
 
-/// A tensor of these values in an element type, each rounded once.
-fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
+/// The smallest number of a type that has all its digits.
+fn least(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::F32 => Some(f32::MIN_POSITIVE.into()),
+        DType::F64 => Some(f64::MIN_POSITIVE),
+        DType::F16 => Some(f16::MIN_POSITIVE.into()),
+        DType::BF16 => Some(bf16::MIN_POSITIVE.into()),
+        _ => None,
+    }
+}
+
+/// A tensor of these values in an element type, each rounded once. `None` if a value is beyond the
+/// range of the type, or loses digits below it that the value in its place, `old`, had.
+fn tensor(dtype: DType, dims: &[u64], v: &[f64], old: &[f64]) -> Option<ConstTensor> {
+    let least = least(dtype)?;
+    let made = rounded(dtype, dims, v)?;
+    let leaves = |((new, exact), old): ((f64, &f64), &f64)| {
+        let above = exact.is_finite() && !new.is_finite();
+        above || *exact != 0.0 && new.abs() < least && old.abs() >= least
+    };
+    let left = made.to_f64(v.len())?.into_iter().zip(v).zip(old).any(leaves);
+    (!left).then_some(made)
+}
+
+fn rounded(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
     match dtype {
         DType::F32 => ConstTensor::of(dims, &v.iter().map(|x| *x as f32).collect::<Vec<_>>()),
         DType::F64 => ConstTensor::of(dims, v),
@@ -131,16 +155,17 @@ impl<'a> Fold<'a> {
             Some(_) => values(&conv, 2, channels)?,
             None => vec![0.0; channels],
         };
-        let mut filter = w.to_f64(MOST)?;
+        let weights = w.to_f64(MOST)?;
+        let mut filter = weights.clone();
         let each = filter.len() / channels;
         for (part, k) in filter.chunks_exact_mut(each.max(1)).zip(&k) {
             part.iter_mut().for_each(|v| *v *= k);
         }
         let b: Vec<f64> = (0..channels).map(|c| (bias[c] - mean[c]) * k[c] + shift[c]).collect();
         let dtype = norm.outputs().first()?.dtype;
-        let filter = tensor(w.dtype, &dims, &filter)?;
+        let filter = tensor(w.dtype, &dims, &filter, &weights)?;
         let bias = match given.is_some() || b.iter().any(|b| *b != 0.0) {
-            true => Some(tensor(dtype, &[channels as u64], &b)?),
+            true => Some(tensor(dtype, &[channels as u64], &b, &bias)?),
             false => None,
         };
         Some(Fold { conv, filter, bias })

@@ -131,3 +131,19 @@ fn a_convolution_that_others_read_stays() {
     unchanged(&ConvBatchNormActivation, &CONV.replace("return %y", "return %y, %c"));
     unchanged(&ConvBatchNormActivation, &CONV.replace("3.0 0.0", "3.0 -1.0"));
 }
+
+#[test]
+fn a_norm_that_takes_the_filter_out_of_its_type_stays() {
+    let half = CONV.replace("f32[", "f16[");
+    // k of the second channel, whose weight is 2.
+    let scaled = |text: &str, k: &str| text.replace("2.0 3.0>", &format!("2.0 {k}>"));
+    for (text, k) in [(&*half, "30000.0"), (&*half, "0.0001"), (&*half, "0.0"), (CONV, "1e38"), (CONV, "1e-20")] {
+        let out = run(&ConvBatchNormActivation, &scaled(text, k));
+        assert!(out.contains("%n = Conv2D(%x, %n_filter, %n_bias)"), "{k}: {out}");
+    }
+    for (text, k) in [(&*half, "60000.0"), (&*half, "0.00001"), (CONV, "3e38")] {
+        unchanged(&ConvBatchNormActivation, &scaled(text, k));
+    }
+    let small = scaled(CONV, "1e-20").replace("1.0 2.0>} : f32[2,1,1,1]", "1.0 1e-20>} : f32[2,1,1,1]");
+    unchanged(&ConvBatchNormActivation, &small);
+}
