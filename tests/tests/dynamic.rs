@@ -385,6 +385,29 @@ fn npy(path: &Path, t: &HostTensor) {
 }
 
 #[test]
+fn a_size_that_is_computed_from_another_is_checked_in_each_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = r#"graph @main(%x: f32["n+1"], %y: f32[n]) {
+  %s = Abs(%x) : f32["n+1"]
+  %z = Neg(%y) : f32[n]
+  return %s, %z
+}"#;
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let run = |code: i32, x: u64, y: u64| {
+        npy(&d.join("in/input_0.npy"), &HostTensor::zeroed(DType::F32, &[x]).unwrap());
+        npy(&d.join("in/input_1.npy"), &HostTensor::zeroed(DType::F32, &[y]).unwrap());
+        let out = expect_code(d, code, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+        String::from_utf8(out.stderr).unwrap()
+    };
+    run(0, 4, 3);
+    let said = run(2, 4, 4);
+    assert!(said.contains("input `x`") && said.contains("4 for dimension 0 (`n+1`)"), "{said}");
+    assert!(said.contains("5, which `n+1` is for the sizes of the other inputs"), "{said}");
+}
+
+#[test]
 fn letters_and_ranges_are_kept_and_inputs_that_contradict_them_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();

@@ -72,6 +72,19 @@ impl Expr {
             _ => None,
         }
     }
+    /// Whether it is one symbol and nothing else.
+    pub fn is_symbol(&self) -> bool {
+        let one = |(atoms, c): (&Vec<Atom>, &i64)| *c == 1 && matches!(atoms.as_slice(), [Atom::Symbol(_)]);
+        self.terms.len() == 1 && self.terms.iter().all(one)
+    }
+    /// The value for the sizes that `of` gives to symbols; `None` if a symbol has no size, or on
+    /// overflow.
+    pub fn value(&self, of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        self.terms.iter().try_fold(0i64, |sum, (atoms, c)| {
+            let product = atoms.iter().try_fold(*c, |p, a| p.checked_mul(a.value(of)?))?;
+            sum.checked_add(product)
+        })
+    }
     /// The least and the greatest possible value, `None` where no bound is known. Symbols are zero
     /// or more.
     pub fn bounds(&self) -> (Option<i64>, Option<i64>) {
@@ -216,6 +229,13 @@ impl Expr {
 }
 
 impl Atom {
+    fn value(&self, of: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        match self {
+            Atom::Symbol(s) => of(s),
+            Atom::Quotient(e, by) => Some(e.value(of)?.div_euclid(*by)),
+            Atom::Max(a, b) => Some(a.value(of)?.max(b.value(of)?)),
+        }
+    }
     fn bounds_within(&self, most: Option<i64>) -> (Option<i64>, Option<i64>) {
         match self {
             Atom::Symbol(_) => (Some(0), most),
@@ -391,6 +411,8 @@ mod tests {
         assert_eq!(Expr::of(Dim::symbol("odd name")), None);
         assert_eq!(e("n+3").bounds(), (Some(3), None));
         assert_eq!(e("3-n").bounds(), (None, Some(3)));
+        assert_eq!(e("n+m").value(&|s| (s == "n").then_some(1)), None);
+        assert!(e("n").is_symbol() && !e("2*n").is_symbol() && !e("n+1").is_symbol() && !e("7").is_symbol());
         assert_eq!(e("3-n").bounds_up_to(10), (Some(-7), Some(3)));
         assert_eq!(e("(n+1)/2").bounds_up_to(9), (Some(0), Some(5)));
         assert_eq!(e("max(n*m,7)").bounds_up_to(4), (Some(7), Some(16)));
@@ -438,6 +460,8 @@ mod tests {
             }
             for (e, v) in pool {
                 let (low, high) = e.bounds();
+                let of = |s: &str| Some(if s == "n" { n } else { m });
+                assert_eq!(e.value(&of), Some(v), "{e} at n = {n}, m = {m}");
                 assert!(low.is_none_or(|l| l <= v) && high.is_none_or(|h| v <= h), "{e} at n = {n}, m = {m} is {v}");
                 let text =
                     e.to_string().replace('n', &n.to_string()).replace("max", "MAX").replace('m', &m.to_string());

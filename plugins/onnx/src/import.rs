@@ -202,6 +202,7 @@ impl<'m> Importer<'m> {
             }
         }
         inputs::apply(&mut ins, options)?;
+        inputs::settle_names(&mut ins);
         for (i, (name, desc)) in ins.into_iter().enumerate() {
             let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
             let node = self.take_name(&name);

@@ -5,7 +5,7 @@ use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::ImportOptions;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The declared type and shape of a value; the elements of a sequence or an optional may have any
 /// shape. Fails if the value is neither a tensor nor one of these.
@@ -123,6 +123,41 @@ pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Re
     Ok(())
 }
 
+/// Settles the names of sizes that read as arithmetic. To ONNX they are names like others: `dim-1`
+/// and `dim-2` say nothing of each other. A name is taken at its word only if all that it is made
+/// of are sizes of inputs, because every run then checks it; another one becomes a plain word, the
+/// same for equal names.
+pub fn settle_names(inputs: &mut [(String, TensorDesc)]) {
+    let all = || inputs.iter().flat_map(|(_, d)| d.shape.dims()).filter_map(|d| d.symbol_name());
+    let words: BTreeSet<&str> = all().filter(|t| is_word(t)).collect();
+    let mut taken: BTreeSet<String> = all().map(str::to_owned).collect();
+    let mut settled: BTreeMap<&str, Dim> = BTreeMap::new();
+    for (text, e) in all().filter(|t| !is_word(t)).filter_map(|t| Some((t, Expr::parse(t)?))) {
+        let checked = e.value(&|s| words.contains(s).then_some(1)).is_some();
+        settled.entry(text).or_insert_with(|| if checked { e.dim() } else { Dim::symbol(&plain(text, &mut taken)) });
+    }
+    for d in inputs.iter_mut().flat_map(|(_, d)| d.shape.dims_mut()) {
+        if let Some(to) = d.symbol_name().and_then(|s| settled.get(s)) {
+            *d = *to;
+        }
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    Expr::parse(text).is_some_and(|e| e.is_symbol() && e.to_string() == text)
+}
+
+/// A word like the text that no other size has.
+fn plain(text: &str, taken: &mut BTreeSet<String>) -> String {
+    let letter = |c: char| if c.is_alphanumeric() { c } else { '_' };
+    let first = if text.starts_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
+    let mut word: String = first.chars().chain(text.chars().map(letter)).collect();
+    while !taken.insert(word.clone()) {
+        word.push('_');
+    }
+    word
+}
+
 fn unknown_input(name: &str, inputs: &[(String, TensorDesc)]) -> Diagnostic {
     let near = inputs.iter().map(|(n, _)| n).min_by_key(|n| strsim::damerau_levenshtein(n, name));
     let all: Vec<&str> = inputs.iter().map(|(n, _)| n.as_str()).take(10).collect();
@@ -169,6 +204,23 @@ mod tests {
         let open = (None, None);
         assert_eq!(names[..4], [open; 4]);
         assert_eq!(names[4..], ["s0", "2*s0", "a batch"].map(|n| (None, Some(n))));
+    }
+
+    #[test]
+    fn names_that_read_as_arithmetic_are_names() {
+        let of = |dims: &[&str]| {
+            let shape = Shape::new(dims.iter().map(|d| Dim::symbol(d)));
+            ("x".to_owned(), TensorDesc::new(DType::F32, shape))
+        };
+        let settled = |mut inputs: Vec<(String, TensorDesc)>| {
+            settle_names(&mut inputs);
+            let names = |d: &TensorDesc| d.shape.dims().iter().map(|d| d.symbol_name()).collect::<Vec<_>>();
+            inputs.iter().flat_map(|(_, d)| names(d)).map(|n| n.unwrap_or("?").to_owned()).collect::<Vec<_>>()
+        };
+        let all = settled(vec![of(&["dim-1", "dim-2", "dim_1"]), of(&["dim-1", "2*k", "a batch"])]);
+        assert_eq!(all, ["dim_1_", "dim_2", "dim_1", "dim_1_", "_2_k", "a batch"]);
+        let all = settled(vec![of(&["n + 1", "2*n", "n-1", "m+n"]), of(&["n"])]);
+        assert_eq!(all, ["n+1", "2*n", "?", "m_n", "n"]);
     }
 
     #[test]

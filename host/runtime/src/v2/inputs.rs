@@ -1,10 +1,10 @@
-//! Checks the inputs of a run: the type, the declared sizes, equal sizes for equal symbols, and
-//! ranges.
+//! Checks the inputs of a run: the type, the declared sizes, equal sizes for equal symbols, sizes
+//! that are computed from symbols, and ranges.
 use super::Given;
 use crate::error::RuntimeError;
 use ge_model::CompiledModel;
 use ge_plugin_api::types::tensor::Container;
-use ge_plugin_api::types::{DType, TensorDesc};
+use ge_plugin_api::types::{DType, Expr, TensorDesc};
 
 /// Checks an input that is a sequence or an optional; `None` for a plain tensor.
 fn contained(want: &TensorDesc, given: &Given<'_>) -> Option<Result<(), (String, String)>> {
@@ -43,7 +43,9 @@ fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)>
 /// The requirements on the sizes of a model's inputs, computed once.
 pub(crate) struct Checks {
     inputs: Vec<Vec<Size>>,
-    letters: usize,
+    letters: Vec<String>,
+    /// Sizes that are expressions over symbols of inputs: the input, its dimension, the expression.
+    formulas: Vec<(usize, usize, Expr)>,
 }
 
 /// The requirements on one size.
@@ -73,7 +75,34 @@ impl Checks {
             }
             inputs.push(sizes);
         }
-        Checks { inputs, letters: letters.len() }
+        let mut formulas = Vec::new();
+        for (at, i) in m.inputs.iter().enumerate() {
+            let known = |e: &Expr| !e.is_symbol() && e.value(&|s| letters.contains(&s).then_some(1)).is_some();
+            let named = i.desc.shape.dims().iter().map(|d| d.symbol_name().and_then(Expr::parse));
+            formulas.extend(named.enumerate().filter_map(|(k, e)| Some((at, k, e.filter(known)?))));
+        }
+        Checks { inputs, letters: letters.into_iter().map(str::to_owned).collect(), formulas }
+    }
+
+    /// Checks the sizes that are computed from the sizes of symbols.
+    fn computed(
+        &self,
+        m: &CompiledModel,
+        given: &[Given<'_>],
+        size_of: &dyn Fn(&str) -> Option<i64>,
+    ) -> Result<(), RuntimeError> {
+        for (at, k, e) in &self.formulas {
+            let size = given.get(*at).and_then(tensor).and_then(|(_, dims, _)| dims.get(*k));
+            let (Some(size), Some(want)) = (size, e.value(size_of)) else { continue };
+            if i64::try_from(*size) != Ok(want) {
+                return Err(RuntimeError::Input {
+                    name: m.inputs.get(*at).map_or_else(String::new, |i| i.name.clone()),
+                    found: format!("{size} for dimension {k} (`{e}`)"),
+                    expected: format!("{want}, which `{e}` is for the sizes of the other inputs"),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Checks the inputs of a run.
@@ -90,7 +119,7 @@ impl Checks {
             });
         }
         // For each symbol, the first input that has it, with its dimension and size.
-        let mut letters: Vec<Option<(usize, usize, u64)>> = vec![None; self.letters];
+        let mut letters: Vec<Option<(usize, usize, u64)>> = vec![None; self.letters.len()];
         for (at, (t, want)) in given.iter().zip(&m.inputs).enumerate() {
             let wrong =
                 |found: String, expected: String| Err(RuntimeError::Input { name: want.name.clone(), found, expected });
@@ -134,7 +163,10 @@ impl Checks {
                 }
             }
         }
-        Ok(())
+        self.computed(m, given, &|s| {
+            let letter = self.letters.iter().position(|l| l == s)?;
+            i64::try_from((*letters.get(letter)?)?.2).ok()
+        })
     }
 }
 
