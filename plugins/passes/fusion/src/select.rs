@@ -7,7 +7,8 @@
 //! folded (DESIGN 10), so it would be computed in every run and kept in memory as a whole.
 //! `GatherV2` and `Gather` along one axis; `StridedSliceV2` and `SliceD` at any positions.
 //! Refuses: tables that anything but selections reads; more indices than the axis has entries;
-//! operands that would need another layout for the selection; control edges.
+//! operands that would need another layout for the selection, or that have more axes than it;
+//! control edges.
 //! Keeps: the selection's name and value, bit by bit, because the same operations are applied to
 //! each element. Cost: each node of a table is visited once.
 use crate::edit;
@@ -117,10 +118,11 @@ impl Selection {
             return Some(Operand::Selected(out.collect()));
         }
         // The operand has one value for all entries. It may stay if the axes after it keep their
-        // position, counted from the last axis.
+        // position, counted from the last axis, and if it has no more axes than the result.
         let before = axis.checked_sub(lead).map_or(0, |a| a + 1);
         let stays = places.len() == 1 || sizes[..before].iter().all(|d| *d == 1);
-        stays.then(|| Operand::Kept(dims(if places.len() == 1 { sizes } else { &sizes[before..] })))
+        (stays && sizes.len() <= self.out.len())
+            .then(|| Operand::Kept(dims(if places.len() == 1 { sizes } else { &sizes[before..] })))
     }
 }
 
