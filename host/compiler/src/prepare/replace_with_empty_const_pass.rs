@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::verify::STRUCTURE;
-use ge_ir::{ConstTensor, TensorDesc};
+use ge_ir::{ConstTensor, DType, TensorDesc};
 use ge_plugin_api::ops::flags;
-use ge_plugin_api::types::Blob;
+use ge_plugin_api::types::{Blob, bytes_of_strings};
 
 node_pass!(
     ReplaceWithEmptyConstPass,
@@ -27,6 +27,15 @@ node_pass!(
 
 fn empty(d: &TensorDesc) -> bool {
     d.shape.count() == Some(0)
+}
+
+/// The constant without elements; strings have their table of offsets even so.
+fn constant(d: &TensorDesc) -> Option<ConstTensor> {
+    let bytes = match d.dtype {
+        DType::STRING => Blob::from_owner(bytes_of_strings::<&str>(&[])),
+        _ => Blob::empty(),
+    };
+    ConstTensor::new(d.dtype, &d.shape.sizes()?, bytes)
 }
 
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
@@ -44,9 +53,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         cx.refuse(n.name(), "an output has a run-time format");
         return Ok(());
     }
-    let made: Option<Vec<ConstTensor>> =
-        n.outputs().iter().map(|d| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty())).collect();
-    if let Some(made) = made {
+    if let Some(made) = n.outputs().iter().map(constant).collect() {
         r.fold(n, made);
     }
     Ok(())
