@@ -1,7 +1,7 @@
 //! Shared by passes that move nodes between a graph and the graphs it calls.
 use super::PassContext;
 use super::declare::At;
-use ge_ir::{AttrValue, Graph, Node, TensorDesc, ValueRef};
+use ge_ir::{AttrValue, Dim, Graph, Node, TensorDesc, ValueRef};
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::AttrMap;
@@ -21,6 +21,50 @@ pub fn movable(cx: &PassContext<'_>, n: &Node) -> bool {
     let plain = n.controls().is_empty() && n.control_users().is_empty() && n.subgraphs().is_empty();
     let pure = cx.op_flags(n) & ACTS == 0 && cx.toolbox.op(n.op_key()).is_some();
     plain && !n.outputs().is_empty() && (n.is_const() || pure && !n.inputs().is_empty())
+}
+
+/// Operators that fail if an index, input 1, is beyond their input 0.
+const INDEXED: [&str; 6] =
+    ["Gather", "GatherV2", "GatherElements", "GatherNd", "ScatterElements", "TensorScatterUpdate"];
+/// Most indices that are looked at.
+const INDICES: usize = 1 << 16;
+
+/// Whether a node may fail by the values of its indices. Such a node must not move out of code that
+/// may not run. It cannot fail if its indices are constants that every axis has.
+pub fn index_may_fail(g: &Graph, n: &Node) -> bool {
+    if !INDEXED.contains(&n.op()) {
+        return false;
+    }
+    let sizes = g.input_desc(n, 0).and_then(|d| d.shape.sizes());
+    let least = sizes.and_then(|s| i64::try_from(s.into_iter().min()?).ok()).unwrap_or(0);
+    let indices = n.input(1).and_then(|v| g.constant(v)).and_then(|t| t.to_i64(INDICES));
+    !indices.is_some_and(|all| all.iter().all(|i| (-least..least).contains(i)))
+}
+
+/// Whether the sizes of a node's inputs certainly fit each other: all are known, or the node is
+/// element-wise and its inputs are equal along each axis, or 1.
+pub fn sizes_fit(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
+    let given = (0..n.inputs().len()).filter(|i| n.input(*i).is_some_and(|v| !v.is_absent()));
+    let Some(shapes) = given.map(|i| Some(&g.input_desc(n, i)?.shape)).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    if shapes.iter().all(|s| s.is_static()) {
+        return true;
+    }
+    let mut axes: Vec<Dim> = Vec::new();
+    let mut joins = |(k, d): (usize, &Dim)| {
+        if axes.len() == k {
+            axes.push(*d);
+        }
+        let first = &mut axes[k];
+        if first.size() == Some(1) {
+            *first = *d;
+        }
+        d.size() == Some(1) || *first == *d && *d != Dim::UNKNOWN
+    };
+    let equal = shapes.len() < 2
+        || shapes.iter().all(|s| !s.is_unranked() && s.dims().iter().rev().enumerate().all(&mut joins));
+    equal && cx.op_flags(n) & flags::ELEMENTWISE != 0
 }
 
 /// Maps each input of a called graph to its index among the `count` arguments of the caller. `None`

@@ -8,13 +8,14 @@
 //! read and write at most 64 KiB, their shapes are known and equal, and all values are
 //! floating-point or bool.
 //! Refuses: what might fail or have an effect in a branch that is not taken: integers (indices,
-//! divisors), effects, randomness, communication; subgraphs; control edges; nodes that are bound to
+//! divisors), constant indices that may be beyond an axis, effects, randomness, communication; subgraphs; control edges; nodes that are bound to
 //! an engine, stream, group or stage.
 //! Keeps: names of the branches' nodes; the first value has the name of the `If`.
 //! Source: ours. Cost: the nodes of the branches.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::inline::copy;
+use crate::pass::subgraph::index_may_fail;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{AttrValue, DType, Graph, Node, TensorDesc, ValueRef};
 use ge_plugin_api::fusion::CONSISTENT;
@@ -26,7 +27,7 @@ node_pass!(
     O3,
     ["If", "StatelessIf"],
     "`If(c, x) {then, else}` of small branches -> both, and `SelectV2(c, then, else)`",
-    needs "one bool, real numbers, known and equal shapes, at most 8 nodes a branch and 64 KiB",
+    needs "one bool, real numbers, known and equal shapes, indices that fit, at most 8 nodes a branch and 64 KiB",
     keeps "names of the branches' nodes",
     visit,
 );
@@ -69,6 +70,9 @@ fn obstacle(cx: &PassContext<'_>, g: &Graph, n: &Node) -> Option<&'static str> {
     };
     if !n.outputs().iter().all(plain) || !(0..n.inputs().len()).all(given) {
         return Some("is not of real numbers of known shape");
+    }
+    if index_may_fail(g, n) {
+        return Some("has an index that may be beyond an axis");
     }
     None
 }

@@ -8,13 +8,13 @@
 //! When: a node reads only constants and values that the body returns unchanged. Constants and
 //! views that it reads move with it; views alone stay.
 //! Refuses: nodes that have effects, are random or whose shape depends on values; bodies that
-//! change variables; values that are not floating-point, because their computation might fail
-//! although the loop makes no iteration.
+//! change variables; what might fail although the loop makes no iteration: values that are not
+//! floating-point, indices that may be beyond an axis, open sizes that may not fit each other.
 //! Keeps: names; the values of the loop at their positions, the new ones after them.
 //! Source: Aho, Sethi, Ullman, "Compilers" 10.3 (code motion). Cost: the nodes of the body.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
-use crate::pass::subgraph::{add_argument, arguments, called, movable, original};
+use crate::pass::subgraph::{add_argument, arguments, called, index_may_fail, movable, original, sizes_fit};
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::ops::flags;
@@ -27,7 +27,7 @@ node_pass!(
     O3,
     ["While", "StatelessWhile"],
     "nodes of a body over what no turn changes -> one ahead of the loop, a value of it",
-    needs "real numbers, of constants and of values that the body gives back as they were",
+    needs "real numbers, of constants and of values that the body gives back as they were; indices and sizes that fit",
     keeps "names; the values of the loop at their places",
     visit,
 );
@@ -92,7 +92,8 @@ fn invariant<'m>(cx: &mut PassContext<'_>, l: &Loop<'m>) -> Vec<Moved<'m>> {
     for n in l.body.nodes() {
         cx.visits += 1;
         let read = |v: &ValueRef| v.is_absent() || same.contains(v) || l.body.constant(*v).is_some();
-        let computed = || is_real(l, n) && n.inputs().iter().all(read) && n.inputs().iter().any(|v| same.contains(v));
+        let safe = || is_real(l, n) && !index_may_fail(l.body, n) && sizes_fit(cx, l.body, n);
+        let computed = || safe() && n.inputs().iter().all(read) && n.inputs().iter().any(|v| same.contains(v));
         if movable(cx, n) && (n.is_const() || computed()) {
             if !n.is_const() {
                 same.extend((0..n.outputs().len()).map(|k| n.value(k as u32)));
