@@ -404,7 +404,7 @@ fn a_size_that_is_computed_from_another_is_checked_in_each_run() {
     run(0, 4, 3);
     let said = run(2, 4, 4);
     assert!(said.contains("input `x`") && said.contains("4 for dimension 0 (`n+1`)"), "{said}");
-    assert!(said.contains("5, which `n+1` is for the sizes of the other inputs"), "{said}");
+    assert!(said.contains("5, which `n+1` is for these inputs"), "{said}");
 }
 
 #[test]

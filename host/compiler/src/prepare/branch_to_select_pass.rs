@@ -8,8 +8,8 @@
 //! read and write at most 64 KiB, their shapes are known and equal, and all values are
 //! floating-point or bool.
 //! Refuses: what might fail or have an effect in a branch that is not taken: integers (indices,
-//! divisors), constant indices that may be beyond an axis, effects, randomness, communication; subgraphs; control edges; nodes that are bound to
-//! an engine, stream, group or stage.
+//! divisors), constant indices that may be beyond an axis, effects, randomness, communication;
+//! subgraphs; control edges; nodes that are bound to an engine, stream, group or stage.
 //! Keeps: names of the branches' nodes; the first value has the name of the `If`.
 //! Source: ours. Cost: the nodes of the branches.
 use crate::error::Result;

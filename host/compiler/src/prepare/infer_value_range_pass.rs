@@ -7,8 +7,8 @@
 //! Before: `%p = GreaterEqual(%s0, 0)` over a size   After: `%p = Const() {value = true}`
 //! When: up to 64 integers from `Shape`, `Size` and arithmetic over them; folded if every number is
 //! determined.
-//! Refuses: values that may be negative in a quotient that rounds; results of arithmetic in i32, and
-//! casts to it, that may lie beyond i32, where they wrap (sizes themselves never do).
+//! Refuses: values that may be negative in a quotient that rounds; results of casts to i32 and of
+//! arithmetic in it that may not fit i32, where they wrap. A size itself always fits.
 //! Keeps: node names. The attribute `_value` of an output exists while shapes are inferred and is
 //! removed at the end.
 //! Source: 003 §8 (value ranges), facts 4.3 (last of the inference list). Cost: each node once.

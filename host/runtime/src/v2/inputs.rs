@@ -98,7 +98,7 @@ impl Checks {
                 return Err(RuntimeError::Input {
                     name: m.inputs.get(*at).map_or_else(String::new, |i| i.name.clone()),
                     found: format!("{size} for dimension {k} (`{e}`)"),
-                    expected: format!("{want}, which `{e}` is for the sizes of the other inputs"),
+                    expected: format!("{want}, which `{e}` is for these inputs"),
                 });
             }
         }
