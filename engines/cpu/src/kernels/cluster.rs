@@ -232,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn zero_stays_zero_for_every_slope() {
+        let x = t(&[5], &[0f32, -0.0, 0.0, -2.0, 1.0]);
+        let slope = t(&[5], &[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.5, f32::NAN]);
+        let a = attrs(&[("steps", texts(&["PRelu %0 %1"]))]);
+        let y = call("FusedElementwise", &[Some(&x), Some(&slope)], &a, &[DType::F32]).unwrap();
+        assert_eq!(y[0].view().values::<f32>().unwrap(), [0.0, 0.0, 0.0, -1.0, 1.0]);
+    }
+
+    #[test]
     fn a_cluster_is_its_steps_with_shapes_of_their_own() {
         let (x, b) = (t(&[2, 3], &[1.0f32, 2.0, 6.0, -1.0, 0.0, 4.0]), t(&[3], &[0.5f32, 1.0, 2.0]));
         let steps =

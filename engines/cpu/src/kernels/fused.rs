@@ -226,7 +226,7 @@ fn exactly(s: &Step, values: &[Vec<f64>], n: usize, out: DType) -> Result<Vec<f6
         "Minimum" => Some(min),
         "Pow" => Some(f64::powf),
         "SquaredDifference" => Some(|a, b| (a - b) * (a - b)),
-        "PRelu" => Some(|a, b| if a > 0.0 { a } else { a * b }),
+        "PRelu" => Some(|a, b| if a < 0.0 { a * b } else { a }),
         _ => None,
     };
     let mut x = of(0)?;

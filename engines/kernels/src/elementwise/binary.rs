@@ -77,11 +77,8 @@ pub fn float_map(op: Binary, a: f32, b: f32) -> f32 {
         Binary::Pow => power(a, b),
         Binary::SquaredDifference => (a - b) * (a - b),
         Binary::PRelu => {
-            if a > 0.0 {
-                a
-            } else {
-                a * b
-            }
+            // Zero stays zero for slopes that are infinite or no number.
+            if a < 0.0 { a * b } else { a }
         }
     }
 }
@@ -364,5 +361,19 @@ mod tests {
             assert_eq!(bits(out), bits(x.map(|x| f32::map(Binary::Pow, x, y))));
         }
         assert!(f32::map(Binary::Max, f32::NAN, 1.0).is_nan() && f32::map(Binary::Max, 1.0, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn zero_stays_zero_for_every_slope() {
+        let x = [0.0, -0.0, 0.0, -1.0, 2.0, f32::NAN, -2.0];
+        let slopes = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::INFINITY, f32::NAN, 1.0, 0.5];
+        let want = [0.0, -0.0, 0.0, f32::NEG_INFINITY, 2.0, f32::NAN, -1.0];
+        let bits = |v: [f32; 7]| v.map(|v| if v.is_nan() { 0 } else { v.to_bits() });
+        let one_by_one = std::array::from_fn(|i| f32::map(Binary::PRelu, x[i], slopes[i]));
+        let mut out = [0.0; 7];
+        super::super::chain::pairs(Binary::PRelu, &x, &slopes, &mut out);
+        assert_eq!((bits(one_by_one), bits(out)), (bits(want), bits(want)));
+        super::super::chain::with_number(Binary::PRelu, &x, f32::INFINITY, &mut out);
+        assert_eq!(out[..3], [0.0; 3]);
     }
 }

@@ -42,7 +42,7 @@ macro_rules! by_operator {
             Binary::Min => $each!(|x, y| if x < y || x.is_nan() { x } else { y }),
             Binary::Pow => $each!(|x, y| power(x, y)),
             Binary::SquaredDifference => $each!(|x, y| (x - y) * (x - y)),
-            Binary::PRelu => $each!(|x, y| if x > 0.0 { x } else { x * y }),
+            Binary::PRelu => $each!(|x, y| if x < 0.0 { x * y } else { x }),
         }
     };
 }
