@@ -4,7 +4,7 @@
 //!
 //! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
 //! then the second operand of the product. Pointwise first: a unit is some channels of a band of
-//! the image ([`bands`]). It moves down the rows and keeps those that the window reads again.
+//! the image (see `bands.rs`). It moves down the rows and keeps those that the window reads again.
 use crate::conv::bands;
 use crate::conv::planes::{self, Plane, Shape, Source};
 use crate::conv::points::{Tile, limits};

@@ -9,11 +9,73 @@ use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 /// The pass `QuantConvFusionPass`.
 pub struct QuantConvFusion;
 
+/// Largest product of two 8-bit integers minus their zero points.
+const MOST_PRODUCT: f64 = 255.0 * 255.0;
+
 fn bytes(c: &ConstTensor) -> bool {
     matches!(c.dtype, DType::I8 | DType::U8)
 }
 fn one(c: &ConstTensor) -> bool {
     c.count() == Some(1)
+}
+/// The numbers of a constant of the match.
+fn numbers(m: &Match<'_>, name: &str) -> Verdict<Vec<f64>> {
+    let known = m.constant(name).and_then(|c| c.to_f64(1 << 16));
+    known.ok_or_else(|| "a scale, a zero point or the bias is no constant, or is too long".into())
+}
+
+/// The sizes of the filter: output channels first.
+fn filter_sizes<'g>(m: &Match<'g>) -> Verdict<(u64, &'g [u64])> {
+    let dims = m.constant("w").map(|c| c.dims.as_slice());
+    let (channels, taps) = dims.and_then(<[u64]>::split_first).ok_or("the filter has no axes")?;
+    Ok((*channels, taps))
+}
+
+/// Refuses scales and zero points that are neither one number nor one per output channel.
+fn scales_by_channel(m: &Match<'_>) -> Verdict {
+    let g = m.graph();
+    if m.nodes().iter().any(|n| g.node(*n).int("block_size").is_some_and(|b| b != 0)) {
+        return Err("scales are by blocks".into());
+    }
+    let (channels, _) = filter_sizes(m)?;
+    let along = m.node("filter").int("axis").unwrap_or(1) == 0;
+    let fits = |c: &ConstTensor| c.dims.len() <= 1 && (one(c) || (along && c.dims == [channels]));
+    if !["sw", "zw"].iter().all(|name| m.constant(name).is_some_and(fits)) {
+        return Err("the filter's scales are not by output channel".into());
+    }
+    Ok(())
+}
+
+/// Refuses a bias whose steps are not the product of the scales of input and filter.
+fn bias_in_steps(m: &Match<'_>) -> Verdict {
+    if m.maybe("b").is_none() {
+        return Ok(());
+    }
+    let channels = filter_sizes(m)?.0 as usize;
+    let (sx, sw, sb) = (numbers(m, "sx")?, numbers(m, "sw")?, numbers(m, "sb")?);
+    let of = |v: &[f64], i: usize| v.get(i).or(v.first()).copied().unwrap_or(0.0);
+    let near = |i: usize| {
+        let want = of(&sx, 0) * of(&sw, i);
+        (of(&sb, i) - want).abs() <= 1e-5 * want.abs()
+    };
+    let whole = m.constant("b").is_some_and(|c| c.dtype == DType::I32) && (sb.len() == 1 || sb.len() == channels);
+    let shifted = m.maybe("zb").is_some() && numbers(m, "zb")?.iter().any(|z| *z != 0.0);
+    if !whole || shifted || !(0..channels).all(near) {
+        return Err("the bias is not in steps of the scales of input and filter".into());
+    }
+    Ok(())
+}
+
+/// Refuses sums of products and bias that can leave 32 bits.
+fn sums_fit(m: &Match<'_>) -> Verdict {
+    let (_, taps) = filter_sizes(m)?;
+    let products = taps.iter().map(|d| *d as f64).product::<f64>();
+    let bias = if m.maybe("b").is_some() { numbers(m, "b")? } else { Vec::new() };
+    let most = bias.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
+    if most + products * MOST_PRODUCT > f64::from(i32::MAX) {
+        return Err(format!("sums of {products} products of bytes and a bias of {most} can leave 32 bits"));
+    }
+    Ok(())
 }
 
 impl PatternFusion for QuantConvFusion {
@@ -51,30 +113,21 @@ impl PatternFusion for QuantConvFusion {
         if !divides_in_f32(m.node("quantise").attr("precision")) {
             return Err("the quantisation does not divide in f32".into());
         }
-        let numbers = |name: &str| m.constant(name).and_then(|c| c.to_f64(1 << 16)).unwrap_or_default();
         if m.maybe("relu").is_some() {
             let least = if m.constant("zy").is_some_and(|c| c.dtype == DType::U8) { 0.0 } else { -128.0 };
-            if numbers("zy") != [least] {
+            if numbers(m, "zy")? != [least] {
                 return Err("the zero point of the output is not its least number: saturation is no ReLU".into());
             }
-        }
-        if m.node("filter").int("axis").is_some_and(|a| a != 0) && numbers("sw").len() > 1 {
-            return Err("the filter's scales are not by output channel".into());
+            if !numbers(m, "sy")?.iter().all(|s| *s > 0.0) {
+                return Err("the scale of the output is not positive: saturation is no ReLU".into());
+            }
         }
         if conv.str("data_format").is_some_and(|f| f.ends_with('C')) {
             return Err("channels are last".into());
         }
-        if m.maybe("b").is_some() {
-            let (sx, sw, sb) = (numbers("sx"), numbers("sw"), numbers("sb"));
-            let near = |(i, b): (usize, &f64)| {
-                let want = sx[0] * sw.get(i).or(sw.first()).copied().unwrap_or(0.0);
-                (b - want).abs() <= 1e-5 * want.abs()
-            };
-            let whole = m.constant("b").is_some_and(|c| c.dtype == DType::I32);
-            if !whole || numbers("zb").iter().any(|z| *z != 0.0) || !sb.iter().enumerate().all(near) {
-                return Err("the bias is not in steps of the scales of input and filter".into());
-            }
-        }
+        scales_by_channel(m)?;
+        bias_in_steps(m)?;
+        sums_fit(m)?;
         // ONNX's form: one number per spatial axis, all begins before all ends.
         let spatial = |key: &str| conv.ints(key).filter(|v| v.len() == 4).map_or(vec![1, 1], |v| v[2..].to_vec());
         let pads = match conv.ints("pads") {
