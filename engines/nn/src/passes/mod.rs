@@ -126,6 +126,13 @@ fn number(g: &Graph<'_>, v: ValueRef) -> Option<f64> {
     g.constant(v).filter(|c| c.count() == Some(1))?.to_f64(1)?.first().copied()
 }
 
+/// A factor after a further factor or divisor; `None` if kernels, which take it in single precision,
+/// would get an infinity, a number that has lost digits, or a zero that was none.
+fn scaled(factor: f64, c: f64, divides: bool) -> Option<f64> {
+    let all = if divides { factor / c } else { factor * c };
+    ((all as f32).is_normal() || (c == 0.0 && !divides)).then_some(all)
+}
+
 /// Refuses a product that reads a state which may grow in place, that is, an open-sized
 /// concatenation of a graph input with new rows that is also a graph output. The executor lets
 /// plain products read such a state in place, in memory with room; any other reader gets a copy of
@@ -269,13 +276,11 @@ fn tail(n: &Node<'_>, has_bias: bool, bias_axis: usize, scales: bool) -> Tail {
                     break;
                 }
             }
-            ("Mul", Some(o)) if scales && first && !has_bias => match number(&g, o) {
-                Some(c) => t.alpha *= c,
-                None => break,
-            },
-            ("Div" | "RealDiv", Some(o)) if scales && first && !has_bias && next.input(0) == Some(t.last) => {
-                match number(&g, o).filter(|c| *c != 0.0) {
-                    Some(c) => t.alpha /= c,
+            (op @ ("Mul" | "Div" | "RealDiv"), Some(o))
+                if scales && first && !has_bias && (op == "Mul" || next.input(0) == Some(t.last)) =>
+            {
+                match number(&g, o).and_then(|c| scaled(t.alpha, c, op != "Mul")) {
+                    Some(alpha) => t.alpha = alpha,
                     None => break,
                 }
             }

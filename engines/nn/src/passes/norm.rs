@@ -1,7 +1,7 @@
 //! `LayerNormFusionPass`, `RmsNormFusionPass`: normalisations that are written as several small
 //! operators. `SoftmaxMaskFusionPass`: the factor and the mask before a softmax. `SiluFusionPass`:
 //! `x * sigmoid(x)`.
-use super::{info, number, open, out_desc, put};
+use super::{info, number, open, out_desc, put, scaled};
 use ge_plugin_api::fusion::{Expr, Match, Pattern, PatternBuilder, PatternFusion, Replacement, Verdict};
 use ge_plugin_api::pass::PassInfo;
 use ge_plugin_api::types::{AttrMap, ConstTensor, TensorDesc, ValueRef};
@@ -45,6 +45,15 @@ fn vector(g: &Graph<'_>, v: ValueRef, x: &TensorDesc) -> bool {
     x.shape.dims().last().is_some_and(|d| n.same(*d))
 }
 
+/// Refuses a result of another shape than what is normalised: a constant with more axes gives them
+/// to the result.
+fn keeps_shape(m: &Match<'_>, out: &TensorDesc) -> Verdict {
+    if m.graph().desc(m.value("x")).is_some_and(|d| open::same(&d.shape, &out.shape)) {
+        return Ok(());
+    }
+    Err("the result does not have the shape of what is normalised".into())
+}
+
 /// The pass for layer normalisation.
 pub struct LayerNormFusion;
 
@@ -71,6 +80,7 @@ impl PatternFusion for LayerNormFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let (g, out) = (m.graph(), out_desc(&m.root())?);
+        keeps_shape(m, out)?;
         for v in ["gamma", "beta"].into_iter().filter_map(|n| m.maybe(n)) {
             if !vector(&g, v, out) {
                 return Err("scale or shift is no vector along the last axis".into());
@@ -105,6 +115,7 @@ impl PatternFusion for RmsNormFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let (g, out) = (m.graph(), out_desc(&m.root())?);
+        keeps_shape(m, out)?;
         if !vector(&g, m.value("gamma"), out) {
             return Err("the scale is no vector along the last axis".into());
         }
@@ -158,11 +169,9 @@ impl PatternFusion for SoftmaxMaskFusion {
 pub fn factor(m: &Match<'_>) -> Verdict<f64> {
     let Some(v) = m.maybe("factor") else { return Ok(1.0) };
     let c = number(&m.graph(), v).ok_or("the factor is no number")?;
-    match m.maybe("divisor") {
-        None => Ok(c),
-        Some(_) if c != 0.0 => Ok(1.0 / c),
-        Some(_) => Err("the divisor is zero".into()),
-    }
+    let divides = m.maybe("divisor").is_some();
+    let of = if divides { "one divided by " } else { "" };
+    scaled(1.0, c, divides).ok_or_else(|| format!("{of}{c} is no normal number in single precision"))
 }
 /// Whether a softmax is over the last axis.
 pub fn last_axis(n: &Node<'_>) -> bool {
