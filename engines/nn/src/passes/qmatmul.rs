@@ -168,9 +168,12 @@ fn of_integers(g: &Graph<'_>, n: &Node<'_>) -> Option<Verdict<Found>> {
         if !zb.is_absent() && !g.constant(zb).is_some_and(|c| by_column(c, width)) {
             return Err("zero points of the second factor are not by column".into());
         }
-        let column = |v: ValueRef| g.constant(v).is_some_and(|c| c.dtype == DType::F32 && by_column(c, width));
-        let one =
-            |v: ValueRef| is_one(g, v) && g.desc(v).is_none_or(|d| matches!(d.dtype, DType::F32 | DType::UNKNOWN));
+        // A scale of several axes may give them to the result, even if it is one number.
+        let flat = |v: ValueRef| g.constant(v).is_none_or(|c| c.dims.len() <= 1);
+        let single = |v: ValueRef| g.desc(v).is_none_or(|d| matches!(d.dtype, DType::F32 | DType::UNKNOWN));
+        let column =
+            |v: ValueRef| flat(v) && g.constant(v).is_some_and(|c| c.dtype == DType::F32 && by_column(c, width));
+        let one = |v: ValueRef| flat(v) && single(v) && is_one(g, v);
         let mut nodes = vec![n.id(), cast.id(), scaled.id()];
         let product = g.find(scale.node).filter(|p| p.op() == "Mul");
         let (a_scale, b_scale) = match product.map(|p| (p, p.inputs())) {
