@@ -126,8 +126,8 @@ fn number(g: &Graph<'_>, v: ValueRef) -> Option<f64> {
     g.constant(v).filter(|c| c.count() == Some(1))?.to_f64(1)?.first().copied()
 }
 
-/// A factor after a further factor or divisor; `None` if kernels, which take it in single precision,
-/// would get an infinity, a number that has lost digits, or a zero that was none.
+/// A factor after a further factor or divisor. Kernels take it in single precision: `None` if that
+/// is an infinity, a number that has lost digits, or a zero that was none.
 fn scaled(factor: f64, c: f64, divides: bool) -> Option<f64> {
     let all = if divides { factor / c } else { factor * c };
     ((all as f32).is_normal() || (c == 0.0 && !divides)).then_some(all)
