@@ -171,7 +171,7 @@ pub fn factor(m: &Match<'_>) -> Verdict<f64> {
     let c = number(&m.graph(), v).ok_or("the factor is no number")?;
     let divides = m.maybe("divisor").is_some();
     let of = if divides { "one divided by " } else { "" };
-    scaled(1.0, c, divides).ok_or_else(|| format!("{of}{c} is no normal number in single precision"))
+    scaled(1.0, c, divides).ok_or_else(|| format!("{of}{:?} is no normal number in single precision", c as f32))
 }
 /// Whether a softmax is over the last axis.
 pub fn last_axis(n: &Node<'_>) -> bool {

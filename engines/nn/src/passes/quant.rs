@@ -73,7 +73,7 @@ fn sums_fit(m: &Match<'_>) -> Verdict {
     let bias = if m.maybe("b").is_some() { numbers(m, "b")? } else { Vec::new() };
     let most = bias.iter().fold(0.0, |most: f64, b| most.max(b.abs()));
     if most + products * MOST_PRODUCT > f64::from(i32::MAX) {
-        return Err(format!("sums of {products} products of bytes and a bias of {most} can leave 32 bits"));
+        return Err(format!("a sum can leave 32 bits: products of bytes: {products}, largest bias: {most}"));
     }
     Ok(())
 }
