@@ -39,13 +39,20 @@ fn skip_layer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "com.microsoft", "SkipLayerNormalization", 1..=u32::MAX, skip_layer);
 
-fn root_mean_square(n: &ForeignNode, b: &mut GraphBuilder<'_>, x: ValueRef, gamma: ValueRef) -> Vec<ValueRef> {
+/// Makes the division by the root mean square; `epsilon` is the operator's default.
+fn root_mean_square(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    x: ValueRef,
+    gamma: ValueRef,
+    epsilon: f64,
+) -> Vec<ValueRef> {
     b.node("RmsNorm")
         .name(&n.name)
         .input(x)
         .input(gamma)
         .attr("begin_norm_axis", n.int_or("axis", -1))
-        .attr("epsilon", n.float_or("epsilon", 1e-5))
+        .attr("epsilon", n.float_or("epsilon", epsilon))
         .build_n(2)
 }
 
@@ -54,13 +61,13 @@ fn skip_simplified(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         return Err(n.refuse("outputs 1 and 2 (mean, inverse deviation) are not computed"));
     }
     let sum = residual(n, b, 3)?;
-    let y = root_mean_square(n, b, sum, n.input(2)?).remove(0);
+    let y = root_mean_square(n, b, sum, n.input(2)?, 1e-12).remove(0);
     Ok(vec![y, ValueRef::ABSENT, ValueRef::ABSENT, sum])
 }
 map_op!("onnx", "com.microsoft", "SkipSimplifiedLayerNormalization", 1..=u32::MAX, skip_simplified);
 
 fn simplified(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    Ok(root_mean_square(n, b, n.input(0)?, n.input(1)?))
+    Ok(root_mean_square(n, b, n.input(0)?, n.input(1)?, 1e-5))
 }
 // Exporters write this operator without a domain.
 map_op!("onnx", "ai.onnx", "SimplifiedLayerNormalization", 1..=u32::MAX, simplified);
@@ -123,3 +130,27 @@ fn bias_add(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![named(n, b, "Add", &[sum, n.input(2)?])])
 }
 map_op!("onnx", "com.microsoft", "BiasAdd", 1..=u32::MAX, bias_add);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::patch::Edit;
+    use ge_plugin_api::types::NodeId;
+
+    #[test]
+    fn each_operator_has_its_own_default_epsilon() {
+        let epsilon = |map: fn(&ForeignNode, &mut GraphBuilder<'_>) -> Outs| {
+            let inputs: Vec<ValueRef> = (1..4).map(|i| ValueRef::new(NodeId(i), 0)).collect();
+            let n = ForeignNode { name: "y".into(), inputs: inputs.into(), ..ForeignNode::default() };
+            let mut b = GraphBuilder::new(None);
+            map(&n, &mut b).expect("maps");
+            b.into_patch().edits().iter().find_map(|e| match e {
+                Edit::AddNode(n) => n.attrs.float("epsilon"),
+                _ => None,
+            })
+        };
+        assert_eq!(epsilon(skip_layer), Some(1e-12));
+        assert_eq!(epsilon(skip_simplified), Some(1e-12));
+        assert_eq!(epsilon(simplified), Some(1e-5));
+    }
+}
