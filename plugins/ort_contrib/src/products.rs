@@ -1,6 +1,6 @@
 //! `FusedMatMul`, and products of integers with real results: `MatMulIntegerToFloat`,
 //! `DynamicQuantizeMatMul`, `QGemm`.
-use crate::shared::{Outs, apply, cast, known_type, no_more_inputs, only, plus, rank, real, transposed};
+use crate::shared::{Outs, apply, cast, no_more_inputs, only, plus, quantised, rank, real, transposed};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
@@ -107,10 +107,6 @@ fn q_gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     let y = of.product(b, n.opt_input(6), n.float_or("alpha", 1.0));
     let Some(scale) = n.opt_input(7) else { return Ok(vec![with_bias(n, b, y, None)]) };
-    let mut d = b.node("QuantizeLinear").name(&n.name).input(y).input(scale).opt_input(n.opt_input(8));
-    if n.opt_input(8).is_none() {
-        d = d.attr("output_dtype", known_type(n, 0).unwrap_or(DType::U8));
-    }
-    Ok(vec![d.build()])
+    quantised(n, b, y, (scale, n.opt_input(8)), 0)
 }
 map_op!("onnx", "com.microsoft", "QGemm", 1..=u32::MAX, q_gemm);

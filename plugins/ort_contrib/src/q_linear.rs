@@ -3,7 +3,7 @@
 //! and `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
 //! DequantizeLinear and QuantizeLinear, which the engines' own fusions can then absorb.
 //! `QLinearConv`: that of `ai.onnx`, for images with channels last.
-use crate::shared::{Outs, channel_orders, known_type, rank, transposed};
+use crate::shared::{self, Outs, channel_orders, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
@@ -18,11 +18,7 @@ fn real(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef>
 /// Quantises real numbers with the scale at input `i` and the zero point after it, under the
 /// foreign node's name. Without a zero point, the type is that of input `like`.
 fn quantised(n: &ForeignNode, b: &mut GraphBuilder<'_>, y: ValueRef, i: usize, like: usize) -> Outs {
-    let mut d = b.node("QuantizeLinear").name(&n.name).input(y).input(n.input(i)?).opt_input(n.opt_input(i + 1));
-    if n.opt_input(i + 1).is_none() {
-        d = d.attr("output_dtype", known_type(n, like).unwrap_or(DType::U8));
-    }
-    Ok(vec![d.build()])
+    shared::quantised(n, b, y, (n.input(i)?, n.opt_input(i + 1)), like)
 }
 
 fn binary(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str) -> Outs {

@@ -20,6 +20,29 @@ pub fn known_type(n: &ForeignNode, i: usize) -> Option<DType> {
     n.desc(i).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN)
 }
 
+/// Quantises `y` under the foreign node's name. Without a zero point, the type is that of input
+/// `like`.
+pub fn quantised(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    y: ValueRef,
+    (scale, zero): (ValueRef, Option<ValueRef>),
+    like: usize,
+) -> Outs {
+    let zero = match (zero, known_type(n, like)) {
+        (None, None) => {
+            let none = scalar(b, "zero", 0u8);
+            Some(apply(b, "CastLike", &[none, n.input(like)?]))
+        }
+        (zero, _) => zero,
+    };
+    let d = b.node("QuantizeLinear").name(&n.name).input(y).input(scale).opt_input(zero);
+    Ok(vec![match (zero, known_type(n, like)) {
+        (None, Some(t)) => d.attr("output_dtype", t).build(),
+        _ => d.build(),
+    }])
+}
+
 /// Number of axes of input `i`, if it is known.
 pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
     n.desc(i)?.shape.rank()
@@ -115,5 +138,35 @@ pub fn no_more_inputs(n: &ForeignNode, count: usize, what: &str) -> Result<()> {
     match (count..n.inputs.len()).find(|i| n.opt_input(*i).is_some()) {
         None => Ok(()),
         Some(i) => Err(n.refuse(format!("input {i} is given: {what} is not computed"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::patch::{Edit, NewNode};
+    use ge_plugin_api::types::{AttrValue, NodeId, Shape, TensorDesc};
+
+    #[test]
+    fn without_a_zero_point_numbers_are_quantised_to_the_type_of_the_input() {
+        let made = |zero: Option<ValueRef>, dtype: DType| -> Vec<NewNode> {
+            let (x, scale) = (ValueRef::new(NodeId(1), 0), ValueRef::new(NodeId(2), 0));
+            let descs = vec![TensorDesc::new(dtype, Shape::unranked())];
+            let n = ForeignNode { inputs: vec![x].into(), input_descs: descs.into(), ..ForeignNode::default() };
+            let mut b = GraphBuilder::new(None);
+            quantised(&n, &mut b, x, (scale, zero), 0).expect("maps");
+            let node = |e: &Edit| if let Edit::AddNode(n) = e { Some(n.clone()) } else { None };
+            b.into_patch().edits().iter().filter_map(node).collect()
+        };
+        let ops = |nodes: &[NewNode]| nodes.iter().map(|n| n.op.to_string()).collect::<Vec<_>>();
+        let known = made(None, DType::I8);
+        assert_eq!(ops(&known), ["QuantizeLinear"]);
+        assert_eq!(known[0].attrs.get("output_dtype"), Some(&AttrValue::Type(DType::I8)));
+        let open = made(None, DType::UNKNOWN);
+        assert_eq!(ops(&open), ["Const", "CastLike", "QuantizeLinear"]);
+        assert_eq!(open[1].inputs[1], ValueRef::new(NodeId(1), 0));
+        let given = made(Some(ValueRef::new(NodeId(3), 0)), DType::I8);
+        assert_eq!(ops(&given), ["QuantizeLinear"]);
+        assert!(given[0].attrs.get("output_dtype").is_none());
     }
 }
