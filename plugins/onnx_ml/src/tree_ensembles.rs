@@ -6,6 +6,7 @@ use crate::post::Post;
 use crate::shared::{Outs, ints, real_input, reals};
 use crate::trees::{Branch, Trees};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::types::DType;
 use ge_plugin_api::{Result, map_op};
 use std::collections::HashMap;
 
@@ -97,7 +98,11 @@ fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     let x = real_input(n, b, 0)?;
     let y = trees.build(n, b, x, (targets, n.str_or("aggregate_function", "SUM"), base), Some(&post))?;
-    Ok(vec![y])
+    Ok(vec![match n.desc(0).map(|d| d.dtype) {
+        // The result is f32 for features of f64, too.
+        Some(DType::F64 | DType::UNKNOWN) => b.node("Cast").input(y).attr("dst_type", DType::F32).build(),
+        _ => y,
+    }])
 }
 map_op!("onnx", "ai.onnx.ml", "TreeEnsembleRegressor", 1..=u32::MAX, regressor);
 
@@ -193,3 +198,41 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![out.build(n, b, x, (count, aggregate, Vec::new()), Some(&post))?])
 }
 map_op!("onnx", "ai.onnx.ml", "TreeEnsemble", 5..=u32::MAX, ensemble);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::patch::Edit;
+    use ge_plugin_api::types::{AttrValue, NodeId, Shape, TensorDesc, ValueRef};
+
+    /// A regressor with a single leaf, for features of this type: the operators that it becomes.
+    fn regressor_of(dtype: DType) -> Vec<String> {
+        let mut n = ForeignNode { name: "y".into(), ..ForeignNode::default() };
+        n.inputs.push(ValueRef::new(NodeId(1), 0));
+        n.input_descs.push(TensorDesc::new(dtype, Shape::unranked()));
+        for key in ["nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids"] {
+            n.attrs.set(key, AttrValue::Ints(vec![0].into()));
+        }
+        for key in ["target_treeids", "target_nodeids", "target_ids"] {
+            n.attrs.set(key, AttrValue::Ints(vec![0].into()));
+        }
+        n.attrs.set("nodes_modes", AttrValue::Strs(vec!["LEAF".into()].into()));
+        n.attrs.set("nodes_values", AttrValue::Floats(vec![0.0].into()));
+        n.attrs.set("target_weights", AttrValue::Floats(vec![1.5].into()));
+        let mut b = GraphBuilder::new(None);
+        regressor(&n, &mut b).expect("maps");
+        let op = |e: &Edit| match e {
+            Edit::AddNode(n) if n.op != "Const" => Some(n.op.to_string()),
+            _ => None,
+        };
+        b.into_patch().edits().iter().filter_map(op).collect()
+    }
+
+    #[test]
+    fn a_regressor_gives_f32_for_features_of_any_type() {
+        assert_eq!(regressor_of(DType::F32), ["MlTrees"]);
+        assert_eq!(regressor_of(DType::I64), ["Cast", "MlTrees"]);
+        assert_eq!(regressor_of(DType::F64), ["MlTrees", "Cast"]);
+        assert_eq!(regressor_of(DType::UNKNOWN), ["MlTrees", "Cast"]);
+    }
+}
