@@ -25,33 +25,54 @@ fn resize(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Resize", 11..=u32::MAX, resize);
 
-/// `Resize` of opset 10 and `Upsample`: only scales, asymmetric coordinates, rounding down.
-fn scaled(n: &ForeignNode, b: &mut GraphBuilder<'_>, scales: ValueRef) -> Outs {
+/// A `Resize` by scales with asymmetric coordinates, which are rounded this way.
+fn asymmetric(
+    n: &ForeignNode,
+    b: &mut GraphBuilder<'_>,
+    name: &str,
+    (x, scales): (ValueRef, ValueRef),
+    rounding: &str,
+) -> ValueRef {
     let mode = match n.str_or("mode", "nearest") {
         "bilinear" | "trilinear" | "linear" => "linear",
         m => m,
     };
-    let y = b
-        .node("Resize")
-        .name(&n.name)
-        .input(n.input(0)?)
-        .opt_input(None)
-        .input(scales)
-        .attr("mode", mode)
-        .attr("coordinate_transformation_mode", "asymmetric")
-        .attr("nearest_mode", "floor")
-        .build();
-    Ok(vec![y])
+    let d = b.node("Resize").name(name).input(x).opt_input(None).input(scales).attr("mode", mode);
+    d.attr("coordinate_transformation_mode", "asymmetric").attr("nearest_mode", rounding).build()
 }
+fn scales_of(n: &ForeignNode, b: &mut GraphBuilder<'_>, scales: &[f32]) -> ge_plugin_api::Result<ValueRef> {
+    let t = ConstTensor::of(&[scales.len() as u64], scales);
+    Ok(b.made_constant("scales", t.ok_or_else(|| n.refuse("the scales do not fit"))?))
+}
+
+/// `Resize` of opset 10 and `Upsample` by constant scales: coordinates are rounded up along axes
+/// that shrink, and down along all others.
+fn by_constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, scales: &[f32]) -> Outs {
+    let mut x = n.input(0)?;
+    let shrinks = n.str_or("mode", "nearest") == "nearest" && scales.iter().any(|s| *s < 1.0);
+    if shrinks {
+        let less: Vec<f32> = scales.iter().map(|s| s.min(1.0)).collect();
+        let last = scales.iter().all(|s| *s <= 1.0);
+        let of = scales_of(n, b, &less)?;
+        x = asymmetric(n, b, if last { &n.name } else { "" }, (x, of), "ceil");
+        if last {
+            return Ok(vec![x]);
+        }
+    }
+    let rest: Vec<f32> = scales.iter().map(|s| if shrinks { s.max(1.0) } else { *s }).collect();
+    let of = scales_of(n, b, &rest)?;
+    Ok(vec![asymmetric(n, b, &n.name, (x, of), "floor")])
+}
+/// Scales that are not constant are taken to be 1 or more.
 fn with_scales(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let s = n.input(1)?;
-    scaled(n, b, s)
+    match n.constant(1).and_then(|t| t.to_f64(64)) {
+        Some(s) => by_constants(n, b, &s.into_iter().map(|v| v as f32).collect::<Vec<_>>()),
+        None => Ok(vec![asymmetric(n, b, &n.name, (n.input(0)?, n.input(1)?), "floor")]),
+    }
 }
 fn attr_scales(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let s: Vec<f32> = n.attrs.floats("scales").unwrap_or(&[]).iter().map(|&v| v as f32).collect();
-    let t = ConstTensor::of(&[s.len() as u64], &s).ok_or_else(|| n.refuse("attribute `scales` does not fit"))?;
-    let s = b.made_constant("scales", t);
-    scaled(n, b, s)
+    by_constants(n, b, &s)
 }
 map_op!("onnx", "ai.onnx", "Resize", 10..=10, with_scales);
 map_op!("onnx", "ai.onnx", "Upsample", 9..=u32::MAX, with_scales);
