@@ -216,6 +216,7 @@ fn defs() -> Vec<OpDef> {
             .input("target", ANY, "T")
             .output("y", ANY, "T")
             .attr("saturate", AttrKind::BOOL, true)
+            .attr("round_mode", AttrKind::STRING, "up")
             .flags(ELEMENTWISE),
     );
     v.push(

@@ -1,18 +1,21 @@
 //! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators with any number of inputs.
-use super::{Outs, type_attr};
-use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use super::{Outs, like_input, type_attr};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::map_op;
-use ge_plugin_api::types::{ConstTensor, DType};
+use ge_plugin_api::types::DType;
 
+/// How a cast treats values that the new type cannot represent.
+fn rounded<'b, 'a>(n: &ForeignNode, d: NodeBuilder<'b, 'a>) -> NodeBuilder<'b, 'a> {
+    let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
+    match n.attrs.str("round_mode") {
+        Some(m) => d.attr("round_mode", m),
+        None => d,
+    }
+}
 fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let to = type_attr(n, "to")?.ok_or_else(|| n.refuse("attribute `to` is missing"))?;
     let d = b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", to);
-    let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
-    let d = match n.attrs.str("round_mode") {
-        Some(m) => d.attr("round_mode", m),
-        None => d,
-    };
-    Ok(vec![d.build()])
+    Ok(vec![rounded(n, d).build()])
 }
 map_op!("onnx", "ai.onnx", "Cast", 6..=u32::MAX, cast);
 
@@ -22,8 +25,7 @@ fn cast_like(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         Some(t) => b.node("Cast").name(&n.name).input(n.input(0)?).attr("dst_type", t),
         None => b.node("CastLike").name(&n.name).input(n.input(0)?).input(n.input(1)?),
     };
-    let d = if n.int_or("saturate", 1) == 0 { d.attr("saturate", false) } else { d };
-    Ok(vec![d.build()])
+    Ok(vec![rounded(n, d).build()])
 }
 map_op!("onnx", "ai.onnx", "CastLike", 15..=u32::MAX, cast_like);
 
@@ -48,20 +50,10 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes; the tensor is assumed to be f32 if its type is not
-/// known.
+/// Before opset 11 the bounds are attributes.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let t = n.desc(0).map_or(DType::UNKNOWN, |d| d.dtype);
-    let mut bound = |key: &str, least: f64| {
-        let v = n.float_or(key, least);
-        let t = match t {
-            DType::F16 => ConstTensor::of(&[], &[half::f16::from_f64(v)]),
-            DType::F64 => ConstTensor::of(&[], &[v]),
-            _ => ConstTensor::of(&[], &[v as f32]),
-        };
-        t.map_or(ge_plugin_api::types::ValueRef::ABSENT, |t| b.made_constant(key, t))
-    };
-    let (lo, hi) = (bound("min", f64::from(f32::MIN)), bound("max", f64::from(f32::MAX)));
+    let mut bound = |key: &str, least: f32| like_input(n, b, key, n.float_or(key, f64::from(least)));
+    let (lo, hi) = (bound("min", f32::MIN)?, bound("max", f32::MAX)?);
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
 map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);

@@ -43,10 +43,22 @@ pub fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
 pub fn scalar<T: ge_plugin_api::types::Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: T) -> ValueRef {
     ConstTensor::of(&[], &[v]).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
 }
-/// The element type that an attribute gives by ONNX's number.
+/// Makes a scalar constant in the element type of input 0; a type that is not known yet is left to
+/// `CastLike`.
+pub fn like_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, v: f64) -> Result<ValueRef> {
+    Ok(match n.desc(0).map(|d| d.dtype) {
+        Some(DType::F16) => scalar(b, name, half::f16::from_f64(v)),
+        Some(DType::F32) => scalar(b, name, v as f32),
+        _ => {
+            let wide = scalar(b, name, v);
+            b.node("CastLike").input(wide).input(n.input(0)?).build()
+        }
+    })
+}
+/// The element type that an attribute gives by ONNX's number; 0 stands for none.
 pub fn type_attr(n: &ForeignNode, key: &str) -> Result<Option<DType>> {
     match n.attrs.int(key) {
-        None => Ok(None),
+        None | Some(0) => Ok(None),
         Some(v) => match i32::try_from(v).ok().and_then(crate::tensor::dtype) {
             Some(t) => Ok(Some(t)),
             None => Err(n.refuse(format!("attribute `{key}` names element type {v}, which is not known"))),

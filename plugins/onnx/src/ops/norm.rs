@@ -117,14 +117,7 @@ fn dropout(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         let mask = b.node("Fill").input(shape).input(one).build();
         // Before opset 10, the mask has the type of the data.
         out.push(match n.version {
-            ..=9 => b
-                .node("Cast")
-                .input(mask)
-                .attr(
-                    "dst_type",
-                    n.desc(0).map_or(DType::F32, |d| if d.dtype == DType::UNKNOWN { DType::F32 } else { d.dtype }),
-                )
-                .build(),
+            ..=9 => b.node("CastLike").input(mask).input(x).build(),
             _ => mask,
         });
     }

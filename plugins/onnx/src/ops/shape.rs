@@ -1,6 +1,6 @@
 //! Shapes: `Reshape`, `Transpose`, `Squeeze`, `Unsqueeze`, `Shape`, `Pad`,
 //! `ConstantOfShape`, `OneHot`.
-use super::{Outs, const_ints, scalar};
+use super::{Outs, const_ints, like_input, scalar};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{AttrValue, Blob, ConstTensor, DType, ValueRef};
@@ -73,12 +73,8 @@ fn pad(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         Some(p) => {
             let v = n.float_or("value", 0.0);
             let p = b.ints("pads", p);
-            let value = match n.desc(0).map(|d| d.dtype) {
-                Some(DType::F16) => scalar(b, "value", half::f16::from_f64(v)),
-                Some(DType::F64) => scalar(b, "value", v),
-                _ => scalar(b, "value", v as f32),
-            };
-            (p, if v == 0.0 { None } else { Some(value) })
+            let value = if v == 0.0 { None } else { Some(like_input(n, b, "value", v)?) };
+            (p, value)
         }
         None => (n.input(1)?, n.opt_input(2)),
     };
@@ -94,7 +90,7 @@ fn pad(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         .build();
     Ok(vec![y])
 }
-map_op!("onnx", "ai.onnx", "Pad", 2..=u32::MAX, pad);
+map_op!("onnx", "ai.onnx", "Pad", 1..=u32::MAX, pad);
 
 fn constant_of_shape(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let value = match n.attrs.get("value") {
