@@ -68,7 +68,9 @@ pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) 
             continue;
         }
         match g.scope.get(&name) {
-            Some(k) if k.constant.is_some() => c.constants.push((name, Known { value: ValueRef::ABSENT, ..k.clone() })),
+            Some(k) if k.constant.is_some() || k.is_left_out() => {
+                c.constants.push((name, Known { value: ValueRef::ABSENT, ..k.clone() }))
+            }
             _ => {
                 let k = im.read_value(g, &name)?;
                 c.inputs.push((name, k));
@@ -117,9 +119,9 @@ pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[(String, TensorDesc)]) 
     im.finish(cond_name.clone(), b);
     cond_name
 }
-/// The part of a carried value's descriptor that holds in every turn: its rank.
+/// The part of a carried value's descriptor that holds in every turn: kind, type and rank.
 pub fn loosened(d: &TensorDesc) -> TensorDesc {
-    desc_of_rank(d.shape.rank())
+    TensorDesc { container: d.container, dtype: d.dtype, ..desc_of_rank(d.shape.rank()) }
 }
 
 fn branch(
@@ -162,11 +164,11 @@ fn branch(
     Ok(outs.into_iter().zip(&then.output).map(|(v, o)| Known::new(v, told(o, TensorDesc::unknown()))).collect())
 }
 
-/// The descriptor of a value that a subgraph returns; it is marked as a sequence if it is declared
-/// as one.
+/// The descriptor of a value that a subgraph returns; it is marked as a sequence or an optional if
+/// it is declared as one.
 pub fn told(output: &ValueInfoProto, desc: TensorDesc) -> TensorDesc {
     match inputs::declared(output) {
-        Ok(d) if d.container == Container::SEQ => sequence(),
+        Ok(d) if d.container != Container::TENSOR => TensorDesc { container: d.container, ..TensorDesc::unknown() },
         _ => desc,
     }
 }

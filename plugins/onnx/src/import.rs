@@ -3,12 +3,12 @@
 use crate::attributes;
 use crate::control;
 use crate::defaults;
+use crate::facts::{self, Facts};
 use crate::flex;
 use crate::inputs;
 use crate::names::NameSet;
 use crate::order::{self, Names};
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
-use crate::ranks;
 use crate::read::{self, Nodes, Read};
 use crate::schema;
 use crate::scope::{Known, Scope};
@@ -119,7 +119,7 @@ pub struct Importer<'m> {
     names: NameSet,
     graph_names: HashSet<String>,
     tensor_names: NameSet,
-    ranks: ranks::Shared,
+    facts: facts::Shared,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
     /// Names of the values made by placeholder nodes.
@@ -160,7 +160,7 @@ impl<'m> Importer<'m> {
             names: NameSet::with_capacity(main.len()),
             graph_names: HashSet::new(),
             tensor_names: NameSet::with_capacity(main.len()),
-            ranks: ranks::Shared::default(),
+            facts: facts::Shared::default(),
             subgraphs: Vec::new(),
             problems: Vec::new(),
             stood_in: HashSet::new(),
@@ -393,7 +393,8 @@ impl<'m> Importer<'m> {
         if self.nodes.is_multiple_of(256) && ge_plugin_api::services::cancelled() {
             return Err(Error::cancelled());
         }
-        self.node(n, g, env).or_else(|e| self.stand_in(n, g, env, e))
+        let n = without_left_out(n, &g.scope, env);
+        self.node(&n, g, env).or_else(|e| self.stand_in(&n, g, env, e))
     }
 
     /// Makes a placeholder for a node that cannot be imported, with the reasons. The host reports
@@ -521,9 +522,9 @@ impl<'m> Importer<'m> {
                 g.builder.set_prefix(&format!("{name}/"));
                 let before = g.builder.patch().edits().len();
                 let values = m.map(&node, &mut g.builder).map_err(|e| e.at_node(&name, &n.op_type))?;
-                let desc = self.ranks.desc(ranks::output_rank(&node));
                 let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
-                values.into_iter().map(|v| learn(added, v, &desc)).collect()
+                let known = |(i, v)| learn(added, v, &self.facts.desc(Facts::of_output(&node, i)));
+                values.into_iter().enumerate().map(known).collect()
             }
         };
         for (i, o) in n.output.iter().enumerate().filter(|(_, o)| !o.is_empty()) {
@@ -618,12 +619,16 @@ impl<'m> Importer<'m> {
         }
         let r: Result<Vec<(&String, Known)>> = (|| {
             for (i, formal) in f.input.iter().enumerate() {
-                if let Some(actual) = n.input.get(i).filter(|a| !a.is_empty()) {
-                    std::mem::swap(&mut g.builder, &mut inner.builder);
-                    let k = self.read_value(g, actual);
-                    std::mem::swap(&mut g.builder, &mut inner.builder);
-                    inner.scope.insert(formal.clone(), k?);
-                }
+                let known = match n.input.get(i).filter(|a| !a.is_empty()) {
+                    Some(actual) => {
+                        std::mem::swap(&mut g.builder, &mut inner.builder);
+                        let k = self.read_value(g, actual);
+                        std::mem::swap(&mut g.builder, &mut inner.builder);
+                        k?
+                    }
+                    None => Known::left_out(),
+                };
+                inner.scope.insert(formal.clone(), known);
             }
             let env = Env {
                 opsets,
@@ -682,14 +687,21 @@ fn origin_op(n: &NodeProto, env: &Env<'_>) -> String {
     [&n.op_type, ", ", dom, " ", &version].concat()
 }
 
+/// The node, with an empty name for each input that the enclosing function call leaves out.
+fn without_left_out<'n>(n: &'n NodeProto, scope: &Scope, env: &Env<'_>) -> Cow<'n, NodeProto> {
+    let left_out = |name: &String| scope.get(name).is_some_and(Known::is_left_out);
+    if env.attrs.is_none() || !n.input.iter().any(left_out) {
+        return Cow::Borrowed(n);
+    }
+    let mut n = n.clone();
+    n.input.iter_mut().filter(|name| left_out(name)).for_each(String::clear);
+    Cow::Owned(n)
+}
+
 /// The value of a refused node: its readers are still checked, and the import fails at the end.
 fn refused() -> Known {
     Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
 }
-
-/// Operators that return a sequence.
-const SEQUENCES: [&str; 5] =
-    ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
 
 /// What the edits of a mapping reveal about one of its results.
 fn learn(added: &[Edit], value: ValueRef, desc: &Rc<TensorDesc>) -> Known {
@@ -701,9 +713,6 @@ fn learn(added: &[Edit], value: ValueRef, desc: &Rc<TensorDesc>) -> Known {
     if let Some(n) = node {
         if let Some(d) = n.outputs.get(value.output as usize).filter(|d| !d.shape.is_unranked()) {
             known.desc = d.clone().into();
-        }
-        if SEQUENCES.contains(&n.op.as_str()) {
-            known.desc = control::sequence().into();
         }
         if n.op == "Const" {
             known.constant = n.attrs.tensor("value").cloned();

@@ -12,6 +12,7 @@ mod defaults;
 pub mod scan;
 /// The operator `SequenceMap`.
 pub mod sequence_map;
+pub mod facts;
 pub mod flex;
 pub mod free;
 pub mod import;

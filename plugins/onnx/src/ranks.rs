@@ -3,8 +3,6 @@
 use crate::ops::direct;
 use ge_plugin_api::frontend::ForeignNode;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
-use std::collections::BTreeMap;
-use std::rc::Rc;
 
 fn rank(n: &ForeignNode, i: usize) -> Option<usize> {
     n.desc(i)?.shape.rank()
@@ -21,9 +19,11 @@ fn widest(n: &ForeignNode) -> Option<usize> {
     (0..n.inputs.len()).map(|i| rank(n, i)).try_fold(0, |a, r| Some(a.max(r?)))
 }
 
-/// The rank of the node's output, if it follows from the operator and the ranks of its inputs.
-pub fn output_rank(n: &ForeignNode) -> Option<usize> {
+/// The rank of output `i`, if it follows from the operator and the ranks of the inputs.
+pub fn output_rank(n: &ForeignNode, i: usize) -> Option<usize> {
     match n.op.as_str() {
+        // Statistics, one for each channel.
+        "BatchNormalization" if i > 0 => Some(1),
         op if direct::is_elementwise(op) => widest(n),
         "Clip"
         | "Cast"
@@ -91,17 +91,6 @@ pub fn output_rank(n: &ForeignNode) -> Option<usize> {
         }
         "LSTM" | "GRU" | "RNN" => None,
         _ => None,
-    }
-}
-
-/// Cache of descriptors that state only the rank.
-#[derive(Default)]
-pub struct Shared(BTreeMap<Option<usize>, Rc<TensorDesc>>);
-
-impl Shared {
-    /// Like [`desc_of_rank`], but shared.
-    pub fn desc(&mut self, rank: Option<usize>) -> Rc<TensorDesc> {
-        self.0.entry(rank).or_insert_with(|| desc_of_rank(rank).into()).clone()
     }
 }
 

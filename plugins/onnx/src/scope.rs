@@ -19,6 +19,14 @@ impl Known {
     pub fn new(value: ValueRef, desc: impl Into<Rc<TensorDesc>>) -> Known {
         Known { value, desc: desc.into(), constant: None }
     }
+    /// An input of a function that its call leaves out.
+    pub fn left_out() -> Known {
+        Known::new(ValueRef::ABSENT, TensorDesc::unknown())
+    }
+    /// Whether this is an input of a function that its call leaves out.
+    pub fn is_left_out(&self) -> bool {
+        self.value.is_absent() && self.constant.is_none()
+    }
 }
 
 /// Values by the model's names. Only used for look-ups, never iterated into an output.

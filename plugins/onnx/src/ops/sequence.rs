@@ -53,13 +53,17 @@ fn has(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if n.opt_input(0).is_none() {
         return Ok(vec![scalar(b, "has", false)]);
     }
+    // Only an optional can be empty.
+    if n.desc(0).is_some_and(|d| matches!(d.container, Container::TENSOR | Container::SEQ)) {
+        return Ok(vec![scalar(b, "has", true)]);
+    }
     Ok(vec![b.node("OptionalHasElement").name(&n.name).opt_input(n.opt_input(0)).build()])
 }
 map_op!("onnx", "ai.onnx", "OptionalHasElement", 15..=u32::MAX, has);
 
 fn get(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    // A value known to be a tensor is its own element.
-    if n.desc(0).is_some_and(|d| d.container == Container::TENSOR && d.dtype != DType::UNKNOWN) {
+    // A tensor is its own element.
+    if n.desc(0).is_some_and(|d| d.container == Container::TENSOR) {
         return Ok(vec![b.node("Identity").name(&n.name).input(n.input(0)?).build()]);
     }
     Ok(vec![b.node("OptionalGetElement").name(&n.name).input(n.input(0)?).build()])

@@ -124,6 +124,42 @@ fn functions_are_inlined_with_their_attributes() {
     assert_eq!(nodes(&e, "")[1].attrs.float("negative_slope"), Some(0.25));
 }
 
+/// A call may leave inputs out, at the end or with an empty name; so may a call inside the body.
+#[test]
+fn an_input_that_a_call_leaves_out_is_left_out_in_the_body() {
+    let function = |name: &str, node: NodeProto| FunctionProto {
+        name: name.into(),
+        domain: "acme".into(),
+        input: ["a", "lo", "hi"].map(str::to_owned).to_vec(),
+        output: vec!["b".into()],
+        node: vec![node],
+        opset_import: ["", "acme"].map(|d| OperatorSetIdProto { domain: d.into(), version: 17 }).to_vec(),
+        ..Default::default()
+    };
+    let inside = ["a", "lo", "hi"];
+    let called = |op: &str, ins: &[&str], outs: &[&str]| NodeProto { domain: "acme".into(), ..node(op, ins, outs) };
+    let branch = || graph(vec![], vec![node("Clip", &inside, &["r"])], vec![], &["r"]);
+    let both = vec![graph_attr("then_branch", branch()), graph_attr("else_branch", branch())];
+    let imported = |op: &str, ins: &[&str]| {
+        let mut m = model(17, graph(vec![x(), value("l", 1, &[])], vec![called(op, ins, &["y"])], vec![], &["y"]));
+        m.functions = vec![
+            function("Bound", node("Clip", &inside, &["b"])),
+            function("Outer", called("Bound", &inside, &["b"])),
+            function("Choice", with(node("If", &["a"], &["b"]), both.clone())),
+        ];
+        import(&m).expect("imports")
+    };
+    for op in ["Bound", "Outer"] {
+        assert!(said(&imported(op, &["x", "l"]), "").ends_with("=Maximum"), "{op}");
+        assert!(said(&imported(op, &["x", "", "l"]), "").ends_with("=Minimum"), "{op}");
+        assert!(said(&imported(op, &["x"]), "").ends_with("=Identity"), "{op}");
+    }
+    let e = imported("Choice", &["x", "", "l"]);
+    assert!(said(&e, "n_y_then").ends_with("=Minimum"), "{}", said(&e, "n_y_then"));
+    let choice = nodes(&e, "").iter().find(|n| n.op == "If").map(|n| n.inputs.iter().any(|i| i.is_absent()));
+    assert_eq!(choice, Some(false));
+}
+
 #[test]
 fn a_function_that_calls_itself_is_damaged() {
     let mut call = node("F", &["a"], &["b"]);
@@ -293,9 +329,13 @@ fn a_body_over_sequences_becomes_a_while_that_takes_and_gives_elements() {
         let all = [&[node("SplitToSequence", &["x"], &["parts"])], second, &[map]].concat();
         import(&model(17, graph(vec![value("x", 1, &["n"])], all, vec![], &["y"]))).expect("imports")
     };
-    for (second, name, taken) in
-        [(vec![], "x", 1), (vec![node("SequenceInsert", &["parts", "x"], &["others"])], "others", 2)]
-    {
+    let optional = [node("Optional", &["parts"], &["o"]), node("OptionalGetElement", &["o"], &["got"])].to_vec();
+    for (second, name, taken) in [
+        (vec![], "x", 1),
+        (vec![node("SequenceInsert", &["parts", "x"], &["others"])], "others", 2),
+        (vec![node("Identity", &["parts"], &["same"])], "same", 2),
+        (optional, "got", 2),
+    ] {
         let e = made(&second, name);
         let w = nodes(&e, "").iter().find(|n| n.op == "While").map(|n| n.inputs.len());
         // turn, length, what is made, both inputs

@@ -1,0 +1,134 @@
+//! What is certain of the values that mappings make: whether they are tensors, their element types
+//! and ranks.
+use crate::ops::{direct, type_attr};
+use crate::ranks;
+use ge_plugin_api::frontend::ForeignNode;
+use ge_plugin_api::types::tensor::Container;
+use ge_plugin_api::types::{DType, TensorDesc};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Operators of `ai.onnx` whose first output has the element type of input 0, besides the
+/// element-wise ones and the reductions.
+const KEEP_TYPE: [&str; 62] = [
+    "AveragePool",
+    "BatchNormalization",
+    "BitShift",
+    "CenterCropPad",
+    "Clip",
+    "Compress",
+    "Concat",
+    "Conv",
+    "ConvTranspose",
+    "CumProd",
+    "CumSum",
+    "DeformConv",
+    "DepthToSpace",
+    "Det",
+    "Dropout",
+    "Einsum",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Gemm",
+    "GlobalAveragePool",
+    "GlobalLpPool",
+    "GlobalMaxPool",
+    "GridSample",
+    "GroupNormalization",
+    "Hardmax",
+    "InstanceNormalization",
+    "LRN",
+    "LayerNormalization",
+    "LogSoftmax",
+    "LpNormalization",
+    "LpPool",
+    "MatMul",
+    "Max",
+    "MaxPool",
+    "Mean",
+    "MeanVarianceNormalization",
+    "Min",
+    "Mod",
+    "Pad",
+    "RMSNormalization",
+    "Range",
+    "Reshape",
+    "Resize",
+    "ReverseSequence",
+    "Scatter",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "Softmax",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Sum",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Trilu",
+    "Unsqueeze",
+    "Upsample",
+];
+
+/// Kind, element type and rank of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Facts {
+    container: Container,
+    dtype: DType,
+    rank: Option<usize>,
+}
+
+impl Facts {
+    /// What is certain of output `i` of a node.
+    pub fn of_output(n: &ForeignNode, i: usize) -> Facts {
+        Facts { container: output_container(n), dtype: output_type(n, i), rank: ranks::output_rank(n, i) }
+    }
+}
+
+/// Whether the outputs are tensors, sequences or optionals.
+fn output_container(n: &ForeignNode) -> Container {
+    let given = n.desc(0).map_or(Container::TENSOR, |d| d.container);
+    match n.op.as_str() {
+        "SequenceEmpty" | "SequenceConstruct" | "SequenceInsert" | "SequenceErase" | "SplitToSequence" => {
+            Container::SEQ
+        }
+        "Identity" => given,
+        "Optional" if given == Container::SEQ => Container::OPT_SEQ,
+        "Optional" => Container::OPT,
+        "OptionalGetElement" if matches!(given, Container::SEQ | Container::OPT_SEQ) => Container::SEQ,
+        _ => Container::TENSOR,
+    }
+}
+
+/// The element type of output `i`, or `UNKNOWN`.
+fn output_type(n: &ForeignNode, i: usize) -> DType {
+    let of = |i: usize| n.desc(i).map_or(DType::UNKNOWN, |d| d.dtype);
+    if n.domain != "ai.onnx" {
+        return DType::UNKNOWN;
+    }
+    match n.op.as_str() {
+        "Cast" => type_attr(n, "to").ok().flatten().unwrap_or(DType::UNKNOWN),
+        "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "IsInf" | "IsNaN" => DType::BOOL,
+        "Where" | "CastLike" => of(1),
+        "Split" => of(0),
+        op if i == 0 && (direct::is_elementwise(op) || op.starts_with("Reduce") || KEEP_TYPE.contains(&op)) => of(0),
+        _ => DType::UNKNOWN,
+    }
+}
+
+/// Cache of descriptors that state no more than such facts.
+#[derive(Default)]
+pub struct Shared(HashMap<Facts, Rc<TensorDesc>>);
+
+impl Shared {
+    /// The descriptor that states this.
+    pub fn desc(&mut self, f: Facts) -> Rc<TensorDesc> {
+        let make = || TensorDesc { container: f.container, dtype: f.dtype, ..ranks::desc_of_rank(f.rank) };
+        self.0.entry(f).or_insert_with(|| make().into()).clone()
+    }
+}
