@@ -155,7 +155,6 @@ const OTHERS: &[Row] = &[
     ),
     ("GlobalAveragePool", "GlobalAveragePool", 1, NEW, &[]),
     ("GlobalMaxPool", "GlobalMaxPool", 1, NEW, &[]),
-    ("GlobalLpPool", "GlobalLpPool", 2, NEW, &[Int("p", "p", 2)]),
     (
         "MaxRoiPool",
         "MaxRoiPool",

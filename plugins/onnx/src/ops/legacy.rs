@@ -1,10 +1,11 @@
 //! Operators of opsets 1 to 6 that differ from later ones: broadcasting by the attributes
 //! `broadcast` and `axis`, statistics outputs, `is_test`.
-use super::{Outs, rank};
+use super::{Outs, rank, scalar};
+use ge_plugin_api::abi::ROption;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
-use ge_plugin_api::types::ValueRef;
+use ge_plugin_api::types::{DType, ValueRef};
 
 /// The second operand with trailing ones, so that NumPy's rules align it at `axis`; without `axis`
 /// it is already aligned at the end.
@@ -82,9 +83,32 @@ fn dropout(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Dropout", 1..=6, dropout);
 
+/// The sizes may be an input, in the type of the data.
+fn split(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let mut n = n.clone();
+    if let Some(sizes) = n.opt_input(1) {
+        n.inputs[1] = b.node("Cast").input(sizes).attr("dst_type", DType::I64).build();
+        n.constants[1] = ROption::RNone;
+    }
+    super::slice::split(&n, b)
+}
+map_op!("onnx", "ai.onnx", "Split", 1..=1, split);
+
+/// Tiled along one axis, which an input gives: the repeats are 1 for all other axes.
+fn tile(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let x = n.input(0)?;
+    let mut whole = |v: ValueRef| b.node("Cast").input(v).attr("dst_type", DType::I64).build();
+    let (tiles, axis) = (whole(n.input(1)?), whole(n.input(2)?));
+    let shape = b.node("Shape").input(x).attr("dtype", DType::I64).build();
+    let rank = b.node("Size").input(shape).build();
+    let one = scalar(b, "one", 1i64);
+    let repeats = b.node("OneHot").input(axis).input(rank).input(tiles).input(one).attr("axis", -1i64).build();
+    Ok(vec![b.node("Tile").name(&n.name).input(x).input(repeats).build()])
+}
+map_op!("onnx", "ai.onnx", "Tile", 1..=5, tile);
+
 /// Cast stated its type as a word.
 fn cast(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    use ge_plugin_api::types::DType;
     let to = match n.str_or("to", "").to_ascii_uppercase().as_str() {
         "FLOAT" => DType::F32,
         "FLOAT16" => DType::F16,

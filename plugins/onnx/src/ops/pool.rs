@@ -1,4 +1,4 @@
-//! `MaxPool`, `AveragePool`, `LpPool`, `MaxUnpool`.
+//! `MaxPool`, `AveragePool`, `LpPool`, `GlobalLpPool`, `MaxUnpool`.
 use super::{Outs, paired};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
@@ -39,13 +39,25 @@ fn max_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 fn average_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![window(n, b, "AvgPoolV2")?.attr("exclusive", n.int_or("count_include_pad", 0) == 0).build()])
 }
+/// The exponent of a norm, a real number in opset 1.
+fn exponent(n: &ForeignNode) -> Result<i64> {
+    match n.float_or("p", 2.0) {
+        p if p.fract() == 0.0 => Ok(p as i64),
+        p => Err(n.refuse(format!("the exponent p = {p} is not a whole number"))),
+    }
+}
 fn lp_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    Ok(vec![window(n, b, "LpPool")?.attr("p", n.int_or("p", 2)).build()])
+    let p = exponent(n)?;
+    Ok(vec![window(n, b, "LpPool")?.attr("p", p).build()])
+}
+fn global_lp_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    Ok(vec![b.node("GlobalLpPool").name(&n.name).input(n.input(0)?).attr("p", exponent(n)?).build()])
 }
 fn max_unpool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![window(n, b, "MaxUnpool")?.build()])
 }
 map_op!("onnx", "ai.onnx", "MaxPool", 1..=u32::MAX, max_pool);
 map_op!("onnx", "ai.onnx", "AveragePool", 1..=u32::MAX, average_pool);
-map_op!("onnx", "ai.onnx", "LpPool", 2..=u32::MAX, lp_pool);
+map_op!("onnx", "ai.onnx", "LpPool", 1..=u32::MAX, lp_pool);
+map_op!("onnx", "ai.onnx", "GlobalLpPool", 1..=u32::MAX, global_lp_pool);
 map_op!("onnx", "ai.onnx", "MaxUnpool", 9..=u32::MAX, max_unpool);

@@ -38,7 +38,7 @@ fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx", "Concat", 1..=u32::MAX, concat);
 
 /// Equal parts become SplitD, constant sizes SplitVD, sizes computed at run time SplitV.
-fn split(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+pub fn split(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (x, axis) = (n.input(0)?, n.int_or("axis", 0));
     let count = n.output_names.len();
     if n.attrs.int("num_outputs").is_some_and(|k| k != count as i64) {
