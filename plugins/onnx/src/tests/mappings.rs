@@ -219,3 +219,134 @@ fn operators_of_ascends_own_domain_go_over_by_name() {
         assert!(e.to_string().contains(word), "{word}: {e}");
     }
 }
+
+/// Coordinates are rounded up along axes that shrink, and down along all others.
+#[test]
+fn a_resize_of_opset_10_rounds_axis_by_axis() {
+    let made = |mode: &str, scales: &[f32]| {
+        let mode =
+            AttributeProto { name: "mode".into(), r#type: 3, s: mode.as_bytes().to_vec().into(), ..Default::default() };
+        let n = with(node("Resize", &["x", "s"], &["y"]), vec![mode]);
+        let e = one(10, n, vec![f32s("s", &[4], scales)]);
+        let all = nodes(&e, "");
+        let scales = |n: &NewNode| {
+            let c = all.iter().find(|c| c.id == n.inputs[2].node)?;
+            c.attrs.tensor("value")?.to_f64(4)
+        };
+        let resizes = all.iter().filter(|n| n.op == "Resize");
+        resizes.map(|n| (n.attrs.str("nearest_mode").unwrap_or("").to_owned(), scales(n).expect("scales"))).collect()
+    };
+    let all: Vec<(String, Vec<f64>)> = made("nearest", &[1.0, 1.0, 0.5, 1.0]);
+    assert_eq!(all, [("ceil".to_owned(), vec![1.0, 1.0, 0.5, 1.0])]);
+    let all: Vec<(String, Vec<f64>)> = made("nearest", &[1.0, 1.0, 2.0, 1.0]);
+    assert_eq!(all, [("floor".to_owned(), vec![1.0, 1.0, 2.0, 1.0])]);
+    let all: Vec<(String, Vec<f64>)> = made("nearest", &[1.0, 1.0, 0.5, 2.0]);
+    let (less, more) = (vec![1.0, 1.0, 0.5, 1.0], vec![1.0, 1.0, 1.0, 2.0]);
+    assert_eq!(all, [("ceil".to_owned(), less), ("floor".to_owned(), more)]);
+    let all: Vec<(String, Vec<f64>)> = made("linear", &[1.0, 1.0, 0.5, 2.0]);
+    assert_eq!(all.len(), 1);
+}
+
+#[test]
+fn cast_like_keeps_its_round_mode() {
+    let mode =
+        || AttributeProto { name: "round_mode".into(), r#type: 3, s: b"down".to_vec().into(), ..Default::default() };
+    // The type of the second one is not known during the import.
+    for second in ["x", "open"] {
+        let cast = with(node("CastLike", &["x", second], &["y"]), vec![mode()]);
+        let g = graph(vec![value("x", 1, &["2"]), value("open", 0, &["2"])], vec![cast], vec![], &["y"]);
+        let e = import(&model(25, g)).expect("imports");
+        let last = *nodes(&e, "").last().expect("a node");
+        assert_eq!((last.name.as_str(), last.attrs.str("round_mode")), ("n_y", Some("down")), "{}", last.op);
+    }
+}
+
+#[test]
+fn an_element_type_of_0_is_none() {
+    let q = with(node("QuantizeLinear", &["m", "s"], &["y"]), vec![int("output_dtype", 0)]);
+    let e = one(21, q, vec![f32s("s", &[], &[0.5])]);
+    assert!(nodes(&e, "").last().is_some_and(|n| n.op == "QuantizeLinear" && n.attrs.get("output_dtype").is_none()));
+    let cast = graph(
+        vec![],
+        vec![with(node("Cast", &["c"], &["y"]), vec![int("to", 0)])],
+        vec![f32s("c", &[], &[0.0])],
+        &["y"],
+    );
+    assert!(import(&model(21, cast)).expect_err("refused").message().contains("`to` is missing"));
+}
+
+/// Imports nodes that read `x`, an f32 matrix.
+fn all(opset: i64, list: Vec<NodeProto>) -> Vec<Edit> {
+    let outs = list.last().map(|n| n.output.clone()).unwrap_or_default();
+    let outs: Vec<&str> = outs.iter().map(String::as_str).collect();
+    let g = graph(vec![value("x", 1, &["2", "3"])], list, vec![f32s("v", &[3], &[1.0; 3])], &outs);
+    import(&model(opset, g)).expect("imports")
+}
+fn to(elem: i64) -> NodeProto {
+    with(node("Cast", &["x"], &["c"]), vec![int("to", elem)])
+}
+
+/// Types pass from casts to whatever keeps them: later mappings know them.
+#[test]
+fn element_types_of_computed_values_are_known() {
+    let known = |between: &str, elem: i64| {
+        let like = node("CastLike", &["x", "k"], &["y"]);
+        let e = all(19, vec![to(elem), node(between, &["c"], &["k"]), like]);
+        nodes(&e, "").last().and_then(|n| n.attrs.get("dst_type").cloned())
+    };
+    assert_eq!(known("Neg", 11), Some(AttrValue::Type(DType::F64)));
+    assert_eq!(known("Softmax", 10), Some(AttrValue::Type(DType::F16)));
+    assert_eq!(known("ReduceSum", 7), Some(AttrValue::Type(DType::I64)));
+    assert_eq!(known("IsNaN", 10), Some(AttrValue::Type(DType::BOOL)));
+    assert_eq!(known("Size", 10), None, "CastLike is left to the host");
+}
+
+#[test]
+fn numbers_of_attributes_have_the_type_of_the_tensor() {
+    let pad = || with(node("Pad", &["c"], &["y"]), vec![ints("pads", &[0, 1, 0, 0]), float("value", 1.5)]);
+    assert_eq!(said(&all(10, vec![to(11), pad()]), ""), "n_c=Cast n_y/CastLike=CastLike n_y=PadV3");
+    let e = all(10, vec![to(10), pad()]);
+    assert_eq!(said(&e, ""), "n_c=Cast n_y=PadV3");
+    let types: Vec<DType> = nodes(&e, "").iter().filter_map(|n| n.attrs.tensor("value")).map(|t| t.dtype).collect();
+    assert!(types.contains(&DType::F16), "{types:?}");
+    let mask = all(9, vec![to(10), node("Dropout", &["c"], &["y", "m"])]);
+    assert!(said(&mask, "").ends_with("=Fill n_y/CastLike=CastLike"), "{}", said(&mask, ""));
+}
+
+#[test]
+fn only_optionals_are_asked_whether_they_hold_something() {
+    let has = |before: &[NodeProto], name: &str| {
+        let list = [before, &[node("OptionalHasElement", &[name], &["y"])]].concat();
+        said(&all(18, list), "")
+    };
+    assert_eq!(has(&[], "x"), "");
+    assert_eq!(has(&[], "v"), "");
+    assert_eq!(has(&[node("Neg", &["x"], &["n"])], "n"), "n_n=Neg");
+    assert_eq!(has(&[node("Optional", &["x"], &["o"])], "o"), "n_o=Optional n_y=OptionalHasElement");
+}
+
+/// Mean and variance are vectors, so that a product with a matrix is no product of two matrices.
+#[test]
+fn statistics_of_a_batch_norm_are_vectors() {
+    let n =
+        with(node("BatchNormalization", &["x", "v", "v", "v", "v"], &["b", "m", "r"]), vec![int("training_mode", 1)]);
+    let e = all(18, vec![n, node("MatMul", &["m", "m"], &["y"])]);
+    assert_eq!(said(&e, ""), "n_b=BatchNorm n_y=BatchMatMulV2");
+}
+
+#[test]
+fn forms_of_opset_1_are_taken() {
+    let pad = with(node("Pad", &["x"], &["y"]), vec![ints("paddings", &[0, 1, 0, 0])]);
+    assert_eq!(said(&all(1, vec![pad]), ""), "n_y=PadV3");
+    assert_eq!(said(&all(1, vec![node("Split", &["x", "v"], &["y", "z"])]), ""), "n_y/Cast=Cast n_y=SplitV");
+    let tile = said(&all(1, vec![node("Tile", &["x", "v", "v"], &["y"])]), "");
+    assert!(tile.ends_with("n_y/OneHot=OneHot n_y=Tile"), "{tile}");
+    let norm = |p: f32| {
+        let n = with(node("LpPool", &["x"], &["y"]), vec![ints("kernel_shape", &[2, 2]), float("p", p)]);
+        import(&model(1, graph(vec![value("x", 1, &["1", "1", "4", "4"])], vec![n], vec![], &["y"])))
+    };
+    assert_eq!(nodes(&norm(3.0).expect("imports"), "").last().and_then(|n| n.attrs.int("p")), Some(3));
+    assert!(norm(2.5).expect_err("refused").message().contains("p = 2.5"));
+    let global = all(1, vec![with(node("GlobalLpPool", &["x"], &["y"]), vec![float("p", 1.0)])]);
+    assert_eq!(nodes(&global, "").last().and_then(|n| n.attrs.int("p")), Some(1));
+}
