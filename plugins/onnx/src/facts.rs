@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// Operators of `ai.onnx` whose first output has the element type of input 0, besides the
 /// element-wise ones and the reductions.
-const KEEP_TYPE: [&str; 62] = [
+const KEEP_TYPE: [&str; 65] = [
     "AveragePool",
     "BatchNormalization",
     "BitShift",
@@ -32,6 +32,7 @@ const KEEP_TYPE: [&str; 62] = [
     "Gather",
     "GatherElements",
     "GatherND",
+    "GRU",
     "Gemm",
     "GlobalAveragePool",
     "GlobalLpPool",
@@ -41,6 +42,7 @@ const KEEP_TYPE: [&str; 62] = [
     "Hardmax",
     "InstanceNormalization",
     "LRN",
+    "LSTM",
     "LayerNormalization",
     "LogSoftmax",
     "LpNormalization",
@@ -54,6 +56,7 @@ const KEEP_TYPE: [&str; 62] = [
     "Mod",
     "Pad",
     "RMSNormalization",
+    "RNN",
     "Range",
     "Reshape",
     "Resize",
@@ -115,6 +118,11 @@ fn output_type(n: &ForeignNode, i: usize) -> DType {
         "Cast" => type_attr(n, "to").ok().flatten().unwrap_or(DType::UNKNOWN),
         "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "IsInf" | "IsNaN" => DType::BOOL,
         "Where" | "CastLike" => of(1),
+        "QuantizeLinear" | "DequantizeLinear" => match type_attr(n, "output_dtype") {
+            Ok(Some(t)) => t,
+            _ if n.op == "QuantizeLinear" => of(2),
+            _ => of(1),
+        },
         "Split" => of(0),
         op if i == 0 && (direct::is_elementwise(op) || op.starts_with("Reduce") || KEEP_TYPE.contains(&op)) => of(0),
         _ => DType::UNKNOWN,

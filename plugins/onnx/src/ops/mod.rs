@@ -49,6 +49,7 @@ pub fn like_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, v: f64)
     Ok(match n.desc(0).map(|d| d.dtype) {
         Some(DType::F16) => scalar(b, name, half::f16::from_f64(v)),
         Some(DType::F32) => scalar(b, name, v as f32),
+        Some(DType::F64) => scalar(b, name, v),
         _ => {
             let wide = scalar(b, name, v);
             b.node("CastLike").input(wide).input(n.input(0)?).build()

@@ -298,17 +298,30 @@ fn element_types_of_computed_values_are_known() {
     assert_eq!(known("Softmax", 10), Some(AttrValue::Type(DType::F16)));
     assert_eq!(known("ReduceSum", 7), Some(AttrValue::Type(DType::I64)));
     assert_eq!(known("IsNaN", 10), Some(AttrValue::Type(DType::BOOL)));
+    let quantised = node("QuantizeLinear", &["x", "s", "z"], &["q"]);
+    let real = node("DequantizeLinear", &["q", "s"], &["k"]);
+    let zero = TensorProto { data_type: 3, int32_data: vec![0], name: "z".into(), ..TensorProto::default() };
+    for (like, want) in [("q", DType::I8), ("k", DType::F32)] {
+        let list = vec![quantised.clone(), real.clone(), node("CastLike", &["x", like], &["y"])];
+        let inits = vec![f32s("s", &[], &[0.5]), zero.clone()];
+        let e = import(&model(19, graph(vec![value("x", 1, &["2", "3"])], list, inits, &["y"]))).expect("imports");
+        let to = nodes(&e, "").last().and_then(|n| n.attrs.get("dst_type").cloned());
+        assert_eq!(to, Some(AttrValue::Type(want)), "{like}");
+    }
     assert_eq!(known("Size", 10), None, "CastLike is left to the host");
 }
 
 #[test]
 fn numbers_of_attributes_have_the_type_of_the_tensor() {
     let pad = || with(node("Pad", &["c"], &["y"]), vec![ints("pads", &[0, 1, 0, 0]), float("value", 1.5)]);
-    assert_eq!(said(&all(10, vec![to(11), pad()]), ""), "n_c=Cast n_y/CastLike=CastLike n_y=PadV3");
-    let e = all(10, vec![to(10), pad()]);
-    assert_eq!(said(&e, ""), "n_c=Cast n_y=PadV3");
-    let types: Vec<DType> = nodes(&e, "").iter().filter_map(|n| n.attrs.tensor("value")).map(|t| t.dtype).collect();
-    assert!(types.contains(&DType::F16), "{types:?}");
+    for (elem, want) in [(10, DType::F16), (11, DType::F64)] {
+        let e = all(10, vec![to(elem), pad()]);
+        assert_eq!(said(&e, ""), "n_c=Cast n_y=PadV3");
+        let types: Vec<DType> = nodes(&e, "").iter().filter_map(|n| n.attrs.tensor("value")).map(|t| t.dtype).collect();
+        assert!(types.contains(&want), "{types:?}");
+    }
+    let open = graph(vec![value("c", 0, &["2", "3"])], vec![pad()], vec![], &["y"]);
+    assert_eq!(said(&import(&model(10, open)).expect("imports"), ""), "n_y/CastLike=CastLike n_y=PadV3");
     let mask = all(9, vec![to(10), node("Dropout", &["c"], &["y", "m"])]);
     assert!(said(&mask, "").ends_with("=Fill n_y/CastLike=CastLike"), "{}", said(&mask, ""));
 }
