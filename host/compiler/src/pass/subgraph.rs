@@ -41,8 +41,12 @@ pub fn index_may_fail(g: &Graph, n: &Node) -> bool {
     !indices.is_some_and(|all| all.iter().all(|i| (-least..least).contains(i)))
 }
 
-/// Whether the sizes of a node's inputs certainly fit each other: all are known, or the node is
-/// element-wise and its inputs are equal along each axis, or 1.
+/// Matrix products.
+const PRODUCTS: [&str; 4] = ["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"];
+
+/// Whether the sizes of a node's inputs certainly fit each other: all are known, or it is a product
+/// by known matrices whose inner size is known, or the node is element-wise and its inputs are equal
+/// along each axis, or 1.
 pub fn sizes_fit(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
     let given = (0..n.inputs().len()).filter(|i| n.input(*i).is_some_and(|v| !v.is_absent()));
     let Some(shapes) = given.map(|i| Some(&g.input_desc(n, i)?.shape)).collect::<Option<Vec<_>>>() else {
@@ -50,6 +54,11 @@ pub fn sizes_fit(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
     };
     if shapes.iter().all(|s| s.is_static()) {
         return true;
+    }
+    let turned = ["transpose_x1", "adj_x1"].into_iter().any(|a| n.attrs().flag(a));
+    if let ([x, others @ ..], true) = (&shapes[..], PRODUCTS.contains(&n.op()) && !turned) {
+        let inner = x.dims().last().is_some_and(|d| d.size().is_some());
+        return inner && others.iter().all(|s| s.is_static() && s.dims().len() <= 2);
     }
     let mut axes: Vec<Dim> = Vec::new();
     let mut joins = |(k, d): (usize, &Dim)| {

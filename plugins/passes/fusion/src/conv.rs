@@ -66,16 +66,19 @@ fn least(dtype: DType) -> Option<f64> {
 }
 
 /// A tensor of these values in an element type, each rounded once. `None` if a value is beyond the
-/// range of the type, or loses digits below it that the value in its place, `old`, had.
-fn tensor(dtype: DType, dims: &[u64], v: &[f64], old: &[f64]) -> Option<ConstTensor> {
-    let least = least(dtype)?;
+/// range of the type.
+fn tensor(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
     let made = rounded(dtype, dims, v)?;
-    let leaves = |((new, exact), old): ((f64, &f64), &f64)| {
-        let above = exact.is_finite() && !new.is_finite();
-        above || *exact != 0.0 && new.abs() < least && old.abs() >= least
-    };
-    let left = made.to_f64(v.len())?.into_iter().zip(v).zip(old).any(leaves);
-    (!left).then_some(made)
+    let fits = made.to_f64(v.len())?.into_iter().zip(v).all(|(new, exact)| new.is_finite() || !exact.is_finite());
+    fits.then_some(made)
+}
+
+/// Whether all weights of a channel sink below the numbers that have all their digits, although the
+/// old ones did not. If one of them does not, the digits that smaller ones lose are no more than
+/// what rounding takes from that one.
+fn sinks(new: &[f64], old: &[f64], least: f64) -> bool {
+    let most = |v: &[f64]| v.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    most(new) > 0.0 && most(new) < least && most(old) >= least
 }
 
 fn rounded(dtype: DType, dims: &[u64], v: &[f64]) -> Option<ConstTensor> {
@@ -163,9 +166,13 @@ impl<'a> Fold<'a> {
         }
         let b: Vec<f64> = (0..channels).map(|c| (bias[c] - mean[c]) * k[c] + shift[c]).collect();
         let dtype = norm.outputs().first()?.dtype;
-        let filter = tensor(w.dtype, &dims, &filter, &weights)?;
+        let (least, each) = (least(w.dtype)?, each.max(1));
+        if filter.chunks(each).zip(weights.chunks(each)).any(|(new, old)| sinks(new, old, least)) {
+            return None;
+        }
+        let filter = tensor(w.dtype, &dims, &filter)?;
         let bias = match given.is_some() || b.iter().any(|b| *b != 0.0) {
-            true => Some(tensor(dtype, &[channels as u64], &b, &bias)?),
+            true => Some(tensor(dtype, &[channels as u64], &b)?),
             false => None,
         };
         Some(Fold { conv, filter, bias })
@@ -187,5 +194,18 @@ impl<'a> Fold<'a> {
         edit::keep_names(patch, norm, &[self.conv, *norm]);
         let reads: Vec<NodeId> = vec![x.node];
         edit::remove_unread(patch, g, norm.id(), &reads, &[self.conv.id()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sinks;
+
+    #[test]
+    fn a_channel_sinks_with_its_greatest_weight() {
+        assert!(sinks(&[1e-5, -2e-5], &[1.0, 2.0], 6.1e-5));
+        assert!(!sinks(&[1e-5, -2e-4], &[1.0, 2.0], 6.1e-5), "one keeps its digits");
+        assert!(!sinks(&[1e-5], &[2e-5], 6.1e-5), "it had none before");
+        assert!(!sinks(&[0.0], &[1.0], 6.1e-5), "zero is exact");
     }
 }
