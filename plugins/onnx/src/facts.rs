@@ -8,76 +8,6 @@ use ge_plugin_api::types::{DType, TensorDesc};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Operators of `ai.onnx` whose first output has the element type of input 0, besides the
-/// element-wise ones and the reductions.
-const KEEP_TYPE: [&str; 65] = [
-    "AveragePool",
-    "BatchNormalization",
-    "BitShift",
-    "CenterCropPad",
-    "Clip",
-    "Compress",
-    "Concat",
-    "Conv",
-    "ConvTranspose",
-    "CumProd",
-    "CumSum",
-    "DeformConv",
-    "DepthToSpace",
-    "Det",
-    "Dropout",
-    "Einsum",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "GRU",
-    "Gemm",
-    "GlobalAveragePool",
-    "GlobalLpPool",
-    "GlobalMaxPool",
-    "GridSample",
-    "GroupNormalization",
-    "Hardmax",
-    "InstanceNormalization",
-    "LRN",
-    "LSTM",
-    "LayerNormalization",
-    "LogSoftmax",
-    "LpNormalization",
-    "LpPool",
-    "MatMul",
-    "Max",
-    "MaxPool",
-    "Mean",
-    "MeanVarianceNormalization",
-    "Min",
-    "Mod",
-    "Pad",
-    "RMSNormalization",
-    "RNN",
-    "Range",
-    "Reshape",
-    "Resize",
-    "ReverseSequence",
-    "Scatter",
-    "ScatterElements",
-    "ScatterND",
-    "Slice",
-    "Softmax",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Sum",
-    "Tile",
-    "TopK",
-    "Transpose",
-    "Trilu",
-    "Unsqueeze",
-    "Upsample",
-];
-
 /// Kind, element type and rank of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Facts {
@@ -108,6 +38,79 @@ fn output_container(n: &ForeignNode) -> Container {
     }
 }
 
+/// Whether the first output of an operator of `ai.onnx` has the element type of input 0; besides the
+/// element-wise operators and the reductions.
+fn keeps_type(op: &str) -> bool {
+    matches!(
+        op,
+        "AveragePool"
+            | "BatchNormalization"
+            | "BitShift"
+            | "CenterCropPad"
+            | "Clip"
+            | "Compress"
+            | "Concat"
+            | "Conv"
+            | "ConvTranspose"
+            | "CumProd"
+            | "CumSum"
+            | "DeformConv"
+            | "DepthToSpace"
+            | "Det"
+            | "Dropout"
+            | "Einsum"
+            | "Expand"
+            | "Flatten"
+            | "Gather"
+            | "GatherElements"
+            | "GatherND"
+            | "GRU"
+            | "Gemm"
+            | "GlobalAveragePool"
+            | "GlobalLpPool"
+            | "GlobalMaxPool"
+            | "GridSample"
+            | "GroupNormalization"
+            | "Hardmax"
+            | "InstanceNormalization"
+            | "LRN"
+            | "LSTM"
+            | "LayerNormalization"
+            | "LogSoftmax"
+            | "LpNormalization"
+            | "LpPool"
+            | "MatMul"
+            | "Max"
+            | "MaxPool"
+            | "Mean"
+            | "MeanVarianceNormalization"
+            | "Min"
+            | "Mod"
+            | "Pad"
+            | "RMSNormalization"
+            | "RNN"
+            | "Range"
+            | "Reshape"
+            | "Resize"
+            | "ReverseSequence"
+            | "Scatter"
+            | "ScatterElements"
+            | "ScatterND"
+            | "Slice"
+            | "Softmax"
+            | "SpaceToDepth"
+            | "Split"
+            | "Squeeze"
+            | "Sum"
+            | "Tile"
+            | "TopK"
+            | "Transpose"
+            | "Trilu"
+            | "Unsqueeze"
+            | "Upsample"
+    )
+}
+
 /// The element type of output `i`, or `UNKNOWN`.
 fn output_type(n: &ForeignNode, i: usize) -> DType {
     let of = |i: usize| n.desc(i).map_or(DType::UNKNOWN, |d| d.dtype);
@@ -124,7 +127,7 @@ fn output_type(n: &ForeignNode, i: usize) -> DType {
             _ => of(1),
         },
         "Split" => of(0),
-        op if i == 0 && (direct::is_elementwise(op) || op.starts_with("Reduce") || KEEP_TYPE.contains(&op)) => of(0),
+        op if i == 0 && (direct::is_elementwise(op) || op.starts_with("Reduce") || keeps_type(op)) => of(0),
         _ => DType::UNKNOWN,
     }
 }

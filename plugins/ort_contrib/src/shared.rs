@@ -29,17 +29,18 @@ pub fn quantised(
     (scale, zero): (ValueRef, Option<ValueRef>),
     like: usize,
 ) -> Outs {
-    let zero = match (zero, known_type(n, like)) {
+    let (zero, dtype) = match (zero, known_type(n, like)) {
         (None, None) => {
             let none = scalar(b, "zero", 0u8);
-            Some(apply(b, "CastLike", &[none, n.input(like)?]))
+            (Some(apply(b, "CastLike", &[none, n.input(like)?])), None)
         }
-        (zero, _) => zero,
+        (None, dtype) => (None, dtype),
+        (zero, _) => (zero, None),
     };
     let d = b.node("QuantizeLinear").name(&n.name).input(y).input(scale).opt_input(zero);
-    Ok(vec![match (zero, known_type(n, like)) {
-        (None, Some(t)) => d.attr("output_dtype", t).build(),
-        _ => d.build(),
+    Ok(vec![match dtype {
+        Some(t) => d.attr("output_dtype", t).build(),
+        None => d.build(),
     }])
 }
 

@@ -57,6 +57,14 @@ pub struct Half<'a> {
     pub act: Act,
 }
 
+impl<'a> Half<'a> {
+    /// The weights of output channel `c`, `taps` of them, and its bias; without one, the number that
+    /// adds nothing, to minus zero too.
+    fn channel(&self, c: usize, taps: usize) -> (&'a [f32], f32) {
+        (&self.w[c * taps..][..taps], self.bias.map_or(-0.0, |b| b[c]))
+    }
+}
+
 /// Whether a convolution is pointwise, with one group and no padding.
 fn is_point(s: &ConvSpec) -> bool {
     let plain = s.kernel == [1; 3] && s.stride == [1; 3] && s.pad_before == [0; 3] && s.pad_after == [0; 3];
@@ -440,13 +448,8 @@ impl<I: Isa> Source for Given<'_, I> {
         for at in self.seen.clone().step_by(16) {
             self.isa.fetch(x.as_ptr().wrapping_add(size + at));
         }
-        Plane {
-            x,
-            w: &self.half.w[i * self.taps..][..self.taps],
-            shift: self.half.bias.map_or(-0.0, |b| b[i]),
-            residual: None,
-            out: &mut self.between[i * self.step..][..self.len],
-        }
+        let (w, shift) = self.half.channel(i, self.taps);
+        Plane { x, w, shift, residual: None, out: &mut self.between[i * self.step..][..self.len] }
     }
 }
 
@@ -473,10 +476,11 @@ impl Source for Made<'_, '_> {
     #[inline]
     fn plane(&mut self, i: usize) -> Plane<'_> {
         let (c, at) = (self.first + i, self.at + i * self.size);
+        let (w, shift) = self.half.channel(c, self.taps);
         Plane {
             x: &self.between[i * self.step..][..self.seen],
-            w: &self.half.w[c * self.taps..][..self.taps],
-            shift: self.half.bias.map_or(-0.0, |b| b[c]),
+            w,
+            shift,
             residual: self.residual.map(|r| (&r[at..at + self.len], 1.0)),
             out: self.out.part(at, self.len),
         }

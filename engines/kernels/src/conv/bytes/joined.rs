@@ -2,7 +2,7 @@
 //! remaining lanes are the first positions of the next row. The copy has border columns between two
 //! rows. The plain tile computes these too; here they are left out, and the sums are laid out like
 //! the output.
-use super::tile::{DEEP, ROWS, Step};
+use super::tile::{DEEP, ROWS, Step, together};
 
 /// A vector of sixteen positions. The lanes in `lanes` are read at `at` in the copy, the lanes in
 /// `more` at `next`. Both offsets are those of lane zero.
@@ -72,11 +72,7 @@ fn check(s: &Step<'_>, first: usize, spots: &[Spot]) {
 unsafe fn on_vnni(s: &Step<'_>, first: usize, spots: &[Spot], sums: &mut [i32]) {
     let mut v = 0;
     while v < spots.len() {
-        let here = match spots.len() - v {
-            1 => 1,
-            2 | 4 => 2,
-            _ => 3,
-        };
+        let here = together(spots.len() - v);
         let joined = spots[v..v + here].iter().any(|s| s.more != 0 || s.lanes != u16::MAX);
         // SAFETY: as the caller guarantees.
         unsafe {

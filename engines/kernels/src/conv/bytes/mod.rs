@@ -177,15 +177,15 @@ impl Costs {
 
     /// Cost of a step of `vectors` vectors, in the tiles that [`tile`] divides them into.
     fn of_vectors(&self, vectors: usize) -> usize {
-        let threes = match vectors % 3 {
-            1 => (vectors / 3).saturating_sub(1),
-            _ => vectors / 3,
-        };
-        let rest = match vectors - 3 * threes {
-            4 => 2 * self.steps[1],
-            left => left.checked_sub(1).map_or(0, |i| self.steps[i]),
-        };
-        threes.saturating_mul(self.steps[2]).saturating_add(rest)
+        // All but the last few are taken by threes, however many there are.
+        let threes = vectors.saturating_sub(4) / 3;
+        let (mut left, mut cost) = (vectors - 3 * threes, threes.saturating_mul(self.steps[2]));
+        while left > 0 {
+            let here = tile::together(left);
+            cost = cost.saturating_add(self.steps[here - 1]);
+            left -= here;
+        }
+        cost
     }
 
     /// The costs on this machine.

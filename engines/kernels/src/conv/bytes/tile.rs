@@ -38,6 +38,16 @@ impl Step<'_> {
     }
 }
 
+/// How many of the `left` vectors are computed together: three, or fewer at the end, so that one is
+/// alone only if there is no other.
+pub(super) fn together(left: usize) -> usize {
+    match left {
+        1 => 1,
+        2 | 4 => 2,
+        _ => 3,
+    }
+}
+
 /// Output channels of the next tile if `left` are left: eight, or sixteen if the machine computes
 /// sixteen at once. The packed filter is padded to that many.
 pub(super) fn rows(s: &Step<'_>, left: usize) -> usize {
@@ -103,19 +113,16 @@ pub(super) fn plain(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]
 unsafe fn on_vnni(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
     let mut v = 0;
     while v < vectors {
+        let here = together(vectors - v);
         // SAFETY: as the caller guarantees; the vectors are below `vectors`.
         unsafe {
-            match vectors - v {
+            match here {
                 1 => vnni::<1>(s, first, v, vectors, sums),
-                2 | 4 => vnni::<2>(s, first, v, vectors, sums),
+                2 => vnni::<2>(s, first, v, vectors, sums),
                 _ => vnni::<3>(s, first, v, vectors, sums),
             }
         }
-        v += match vectors - v {
-            1 => 1,
-            2 | 4 => 2,
-            _ => 3,
-        };
+        v += here;
     }
 }
 
