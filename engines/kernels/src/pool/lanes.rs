@@ -26,7 +26,7 @@ impl Pooling {
     pub(super) fn by_lanes(&self) -> bool {
         let size = |s: &[usize; 3]| s.iter().fold(1usize, |n, d| n.saturating_mul(*d));
         let narrow = self.input[2].max(self.output[2]) <= WIDE;
-        narrow && self.planes >= LEAST && size(&self.input).max(size(&self.output)) <= MOST
+        self.pairs().is_none() && narrow && self.planes >= LEAST && size(&self.input).max(size(&self.output)) <= MOST
     }
 
     /// Does the units `units`, each of sixteen planes.

@@ -5,6 +5,8 @@
 pub mod cube;
 /// Small planes, sixteen at a time.
 mod lanes;
+/// Windows of two columns, straight from the rows.
+mod pairs;
 /// Windows over rows, then over columns.
 mod rows;
 /// Maxima of large windows.
@@ -125,6 +127,9 @@ impl Pooling {
     pub fn run<T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
         if self.by_lanes() {
             return self.run_lanes(units, x, out);
+        }
+        if let Some(rows) = self.pairs() {
+            return self.run_pairs(units, rows, x, out);
         }
         if let Some(size) = self.slides() {
             return self.run_slides(units, size, x, out);

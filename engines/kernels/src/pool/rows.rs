@@ -345,6 +345,6 @@ impl Apart {
 /// Start of the last vector if whole vectors do not cover `n` numbers. It overlaps the vector
 /// before, and reaches beyond the numbers if there are fewer than it has lanes.
 #[inline(always)]
-fn last(n: usize) -> Option<usize> {
+pub(super) fn last(n: usize) -> Option<usize> {
     (!n.is_multiple_of(LANES)).then(|| n.saturating_sub(LANES))
 }
