@@ -5,7 +5,7 @@ mod add;
 
 use crate::requantise::byte_of;
 use crate::simd::act::{at_least, at_most};
-use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
+use crate::simd::bytes::{Bytes, Ends, ONE, Source, byte, bytes, each, sixteen};
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::{Elem, Kind, as_bytes_mut};
 
@@ -64,10 +64,22 @@ impl Source for Real<'_> {
         isa.mul(isa.load(sixteen(self.x, at)), isa.splat(ONE / self.scale))
     }
 
+    #[inline(always)]
     fn exact(&self, at: usize) -> u8 {
-        let v =
-            at_most(at_least((self.x[at] / self.scale).round_ties_even() + self.zero, self.range[0]), self.range[1]);
-        (if v.is_nan() { self.zero } else { v }) as i32 as u8
+        self.byte(self.x[at])
+    }
+    #[inline(always)]
+    fn exact_sixteen(&self, at: usize) -> [u8; 16] {
+        let x = sixteen(self.x, at);
+        each(|i| self.byte(x[i]))
+    }
+}
+
+impl Real<'_> {
+    #[inline(always)]
+    fn byte(&self, x: f32) -> u8 {
+        let v = at_most(at_least((x / self.scale).round_ties_even() + self.zero, self.range[0]), self.range[1]);
+        byte(if v.is_nan() { self.zero } else { v })
     }
 }
 
@@ -98,8 +110,15 @@ impl Source for Columns<'_> {
         isa.mul(isa.of_words(sixteen(self.sums, at), 0), scale)
     }
 
+    #[inline(always)]
     fn exact(&self, at: usize) -> u8 {
         byte_of(self.sums[at], self.scale[at], f64::from(self.zero), self.range.map(f64::from))
+    }
+    #[inline(always)]
+    fn exact_sixteen(&self, at: usize) -> [u8; 16] {
+        let (sums, scale) = (sixteen(self.sums, at), sixteen(self.scale, at));
+        let (zero, range) = (f64::from(self.zero), self.range.map(f64::from));
+        each(|i| byte_of(sums[i], scale[i], zero, range))
     }
 }
 

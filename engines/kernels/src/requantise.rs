@@ -1,6 +1,6 @@
 //! Requantisation of sums of products of bytes, with one scale for a run of sums: the step after a
 //! convolution.
-use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen, woven};
+use crate::simd::bytes::{Bytes, Ends, ONE, Source, byte_of_double, bytes, each, sixteen, woven};
 
 /// Parameters that turn sums into bytes: `y = saturate(round_half_even(sum * scale) + zero)`, with
 /// the product in double precision.
@@ -56,16 +56,31 @@ impl Source for Sums<'_> {
         isa.mul(isa.of_words(sixteen(self.sums, at), self.add), isa.splat(self.scale * ONE))
     }
 
+    #[inline(always)]
     fn exact(&self, at: usize) -> u8 {
-        let sum = self.sums[at].wrapping_add(self.add);
-        byte_of(sum, self.scale, f64::from(self.zero), self.range.map(f64::from))
+        self.byte(self.sums[at])
+    }
+    #[inline(always)]
+    fn exact_sixteen(&self, at: usize) -> [u8; 16] {
+        let sums = sixteen(self.sums, at);
+        each(|i| self.byte(sums[i]))
+    }
+}
+
+impl Sums<'_> {
+    #[inline(always)]
+    fn byte(&self, sum: i32) -> u8 {
+        byte_of(sum.wrapping_add(self.add), self.scale, f64::from(self.zero), self.range.map(f64::from))
     }
 }
 
 /// The byte of a sum, with the product in double precision; NaN becomes zero.
+#[inline(always)]
 pub(crate) fn byte_of(sum: i32, scale: f32, zero: f64, [low, high]: [f64; 2]) -> u8 {
     let v = (f64::from(sum) * f64::from(scale)).round_ties_even() + zero;
-    v.clamp(low, high) as i32 as u8
+    let v = if v < low { low } else { v };
+    let v = if v > high { high } else { v };
+    byte_of_double(if v.is_nan() { 0.0 } else { v })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The sum of two tensors of bytes, each with its scale and zero point.
 use super::{far, is_byte, whole};
 use crate::simd::act::{at_least, at_most};
-use crate::simd::bytes::{Bytes, Ends, ONE, Source, bytes, sixteen};
+use crate::simd::bytes::{Bytes, Ends, ONE, Source, byte, bytes, each, sixteen};
 use crate::view::Elem;
 
 /// Parameters of an addition of two quantised tensors: they are dequantised, added and quantised
@@ -57,10 +57,24 @@ impl<A: Elem, B: Elem> Source for Two<'_, A, B> {
         isa.mul(isa.add(first, second), isa.splat(ONE / y[0]))
     }
 
+    #[inline(always)]
     fn exact(&self, at: usize) -> u8 {
+        self.byte(self.a[at], self.b[at])
+    }
+    #[inline(always)]
+    fn exact_sixteen(&self, at: usize) -> [u8; 16] {
+        let (a, b) = (sixteen(self.a, at), sixteen(self.b, at));
+        each(|i| self.byte(a[i], b[i]))
+    }
+}
+
+impl<A: Elem, B: Elem> Two<'_, A, B> {
+    #[inline(always)]
+    fn byte(&self, x: A, z: B) -> u8 {
         let AddBytes { a, b, y, range } = self.by;
-        let sum = (self.a[at].to_f32() - a[1]) * a[0] + (self.b[at].to_f32() - b[1]) * b[0];
-        at_most(at_least((sum / y[0]).round_ties_even() + y[1], range[0]), range[1]) as i32 as u8
+        let sum = (x.to_f32() - a[1]) * a[0] + (z.to_f32() - b[1]) * b[0];
+        let v = at_most(at_least((sum / y[0]).round_ties_even() + y[1], range[0]), range[1]);
+        byte(if v.is_nan() { 0.0 } else { v })
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) trait Source: Copy {
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V;
     /// The exact byte of the number at `at`.
     fn exact(&self, at: usize) -> u8;
+    /// The exact bytes of the numbers `at..at + 16`, which must exist.
+    fn exact_sixteen(&self, at: usize) -> [u8; 16];
     /// Whether numbers can be NaN.
     const NAN: bool;
 }
@@ -165,13 +167,69 @@ fn some<I: Bytes, S: Source, const WOVEN: bool>(isa: I, from: S, ends: Ends, at:
     }
 }
 
-/// Computes exactly the bytes that are marked in `near`.
+/// Up to so many bytes are computed exactly one by one; with more of them, all 64 are at once. Many
+/// are near the middle where a scale is a power of two, or where numbers are bounded and the bound
+/// is the middle itself (`Tanh`, quantised by the extremes that it has: 127.5).
+const FEW: u32 = 3;
+
+/// Computes exactly at least the bytes that are marked in `near`.
 #[cold]
 #[inline(never)]
 fn again<S: Source, const WOVEN: bool>(from: S, at: [usize; 4], near: u64, to: &mut [u8; 64]) {
+    if near.count_ones() > FEW {
+        return dispatch(All::<S, WOVEN> { from, at, to });
+    }
     for i in (0..64).filter(|i| near >> i & 1 != 0) {
         to[if WOVEN { beside(i) } else { i }] = from.exact(at[i / 16] + i % 16);
     }
+}
+
+/// The exact bytes of sixteen numbers at each of four positions.
+struct All<'a, S, const WOVEN: bool> {
+    from: S,
+    at: [usize; 4],
+    to: &'a mut [u8; 64],
+}
+
+impl<S: Source, const WOVEN: bool> Work for All<'_, S, WOVEN> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Bytes, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, _: I) {
+        let All { from, at, to } = self;
+        for (k, at) in at.into_iter().enumerate() {
+            let bytes = from.exact_sixteen(at);
+            for (i, byte) in bytes.into_iter().enumerate() {
+                to[if WOVEN { beside(k * 16 + i) } else { k * 16 + i }] = byte;
+            }
+        }
+    }
+}
+
+/// The byte of a number between -128 and 255, without its fraction. Unlike a cast, which must treat
+/// numbers beyond an integer's range, this becomes vector instructions: the number is added to one
+/// whose last bit counts ones.
+#[inline(always)]
+pub(crate) fn byte(v: f32) -> u8 {
+    const ONES: f32 = (3 << 22) as f32;
+    (v.trunc() + ONES).to_bits() as u8
+}
+
+/// Like [`byte`], in double precision.
+#[inline(always)]
+pub(crate) fn byte_of_double(v: f64) -> u8 {
+    const ONES: f64 = (3u64 << 51) as f64;
+    (v.trunc() + ONES).to_bits() as u8
+}
+
+/// Sixteen bytes, each computed from one number of the same position.
+#[inline(always)]
+pub(crate) fn each(byte: impl Fn(usize) -> u8) -> [u8; 16] {
+    let mut out = [0; 16];
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = byte(i);
+    }
+    out
 }
 
 /// Sixteen elements of a slice from `at` on. It panics if there are fewer.
@@ -400,6 +458,7 @@ mod x86 {
 mod tests {
     use super::*;
     use crate::simd::{Level, with_level};
+    use std::iter;
 
     #[derive(Clone, Copy)]
     struct Given<'a>(&'a [f32], Ends);
@@ -416,14 +475,21 @@ mod tests {
             let v = self.0[at].round_ties_even() + self.1.zero as f32;
             v.clamp(self.1.low as f32, self.1.high as f32) as i32 as u8
         }
+        fn exact_sixteen(&self, at: usize) -> [u8; 16] {
+            each(|i| self.exact(at + i))
+        }
     }
 
     #[test]
     fn numbers_become_the_nearest_bytes_on_every_level_and_of_every_length() {
         let near = (-600..600).flat_map(|k| [-1e-4, -3e-5, 0.0, 3e-5, 1e-4].map(|d| k as f32 / 2.0 + d));
         let far = [1e9, -1e9, 3e38, -3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -0.0, 1e-45];
-        let v: Vec<f32> = near.chain(far).collect();
-        for (zero, range) in [(0, [0, 255]), (255, [0, 255]), (128, [128, 200]), (-128, [-128, 127]), (5, [-128, 6])] {
+        let dense: Vec<f32> = near.chain(far).collect();
+        // Few of any 64 in a row are near the middle between two bytes here, many there.
+        let thin: Vec<f32> = dense.iter().flat_map(|v| iter::once(*v).chain(iter::repeat_n(0.3, 40))).collect();
+        let both = [&dense, &thin].into_iter();
+        let kinds = [(0, [0, 255]), (255, [0, 255]), (128, [128, 200]), (-128, [-128, 127]), (5, [-128, 6])];
+        for (v, (zero, range)) in both.flat_map(|v| kinds.map(|k| (v, k))) {
             let ends = Ends::new(zero, range).unwrap();
             for n in (0..130).chain([v.len()]) {
                 let given = Given(&v[v.len() - n..], ends);
