@@ -507,6 +507,29 @@ fn numbers_without_bound_stay_where_they_are_seen() {
 }
 
 /// Depthwise convolutions of small images, with more channels than a vector has lanes.
+/// Numbers far beyond the others spoil the digits only of outputs that read them, be it one, some in
+/// a row, or a tenth of each channel.
+#[test]
+fn numbers_beyond_the_others_spoil_no_output_that_does_not_read_them() {
+    let s = ConvSpec { pad_before: [0, 1, 1], pad_after: [0, 1, 1], ..ConvSpec::square(1, [8, 5], 20, 3) };
+    let (x, w) = (numbers(8 * 400, 3), numbers(8 * 5 * 9, 4));
+    let quiet = naive(&s, &x, &w);
+    for (much, first, count, step) in [(300.0f32, 607, 1, 1), (1e6, 607, 1, 1), (1e9, 607, 9, 1), (1e7, 0, 320, 10)] {
+        let mut x = x.clone();
+        let places: Vec<usize> = (0..count).map(|k| first + k * step).collect();
+        places.iter().for_each(|p| x[*p] = much);
+        let mut y = vec![f32::NAN; quiet.len()];
+        let c = Conv::new(&s).unwrap().tiled_by(8, 12, false).unwrap();
+        c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
+        let reads = |o: usize| {
+            let [row, column] = [o % 400 / 20, o % 20];
+            places.iter().any(|p| row.abs_diff(p % 400 / 20) <= 1 && column.abs_diff(p % 20) <= 1)
+        };
+        let worst = (0..y.len()).filter(|o| !reads(*o)).map(|o| (f64::from(y[o]) - quiet[o]).abs()).fold(0.0, f64::max);
+        assert!(worst < 4e-5, "{much} {count}: {worst}");
+    }
+}
+
 fn small_planes() -> impl Strategy<Value = ConvSpec> {
     let axis = || (1usize..9, 1usize..8, 1usize..4, 1usize..3, 0usize..4, 0usize..4);
     (axis(), axis(), 16usize..40, 1usize..3).prop_filter_map("the kernel fits", |(y, x, channels, batch)| {

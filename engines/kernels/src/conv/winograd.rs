@@ -13,8 +13,9 @@
 //! Soodhalter and Gregg, "Error analysis and improving the accuracy of Winograd convolution", 2020,
 //! shows how the error depends on the points.
 //!
-//! A sum of numbers of very different magnitude, or with a NaN, has no such bound. A unit with
-//! numbers of 2^40 or more is left to the plain convolution.
+//! A number that is far greater than those around it spoils the digits of all outputs of its tiles,
+//! also of those that do not read it. A unit is left to the plain convolution if its greatest
+//! number is not one of many of that size, or is 2^40 or more, or is NaN.
 //!
 //! A unit transforms its filters once and then moves down its rows, a few rows of tiles at a time.
 //! Alternatively filters come transformed ([`filters`]).
@@ -25,8 +26,11 @@ use crate::gemm::Epilogue;
 use crate::simd::isa::{Isa, Work};
 use crate::simd::turn::turn;
 use crate::view::Out;
+use even::{are_even, is_small};
 use filters::{PER_FILTER, changed_filters};
 
+/// Whether numbers may share a tile.
+mod even;
 /// Filters transformed for the products.
 pub mod filters;
 
@@ -45,8 +49,6 @@ const MOST_INPUT: usize = 160 * 1024;
 const MOST_FILTERS: usize = 640 * 1024;
 /// If the last vector has at most this many tiles, the lanes of its products are output channels.
 const FEW: usize = 8;
-/// Bound for the sum of squares of a lane. Below it, no number exceeds 2^40.
-const LIMIT: f32 = 1.2e24;
 /// Extra distance between the data of one place and that of the next, beyond a whole number of
 /// rows. Without it they would map to few cache sets.
 const APART: usize = 16;
@@ -223,7 +225,8 @@ pub(crate) struct Unit<'p, 'a, 'o> {
 }
 
 impl Work for Unit<'_, '_, '_> {
-    /// Whether the unit was computed. If not, its numbers are too large, and nothing was written.
+    /// Whether the unit was computed. If not, its numbers are too large or too uneven, and nothing
+    /// was written.
     type Out = bool;
 
     #[inline(always)]
@@ -232,7 +235,7 @@ impl Work for Unit<'_, '_, '_> {
         let filter = t.channels[0] * PER_FILTER;
         let own = self.w.len() / filter.max(1);
         let source = Source { size: [s.input[1], s.input[2]], top: s.pad_before[1], left: s.pad_before[2] };
-        if !t.ahead && !is_small(isa, self.w) || !source.is_small(isa, self.x, self.y) {
+        if !t.ahead && !is_small(isa, self.w) || !are_even(isa, source.seen(self.x, self.y)) {
             return false;
         }
         let mut rest = self.scratch;
@@ -288,27 +291,6 @@ impl Work for Unit<'_, '_, '_> {
         }
         true
     }
-}
-
-/// Whether all numbers are small enough. False if one is NaN.
-#[inline(always)]
-fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
-    let (vectors, rest) = v.as_chunks::<16>();
-    // Several sums, because with only one each addition would wait for the one before.
-    let mut squares = [isa.splat(0.0); 4];
-    for four in vectors.chunks(4) {
-        for (sum, v) in squares.iter_mut().zip(four) {
-            let v = isa.load(v);
-            *sum = isa.fma(v, v, *sum);
-        }
-    }
-    let mut lanes = [0.0; 16];
-    let mut small = true;
-    for sum in &squares {
-        isa.store(*sum, &mut lanes);
-        small &= lanes.iter().all(|v| *v < LIMIT);
-    }
-    small && rest.iter().all(|v| v * v < LIMIT)
 }
 
 /// The sums over the channels of one place: `to[o][tile] = sum_c a[c][o] b[c][tile]` for sixteen
@@ -528,16 +510,11 @@ impl Source {
         }
     }
 
-    /// Whether all numbers that output rows `y.0..y.1` read, in all channels, are small enough.
-    #[inline(always)]
-    fn is_small<I: Isa>(&self, isa: I, x: &[f32], y: (usize, usize)) -> bool {
+    /// What output rows `y.0..y.1` read of each channel.
+    fn seen<'x>(&self, x: &'x [f32], y: (usize, usize)) -> impl Iterator<Item = &'x [f32]> + Clone {
         let [height, width] = self.size;
         let (from, to) = (y.0.saturating_sub(self.top).min(height), (y.1 + 2).saturating_sub(self.top).min(height));
-        let mut small = true;
-        for x in x.chunks_exact((height * width).max(1)) {
-            small &= is_small(isa, &x[from * width..to * width]);
-        }
-        small
+        x.chunks_exact((height * width).max(1)).map(move |x| &x[from * width..to * width])
     }
 }
 

@@ -2,7 +2,8 @@
 //! the instruction set. For each sixteen output channels of a group (the last block may have fewer,
 //! and is filled with zeros), for each of the 36 places and for each input channel there are
 //! sixteen numbers.
-use super::{Grid, PLACES, SIDE, TOGETHER, is_small, store, takes, turn};
+use super::even::is_small;
+use super::{Grid, PLACES, SIDE, TOGETHER, store, takes, turn};
 use crate::conv::spec::ConvSpec;
 use crate::simd::isa::{Isa, Work, dispatch};
 
