@@ -134,6 +134,16 @@ pub mod flags {
     /// Small numbers in its output have all digits even if its input is rounded (`Exp`, `Sigmoid`,
     /// `SoftmaxV2`).
     pub const MAKES_DIGITS: u64 = 1 << 17;
+    /// Input 1 holds indices into axes of input 0, and the operator fails if one is beyond its axis
+    /// (`GatherV2`). Unless all indices are constants that every axis has, no pass moves the node
+    /// out of code that may not run, such as a branch or the body of a loop.
+    pub const INDEXES: u64 = 1 << 18;
+    /// It fails for some values of its inputs in another way (a matrix without an inverse, a length
+    /// beyond its axis). No pass moves the node out of code that may not run.
+    pub const MAY_FAIL: u64 = 1 << 19;
+    /// A matrix product: the last axis of input 0 meets the last axis but one of input 1, and each
+    /// is the other way round if `transpose_x1` or `transpose_x2` (`adj_x1`, `adj_x2`) is set.
+    pub const PRODUCT: u64 = 1 << 20;
 
     /// Indices of the inputs that an operator with these flags writes: input k is output k.
     pub fn written(flags: u64) -> impl Iterator<Item = usize> {

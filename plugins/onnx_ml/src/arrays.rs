@@ -4,6 +4,7 @@
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
+use ge_plugin_api::ops::flags::INDEXES;
 use ge_plugin_api::ops::{InferCtx, OpDef};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc, bytes_of_strings, strings_in};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
@@ -34,7 +35,8 @@ fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 register_op!(|| OpDef::new("MlColumns", infer)
     .input("x", ELEMENTS, "T")
     .input("places", &[DType::I64], "")
-    .output("y", ELEMENTS, "T"));
+    .output("y", ELEMENTS, "T")
+    .flags(INDEXES));
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, places) = (ctx.input(0)?, ctx.input(1)?);

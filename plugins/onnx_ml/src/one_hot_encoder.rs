@@ -6,6 +6,7 @@ use crate::places::Places;
 use crate::shared::{NUMBERS, Outs, ints};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::types::{ConstTensor, DType, Dim, Shape, TensorDesc};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
@@ -43,7 +44,8 @@ register_op!(|| OpDef::new("MlOneHotEncoder", infer)
     .input("x", NUMBERS, "T")
     .output("y", &[DType::F32], "")
     .required_attr("cats", AttrKind::INTS)
-    .attr("zeros", AttrKind::INT, 1i64));
+    .attr("zeros", AttrKind::INT, 1i64)
+    .flags(MAY_FAIL));
 
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = ctx.input(0)?;

@@ -19,7 +19,7 @@ use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{
     AttrKind, InferCtx, OpDef,
-    flags::{FULL_PRECISION, LOW_PRECISION},
+    flags::{FULL_PRECISION, LOW_PRECISION, PRODUCT},
     infer,
 };
 use ge_plugin_api::register_ops;
@@ -213,7 +213,7 @@ fn defs() -> Vec<OpDef> {
             .attr(t2, b, false)
             .opt_attr("y_dtype", AttrKind::TYPE)
             .attr("offset_x", AttrKind::INT, 0i64)
-            .flags(LOW_PRECISION)
+            .flags(LOW_PRECISION | PRODUCT)
     };
     vec![
         product("MatMulV2", mat_mul, "transpose_x1", "transpose_x2"),

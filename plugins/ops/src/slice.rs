@@ -14,7 +14,7 @@
 use crate::dims;
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::flags::REPLACES;
+use ge_plugin_api::ops::flags::{INDEXES, MAY_FAIL, REPLACES};
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, infer};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
@@ -170,6 +170,7 @@ fn defs() -> Vec<OpDef> {
     let reduction =
         |d: OpDef| d.attr("reduction", AttrKind::STRING, "none").choices(&["none", "add", "mul", "min", "max"]);
     let x = |name: &str, f| OpDef::new(name, f).input("x", ANY, "T");
+    let gathers = |name: &str, f| x(name, f).input("indices", INDEX, "").output("y", ANY, "T").flags(INDEXES);
     let scatter = |name: &str| {
         reduction(
             OpDef::new(name, infer::same)
@@ -178,7 +179,7 @@ fn defs() -> Vec<OpDef> {
                 .input("updates", ANY, "T")
                 .output("y", ANY, "T"),
         )
-        .flags(REPLACES)
+        .flags(REPLACES | INDEXES)
     };
     vec![
         x("StridedSliceV2", strided)
@@ -207,14 +208,15 @@ fn defs() -> Vec<OpDef> {
             .input("axis", INDEX, "")
             .output("y", ANY, "T")
             .attr("batch_dims", i, 0i64)
-            .value_inputs(&[2]),
-        x("Gather", gather).input("indices", INDEX, "").output("y", ANY, "T").attr("axis", i, 0i64).attr(
-            "batch_dims",
-            i,
-            0i64,
-        ),
-        x("GatherElements", gather_elements).input("index", INDEX, "").output("y", ANY, "T").attr("dim", i, 0i64),
-        x("GatherNd", gather_nd).input("indices", INDEX, "").output("y", ANY, "T").attr("batch_dims", i, 0i64),
+            .value_inputs(&[2])
+            .flags(INDEXES),
+        gathers("Gather", gather).attr("axis", i, 0i64).attr("batch_dims", i, 0i64),
+        x("GatherElements", gather_elements)
+            .input("index", INDEX, "")
+            .output("y", ANY, "T")
+            .attr("dim", i, 0i64)
+            .flags(INDEXES),
+        gathers("GatherNd", gather_nd).attr("batch_dims", i, 0i64),
         scatter("ScatterElements").attr("axis", i, 0i64),
         scatter("TensorScatterUpdate"),
         OpDef::new("TensorScatter", infer::same)
@@ -222,7 +224,7 @@ fn defs() -> Vec<OpDef> {
             .input("update", ANY, "T")
             .opt("write_indices", INDEX, "")
             .output("present_cache", ANY, "T")
-            .flags(REPLACES)
+            .flags(REPLACES | MAY_FAIL)
             .attr("axis", i, -2i64)
             .attr("mode", AttrKind::STRING, "linear")
             .choices(&["linear", "circular"]),
@@ -230,14 +232,16 @@ fn defs() -> Vec<OpDef> {
             .input("seq_lengths", INDEX, "")
             .output("y", ANY, "T")
             .attr("seq_dim", i, 0i64)
-            .attr("batch_dim", i, 1i64),
+            .attr("batch_dim", i, 1i64)
+            .flags(MAY_FAIL),
         // The type list keeps the documentation tables exact about the index type of scatters.
         OpDef::new("ScatterNd", scatter_nd)
             .input("indices", INDEX, "")
             .input("x", ANY, "T")
             .input("shape", INDEX, "")
             .output("y", ANY, "T")
-            .value_inputs(&[2]),
+            .value_inputs(&[2])
+            .flags(MAY_FAIL),
     ]
 }
 fn scatter_nd(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

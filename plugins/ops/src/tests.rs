@@ -359,7 +359,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 18] = [
+    let names: [(u64, &str); 21] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -378,6 +378,9 @@ fn table() -> String {
         (flags::REPLACES, "replaces"),
         (flags::NEEDS_DIGITS, "needs digits"),
         (flags::MAKES_DIGITS, "makes digits"),
+        (flags::INDEXES, "indexes"),
+        (flags::MAY_FAIL, "may fail"),
+        (flags::PRODUCT, "product"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

@@ -15,6 +15,7 @@ use crate::recurrent_activation::Activation;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -85,6 +86,7 @@ register_op!(|| OpDef::new("DynamicQuantizeLSTM", infer)
     .output("Y", REAL, "T")
     .output("Y_h", REAL, "T")
     .output("Y_c", REAL, "T")
+    .flags(MAY_FAIL)
     .opt_attr("hidden_size", AttrKind::INT)
     .attr("direction", AttrKind::STRING, "forward")
     .choices(&["forward", "reverse", "bidirectional"])

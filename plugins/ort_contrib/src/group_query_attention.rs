@@ -155,7 +155,7 @@ pub(crate) fn prototype(name: &str, infer: ge_plugin_api::ops::InferFn) -> OpDef
         .attr("rotary_interleaved", AttrKind::INT, 0i64)
         .attr("local_window_size", AttrKind::INT, -1i64)
         .value_inputs(&[6])
-        .flags(flags::LOW_PRECISION | flags::DATA_DEPENDENT_SHAPE)
+        .flags(flags::LOW_PRECISION | flags::DATA_DEPENDENT_SHAPE | flags::MAY_FAIL)
 }
 register_op!(|| prototype("GroupQueryAttention", infer)
     .output("output", REAL, "T")

@@ -1,6 +1,7 @@
 //! `MatrixInverse(x [..., n, n]) -> y`: the inverse of each matrix, by elimination with row
 //! exchanges in f64; a singular matrix is an error that names it.
 use ge_plugin_api::kernel::{KernelCtx, TensorMut, TensorView};
+use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::dtype::FLOATS;
@@ -22,7 +23,7 @@ fn square(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     infer::same(c)
 }
-register_op!(|| OpDef::new("MatrixInverse", square).input("x", FLOATS, "T").output("y", FLOATS, "T"));
+register_op!(|| OpDef::new("MatrixInverse", square).input("x", FLOATS, "T").output("y", FLOATS, "T").flags(MAY_FAIL));
 
 /// The inverse of an `n` by `n` matrix, or the column in which no pivot is left.
 pub fn inverse(matrix: &[f64], n: usize) -> Result<Vec<f64>, usize> {

@@ -7,6 +7,7 @@ use crate::mat_mul_n_bits::{put, reals};
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, OpDef, infer};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::types::dtype::INDEX;
@@ -38,7 +39,8 @@ register_op!(|| OpDef::new("OrtRotaryEmbedding", infer::same)
     .output("y", REAL, "T")
     .attr("interleaved", AttrKind::INT, 0i64)
     .attr("num_heads", AttrKind::INT, 0i64)
-    .attr("rotary_embedding_dim", AttrKind::INT, 0i64));
+    .attr("rotary_embedding_dim", AttrKind::INT, 0i64)
+    .flags(MAY_FAIL));
 
 /// The integers of an index tensor.
 pub(crate) fn indices(x: &TensorView<'_>) -> Result<Vec<i64>> {

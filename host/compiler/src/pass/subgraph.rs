@@ -23,26 +23,22 @@ pub fn movable(cx: &PassContext<'_>, n: &Node) -> bool {
     plain && !n.outputs().is_empty() && (n.is_const() || pure && !n.inputs().is_empty())
 }
 
-/// Operators that fail if an index, input 1, is beyond their input 0.
-const INDEXED: [&str; 6] =
-    ["Gather", "GatherV2", "GatherElements", "GatherNd", "ScatterElements", "TensorScatterUpdate"];
 /// Most indices that are looked at.
 const INDICES: usize = 1 << 16;
 
-/// Whether a node may fail by the values of its indices. Such a node must not move out of code that
-/// may not run. It cannot fail if its indices are constants that every axis has.
-pub fn index_may_fail(g: &Graph, n: &Node) -> bool {
-    if !INDEXED.contains(&n.op()) {
-        return false;
+/// Whether a node may fail by the values of its inputs. Such a node must not move out of code that
+/// may not run. One that [indexes](flags::INDEXES) cannot fail if its indices are constants that
+/// every axis has.
+pub fn may_fail(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
+    let own = cx.op_flags(n);
+    if own & flags::INDEXES == 0 {
+        return own & flags::MAY_FAIL != 0;
     }
     let sizes = g.input_desc(n, 0).and_then(|d| d.shape.sizes());
     let least = sizes.and_then(|s| i64::try_from(s.into_iter().min()?).ok()).unwrap_or(0);
     let indices = n.input(1).and_then(|v| g.constant(v)).and_then(|t| t.to_i64(INDICES));
     !indices.is_some_and(|all| all.iter().all(|i| (-least..least).contains(i)))
 }
-
-/// Matrix products.
-const PRODUCTS: [&str; 4] = ["MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"];
 
 /// Whether the sizes of a node's inputs certainly fit each other: all are known, or it is a product
 /// by known matrices whose inner size is known, or the node is element-wise and its inputs are equal
@@ -55,8 +51,9 @@ pub fn sizes_fit(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
     if shapes.iter().all(|s| s.is_static()) {
         return true;
     }
+    let own = cx.op_flags(n);
     let turned = ["transpose_x1", "adj_x1"].into_iter().any(|a| n.attrs().flag(a));
-    if let ([x, others @ ..], true) = (&shapes[..], PRODUCTS.contains(&n.op()) && !turned) {
+    if let ([x, others @ ..], true) = (&shapes[..], own & flags::PRODUCT != 0 && !turned) {
         let inner = x.dims().last().is_some_and(|d| d.size().is_some());
         return inner && others.iter().all(|s| s.is_static() && s.dims().len() <= 2);
     }
@@ -73,7 +70,7 @@ pub fn sizes_fit(cx: &PassContext<'_>, g: &Graph, n: &Node) -> bool {
     };
     let equal = shapes.len() < 2
         || shapes.iter().all(|s| !s.is_unranked() && s.dims().iter().rev().enumerate().all(&mut joins));
-    equal && cx.op_flags(n) & flags::ELEMENTWISE != 0
+    equal && own & flags::ELEMENTWISE != 0
 }
 
 /// Maps each input of a called graph to its index among the `count` arguments of the caller. `None`

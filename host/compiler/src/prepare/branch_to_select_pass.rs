@@ -8,14 +8,15 @@
 //! read and write at most 64 KiB, their shapes are known and equal, and all values are
 //! floating-point or bool.
 //! Refuses: what might fail or have an effect in a branch that is not taken: integers (indices,
-//! divisors), constant indices that may be beyond an axis, effects, randomness, communication;
-//! subgraphs; control edges; nodes that are bound to an engine, stream, group or stage.
+//! divisors), constant indices that may be beyond an axis, operators whose prototype says that they
+//! may fail, effects, randomness, communication; subgraphs; control edges; nodes that are bound to
+//! an engine, stream, group or stage.
 //! Keeps: names of the branches' nodes; the first value has the name of the `If`.
 //! Source: ours. Cost: the nodes of the branches.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
 use crate::pass::inline::copy;
-use crate::pass::subgraph::index_may_fail;
+use crate::pass::subgraph::may_fail;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{AttrValue, DType, Graph, Node, TensorDesc, ValueRef};
 use ge_plugin_api::fusion::CONSISTENT;
@@ -71,8 +72,8 @@ fn obstacle(cx: &PassContext<'_>, g: &Graph, n: &Node) -> Option<&'static str> {
     if !n.outputs().iter().all(plain) || !(0..n.inputs().len()).all(given) {
         return Some("is not of real numbers of known shape");
     }
-    if index_may_fail(g, n) {
-        return Some("has an index that may be beyond an axis");
+    if may_fail(cx, g, n) {
+        return Some("may fail by the values of its inputs");
     }
     None
 }

@@ -9,12 +9,13 @@
 //! views that it reads move with it; views alone stay.
 //! Refuses: nodes that have effects, are random or whose shape depends on values; bodies that
 //! change variables; what might fail although the loop makes no iteration: values that are not
-//! floating-point, indices that may be beyond an axis, open sizes that may not fit each other.
+//! floating-point, indices that may be beyond an axis, operators whose prototype says that they may
+//! fail, open sizes that may not fit each other.
 //! Keeps: names; the values of the loop at their positions, the new ones after them.
 //! Source: Aho, Sethi, Ullman, "Compilers" 10.3 (code motion). Cost: the nodes of the body.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
-use crate::pass::subgraph::{add_argument, arguments, called, index_may_fail, movable, original, sizes_fit};
+use crate::pass::subgraph::{add_argument, arguments, called, may_fail, movable, original, sizes_fit};
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{Graph, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::ops::flags;
@@ -92,7 +93,7 @@ fn invariant<'m>(cx: &mut PassContext<'_>, l: &Loop<'m>) -> Vec<Moved<'m>> {
     for n in l.body.nodes() {
         cx.visits += 1;
         let read = |v: &ValueRef| v.is_absent() || same.contains(v) || l.body.constant(*v).is_some();
-        let safe = || is_real(l, n) && !index_may_fail(l.body, n) && sizes_fit(cx, l.body, n);
+        let safe = || is_real(l, n) && !may_fail(cx, l.body, n) && sizes_fit(cx, l.body, n);
         let computed = || safe() && n.inputs().iter().all(read) && n.inputs().iter().any(|v| same.contains(v));
         if movable(cx, n) && (n.is_const() || computed()) {
             if !n.is_const() {
