@@ -8,7 +8,9 @@
 //!   result. `adj_*` swaps the last two axes (ignored for vectors).
 //! * `MatMulInteger(a, b, a_zero_point?, b_zero_point?) -> i32` and
 //!   `QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)` as
-//!   in ONNX: matmul of 8-bit numbers minus their zero points.
+//!   in ONNX: matmul of 8-bit numbers minus their zero points. A scale or zero point is one number,
+//!   one per row of a or y `[M]` or per column of b `[N]`, or one per row `[..., M, 1]` or column
+//!   `[..., 1, N]` of each matrix.
 //! * `GroupedMatmul(x [M,K], weight [E,K,N], group_list i64[E], bias? [E,N]) {group_list_type}`:
 //!   the rows of x form E groups, each of which is multiplied by its own matrix. `group_list` holds
 //!   cumulative ends (type 0) or the number of rows in each group (type 1).

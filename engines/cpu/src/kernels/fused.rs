@@ -8,7 +8,8 @@ use crate::kernels::conv::direct::{Sizes, bias_of, check, conv, convolve};
 use crate::kernels::conv::window::{Apart, axes, cann_pads, spatial_list, three};
 use crate::kernels::math::special::{gelu, gelu_tanh, hard_swish, max, min, sigmoid};
 use crate::kernels::math::unary::plain_map;
-use crate::kernels::matrix::matmul::{batched, less_zero, saturate};
+use crate::kernels::matrix::bytes::{Part, less_zero, saturate};
+use crate::kernels::matrix::matmul::batched;
 use crate::kernels::matrix::product::widen;
 use crate::kernels::norm::softmax::softmax;
 use crate::kernels::quant::by_extremes;
@@ -161,9 +162,9 @@ fn run_quant_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let (bytes, scale, zero) = by_extremes(a.values()?);
         (bytes.into_iter().map(|v| v as i64 - zero as i64).collect(), Some(f64::from(scale)))
     } else {
-        (less_zero(&a, za.as_ref(), true)?, None)
+        (less_zero(&a, za.as_ref(), Part::A, false)?, None)
     };
-    let vb = less_zero(&b, zb.as_ref(), turned)?;
+    let vb = less_zero(&b, zb.as_ref(), Part::B, turned)?;
     let (shape, sums) = batched(&va, &a.shape, &vb, &b.shape, (false, turned), None)?;
     let n = if b.rank() > 1 { shape.last().copied().unwrap_or(1).max(1) } else { 1 };
     let bias = Arg::opt(ctx, 8)?;

@@ -34,6 +34,7 @@ pub const FAMILIES: &[&[Op]] = &[
     math::step::OPS,
     math::sum::OPS,
     matrix::matmul::OPS,
+    matrix::bytes::OPS,
     conv::direct::OPS,
     conv::deform::OPS,
     cluster::OPS,

@@ -24,7 +24,7 @@ pub fn operations(node: &Node<'_>) -> Option<u64> {
     let moved = outputs.saturating_add(read);
     let is_of = |family: &[Op]| family.iter().any(|o| o.name == node.op());
     let products = |n: u64, each: u64| n.saturating_mul(each).saturating_mul(2).max(moved);
-    Some(if is_of(matrix::matmul::OPS) || is_of(matrix::einsum::OPS) {
+    Some(if [matrix::matmul::OPS, matrix::bytes::OPS, matrix::einsum::OPS].into_iter().any(is_of) {
         let turned = ["adj_x1", "transpose_x1", "transA"].iter().any(|a| node.flag(*a));
         products(outputs, last(0, usize::from(turned)).unwrap_or(1))
     } else if is_of(conv::direct::OPS) {

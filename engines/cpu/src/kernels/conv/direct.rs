@@ -3,7 +3,7 @@
 //! numbers are summed in doubles, integers in 64 bits.
 use super::window::{Apart, Axis, axes, cann_pads, channels_last, onnx_lists, spatial_list, three};
 use crate::args::{Arg, bad, count, filled, int_attr, ints_attr, put_f64, put_i64, size, text};
-use crate::kernels::matrix::matmul::saturate;
+use crate::kernels::matrix::bytes::saturate;
 use crate::kernels::matrix::product::{Wide, widen};
 use crate::op::{Op, Run};
 use crate::par;

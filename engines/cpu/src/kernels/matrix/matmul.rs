@@ -1,13 +1,12 @@
 //! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul),
-//! `MatMulInteger`, `QLinearMatMul`, `GroupedMatmul`, `MatrixDeterminant`.
+//! `GroupedMatmul`, `MatrixDeterminant`.
 use super::product::{Mat, Wide, product, widen};
 use crate::args::{Arg, bad, count, filled, flag, int_attr, put_f64, put_i64};
 use crate::op::{Op, Run};
-use crate::store::types::{BYTE, FLOAT, INDEX, NUM};
+use crate::store::types::{FLOAT, INDEX, NUM};
 use ge_kernels::view::broadcast_shapes;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
-use ge_plugin_api::types::DType;
 
 /// The product of two stacks of matrices, with its shape.
 pub fn batched<W: Wide>(
@@ -102,69 +101,6 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// The elements minus their zero points. There is one zero point for all elements, one per row
-/// (`by_row`) or one per column.
-///
-/// # Errors
-/// Fails if the number of zero points does not fit.
-pub fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, by_row: bool) -> Result<Vec<i64>> {
-    let mut v = x.i64s()?;
-    let Some(z) = zero else { return Ok(v) };
-    let zs = z.i64s()?;
-    let cols = x.shape.last().copied().unwrap_or(1).max(1);
-    let rows = if x.rank() > 1 { x.shape[x.rank() - 2] } else { 1 };
-    match (zs.len(), by_row) {
-        (1, _) => v.iter_mut().for_each(|e| *e -= zs[0]),
-        (n, true) if n == rows => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / cols % rows]),
-        (n, false) if n == cols => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i % cols]),
-        (n, true) if n * cols == v.len() => v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / cols]),
-        (n, false) if rows > 0 && n * rows == v.len() => {
-            v.iter_mut().enumerate().for_each(|(i, e)| *e -= zs[i / (rows * cols) * cols + i % cols]);
-        }
-        (n, _) => {
-            return Err(bad(format!("input {}", z.index), format!("{n} zero points"), "one, or one a row or column"));
-        }
-    }
-    Ok(v)
-}
-fn run_matmul_integer(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
-    let (za, zb) = (Arg::opt(ctx, 2)?, Arg::opt(ctx, 3)?);
-    let (va, vb) = (less_zero(&a, za.as_ref(), true)?, less_zero(&b, zb.as_ref(), false)?);
-    let (shape, y) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
-    put_i64(ctx, 0, &shape, &y)
-}
-fn run_qlinear_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let g = |i| Arg::of(ctx, i);
-    let (a, sa, za, b, sb, zb, sy, zy) = (g(0)?, g(1)?, g(2)?, g(3)?, g(4)?, g(5)?, g(6)?, g(7)?);
-    let (va, vb) = (less_zero(&a, Some(&za), true)?, less_zero(&b, Some(&zb), false)?);
-    let (shape, y) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
-    let (sa, sb, sy, zy) = (sa.f64s()?, sb.f64s()?, sy.f64s()?, zy.i64s()?);
-    let n = if b.rank() > 1 { b.shape[b.rank() - 1].max(1) } else { 1 };
-    let m = if a.rank() > 1 { a.shape[a.rank() - 2].max(1) } else { 1 };
-    let pick = |v: &[f64], i: usize| {
-        if v.len() == 1 {
-            Ok(v[0])
-        } else {
-            v.get(i).copied().ok_or_else(|| bad("scale", format!("{} numbers", v.len()), "one, or one a row or column"))
-        }
-    };
-    let d = ctx.output_dtype(0).unwrap_or_default();
-    let mut q = crate::args::room(y.len())?;
-    for (i, &v) in y.iter().enumerate() {
-        let (row, col) = (i / n % m, i % n);
-        let s = (pick(&sa, row)? * pick(&sb, col)?) as f32;
-        let s = f64::from(s / pick(&sy, row)? as f32);
-        let z = if zy.len() == 1 { zy[0] } else { zy.get(row).copied().unwrap_or(0) };
-        q.push(saturate(v as f64 * s, z, d));
-    }
-    put_i64(ctx, 0, &shape, &q)
-}
-/// Rounds half to even, adds the zero point and saturates to an 8-bit type.
-pub fn saturate(v: f64, zero: i64, d: DType) -> i64 {
-    let (lo, hi) = if d == DType::I8 { (-128.0, 127.0) } else { (0.0, 255.0) };
-    (v.round_ties_even() + zero as f64).clamp(lo, hi) as i64
-}
 fn run_grouped(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, w, g, bias) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?, Arg::opt(ctx, 3)?);
     x.need_rank(2, 2)?;
@@ -237,8 +173,6 @@ pub const OPS: &[Op] = &[
     p("MatMul", run_matmul),
     p("BatchMatMulV2", run_matmul),
     p("BatchMatMul", run_matmul),
-    Op::new("MatMulInteger", run_matmul_integer, &[BYTE]).gives(&[&[DType::I32]]),
-    Op::new("QLinearMatMul", run_qlinear_matmul, &[BYTE, FLOAT, BYTE, BYTE, FLOAT, BYTE, FLOAT, BYTE]).gives(&[BYTE]),
     Op::new("GroupedMatmul", run_grouped, &[FLOAT, FLOAT, INDEX, FLOAT]).gives(&[FLOAT]),
     Op::new("MatrixDeterminant", run_determinant, &[FLOAT]).gives(&[FLOAT]),
 ];
