@@ -487,6 +487,33 @@ pub mod infer {
         }
         Ok(Shape::new(out))
     }
+    /// The first index and the number of indices that ONNX's `Slice` takes from an axis of `size`
+    /// elements. Positions below zero count from the end. Then the first index is limited to
+    /// `0..=size` (`0..=size - 1` for a negative step), and the end to `0..=size`
+    /// (`-1..=size - 1`). The first index is 0 if there are no indices, or if `step` is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use ge_plugin_api::ops::infer::slice_of_axis;
+    ///
+    /// assert_eq!(slice_of_axis(10, -3, i64::MAX, 2), (7, 2));
+    /// assert_eq!(slice_of_axis(10, i64::MAX, i64::MIN, -1), (9, 10));
+    /// assert_eq!(slice_of_axis(10, -11, i64::MIN, -1), (0, 1));
+    /// ```
+    pub fn slice_of_axis(size: i64, begin: i64, end: i64, step: i64) -> (i64, i64) {
+        if size <= 0 || step == 0 {
+            return (0, 0);
+        }
+        let place = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
+        let (begin, span) = if step > 0 {
+            let begin = place(begin).clamp(0, size);
+            (begin, place(end).clamp(0, size) - begin)
+        } else {
+            let begin = place(begin).clamp(0, size - 1);
+            (begin, begin - place(end).clamp(-1, size - 1))
+        };
+        if span <= 0 { (0, 0) } else { (begin, (span - 1) / step.saturating_abs() + 1) }
+    }
     /// Broadcasts all inputs; the result has the type of input 0.
     /// # Errors
     /// Fails as [`broadcast_shapes`] does, and if there is no input 0.

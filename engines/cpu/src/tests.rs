@@ -247,6 +247,9 @@ fn moving_of_data() {
         (vec![2, 4], vec![3.0, 2.0, 1.0, 2.0, 6.0, 5.0, 4.0, 5.0])
     );
     let o = call("SplitD", &[Some(&x)], &attrs(&[("split_dim", 1i64.into())]), &[DType::F32; 2]).unwrap();
+    // Before the first element, a backward slice begins with the first element.
+    let b = t(&[1], &[-9i64]);
+    assert_eq!(floats("StridedSliceV2", &[&x, &b, &e, &ax, &st], &[]), (vec![2, 1], vec![1.0, 4.0]));
     assert_eq!((o[0].view().dims, o[1].view().values::<f32>().unwrap()), (&[2u64, 2][..], &[3f32, 6.0][..]));
     assert_eq!(ints("Range", &[&t(&[], &[5i64]), &t(&[], &[-2i64]), &t(&[], &[-3i64])], &[]).1, [5, 2, -1]);
     let q = ge_plugin_api::kernel::HostTensor::from_bytes(DType::I4, &[3, 1], &[0x21, 0x0f]).unwrap();

@@ -1,8 +1,8 @@
 //! Parts of tensors: slices, gathers, scatters.
 //!
 //! * `StridedSliceV2(x, begin, end, axes?, strides?)` is ONNX's Slice: negative positions count
-//!   from the end, positions are clamped, negative steps go backwards; without axes the first axes
-//!   are sliced in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the
+//!   from the end, positions are clamped, negative steps go backwards (from the first element if
+//!   they begin before it); without axes the first axes are sliced in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the
 //!   end). `StridedSliceD(x) {begin, end, strides}`.
 //! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++
 //!   indices ++ x[axis+1..]; negative indices count from the end. `GatherElements(x, index) {dim}`,
@@ -20,17 +20,6 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, INDEX};
 use ge_plugin_api::types::{DType, Dim, Expr, Shape, TensorDesc};
 
-/// The number of elements that a slice takes from an axis of `n` elements.
-pub fn slice_len(n: i64, begin: i64, end: i64, step: i64) -> i64 {
-    let at = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
-    let (b, e) = if step > 0 {
-        (at(begin).clamp(0, n), at(end).clamp(0, n))
-    } else {
-        (at(begin).clamp(-1, n - 1), at(end).clamp(-1, n - 1))
-    };
-    let span = if step > 0 { e - b } else { b - e };
-    if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 }
-}
 fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let by_attr = c.node.op() == "StridedSliceD";
     let list = |key: &str, i: usize| if by_attr { read::ints(c, key).map(<[i64]>::to_vec) } else { c.const_ints(i) };
@@ -58,7 +47,7 @@ fn strided(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
         d[a] = match (pick(&begin), pick(&end), pick(&steps)) {
             (_, _, Some(0)) => return Err(bad("strides", 0, "a step other than zero")),
             (Some(b), Some(e), Some(s)) => match dims::size(d[a]) {
-                Some(n) => dims::from_i64(slice_len(n, b, e, s)),
+                Some(n) => dims::from_i64(infer::slice_of_axis(n, b, e, s).1),
                 // A slice of the whole axis keeps its dimension.
                 None if b == 0 && e >= i64::from(i32::MAX) && s == 1 => d[a],
                 None if s > 0 && b >= 0 && e >= 0 && e <= b => Dim::known(0),

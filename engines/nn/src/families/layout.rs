@@ -6,6 +6,7 @@ use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::layout::{self as k, few};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Kind, Layout, Nest};
+use ge_plugin_api::ops::infer::slice_of_axis;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
@@ -237,18 +238,13 @@ pub fn slice(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         if step == 0 {
             return Err("a stride is zero".into());
         }
-        let place = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
-        let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
-        let from = place(begin[i]).clamp(low.max(0), high.max(0));
-        let to = match by_size {
-            true if end[i] == -1 => n,
-            true => from.saturating_add(end[i]).min(n),
-            false => place(end[i]).clamp(low, high),
+        let end = match (by_size, end[i]) {
+            (true, -1) => n,
+            (true, size) => begin[i].saturating_add(size),
+            (false, end) => end,
         };
-        let reach = if step > 0 { to.saturating_sub(from) } else { from.saturating_sub(to) };
-        let len = usize::try_from(reach.max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
-            .map_err(|_| "an axis is too long")?;
-        let start = if len == 0 { 0 } else { usize::try_from(from).map_err(|_| "a begin is out of range")? };
+        let (start, len) = slice_of_axis(n, begin[i], end, step);
+        let [start, len] = [start, len].map(|v| usize::try_from(v).unwrap_or(0));
         let step = isize::try_from(step).map_err(|_| "a stride is too long")?;
         l = l.slice(d, start, if len <= 1 { 1 } else { step }, len).map_err(|e| e.to_string())?;
     }

@@ -5,27 +5,16 @@ use crate::op::Op;
 use crate::store::types::{ANY, INDEX};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::ops::infer::slice_of_axis;
 
 /// First index, step and number of indices that ONNX's begin, end and step select from `n`.
-pub fn taken(n: usize, begin: i64, end: i64, step: i64) -> Result<(usize, isize, usize)> {
-    let n = n as i64;
+fn taken(n: usize, begin: i64, end: i64, step: i64) -> Result<(usize, isize, usize)> {
     if step == 0 {
         return Err(bad("strides", 0, "a step other than zero"));
     }
-    let at = |v: i64| if v < 0 { v.saturating_add(n) } else { v };
-    let (b, e) = if step > 0 {
-        (at(begin).clamp(0, n), at(end).clamp(0, n))
-    } else {
-        (at(begin).clamp(-1, n - 1), at(end).clamp(-1, n - 1))
-    };
-    let span = if step > 0 { e - b } else { b - e };
-    if span <= 0 {
-        return Ok((0, 1, 0));
-    }
-    let len = (span as u64 - 1) / step.unsigned_abs() + 1;
-    let step = isize::try_from(step).unwrap_or(if step > 0 { isize::MAX } else { isize::MIN });
-    // A single index needs no step; this also avoids steps too large for a position.
-    Ok((b as usize, if len == 1 { 1 } else { step }, len as usize))
+    let (from, len) = slice_of_axis(n as i64, begin, end, step);
+    // Without a second index, no step is needed; this also avoids steps too large for a position.
+    Ok((from as usize, if len <= 1 { 1 } else { step as isize }, len as usize))
 }
 fn cut(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, begin: &[i64], end: &[i64], axes: &[i64], steps: &[i64]) -> Result<()> {
     if begin.len() != end.len() || axes.len() != begin.len() || steps.len() != begin.len() {
