@@ -384,6 +384,12 @@ fn quantisation() {
 }
 
 #[test]
+    for zeros in [t(&[2], &[0f32, -0.0]), t(&[0], &[0f32; 0])] {
+        let types = [DType::U8, DType::F32, DType::U8];
+        let o = call("DynamicQuantizeLinear", &[Some(&zeros)], &attrs(&[]), &types).unwrap();
+        assert!(o[0].bytes().iter().all(|q| *q == 0));
+        assert_eq!((o[1].view().values::<f32>().unwrap(), o[2].bytes()), (&[1f32][..], &[0u8][..]));
+    }
 fn attention_of_one_head_is_softmax_of_the_products() {
     let q = t(&[1, 1, 2, 2], &[1f32, 0.0, 0.0, 1.0]);
     let v = t(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);

@@ -182,6 +182,17 @@ pub fn extremes(x: &[f32]) -> [f32; 2] {
     dispatch(Extremes(x))
 }
 
+/// Scale and zero point for quantising numbers with these extremes ([`extremes`]) to unsigned
+/// bytes. If all numbers are zero, the scale is one, as in onnxruntime.
+pub fn by_extremes([low, high]: [f32; 2]) -> (f32, f32) {
+    let scale = (high - low) / 255.0;
+    if scale == 0.0 {
+        return (1.0, 0.0);
+    }
+    let zero = (-low / scale).clamp(0.0, 255.0).round_ties_even();
+    (scale, if zero.is_nan() { 0.0 } else { zero })
+}
+
 struct Extremes<'a>(&'a [f32]);
 
 impl Work for Extremes<'_> {

@@ -5,7 +5,8 @@
 //!   `output_dtype`, or else u8.
 //! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x -
 //!   zero)·scale in the type `output_dtype`, or else in the scale's type.
-//! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`.
+//! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`: y_scale is one if all
+//!   elements are zero (as in onnxruntime), or if there are none.
 use crate::read::{self, bad};
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};

@@ -4,7 +4,7 @@
 //! once, over all steps of all sequences, and states at each step, over all sequences that have not
 //! ended. Products are exact. A gate is the input's product, plus the state's, plus the bias, each
 //! rounded to single precision, in this order.
-use crate::quant::{extremes, quantise};
+use crate::quant::{by_extremes, extremes, quantise};
 use crate::rnn::bytes::product::{Factor, GATES, add_real, panel_len, real};
 use crate::rnn::cell::{self, Activation};
 use crate::rnn::pack::LANES;
@@ -76,16 +76,6 @@ pub struct ByteOperands<'a> {
     pub c0: &'a [f32],
     /// Peephole weights of the input, output and forget gate.
     pub peep: &'a [f32],
-}
-
-/// Scale and zero point for numbers with these extremes. If all numbers are zero, the scale is one.
-fn by([low, high]: [f32; 2]) -> (f32, f32) {
-    let scale = (high - low) / 255.0;
-    if scale == 0.0 {
-        return (1.0, 0.0);
-    }
-    let zero = (-low / scale).clamp(0.0, 255.0).round_ties_even();
-    (scale, if zero.is_nan() { 0.0 } else { zero })
 }
 
 /// Reinterprets floats as integers of the same size.
@@ -244,7 +234,7 @@ impl Unit<'_> {
     ) {
         let (p, padded, wide) = (self.plan, self.plan.padded(), self.plan.padded() * GATES);
         let longest = (0..p.batch).map(|i| self.len(i)).max().unwrap_or(0);
-        let of_x = by(extremes(&self.ops.x[..longest * p.batch * p.input]));
+        let of_x = by_extremes(extremes(&self.ops.x[..longest * p.batch * p.input]));
         for from in (0..longest).step_by(self.together) {
             let steps = from..(from + self.together).min(longest);
             self.input(steps.clone(), of_x, qx, sums, gates);
@@ -303,7 +293,7 @@ impl Unit<'_> {
             let [low, high] = extremes(&h[i * padded..][..p.hidden]);
             range = [range[0].min(low), range[1].max(high)];
         }
-        let (scale, zero) = by(range);
+        let (scale, zero) = by_extremes(range);
         for i in 0..p.batch {
             let (own, rest) = q[i * len..(i + 1) * len].split_at_mut(p.hidden);
             rest.fill(0);

@@ -7,11 +7,10 @@
 //! extremes of the whole tensor, as `DynamicQuantizeLinear` does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
-use crate::families::quant::by_extremes;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
 use ge_kernels::gemm::int8::{GemmInt8, correct, dot_rows, pack_int8, packed_int8_len};
-use ge_kernels::quant::{quantise, requantise, scale_columns};
+use ge_kernels::quant::{by_extremes, extremes, quantise, requantise, scale_columns};
 use ge_kernels::simd::Act;
 use ge_kernels::view::{Elem, Kind, Out, broadcast_shapes};
 use ge_kernels::with_kind;
@@ -190,7 +189,7 @@ impl QMatMul {
     /// Scale and zero point of a; for real numbers, computed from the extremes of the whole tensor.
     fn left(&self, io: &Io<'_, '_>) -> Result<Left> {
         if self.kinds[0] == Kind::F32 {
-            let (scale, zero) = by_extremes(io.input::<f32>(0)?);
+            let (scale, zero) = by_extremes(extremes(io.input::<f32>(0)?));
             return Ok(Left { scale, zero: zero as i32 });
         }
         let scale = self.at[1].map(|i| io.input::<f32>(i).map(|s| s[0])).transpose()?;
@@ -298,9 +297,7 @@ impl QMatMul {
                 _ => {
                     held_a.clear();
                     held_a.resize(part.len(), 0);
-                    if left.scale != 0.0 {
-                        quantise(&real[part], left.scale, left.zero as f32, &mut held_a);
-                    }
+                    quantise(&real[part], left.scale, left.zero as f32, &mut held_a);
                     &held_a[..]
                 }
             };

@@ -4,7 +4,7 @@
 //! from the smallest and the largest number.
 use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
-use ge_kernels::quant::{dequantise, dequantise_each, extremes, quantise, quantise_each};
+use ge_kernels::quant::{by_extremes, dequantise, dequantise_each, extremes, quantise, quantise_each};
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind};
 use ge_kernels::with_kind;
@@ -182,13 +182,6 @@ impl Kernel for Scaled {
 const SHARED: usize = 64 * 1024;
 const PARTS: usize = 2;
 
-/// Scale and zero point for quantising numbers to u8 by their own extremes.
-pub fn by_extremes(x: &[f32]) -> (f32, f32) {
-    let [low, high] = extremes(x);
-    let scale = (high - low) / 255.0;
-    (scale, if scale == 0.0 { 0.0 } else { (-low / scale).clamp(0.0, 255.0).round_ties_even() })
-}
-
 struct Dynamic {
     n: usize,
 }
@@ -220,16 +213,12 @@ impl Kernel for Dynamic {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let x = io.input::<f32>(0)?;
-        let (scale, zero) = by_extremes(x);
+        let (scale, zero) = by_extremes(extremes(x));
         let at = |unit: usize| self.n * unit / self.units();
         let part = at(units.start)..at(units.end);
         io.output::<u8, ()>(0, |out| {
             let y = out.part(part.start, part.len());
-            if scale == 0.0 {
-                y.fill(0);
-            } else {
-                quantise(&x[part], scale, zero, y);
-            }
+            quantise(&x[part], scale, zero, y);
             Ok(())
         })?;
         if units.start > 0 {

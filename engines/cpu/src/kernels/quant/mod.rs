@@ -150,18 +150,21 @@ fn run_dequantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &x.shape, &y)
 }
-/// Numbers quantised to u8 by their own extremes, with scale and zero point.
+/// Numbers quantised to u8 by their own extremes, with scale and zero point. The scale is one if
+/// all numbers are zero, as in onnxruntime. NaN counts as zero.
 pub fn by_extremes(v: &[f32]) -> (Vec<f64>, f32, f32) {
     let (lo, hi) = v.iter().fold((0f32, 0f32), |(l, h), &v| (l.min(v), h.max(v)));
     // All in single precision: the scale is an output, and the quantised numbers must agree with
     // it.
-    let scale = (hi - lo) / 255.0;
-    let zero = if scale == 0.0 { 0.0 } else { (-lo / scale).clamp(0.0, 255.0).round_ties_even() };
-    let one = |v: &f32| {
-        if scale == 0.0 { 0.0 } else { f64::from(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0)) }
+    let scale = match (hi - lo) / 255.0 {
+        0.0 => 1.0,
+        scale => scale,
     };
     (v.iter().map(one).collect(), scale, zero)
 }
+    let or = |v: f32, other: f32| if v.is_nan() { other } else { v };
+    let zero = or((-lo / scale).clamp(0.0, 255.0).round_ties_even(), 0.0);
+    let one = |v: &f32| f64::from(or(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0), zero));
 fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let (q, scale, zero) = by_extremes(x.values()?);
