@@ -179,6 +179,18 @@ fn quantisation_divides_in_the_precision_that_is_asked_for() {
     assert_eq!(by(DType::BF16), [-112, -112, -110, 98]);
     assert_eq!(by(DType::F32), [-113, -111, -111, 97]);
     assert_eq!(by(DType::F64), [-113, -111, -111, 97]);
+    // Without `precision`, the type of the scale decides. All these numbers are exact in bf16.
+    let short = |t: &HostTensor| {
+        call("Cast", &[Some(t)], &attrs(&[("dst_type", AttrValue::Type(DType::BF16))]), &[DType::BF16])
+            .unwrap()
+            .remove(0)
+    };
+    let (x, s) = (t(&[3], &[-126.5f32, -124.5, -123.0]), t(&[], &[1.031_25f32]));
+    let own = |x: &HostTensor, s: &HostTensor| {
+        let y = call("QuantizeLinear", &[Some(x), Some(s)], &attrs(&[]), &[DType::I8]).unwrap();
+        y[0].view().values::<i8>().unwrap().to_vec()
+    };
+    assert_eq!((own(&x, &s), own(&short(&x), &short(&s))), (vec![-123, -121, -119], vec![-122, -120, -120]));
 }
 
 #[test]
@@ -235,6 +247,9 @@ fn moving_of_data() {
     assert_eq!(floats("Pack", &[&x, &x], &[("axis", (-1i64).into())]).0, [2, 3, 2]);
     let (b, e, ax, st) = (t(&[1], &[-1i64]), t(&[1], &[i64::MIN]), t(&[1], &[1i64]), t(&[1], &[-2i64]));
     assert_eq!(floats("StridedSliceV2", &[&x, &b, &e, &ax, &st], &[]), (vec![2, 2], vec![3.0, 1.0, 6.0, 4.0]));
+    // Before the first element, a backward slice begins with the first element.
+    let b = t(&[1], &[-9i64]);
+    assert_eq!(floats("StridedSliceV2", &[&x, &b, &e, &ax, &st], &[]), (vec![2, 1], vec![1.0, 4.0]));
     let idx = t(&[2], &[-1i64, 0]);
     assert_eq!(floats("GatherV2", &[&x, &idx, &t(&[], &[1i64])], &[]).1, [3.0, 1.0, 6.0, 4.0]);
     let e = refusal("GatherV2", &[&x, &t(&[1], &[3i64]), &t(&[], &[1i64])], &[]);
@@ -247,9 +262,6 @@ fn moving_of_data() {
         (vec![2, 4], vec![3.0, 2.0, 1.0, 2.0, 6.0, 5.0, 4.0, 5.0])
     );
     let o = call("SplitD", &[Some(&x)], &attrs(&[("split_dim", 1i64.into())]), &[DType::F32; 2]).unwrap();
-    // Before the first element, a backward slice begins with the first element.
-    let b = t(&[1], &[-9i64]);
-    assert_eq!(floats("StridedSliceV2", &[&x, &b, &e, &ax, &st], &[]), (vec![2, 1], vec![1.0, 4.0]));
     assert_eq!((o[0].view().dims, o[1].view().values::<f32>().unwrap()), (&[2u64, 2][..], &[3f32, 6.0][..]));
     assert_eq!(ints("Range", &[&t(&[], &[5i64]), &t(&[], &[-2i64]), &t(&[], &[-3i64])], &[]).1, [5, 2, -1]);
     let q = ge_plugin_api::kernel::HostTensor::from_bytes(DType::I4, &[3, 1], &[0x21, 0x0f]).unwrap();
@@ -372,6 +384,12 @@ fn quantisation() {
     let o = call("DynamicQuantizeLinear", &[Some(&x)], &attrs(&[]), &[DType::U8, DType::F32, DType::U8]).unwrap();
     assert_eq!(o[0].bytes(), [153, 255, 0, 26, 221, 179]);
     assert_eq!((o[1].view().values::<f32>().unwrap()[0], o[2].bytes()), (0.019_607_844, &[153u8][..]));
+    for zeros in [t(&[2], &[0f32, -0.0]), t(&[0], &[0f32; 0])] {
+        let types = [DType::U8, DType::F32, DType::U8];
+        let o = call("DynamicQuantizeLinear", &[Some(&zeros)], &attrs(&[]), &types).unwrap();
+        assert!(o[0].bytes().iter().all(|q| *q == 0));
+        assert_eq!((o[1].view().values::<f32>().unwrap(), o[2].bytes()), (&[1f32][..], &[0u8][..]));
+    }
     let x = t(&[2, 3], &[1f32, 2.0, -300.0, 0.5, 1.5, 2.5]);
     let (s, z) = (t(&[2], &[0.5f32, 1.0]), t(&[2], &[10i8, -3]));
     let o = call("QuantizeLinear", &[Some(&x), Some(&s), Some(&z)], &attrs(&[("axis", 0i64.into())]), &[DType::I8])
@@ -384,12 +402,6 @@ fn quantisation() {
 }
 
 #[test]
-    for zeros in [t(&[2], &[0f32, -0.0]), t(&[0], &[0f32; 0])] {
-        let types = [DType::U8, DType::F32, DType::U8];
-        let o = call("DynamicQuantizeLinear", &[Some(&zeros)], &attrs(&[]), &types).unwrap();
-        assert!(o[0].bytes().iter().all(|q| *q == 0));
-        assert_eq!((o[1].view().values::<f32>().unwrap(), o[2].bytes()), (&[1f32][..], &[0u8][..]));
-    }
 fn attention_of_one_head_is_softmax_of_the_products() {
     let q = t(&[1, 1, 2, 2], &[1f32, 0.0, 0.0, 1.0]);
     let v = t(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]);

@@ -2,7 +2,9 @@
 //!
 //! * `QuantizeLinear(x, y_scale, y_zero_point?) {axis = 1, block_size = 0, output_dtype, saturate = true, precision}`:
 //!   y = saturate(round_half_even(x / scale) + zero). The type of y is the zero point's, or else
-//!   `output_dtype`, or else u8.
+//!   `output_dtype`, or else u8. The quotient is rounded to the type `precision`; without it, to
+//!   the scale's type if that is f32 or bf16, while a quotient by an f16 scale is not rounded to
+//!   f16 (as in onnxruntime).
 //! * `DequantizeLinear(x, x_scale, x_zero_point?) {axis = 1, block_size = 0, output_dtype}`: (x -
 //!   zero)·scale in the type `output_dtype`, or else in the scale's type.
 //! * `DynamicQuantizeLinear(x f32) -> y u8, y_scale f32, y_zero_point u8`: y_scale is one if all

@@ -24,9 +24,12 @@ struct Scaled {
     inner: usize,
 }
 
-/// Whether the attribute `precision` of a quantisation leaves its division in f32.
-pub fn divides_in_f32(precision: Option<&AttrValue>) -> bool {
-    matches!(precision, None | Some(AttrValue::Type(DType::F32)))
+/// Whether a quantisation with this attribute `precision` and a scale of this type divides in f32.
+pub fn divides_in_f32(precision: Option<&AttrValue>, scale: DType) -> bool {
+    match precision {
+        None => scale != DType::BF16,
+        Some(by) => *by == AttrValue::Type(DType::F32),
+    }
 }
 
 fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
@@ -38,7 +41,7 @@ fn build(sig: &Sig, quantise: bool) -> Answer<Box<dyn Kernel>> {
     let allowed: &[Kind] = if quantise { &[Kind::I8, Kind::U8] } else { &[Kind::I8, Kind::U8, Kind::I32] };
     let kind =
         whole.kind.filter(|k| allowed.contains(k)).ok_or_else(|| format!("whole numbers are {}", whole.dtype))?;
-    if !divides_in_f32(sig.attrs.get("precision")) {
+    if !divides_in_f32(sig.attrs.get("precision"), DType::F32) {
         return Err("attribute `precision` is not f32".into());
     }
     if sig.int("block_size", 0) != 0 {

@@ -61,9 +61,11 @@ impl Step {
                     Some(z) if !z.is_absent() => number(&g, *z)?,
                     _ => 0.0,
                 };
-                let bytes = if op == "QuantizeLinear" { &n.outputs()[0] } else { g.desc(*x)? };
+                let quantises = op == "QuantizeLinear";
+                let bytes = if quantises { &n.outputs()[0] } else { g.desc(*x)? };
                 let taken = matches!(bytes.dtype, DType::I8 | DType::U8) && n.int("block_size").unwrap_or(0) == 0;
-                (taken && divides_in_f32(n.attr("precision"))).then_some(())?;
+                let single = !quantises || divides_in_f32(n.attr("precision"), g.desc(*scale)?.dtype);
+                (taken && single).then_some(())?;
                 let words = vec![Word::Value(*x), Word::Number(number(&g, *scale)?), Word::Number(zero)];
                 Some(Step { name: &op[..op.len() - 6], words })
             }

@@ -244,7 +244,7 @@ impl Found {
                     let (scale, zero) = (next.input(1), next.input(2).filter(|z| !z.is_absent()));
                     let (Some(scale), Some(zero)) = (scale, zero) else { return };
                     let single = g.constant(scale).is_some_and(|c| c.dtype == DType::F32)
-                        && divides_in_f32(next.attr("precision"));
+                        && divides_in_f32(next.attr("precision"), DType::F32);
                     let bytes = g.constant(zero).is_some_and(|c| is_byte(c.dtype));
                     if !(single && bytes && is_one(g, scale) && is_one(g, zero)) || next.input(0) != Some(self.last) {
                         return;

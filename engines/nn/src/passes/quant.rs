@@ -110,7 +110,8 @@ impl PatternFusion for QuantConvFusion {
     }
     fn replacement(&self, m: &Match<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
         let conv = m.node("conv");
-        if !divides_in_f32(m.node("quantise").attr("precision")) {
+        let scale = m.constant("sy").map_or(DType::UNKNOWN, |c| c.dtype);
+        if !divides_in_f32(m.node("quantise").attr("precision"), scale) {
             return Err("the quantisation does not divide in f32".into());
         }
         if m.maybe("relu").is_some() {

@@ -95,10 +95,12 @@ fn run_quantize(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let zero = zero_points(ctx, &s)?;
     let scales = doubles(&s)?;
     let d = ctx.output_dtype(0).unwrap_or_default();
-    // Without `precision`, the division is in single precision if the scale is a single, as in the
-    // runtimes.
-    let single = matches!(s.dtype, DType::F32) && !matches!(x.dtype, DType::F64);
-    let by = type_attr(ctx, "precision").unwrap_or(if single { DType::F32 } else { DType::F64 });
+    // Without `precision`, the scale's type decides, except that a quotient by an f16 scale is not
+    // rounded to f16, as in onnxruntime.
+    let by = type_attr(ctx, "precision").unwrap_or(match s.dtype {
+        DType::F32 | DType::BF16 if x.dtype != DType::F64 => s.dtype,
+        _ => DType::F64,
+    });
     if let (Some(to), Some((lo, hi)), Ok(from), Some(ls)) =
         (kind_of(d), limits(d), x.kind(), scale_layout(ctx, &x, &s)?)
         && by == DType::F32
@@ -160,11 +162,11 @@ pub fn by_extremes(v: &[f32]) -> (Vec<f64>, f32, f32) {
         0.0 => 1.0,
         scale => scale,
     };
-    (v.iter().map(one).collect(), scale, zero)
-}
     let or = |v: f32, other: f32| if v.is_nan() { other } else { v };
     let zero = or((-lo / scale).clamp(0.0, 255.0).round_ties_even(), 0.0);
     let one = |v: &f32| f64::from(or(((v / scale).round_ties_even() + zero).clamp(0.0, 255.0), zero));
+    (v.iter().map(one).collect(), scale, zero)
+}
 fn run_dynamic(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let (q, scale, zero) = by_extremes(x.values()?);
