@@ -135,7 +135,8 @@ pub fn decode_e8m0(code: u8) -> f64 {
 }
 
 /// The E8M0 code of a value. ONNX's Cast by default rounds up to a power of two (`round_mode`: up,
-/// down, nearest).
+/// down, nearest). A result that is too large, or too small (also 0, of which E8M0 has no code),
+/// becomes the largest or the smallest power if `saturate`, otherwise NaN.
 pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
     if v.is_nan() {
         return 255;
@@ -144,8 +145,9 @@ pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
     if a.is_infinite() {
         return if saturate { 254 } else { 255 };
     }
+    let too_small = if saturate { 0 } else { 255 };
     if a == 0.0 {
-        return 0;
+        return too_small;
     }
     let e = exponent(a);
     let fraction = a / 2f64.powi(e);
@@ -155,7 +157,19 @@ pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
         _ => fraction > 1.0,
     };
     let code = i64::from(e) + 127 + i64::from(up);
-    if code > 254 { if saturate { 254 } else { 255 } } else { code.max(0) as u8 }
+    match code {
+        255.. => {
+            if saturate {
+                254
+            } else {
+                255
+            }
+        }
+        0.. => code as u8,
+        // The next power above is the smallest of the type.
+        _ if !matches!(mode, "down" | "nearest") => 0,
+        _ => too_small,
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +206,13 @@ mod tests {
         assert_eq!(f(DType::F4E2M1).encode(2.5, true), 4);
         assert_eq!(f(DType::F4E2M1).encode(100.0, true), 7);
         assert_eq!(f(DType::F4E2M1).encode(f64::NAN, true), 8);
+        let e8m0 = |mode, saturate| {
+            [0.0, 2f64.powi(-130), 2f64.powi(-127), 1.75 * 2f64.powi(127)].map(|v| encode_e8m0(v, mode, saturate))
+        };
+        assert_eq!(["up", "down", "nearest"].map(|mode| e8m0(mode, true)), [[0, 0, 0, 254]; 3]);
+        assert_eq!(e8m0("nearest", false), [255, 255, 0, 255]);
+        assert_eq!(e8m0("down", false), [255, 255, 0, 254]);
+        assert_eq!(e8m0("up", false), [255, 0, 0, 255]);
         assert_eq!((encode_e8m0(3.0, "up", true), encode_e8m0(3.0, "down", true), decode_e8m0(127)), (129, 128, 1.0));
     }
 }
