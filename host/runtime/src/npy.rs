@@ -1,8 +1,8 @@
 //! `.npy` files, versions 1 to 3. Types without a NumPy name are stored as raw bits (DESIGN 4):
 //! bfloat16 as uint16; float8, float4 and integers below one byte as uint8, one element per byte.
-//! Arrays of `ml_dtypes`, which NumPy saves as `V2` and `V1`, can be read too. Strings use NumPy's
-//! `U`. Files may be in C or Fortran order and in either byte order when read; C order and
-//! little-endian are written.
+//! Arrays of `ml_dtypes`, which NumPy saves as `V2` and `V1` (float8_e5m2: `f1`), can be read too.
+//! Strings use NumPy's `U`. Files may be in C or Fortran order and in either byte order when read;
+//! C order and little-endian are written.
 use crate::npy_order::Order;
 use crate::npy_text::{self, Text};
 use ge_plugin_api::kernel::HostTensor;
@@ -44,6 +44,10 @@ pub fn descr(dtype: DType) -> Option<&'static str> {
     })
 }
 
+/// NumPy's name of `float8_e5m2` of `ml_dtypes`, without the byte order. The other float8 types have
+/// none.
+const E5M2: &str = "f1";
+
 /// The type that a file's header names. A type without a NumPy name appears as the integer type
 /// that stores its bits.
 pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
@@ -53,6 +57,9 @@ pub fn dtype_of(bytes: &[u8]) -> Option<DType> {
     let found = quoted(std::str::from_utf8(&header[..end]).ok()?, "descr")?.replace(['=', '>'], "<");
     if Text::of(&found).is_some() {
         return Some(DType::STRING);
+    }
+    if found.trim_start_matches(['<', '|']) == E5M2 {
+        return Some(DType::F8E5M2);
     }
     const NAMED: [DType; 14] = [
         DType::F32,
@@ -114,7 +121,11 @@ pub fn read(bytes: &[u8], want: DType) -> Result<HostTensor, NpyError> {
     // Compare the kinds without the byte-order mark, which is handled below.
     let kind = |s: &str| s.trim_start_matches(['=', '|', '<', '>']).to_owned();
     let nameless = kind(expected).starts_with('u') && !matches!(want, DType::U8 | DType::U16 | DType::U32 | DType::U64);
-    if kind(found) != kind(expected) && !(nameless && kind(found) == kind(expected).replace('u', "V")) {
+    let of_ml_dtypes = match kind(found).as_str() {
+        E5M2 => want == DType::F8E5M2,
+        found => nameless && found == kind(expected).replace('u', "V"),
+    };
+    if kind(found) != kind(expected) && !of_ml_dtypes {
         return Err(NpyError { what: format!("found type {found}, expected {expected} ({want})"), damaged: false });
     }
     let packed = want.bits().is_some_and(|b| b < 8);
@@ -249,6 +260,12 @@ mod tests {
         assert_eq!(t.bytes(), [0x80, 0x3f, 0, 0x40]);
         let t = read(&file("|V1", "False", "(3,)", &[0xff, 7, 0xf8]), DType::I4).expect("reads");
         assert_eq!(t.bytes(), [0x7f, 0x08]);
+        let float8 = file("<f1", "False", "(3,)", &[0x3c, 0x40, 0xbc]);
+        assert_eq!(read(&float8, DType::F8E5M2).expect("reads").bytes(), [0x3c, 0x40, 0xbc]);
+        assert_eq!(dtype_of(&float8), Some(DType::F8E5M2));
+        for want in [DType::F8E4M3FN, DType::U8, DType::I8] {
+            assert!(!read(&float8, want).expect_err("another type").damaged);
+        }
         for want in [DType::F16, DType::U16, DType::I16] {
             assert!(!read(&file("<V2", "False", "(2,)", &[0; 4]), want).expect_err("no number").damaged);
         }
