@@ -73,6 +73,11 @@ struct Attention {
 /// numbers.
 const MASKED: f32 = -65504.0;
 
+/// Limits a masked score, and leaves NaN as it is.
+fn limited(score: f32) -> f32 {
+    if score < MASKED { MASKED } else { score }
+}
+
 /// The kernel of an attention.
 ///
 /// # Errors
@@ -182,7 +187,7 @@ impl Attention {
             let start = ((of.b * self.q.n + n) * self.q.s + s) * self.k.s + keys.start;
             let places = (nest, start..start + keys.len());
             if self.wide_shift {
-                add(row, places, io.input::<f32>(3)?, |sum| sum.max(MASKED));
+                add(row, places, io.input::<f32>(3)?, limited);
             } else {
                 add(row, places, io.input::<T>(3)?, |sum| sum);
             }

@@ -174,6 +174,14 @@ fn attention_by_heads_and_by_positions() {
         .with("num_heads", 2i64)
         .with("num_key_value_heads", 1i64)
         .gives((0..2 * 2 * 70 * 3).map(|_| 0.0), 0.0);
+    // A score that is NaN stays NaN under a mask of a wider type; other queries are as usual.
+    let (f16, f32) = (DType::F16, DType::F32);
+    let q = t(f16, &[1, 1, 2, 1], [f64::NAN, 1.0]);
+    let (k, mask) = (t(f16, &[1, 1, 2, 1], [1.0, 2.0]), t(f32, &[2, 2], [0.0, 0.0, 0.0, f64::from(f32::MIN)]));
+    case("PromptFlashAttention", &[&q, &k, &k, &mask], &[(f16, &[1, 1, 2, 1])])
+        .with("input_layout", "BNSD")
+        .with("num_heads", 1i64)
+        .gives([f64::NAN, 1.0], 0.0);
     // Two heads side by side in rows of six numbers.
     let (q, k, v) = (noise(F, &[1, 4, 6], 1), noise(F, &[1, 5, 6], 2), noise(F, &[1, 5, 6], 3));
     let at = |x: &T, [_, h, i, j]: [usize; 4]| x.data[i * 6 + h * 3 + j];
