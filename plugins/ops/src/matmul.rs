@@ -93,12 +93,49 @@ fn batch_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     bias_fits(c, &s)?;
     read::product(c, s)
 }
+/// Refuses scales and zero points (the inputs `given`) of a factor of the shape `of` that are
+/// neither one number, nor one per row (per column if `by_column`), nor a tensor that broadcasts to
+/// the factor without varying along the axis that is summed.
+fn parameters_fit(c: &InferCtx<'_>, given: &[(usize, &str)], of: &Shape, by_column: bool) -> Result<()> {
+    let one = Dim::known(1);
+    let mut sizes = match (of.rank(), by_column) {
+        (None | Some(0), _) => return Ok(()),
+        (Some(1), true) => vec![of.dims()[0], one],
+        (Some(1), false) => vec![one, of.dims()[0]],
+        _ => of.dims().to_vec(),
+    };
+    let (rows, columns) = (sizes.len() - 2, sizes.len() - 1);
+    let (each, summed) = if by_column { (columns, rows) } else { (rows, columns) };
+    sizes[summed] = one;
+    for &(i, name) in given {
+        let Some(p) = c.opt_input(i).map(|d| &d.shape).filter(|s| !s.is_unranked() && s.count() != Some(1)) else {
+            continue;
+        };
+        let mut own = p.dims().to_vec();
+        if own.len() == 1 && !by_column {
+            own.push(one);
+        }
+        let fits = |(p, size): (&Dim, &Dim)| p.size() == Some(1) || dims::meet(*p, *size).is_some();
+        if own.len() > sizes.len() || !own.iter().rev().zip(sizes.iter().rev()).all(fits) {
+            let (vector, whole) = (Shape::new([sizes[each]]), Shape::new(sizes));
+            let expected = format!("one number, {vector} or a shape that broadcasts to {whole}");
+            return Err(read::bad(format!("input {i} `{name}`"), p, expected));
+        }
+    }
+    Ok(())
+}
 fn mat_mul_integer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
-    let s = matmul_shape(&c.input(0)?.shape, c.input(1)?.origin_shape(), false, false)?;
+    let (a, b) = (&c.input(0)?.shape, c.input(1)?.origin_shape());
+    let s = matmul_shape(a, b, false, false)?;
+    parameters_fit(c, &[(2, "a_zero_point")], a, false)?;
+    parameters_fit(c, &[(3, "b_zero_point")], b, true)?;
     Ok(vec![TensorDesc::new(DType::I32, s)])
 }
 fn qlinear_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
-    let s = matmul_shape(&c.input(0)?.shape, c.input(3)?.origin_shape(), false, false)?;
+    let (a, b) = (&c.input(0)?.shape, c.input(3)?.origin_shape());
+    let s = matmul_shape(a, b, false, false)?;
+    parameters_fit(c, &[(1, "a_scale"), (2, "a_zero_point")], a, false)?;
+    parameters_fit(c, &[(4, "b_scale"), (5, "b_zero_point")], b, true)?;
     Ok(vec![TensorDesc::new(c.input(7)?.dtype, s)])
 }
 fn grouped(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {

@@ -82,6 +82,13 @@ fn products() {
     holds("%x: f16[6,3], %w: f16[2,3,5], %g: i64[2]", "%y = GroupedMatmul(%x, %w, %g) : f16[6,5]");
     holds("%x: f32[2,3,4], %w: f32[2,4,5]", "%y = Einsum(%x, %w) {equation = \"bij,bjk->bik\", N = 2} : f32[2,3,5]");
     fails("%x: f32[2,3], %w: f32[4,5]", "%y = MatMulV2(%x, %w) : f32[2,5]", "found 3 and 4");
+    let zeros = |a: &str, b: &str| format!("%x: u8[d,2,3], %w: i8[d,3,5], %a: u8[{a}], %b: i8[{b}]");
+    let integers = "%y = MatMulInteger(%x, %w, %a, %b) : i32[d,2,5]";
+    for (a, b) in [("2", "5"), ("d,2,1", "d,1,5"), ("2,1", "1,1,5"), ("1,1,1,1", ""), ("n", "m,1,5")] {
+        holds(&zeros(a, b), integers);
+    }
+    fails(&zeros("3", "5"), integers, "input 2 `a_zero_point`");
+    fails(&zeros("2", "3,1"), integers, "found [3,1], expected one number, [5] or a shape that broadcasts to [d,1,5]");
     let g = ints("g", &[2, 3]);
     fails(
         "%x: f16[6,3], %w: f16[2,3,5]",
