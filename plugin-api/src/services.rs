@@ -1,10 +1,11 @@
 //! What the host does for plugins: interning, threads, log, progress, cancellation and access to
-//! the mappings of other plugins.
-use crate::abi::{RString, RVec, StableAbi};
+//! the mappings and prototypes of other plugins.
+use crate::abi::{ROption, RString, RVec, StableAbi};
 use crate::diagnostic::{Error, Result};
 use crate::frontend::MappingRef;
 use crate::open_code;
-use crate::types::key;
+use crate::types::{TensorDesc, key};
+use crate::view::{Node, RawNodeRef};
 use core::ffi::c_void;
 use std::sync::OnceLock;
 
@@ -50,6 +51,9 @@ pub struct HostTable {
     /// All mappings for a framework from the enabled front-end plugins.
     #[sabi(last_prefix_field)]
     pub mappings: extern "C" fn(*const u8, usize) -> RVec<MappingRef>,
+    /// Output descriptors of a node by the prototype of its operator, from whichever enabled plugin
+    /// has it; `None` if no plugin has it or its inference fails.
+    pub infer: unsafe extern "C" fn(RawNodeRef) -> ROption<RVec<TensorDesc>>,
 }
 
 static HOST: OnceLock<HostTableRef> = OnceLock::new();
@@ -170,6 +174,13 @@ impl Host {
     /// All mappings for a framework (`onnx`) from the enabled front-end plugins.
     pub fn mappings(self, framework: &str) -> Vec<MappingRef> {
         (self.0.mappings())(framework.as_ptr(), framework.len()).into_iter().collect()
+    }
+    /// Output descriptors of a node by the prototype of its operator, from whichever enabled plugin
+    /// has it. `None` if no plugin has it, if its inference fails (the host reports that when it
+    /// infers the whole model), or if the host is older than this service.
+    pub fn infer(self, node: &Node<'_>) -> Option<Vec<TensorDesc>> {
+        // SAFETY: the node outlives the call.
+        unsafe { (self.0.infer()?)(RawNodeRef::of(node)) }.into_option().map(Vec::from)
     }
 }
 

@@ -172,6 +172,17 @@ const SHORN: &[Change] = &[
     ("view/host.rs", "        op_types: op_types::<S>,\n", ""),
     ("engine.rs", "match self.table().supports_at() {", "match None::<()> {"),
     ("engine.rs", "Some(f) => f(self.ptr(), raw).into_result(),", "Some(()) => Ok(Support::Yes),"),
+    (
+        "services.rs",
+        concat!("    pub infer: un", "safe extern \"C\" fn(RawNodeRef) -> ROption<RVec<TensorDesc>>,\n"),
+        "",
+    ),
+    (
+        "services.rs",
+        concat!("un", "safe { (self.0.infer()?)(RawNodeRef::of(node)) }.into_option().map(Vec::from)"),
+        "let _ = node;\n        None",
+    ),
+    ("testing/host.rs", "    mappings,\n    infer,\n});\n", "    mappings,\n});\n"),
 ];
 /// Removes what 1.1 appended; applied after [`SHORN`], the result is interface 1.0.
 const FIRST: &[Change] = &[
@@ -207,10 +218,10 @@ const APPENDED: &[Change] = &[
     ),
     (
         "services.rs",
-        "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n}\n",
-        "    pub mappings: extern \"C\" fn(*const u8, usize) -> RVec<MappingRef>,\n    /// Appended.\n    pub now: extern \"C\" fn() -> u64,\n}\n/// Appended.\npub fn now() -> Option<u64> { host_or_none()?.0.now().map(|f| f()) }\n",
+        "fn(RawNodeRef) -> ROption<RVec<TensorDesc>>,\n}\n",
+        "fn(RawNodeRef) -> ROption<RVec<TensorDesc>>,\n    /// Appended.\n    pub now: extern \"C\" fn() -> u64,\n}\n/// Appended.\npub fn now() -> Option<u64> { host_or_none()?.0.now().map(|f| f()) }\n",
     ),
-    ("testing/host.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
+    ("testing/host.rs", "    infer,\n});\n", "    infer,\n    now,\n});\nextern \"C\" fn now() -> u64 { 0 }\n"),
     (
         "engine.rs",
         "        |e| Ok(e.schedules(&node).into_iter().map(RString::from).collect());\n",
@@ -251,9 +262,11 @@ const INSERTED: &[Change] = &[(
     "    [last_prefix_field]\n    call run(graph",
     "    raw extra() -> u64 => u64 = |_pass| 0;\n    [last_prefix_field]\n    call run(graph",
 )];
+/// Changes to the loader of a host before 1.2: it has none of the services that 1.2 appended.
+const SHORN_LOADER: &[Change] = &[("services.rs", "    mappings,\n    infer,\n});\n", "    mappings,\n});\n")];
 /// Changes to the loader of a 1.3 host: the appended service, and a call of the appended method.
 const LOADER: &[Change] = &[
-    ("services.rs", "    mappings,\n});\n", "    mappings,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
+    ("services.rs", "    infer,\n});\n", "    infer,\n    now,\n});\nextern \"C\" fn now() -> u64 { 1234 }\n"),
     (
         "handle.rs",
         "impl EngineHandle {\n",
@@ -318,7 +331,7 @@ fn write_versions() {
         copy(&root.join("plugin-api/src"), &to.join("src"), Path::new(""), changes);
         write(&to.join("Cargo.toml"), &crate_text("ge-plugin-api", version, &of(&["abi_stable", "inventory", "half"])));
     }
-    for (version, changes) in [("1.0.0", &[][..]), ("1.1.0", &[]), ("1.3.0", LOADER)] {
+    for (version, changes) in [("1.0.0", SHORN_LOADER), ("1.1.0", SHORN_LOADER), ("1.3.0", LOADER)] {
         let api = format!("ge-plugin-api = {{ path = \"{}\" }}\n", work.join("src/api").join(version).display());
         let codes = work.join("src/codes").join(version);
         copy(&root.join("host/codes/src"), &codes.join("src"), Path::new(""), &[]);

@@ -4,7 +4,7 @@
 use crate::devices::OpenDevice;
 use crate::kernels;
 use crate::owner::Owner;
-use crate::services::{Mappings, with_mappings};
+use crate::services::{Offer, with_offer};
 use crate::tasks::{self, Broken, Granted};
 use crate::watch::{self, Call};
 use ge_plugin_api::device::{DeviceInfo, DeviceObject, DeviceTask, ModelObject, SocSpec};
@@ -70,7 +70,7 @@ handle! {
         /// Name of the framework.
         pub framework: String,
         pub(crate) object: &'static FrontendObject,
-        pub(crate) mappings: Mappings,
+        pub(crate) offer: Arc<Offer>,
     }
 }
 handle! {
@@ -425,9 +425,9 @@ impl FrontendHandle {
         watch::call(&self.at("recognises"), || self.object.recognises(file))
     }
     /// Imports a file and returns the edits that build its graphs. During the import, the front end
-    /// sees the mappings of this registry.
+    /// sees the mappings and prototypes of this registry.
     pub fn import(&self, file: &FileRef, options: &ImportOptions, files: &dyn RelativeFiles) -> Result<Vec<Edit>> {
-        with_mappings(&self.mappings, || watch::call(&self.at("import"), || self.object.import(file, options, files)))
+        with_offer(&self.offer, || watch::call(&self.at("import"), || self.object.import(file, options, files)))
             .map_err(|e| self.owner.named(&format!("import of `{}`", file.path), e))
     }
 }

@@ -2,12 +2,13 @@
 use crate::config::At;
 pub use crate::digest::digest;
 use crate::handle::{DeviceHandle, EngineHandle, FrontendHandle, OpHandle, PassHandle};
-use crate::services::Mappings;
+use crate::services::Offer;
 use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::frontend::{MappingInfo, MappingRef};
 use ge_plugin_api::{Error, Result};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// State of an entry of `plugins.toml`.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ pub struct Registry {
     pub(crate) ops: Vec<OpHandle>,
     pub(crate) op_index: HashMap<String, usize>,
     pub(crate) frontends: Vec<FrontendHandle>,
-    pub(crate) mappings: Mappings,
+    pub(crate) offer: Arc<Offer>,
     pub(crate) passes: Vec<PassHandle>,
     pub(crate) devices: Vec<DeviceHandle>,
 }
@@ -134,11 +135,11 @@ impl Registry {
     }
     /// Mappings of all frameworks.
     pub fn all_mappings(&self) -> &[(MappingInfo, MappingRef)] {
-        &self.mappings
+        &self.offer.mappings
     }
     /// Mappings of one framework.
     pub fn mappings<'a>(&'a self, framework: &'a str) -> impl Iterator<Item = &'a (MappingInfo, MappingRef)> {
-        self.mappings.iter().filter(move |(i, _)| i.framework == framework)
+        self.offer.mappings.iter().filter(move |(i, _)| i.framework == framework)
     }
     /// Passes, in the order of `plugins.toml`.
     pub fn passes(&self) -> &[PassHandle] {

@@ -1,10 +1,13 @@
 //! Services of the host for plugins: interning, the shared thread pool, log, progress,
-//! cancellation, mappings.
-use ge_plugin_api::abi::{RVec, WithMetadata, guard_value};
+//! cancellation, mappings, inference.
+use ge_plugin_api::abi::{ROption, RVec, WithMetadata, guard_value};
 use ge_plugin_api::frontend::{MappingInfo, MappingRef};
 use ge_plugin_api::services::{HostTable, HostTableRef, Level, RangeFn, host_side};
+use ge_plugin_api::types::TensorDesc;
+use ge_plugin_api::view::{Node, RawNodeRef};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -16,6 +19,7 @@ static TABLE: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     cancelled,
     progress,
     mappings,
+    infer,
 });
 
 /// The function table that plugins receive.
@@ -176,34 +180,58 @@ extern "C" fn parallel_for(n: usize, grain: usize, f: RangeFn, context: *mut c_v
     })
 }
 
-/// The mappings that the imports of one registry see.
-pub(crate) type Mappings = Arc<Vec<(MappingInfo, MappingRef)>>;
+/// Infers the outputs of a node; `None` if that is not possible.
+type Infer = dyn Fn(&Node<'_>) -> Option<Vec<TensorDesc>> + Send + Sync;
+
+/// What the plugins of one registry offer to its imports.
+#[derive(Default)]
+pub(crate) struct Offer {
+    /// The mappings of all frameworks.
+    pub(crate) mappings: Vec<(MappingInfo, MappingRef)>,
+    /// Inference by the prototypes of all operators.
+    pub(crate) infer: Option<Box<Infer>>,
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} mappings", self.mappings.len())
+    }
+}
 
 thread_local! {
-    static SCOPE: RefCell<Option<Mappings>> = const { RefCell::new(None) };
+    static SCOPE: RefCell<Option<Arc<Offer>>> = const { RefCell::new(None) };
 }
-static LATEST: RwLock<Option<Mappings>> = RwLock::new(None);
+static LATEST: RwLock<Option<Arc<Offer>>> = RwLock::new(None);
 
-/// Sets the mappings that threads outside an import see: those of the newest registry.
-pub(crate) fn set_latest_mappings(m: Mappings) {
-    *LATEST.write().unwrap_or_else(PoisonError::into_inner) = Some(m);
+/// Sets the offer that threads outside an import see: that of the newest registry.
+pub(crate) fn set_latest_offer(offer: Arc<Offer>) {
+    *LATEST.write().unwrap_or_else(PoisonError::into_inner) = Some(offer);
 }
-/// Runs a call into a front end; during it, `host.mappings` returns the mappings of this registry.
-pub(crate) fn with_mappings<T>(m: &Mappings, f: impl FnOnce() -> T) -> T {
-    let before = SCOPE.replace(Some(m.clone()));
+/// Runs a call into a front end; during it, `host.mappings` and `host.infer` use this offer.
+pub(crate) fn with_offer<T>(offer: &Arc<Offer>, f: impl FnOnce() -> T) -> T {
+    let before = SCOPE.replace(Some(offer.clone()));
     let r = f();
     SCOPE.set(before);
     r
+}
+/// The offer that a call of a service uses.
+fn offer() -> Option<Arc<Offer>> {
+    SCOPE.with_borrow(Clone::clone).or_else(|| LATEST.read().unwrap_or_else(PoisonError::into_inner).clone())
 }
 extern "C" fn mappings(framework: *const u8, len: usize) -> RVec<MappingRef> {
     guard_value(RVec::new(), || {
         // SAFETY: plugins pass the pointer and length of a text that lives for the call.
         let name = if len == 0 { &[][..] } else { unsafe { core::slice::from_raw_parts(framework, len) } };
-        let all =
-            SCOPE.with_borrow(Clone::clone).or_else(|| LATEST.read().unwrap_or_else(PoisonError::into_inner).clone());
-        all.map_or_else(RVec::new, |all| {
-            all.iter().filter(|(i, _)| i.framework.as_bytes() == name).map(|(_, m)| *m).collect()
+        offer().map_or_else(RVec::new, |o| {
+            o.mappings.iter().filter(|(i, _)| i.framework.as_bytes() == name).map(|(_, m)| *m).collect()
         })
+    })
+}
+unsafe extern "C" fn infer(node: RawNodeRef) -> ROption<RVec<TensorDesc>> {
+    guard_value(ROption::RNone, || {
+        // SAFETY: plugins pass a node of a graph that lives for the call.
+        let node = unsafe { node.get() };
+        offer().and_then(|o| o.infer.as_ref()?(&node)).map(RVec::from).into()
     })
 }
 

@@ -10,8 +10,10 @@ use crate::open::open;
 use crate::options;
 use crate::owner::Owner;
 use crate::registry::{PluginRecord, Registry, Status};
-use crate::services;
+use crate::services::{self, Offer};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind, Severity};
+use ge_plugin_api::types::Key;
+use ge_plugin_api::view::Node;
 use ge_plugin_api::{Error, Result};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -437,7 +439,7 @@ impl<'a> Set<'a> {
             ops: Vec::new(),
             op_index: HashMap::new(),
             frontends: Vec::new(),
-            mappings: Arc::default(),
+            offer: Arc::default(),
             passes: Vec::new(),
             devices: Vec::new(),
         };
@@ -457,8 +459,6 @@ impl<'a> Set<'a> {
                 }
             }
         }
-        r.mappings = Arc::new(mappings);
-        services::set_latest_mappings(r.mappings.clone());
         for (i, c) in all.iter().enumerate() {
             let Some(x) = c.contents.filter(|_| c.alive()) else { continue };
             let owner = Arc::new(Owner { name: c.record.name.clone(), version: c.record.version.clone() });
@@ -487,7 +487,7 @@ impl<'a> Set<'a> {
                         plugin: i,
                         framework: framework.clone(),
                         object,
-                        mappings: r.mappings.clone(),
+                        offer: Arc::default(),
                     });
                 }
             }
@@ -502,6 +502,11 @@ impl<'a> Set<'a> {
                 }
             }
         }
+        let ops: HashMap<Key, OpHandle> = r.ops.iter().map(|o| (Key::new(o.name()), o.clone())).collect();
+        let infer = move |n: &Node<'_>| ops.get(&n.op_key())?.infer(n).ok();
+        r.offer = Arc::new(Offer { mappings, infer: Some(Box::new(infer)) });
+        r.frontends.iter_mut().for_each(|f| f.offer = r.offer.clone());
+        services::set_latest_offer(r.offer.clone());
         r.plugins = all.into_iter().map(|c| c.record).collect();
         r.warnings = refusals(&r.plugins, true)
             .map(|mut d| {

@@ -1,8 +1,10 @@
 //! A host without engines: it offers its services to the library and keeps what it was told for the
 //! test.
-use crate::abi::{RVec, WithMetadata};
+use crate::abi::{ROption, RVec, WithMetadata};
 use crate::frontend::MappingRef;
 use crate::services::{HostTable, HostTableRef, Level, RangeFn, host_side, set_host};
+use crate::types::TensorDesc;
+use crate::view::RawNodeRef;
 use core::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
@@ -31,6 +33,7 @@ static TABLE: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     cancelled,
     progress,
     mappings,
+    infer,
 });
 
 /// Connects this library's services to the test host, which stays for the life of the process.
@@ -98,4 +101,7 @@ extern "C" fn progress(done: u64, total: u64) {
 }
 extern "C" fn mappings(_: *const u8, _: usize) -> RVec<MappingRef> {
     RVec::new()
+}
+unsafe extern "C" fn infer(_: RawNodeRef) -> ROption<RVec<TensorDesc>> {
+    ROption::RNone
 }

@@ -5,6 +5,7 @@ use crate::control;
 use crate::defaults;
 use crate::facts::{self, Facts};
 use crate::flex;
+use crate::inferred::Inferred;
 use crate::inputs;
 use crate::names::NameSet;
 use crate::order::{self, Names};
@@ -20,7 +21,6 @@ use ge_plugin_api::patch::{Edit, Patch};
 use ge_plugin_api::types::{AttrMap, AttrValue, ConstTensor, NodeId, TensorDesc, ValueRef};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::rc::Rc;
 
 /// Oldest supported operator set.
 const OLDEST: u32 = 1;
@@ -120,6 +120,8 @@ pub struct Importer<'m> {
     graph_names: HashSet<String>,
     tensor_names: NameSet,
     facts: facts::Shared,
+    /// What the model states of values of its main graph.
+    stated: facts::Stated<'m>,
     subgraphs: Vec<(Option<String>, Patch)>,
     problems: Vec<Diagnostic>,
     /// Names of the values made by placeholder nodes.
@@ -161,6 +163,7 @@ impl<'m> Importer<'m> {
             graph_names: HashSet::new(),
             tensor_names: NameSet::with_capacity(main.len()),
             facts: facts::Shared::default(),
+            stated: facts::Stated::of(&read.values),
             subgraphs: Vec::new(),
             problems: Vec::new(),
             stood_in: HashSet::new(),
@@ -523,8 +526,7 @@ impl<'m> Importer<'m> {
                 let before = g.builder.patch().edits().len();
                 let values = m.map(&node, &mut g.builder).map_err(|e| e.at_node(&name, &n.op_type))?;
                 let added = g.builder.patch().edits().get(before..).unwrap_or(&[]);
-                let known = |(i, v)| learn(added, v, &self.facts.desc(Facts::of_output(&node, i)));
-                values.into_iter().enumerate().map(known).collect()
+                self.learn(added, &node, &values, env)
             }
         };
         for (i, o) in n.output.iter().enumerate().filter(|(_, o)| !o.is_empty()) {
@@ -534,6 +536,34 @@ impl<'m> Importer<'m> {
             self.define(g, env, o, k.clone())?;
         }
         Ok(())
+    }
+
+    /// What is known of the results of a mapping: what its nodes declare, else what follows from
+    /// the foreign operator. If that leaves something open, the prototypes of the added nodes and
+    /// then the model's own statements are asked.
+    fn learn(&mut self, added: &[Edit], node: &ForeignNode, values: &[ValueRef], env: &Env<'_>) -> Vec<Known> {
+        let mut inferred = None;
+        let mut known = |(i, v): (usize, &ValueRef)| {
+            let maker = added.iter().find_map(|e| match e {
+                Edit::AddNode(n) if n.id == v.node => Some(n),
+                _ => None,
+            });
+            let declared = maker.and_then(|n| n.outputs.get(v.output as usize)).filter(|d| !d.shape.is_unranked());
+            let facts = Facts::of_output(node, i);
+            let desc = match declared {
+                Some(d) => d.clone().into(),
+                None if facts.is_whole() => self.facts.desc(facts),
+                None => {
+                    let told = inferred.get_or_insert_with(|| Inferred::of(node, added)).desc(*v);
+                    // Names in the body of a function are not those of the model.
+                    let name = node.output_names.get(i).filter(|_| env.attrs.is_none());
+                    self.facts.completed(facts, told, name.and_then(|name| self.stated.facts(name)))
+                }
+            };
+            let constant = maker.filter(|n| n.op == "Const").and_then(|n| n.attrs.tensor("value").cloned());
+            Known { value: *v, desc, constant }
+        };
+        values.iter().enumerate().map(&mut known).collect()
     }
 
     /// Defines a value name; a name that exists already is an error.
@@ -701,22 +731,4 @@ fn without_left_out<'n>(n: &'n NodeProto, scope: &Scope, env: &Env<'_>) -> Cow<'
 /// The value of a refused node: its readers are still checked, and the import fails at the end.
 fn refused() -> Known {
     Known::new(ValueRef::new(NodeId(0), 0), TensorDesc::unknown())
-}
-
-/// What the edits of a mapping reveal about one of its results.
-fn learn(added: &[Edit], value: ValueRef, desc: &Rc<TensorDesc>) -> Known {
-    let node = added.iter().find_map(|e| match e {
-        Edit::AddNode(n) if n.id == value.node => Some(n),
-        _ => None,
-    });
-    let mut known = Known::new(value, desc.clone());
-    if let Some(n) = node {
-        if let Some(d) = n.outputs.get(value.output as usize).filter(|d| !d.shape.is_unranked()) {
-            known.desc = d.clone().into();
-        }
-        if n.op == "Const" {
-            known.constant = n.attrs.tensor("value").cloned();
-        }
-    }
-    known
 }

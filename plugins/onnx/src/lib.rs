@@ -16,6 +16,7 @@ pub mod facts;
 pub mod flex;
 pub mod free;
 pub mod import;
+pub mod inferred;
 pub mod inputs;
 pub mod names;
 pub mod loops;

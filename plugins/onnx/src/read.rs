@@ -1,10 +1,11 @@
 //! From bytes to messages: checks whether a file is ONNX and whether its sizes are plausible, then
 //! decodes it so that tensors share the file's bytes.
-use crate::proto::{ModelProto, NodeProto};
+use crate::proto::{ModelProto, NodeProto, ValueInfoProto};
 use bytes::Bytes;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, Result};
 use ge_plugin_api::types::Blob;
 use prost::{DecodeError, Message};
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Maximum number of nodes in the main graph, and of entries in any other list of it.
@@ -125,37 +126,46 @@ fn damaged(what: &str, help: &str) -> Error {
         .raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
-/// A model as read: everything except the nodes of its main graph, and separately these nodes.
+/// A model as read: everything except long lists of its main graph, and these lists.
 pub struct Read {
     /// The model; its main graph has no nodes.
     pub model: ModelProto,
     /// The nodes of its main graph.
     pub nodes: Nodes,
+    /// What the model states of values of its main graph, besides inputs and outputs.
+    pub values: Messages<ValueInfoProto>,
 }
 
-/// The nodes of a graph as encoded in the file; each is decoded on request, since decoded nodes
+/// The nodes of a graph.
+pub type Nodes = Messages<NodeProto>;
+
+/// A list of messages as encoded in the file; each is decoded on request, since decoded messages
 /// take several times the memory.
-pub struct Nodes {
+pub struct Messages<M> {
     file: Bytes,
     places: Vec<Range<usize>>,
+    of: PhantomData<M>,
 }
 
-impl Nodes {
-    /// Number of nodes.
+impl<M: Message + Default> Messages<M> {
+    fn new(file: &Bytes, places: Vec<Range<usize>>) -> Messages<M> {
+        Messages { file: file.clone(), places, of: PhantomData }
+    }
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.places.len()
     }
-    /// Whether there are no nodes.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
-    /// Decodes node `k`; returns an empty node if there are fewer nodes.
+    /// Decodes message `k`; returns an empty one if there are fewer.
     ///
     /// # Errors
-    /// Fails if the node does not parse.
-    pub fn get(&self, k: usize) -> Result<NodeProto> {
+    /// Fails if the message does not parse.
+    pub fn get(&self, k: usize) -> Result<M> {
         let bytes = self.places.get(k).map(|place| self.file.slice(place.clone()));
-        NodeProto::decode(bytes.unwrap_or_default()).map_err(|e| malformed(&e))
+        M::decode(bytes.unwrap_or_default()).map_err(|e| malformed(&e))
     }
 }
 
@@ -165,18 +175,18 @@ fn malformed(e: &DecodeError) -> Error {
 
 /// Byte ranges of a message.
 struct Parts {
-    /// The bodies of one field.
-    of_field: Vec<Range<usize>>,
+    /// The bodies of each of the chosen fields.
+    of_field: Vec<Vec<Range<usize>>>,
     /// Everything else, in as few ranges as possible.
     others: Vec<Range<usize>>,
 }
 
 impl Parts {
-    /// Splits a message into the bodies of field `number` and everything else; `broken` is the
-    /// error text for a message that does not parse. List entries are counted before memory is
+    /// Splits a message into the bodies of the fields `numbers` and everything else; `broken` is
+    /// the error text for a message that does not parse. List entries are counted before memory is
     /// allocated for them: an entry of two bytes can become a few hundred.
-    fn of(message: &[u8], number: u64, broken: &str) -> Result<Parts> {
-        let mut parts = Parts { of_field: Vec::new(), others: Vec::new() };
+    fn of(message: &[u8], numbers: &[u64], broken: &str) -> Result<Parts> {
+        let mut parts = Parts { of_field: vec![Vec::new(); numbers.len()], others: Vec::new() };
         let mut fields = Fields { rest: message };
         let mut counts = [0u64; 16];
         let (mut run, mut at) = (0, 0);
@@ -189,9 +199,9 @@ impl Parts {
                 }
             }
             let end = message.len() - fields.rest.len();
-            if f.number == number && f.kind == 2 {
+            if let Some(k) = numbers.iter().position(|n| *n == f.number).filter(|_| f.kind == 2) {
                 parts.others.extend((run < at).then_some(run..at));
-                parts.of_field.push(end - f.body.len()..end);
+                parts.of_field[k].push(end - f.body.len()..end);
                 run = end;
             }
             at = end;
@@ -205,24 +215,28 @@ impl Parts {
 pub fn decode(file: &Blob) -> Result<Read> {
     const GRAPH: u64 = 7;
     const NODE: u64 = 1;
+    const VALUE_INFO: u64 = 13;
     let bytes = Bytes::from_owner(Owner(file.clone()));
-    let whole = Parts::of(&bytes, GRAPH, "it ends in the middle of a field, or a length points beyond its end")?;
+    let whole = Parts::of(&bytes, &[GRAPH], "it ends in the middle of a field, or a length points beyond its end")?;
     let mut model = ModelProto::default();
     for run in whole.others {
         model.merge(bytes.slice(run)).map_err(|e| malformed(&e))?;
     }
-    let mut places = Vec::new();
-    for place in whole.of_field {
+    let mut places = [Vec::new(), Vec::new()];
+    for place in whole.of_field.into_iter().flatten() {
         let start = place.start;
         let body = bytes.slice(place);
-        let parts = Parts::of(&body, NODE, "its graph does not parse")?;
+        let parts = Parts::of(&body, &[NODE, VALUE_INFO], "its graph does not parse")?;
         let graph = model.graph.get_or_insert_default();
         for run in parts.others {
             graph.merge(body.slice(run)).map_err(|e| malformed(&e))?;
         }
-        places.extend(parts.of_field.into_iter().map(|node| start + node.start..start + node.end));
+        for (all, found) in places.iter_mut().zip(parts.of_field) {
+            all.extend(found.into_iter().map(|one| start + one.start..start + one.end));
+        }
     }
-    Ok(Read { model, nodes: Nodes { file: bytes, places } })
+    let [nodes, values] = places;
+    Ok(Read { model, nodes: Messages::new(&bytes, nodes), values: Messages::new(&bytes, values) })
 }
 
 /// The part of the file that holds these decoded bytes, shared without copying; `None` if they are

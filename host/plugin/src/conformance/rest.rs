@@ -42,7 +42,7 @@ pub(super) fn probe(r: &Registry, probe: &mut Probe) {
     for f in r.frontends() {
         probe.plain(Rule::C8, &format!("front end {}", f.framework), || try_frontend(f));
     }
-    for (info, m) in r.mappings.iter() {
+    for (info, m) in r.all_mappings().iter() {
         probe.plain(Rule::C8, &format!("mapping {} of {}", info.op, info.domain), || {
             let node = ForeignNode {
                 name: "sample".into(),

@@ -1,5 +1,6 @@
 //! Tests with small models built in code: mappings, structure, and files with false claims.
 mod hostile;
+mod known;
 mod mappings;
 mod structure;
 

@@ -1,11 +1,13 @@
 //! Runs with a host whose thread pool has several threads: tests of the team.
 use crate::support::*;
-use ge_plugin_api::abi::{RVec, WithMetadata};
+use ge_plugin_api::abi::{ROption, RVec, WithMetadata};
 use ge_plugin_api::device::Place;
 use ge_plugin_api::frontend::MappingRef;
 use ge_plugin_api::kernel::BlockArgs;
 use ge_plugin_api::services::{HostTable, HostTableRef, Level, RangeFn, host_side, set_host};
 use ge_plugin_api::task::TaskType as T;
+use ge_plugin_api::types::TensorDesc;
+use ge_plugin_api::view::RawNodeRef;
 use ge_plugin_api::{Error, Result};
 use std::ffi::c_void;
 use std::sync::Barrier;
@@ -44,6 +46,9 @@ extern "C" fn progress(_: u64, _: u64) {}
 extern "C" fn mappings(_: *const u8, _: usize) -> RVec<MappingRef> {
     RVec::new()
 }
+unsafe extern "C" fn infer(_: RawNodeRef) -> ROption<RVec<TensorDesc>> {
+    ROption::RNone
+}
 static HOST: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     intern: host_side::intern,
     key_name: host_side::key_name,
@@ -52,6 +57,7 @@ static HOST: &WithMetadata<HostTable> = &WithMetadata::new(HostTable {
     cancelled,
     progress,
     mappings,
+    infer,
 });
 
 const N: u64 = 1024;
