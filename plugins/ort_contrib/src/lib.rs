@@ -12,12 +12,16 @@ pub mod activations;
 pub mod attention;
 /// Masks of the attention operators.
 mod attention_mask;
+/// How mappings are registered.
+mod declare;
 /// DynamicQuantizeLSTM.
 pub mod dynamic_quantize_lstm;
 /// FusedConv, FusedGemm.
 pub mod fused;
 /// GroupQueryAttention.
 pub mod group_query_attention;
+/// The inputs of GroupQueryAttention.
+mod group_query_call;
 /// The part of GroupQueryAttention before its products.
 mod group_query_state;
 /// Inverse.
