@@ -1,15 +1,13 @@
 //! `Attention`, `QAttention` and `MultiHeadAttention`: become the built-in `Attention` (that of
 //! ONNX 23). The products before it, the masks and the form of the past are built from built-in
 //! operators.
-use crate::attention_mask::{Keys, both, padding};
-use crate::products::Integers;
-use crate::shared::{
-    Outs, apply, float_type, no_more_inputs, only, plus, rank, reshaped, size, split, transposed, unsqueezed,
-};
+use crate::attention_mask::{Keys, both, padding, type_of_scores};
+use crate::declare::ort_op;
+use crate::products::{Integers, finished, in_f32};
+use crate::shared::{Outs, apply, cast, float_type, only, plus, rank, reshaped, size, split, transposed, unsqueezed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::map_op;
-use ge_plugin_api::types::ValueRef;
+use ge_plugin_api::types::{DType, ValueRef};
 
 /// Inputs of the built-in operator.
 struct Heads {
@@ -19,20 +17,33 @@ struct Heads {
     shift: Option<ValueRef>,
     /// Keys and values of earlier calls, `[batch, heads, length, head size]`.
     past: Option<[ValueRef; 2]>,
+    /// The type of all of these except the shift.
+    own: DType,
+    /// The type of the shift, in which the attention is computed.
+    scores: DType,
 }
 
 /// Makes the attention node; returns result, present keys and present values.
 fn attend(n: &ForeignNode, b: &mut GraphBuilder<'_>, of: Heads) -> Result<Vec<ValueRef>> {
     let heads = n.attrs.int("num_heads").ok_or_else(|| n.refuse("attribute `num_heads` is missing"))?;
-    let mut d = b.node("Attention").name(&n.name).inputs(&of.qkv).opt_input(of.shift);
-    d = d.opt_input(of.past.map(|p| p[0])).opt_input(of.past.map(|p| p[1]));
+    let wide = of.scores != of.own;
+    let mut converted = |x: ValueRef| if wide { cast(b, x, of.scores) } else { x };
+    let (qkv, past) = (of.qkv.map(&mut converted), of.past.map(|p| p.map(&mut converted)));
+    let mut d = b.node("Attention").name(if wide { "" } else { &n.name }).inputs(&qkv).opt_input(of.shift);
+    d = d.opt_input(past.map(|p| p[0])).opt_input(past.map(|p| p[1]));
     d = d.attr("q_num_heads", heads).attr("kv_num_heads", heads);
     d = d.attr("is_causal", n.int_or("unidirectional", 0));
     // 0 means the default, 1 / sqrt(head size).
     if let Some(scale) = n.attrs.float("scale").filter(|s| *s != 0.0) {
         d = d.attr("scale", scale);
     }
-    Ok(d.build_n(3))
+    let out = d.build_n(3);
+    if !wide {
+        return Ok(out);
+    }
+    let name = |k: usize| if k == 0 { n.name.as_str() } else { "" };
+    let back = |(k, x)| b.node("Cast").name(name(k)).input(x).attr("dst_type", of.own).build();
+    Ok(out.into_iter().enumerate().map(back).collect())
 }
 
 /// Splits query, key and value from one product: widths from `qkv_hidden_sizes`, else equal thirds
@@ -72,13 +83,16 @@ fn packed(
 ) -> Outs {
     only(n, "do_rotary", 0)?;
     only(n, "past_present_share_buffer", 0)?;
-    let dtype = float_type(n, if n.op == "QAttention" { 3 } else { 0 });
+    let own = float_type(n, if n.op == "QAttention" { 3 } else { 0 });
+    let filter = n.float_or("mask_filter_value", -10_000.0);
+    let scores = type_of_scores(n, mask, filter, own);
     let parts = thirds(n, b, qkv, width)?;
     let keys = if n.opt_input(past).is_some() { Keys::WithPast } else { Keys::AxisOf(parts[1]) };
-    let padding = padding(n, b, mask, keys, n.float_or("mask_filter_value", -10_000.0), dtype)?;
+    let padding = padding(n, b, mask, keys, filter, scores)?;
+    let bias = bias.map(|x| if scores == own { x } else { cast(b, x, scores) });
     let shift = both(b, padding, bias);
     let past = n.opt_input(past).map(|p| unpacked(b, p));
-    let out = attend(n, b, Heads { qkv: parts, shift, past })?;
+    let out = attend(n, b, Heads { qkv: parts, shift, past, own, scores })?;
     if n.output_count() < 2 {
         return Ok(vec![out[0]]);
     }
@@ -89,12 +103,25 @@ fn packed(
 
 /// `input [batch, length, width]`, `weights`, `bias?`, `mask_index?`, `past?`, `attention_bias?`.
 fn attention(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    no_more_inputs(n, 6, "a past that shares its buffer with the present")?;
     let qkv = apply(b, "BatchMatMulV2", &[n.input(0)?, n.input(1)?]);
     let qkv = plus(b, qkv, n.opt_input(2));
     packed(n, b, qkv, size(n, 1, -1), 3, 4, n.opt_input(5))
 }
-map_op!("onnx", "com.microsoft", "Attention", 1..=u32::MAX, attention);
+ort_op!(
+    "Attention",
+    6,
+    [
+        "num_heads",
+        "unidirectional",
+        "qkv_hidden_sizes",
+        "mask_filter_value",
+        "scale",
+        "do_rotary",
+        "rotary_embedding_dim",
+        "past_present_share_buffer"
+    ],
+    attention
+);
 
 /// Inputs: integer `input` and `weight`, `bias`, their two scales, `mask_index?`, their two zero
 /// points, `past?`.
@@ -102,14 +129,20 @@ fn q_attention(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let of = Integers {
         a: n.input(0)?,
         b: n.input(1)?,
-        scales: [n.input(3)?, n.input(4)?],
+        scales: [in_f32(n, b, 3)?, in_f32(n, b, 4)?],
         zeros: [n.opt_input(6), n.opt_input(7)],
+        vectors: false,
     };
     let product = of.product(b, None, 1.0);
-    let qkv = plus(b, product, n.opt_input(2));
+    let qkv = finished(n, b, "", product, 2, 3)?;
     packed(n, b, qkv, size(n, 1, -1), 5, 8, None)
 }
-map_op!("onnx", "com.microsoft", "QAttention", 1..=u32::MAX, q_attention);
+ort_op!(
+    "QAttention",
+    9,
+    ["num_heads", "unidirectional", "mask_filter_value", "scale", "do_rotary", "past_present_share_buffer"],
+    q_attention
+);
 
 /// Converts `[batch, heads, length, size]` to `[batch, length, heads by size]`.
 fn heads_last(b: &mut GraphBuilder<'_>, x: ValueRef) -> ValueRef {
@@ -146,23 +179,30 @@ fn separate(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Result<[ValueRef; 3]> 
     })
 }
 
+/// The parts of a bias for query, key and value. Query and key have the same width, which is the
+/// last size of `query`; the rest is the value's.
+fn parts_of_bias(n: &ForeignNode, b: &mut GraphBuilder<'_>, bias: ValueRef, query: ValueRef) -> [ValueRef; 3] {
+    let width = size(n, 0, -1).filter(|_| rank(n, 0) == Some(3)).and_then(|w| i64::try_from(w).ok());
+    let [width, both] = match width {
+        Some(w) => [b.ints("width", &[w]), b.ints("both", &[2 * w])],
+        None => {
+            let width = b.node("Shape").input(query).attr("dtype", DType::I64).attr("start", -1i64).build();
+            [width, apply(b, "Add", &[width, width])]
+        }
+    };
+    let (zero, end, axes) = (b.ints("begin", &[0]), b.ints("end", &[i64::MAX]), b.ints("axes", &[0]));
+    [[zero, width], [width, both], [both, end]].map(|[from, to]| apply(b, "StridedSliceV2", &[bias, from, to, axes]))
+}
+
 /// `query`, `key?`, `value?`, `bias?`, `key_padding_mask?`, `attention_bias?`, `past_key?`,
 /// `past_value?`.
 fn multi_head(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    no_more_inputs(n, 8, "a past that shares its buffer with the present")?;
     if n.output_count() > 3 {
         return Err(n.refuse("output 3, the scores, is not computed"));
     }
     let mut qkv = separate(n, b)?;
     if let Some(bias) = n.opt_input(3) {
-        // Query and key have the same width; the rest is the value's.
-        let parts = match (size(n, 0, -1).filter(|_| rank(n, 0) == Some(3)), size(n, 3, 0)) {
-            (Some(q), Some(all)) if all > 2 * q => {
-                let (q, all) = (q as i64, all as i64);
-                split(b, bias, 0, &[q, q, all - 2 * q])
-            }
-            _ => b.node("SplitD").input(bias).attr("split_dim", 0i64).attr("num_split", 3i64).build_n(3),
-        };
+        let parts = parts_of_bias(n, b, bias, qkv[0]);
         for (x, part) in qkv.iter_mut().zip(parts) {
             *x = apply(b, "Add", &[*x, part]);
         }
@@ -174,8 +214,11 @@ fn multi_head(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     let keys = if past.is_some() { Keys::WithPast } else { Keys::AxisOf(qkv[1]) };
     let filter = n.float_or("mask_filter_value", -10_000.0);
-    let padding = padding(n, b, 4, keys, filter, float_type(n, 0))?;
-    let shift = both(b, padding, n.opt_input(5));
-    attend(n, b, Heads { qkv, shift, past })
+    let own = float_type(n, 0);
+    let scores = type_of_scores(n, 4, filter, own);
+    let padding = padding(n, b, 4, keys, filter, scores)?;
+    let bias = n.opt_input(5).map(|x| if scores == own { x } else { cast(b, x, scores) });
+    let shift = both(b, padding, bias);
+    attend(n, b, Heads { qkv, shift, past, own, scores })
 }
-map_op!("onnx", "com.microsoft", "MultiHeadAttention", 1..=u32::MAX, multi_head);
+ort_op!("MultiHeadAttention", 8, ["num_heads", "unidirectional", "mask_filter_value", "scale"], multi_head);

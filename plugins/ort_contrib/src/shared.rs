@@ -134,14 +134,6 @@ pub fn only(n: &ForeignNode, key: &str, value: i64) -> Result<()> {
     }
 }
 
-/// Refuses inputs beyond the first `count`; `what` says what they would be.
-pub fn no_more_inputs(n: &ForeignNode, count: usize, what: &str) -> Result<()> {
-    match (count..n.inputs.len()).find(|i| n.opt_input(*i).is_some()) {
-        None => Ok(()),
-        Some(i) => Err(n.refuse(format!("input {i} is given: {what} is not computed"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
