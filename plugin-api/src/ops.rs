@@ -138,7 +138,7 @@ pub mod flags {
     /// (`GatherV2`). Unless all indices are constants that every axis has, no pass moves the node
     /// out of code that may not run, such as a branch or the body of a loop.
     pub const INDEXES: u64 = 1 << 18;
-    /// It fails for some values of its inputs in another way (a matrix without an inverse, a length
+    /// It fails for some values of its inputs in another way (a position beyond a table, a length
     /// beyond its axis). No pass moves the node out of code that may not run.
     pub const MAY_FAIL: u64 = 1 << 19;
     /// A matrix product: the last axis of input 0 meets the last axis but one of input 1, and each

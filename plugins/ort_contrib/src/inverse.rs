@@ -1,17 +1,15 @@
 //! `MatrixInverse(x [..., n, n]) -> y`: the inverse of each matrix, by elimination with row
-//! exchanges in f64; a singular matrix is an error that names it.
+//! exchanges in f64. A singular matrix gives infinities and NaN, as in onnxruntime.
+use crate::declare::ort_op;
 use ge_plugin_api::kernel::{KernelCtx, TensorMut, TensorView};
-use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{InferCtx, OpDef, infer};
 use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::dtype::FLOATS;
 use ge_plugin_api::types::{DType, TensorDesc};
-use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
 use std::sync::Mutex;
 
-map_op!("onnx", "com.microsoft", "Inverse", 1..=u32::MAX, |n, b| {
-    Ok(vec![b.node("MatrixInverse").name(&n.name).input(n.input(0)?).build()])
-});
+ort_op!("Inverse", 1, [], |n, b| { Ok(vec![b.node("MatrixInverse").name(&n.name).input(n.input(0)?).build()]) });
 
 fn square(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let shape = &c.input(0)?.shape;
@@ -23,38 +21,43 @@ fn square(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     }
     infer::same(c)
 }
-register_op!(|| OpDef::new("MatrixInverse", square).input("x", FLOATS, "T").output("y", FLOATS, "T").flags(MAY_FAIL));
+register_op!(|| OpDef::new("MatrixInverse", square).input("x", FLOATS, "T").output("y", FLOATS, "T"));
 
-/// The inverse of an `n` by `n` matrix, or the column in which no pivot is left.
-pub fn inverse(matrix: &[f64], n: usize) -> Result<Vec<f64>, usize> {
-    let mut a = matrix.to_vec();
-    let mut y = vec![0.0; n * n];
-    (0..n).for_each(|i| y[i * n + i] = 1.0);
+/// The inverse of an `n` by `n` matrix. If the matrix is singular, divisions by zero make the
+/// numbers infinite or NaN.
+pub fn inverse(matrix: &[f64], n: usize) -> Vec<f64> {
+    // Lower and upper triangle in one matrix, and the row that each row was taken from.
+    let (mut a, mut from) = (matrix.to_vec(), (0..n).collect::<Vec<_>>());
     for column in 0..n {
-        let pivot = (column..n)
-            .max_by(|&i, &k| a[i * n + column].abs().total_cmp(&a[k * n + column].abs()))
-            .filter(|&i| a[i * n + column] != 0.0 && a[i * n + column].is_finite())
-            .ok_or(column)?;
-        for k in 0..n {
-            a.swap(pivot * n + k, column * n + k);
-            y.swap(pivot * n + k, column * n + k);
-        }
+        let larger = |best: usize, i: usize| {
+            if a[i * n + column].abs() > a[best * n + column].abs() { i } else { best }
+        };
+        let pivot = (column..n).reduce(larger).unwrap_or(column);
+        (0..n).for_each(|k| a.swap(pivot * n + k, column * n + k));
+        from.swap(pivot, column);
         let p = a[column * n + column];
-        for k in 0..n {
-            a[column * n + k] /= p;
-            y[column * n + k] /= p;
-        }
-        for row in (0..n).filter(|&r| r != column) {
-            let f = a[row * n + column];
-            if f != 0.0 {
-                for k in 0..n {
-                    a[row * n + k] -= f * a[column * n + k];
-                    y[row * n + k] -= f * y[column * n + k];
-                }
+        for row in column + 1..n {
+            let f = if p == 0.0 { a[row * n + column] } else { a[row * n + column] / p };
+            a[row * n + column] = f;
+            for k in column + 1..n {
+                a[row * n + k] -= f * a[column * n + k];
             }
         }
     }
-    Ok(y)
+    let mut y = vec![0.0; n * n];
+    (0..n).for_each(|i| y[i * n + from[i]] = 1.0);
+    for row in 0..n {
+        for (k, c) in (0..row).flat_map(|k| (0..n).map(move |c| (k, c))) {
+            y[row * n + c] -= a[row * n + k] * y[k * n + c];
+        }
+    }
+    for row in (0..n).rev() {
+        for (k, c) in (row + 1..n).flat_map(|k| (0..n).map(move |c| (k, c))) {
+            y[row * n + c] -= a[row * n + k] * y[k * n + c];
+        }
+        (0..n).for_each(|c| y[row * n + c] /= a[row * n + row]);
+    }
+    y
 }
 
 /// All elements of a real tensor, as f64.
@@ -91,10 +94,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let done: Vec<Mutex<Vec<f64>>> = matrices.iter().map(|_| Mutex::default()).collect();
     parallel_for(matrices.len(), 1, |range| {
         for i in range {
-            let y = inverse(matrices[i], n).map_err(|c| {
-                Error::failed(format!("matrix {i} has no inverse: column {c} depends on those before it"))
-            })?;
-            *done[i].lock().unwrap_or_else(|p| p.into_inner()) = y;
+            *done[i].lock().unwrap_or_else(|p| p.into_inner()) = inverse(matrices[i], n);
         }
         Ok(())
     })?;
@@ -108,9 +108,12 @@ mod tests {
     use super::inverse;
 
     #[test]
-    fn rows_are_exchanged_and_a_dependent_column_is_named() {
-        assert_eq!(inverse(&[0.0, 2.0, 4.0, 0.0], 2), Ok(vec![0.0, 0.25, 0.5, 0.0]));
-        assert_eq!(inverse(&[1.0, 2.0, 2.0, 4.0], 2), Err(1));
-        assert_eq!(inverse(&[], 0), Ok(vec![]));
+    fn rows_are_exchanged_and_singular_matrices_have_no_finite_inverse() {
+        assert_eq!(inverse(&[0.0, 2.0, 4.0, 0.0], 2), [0.0, 0.25, 0.5, 0.0]);
+        assert_eq!(inverse(&[2.0, 0.0, 1.0, 0.0, 4.0, 0.0, 0.0, 0.0, 1.0], 3)[..3], [0.5, 0.0, -0.5]);
+        let inf = f64::INFINITY;
+        assert_eq!(inverse(&[1.0, 2.0, 2.0, 4.0], 2), [-inf, inf, inf, -inf]);
+        assert!(inverse(&[f64::NAN, 0.0, 0.0, 1.0], 2)[0].is_nan());
+        assert_eq!(inverse(&[], 0), []);
     }
 }
