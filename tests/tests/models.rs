@@ -270,6 +270,16 @@ fn models_that_onnxruntime_has_optimised_run_at_any_size() {
     }
 }
 
+/// Operators of com.microsoft in forms that are easily computed otherwise than by onnxruntime.
+#[test]
+fn operators_of_onnxruntime_give_what_it_gives() {
+    for name in ["grouped", "masks", "norms", "products", "standard", "ranks"] {
+        small("contrib", name, ["1e-3", "1e-4"], &[]);
+    }
+    small("contrib", "merged", ["0", "1"], &[]);
+    small("contrib", "half", ["1e-2", "2e-2"], &[]);
+}
+
 /// A symbolic batch gets the size that `--input-shape` gives; without that it stays open.
 #[test]
 fn a_symbolic_batch_stays_open_or_is_compiled_for_the_size_that_is_given() {

@@ -10,6 +10,7 @@
 //!
 //! With `packed`, W and R are `[D, P]`, one direction after the other, in the form described in
 //! `engines/kernels/src/rnn/bytes/product.rs`; `hidden_size` must then be given.
+use crate::declare::ort_op;
 use crate::mat_mul_n_bits::reals;
 use crate::recurrent_activation::Activation;
 use crate::shared::Outs;
@@ -19,7 +20,7 @@ use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
-use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
 use std::sync::Mutex;
 
 const WHOLE: &[DType] = &[DType::I8, DType::U8];
@@ -43,7 +44,12 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     Ok(d.build_n(3))
 }
-map_op!("onnx", "com.microsoft", "DynamicQuantizeLSTM", 1..=u32::MAX, map);
+ort_op!(
+    "DynamicQuantizeLSTM",
+    12,
+    ["hidden_size", "direction", "activations", "activation_alpha", "activation_beta", "clip", "input_forget"],
+    map
+);
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let at = |i: usize, k: usize| c.opt_input(i).and_then(|d| d.shape.dims().get(k).copied()).unwrap_or(Dim::UNKNOWN);

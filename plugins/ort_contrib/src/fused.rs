@@ -1,10 +1,10 @@
 //! `FusedConv`, `FusedGemm`: a convolution or a product with an activation, and a tensor that is
 //! added before it, as written by onnxruntime's optimiser. They become the operators that they were
 //! made of, which the engines fuse for their own kernels.
+use crate::declare::ort_op;
 use crate::shared::{Outs, float_type, plus, rank, real, unsqueezed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
 /// Applies the activation that a node names to `x`; `number` returns its parameter by index and
@@ -18,10 +18,23 @@ fn activated(
     let named = n.str_or("activation", "");
     let (op, attrs): (&str, &[(&str, &str, f64)]) = match named {
         "" => return Ok(b.node("Identity").name(&n.name).input(x).build()),
-        "Relu" | "Sigmoid" | "Tanh" | "Softplus" | "Softsign" => (named, &[]),
+        "Relu" | "Sigmoid" | "Tanh" | "Softplus" | "Softsign" | "HardSwish" => (named, &[]),
         "LeakyRelu" => (named, &[("alpha", "negative_slope", 0.01)]),
-        "Elu" | "ThresholdedRelu" => (named, &[("alpha", "alpha", 1.0)]),
+        "Elu" | "Celu" | "ThresholdedRelu" => (named, &[("alpha", "alpha", 1.0)]),
         "HardSigmoid" => (named, &[("alpha", "alpha", 0.2), ("beta", "beta", 0.5)]),
+        // A factor before the function, and one after it.
+        "ScaledTanh" | "ParametricSoftplus" | "Selu" => {
+            let alpha = number(0, "alpha", 1.0);
+            let (op, before, after) = match named {
+                "ScaledTanh" => ("Tanh", number(1, "beta", 1.0), alpha),
+                "ParametricSoftplus" => ("Softplus", number(1, "beta", 1.0), alpha),
+                _ => ("Elu", 1.0, number(1, "gamma", 1.0)),
+            };
+            let x = b.node("Muls").input(x).attr("value", before).build();
+            let d = b.node(op).input(x);
+            let y = if op == "Elu" { d.attr("alpha", alpha) } else { d }.build();
+            return Ok(b.node("Muls").name(&n.name).input(y).attr("value", after).build());
+        }
         "Clip" => {
             let dtype = float_type(n, 0);
             let low = real(b, "min", number(0, "min", f64::from(f32::MIN)), dtype);
@@ -81,7 +94,12 @@ fn conv(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let y = activated(n, b, y, |at, _, or| params.get(at).copied().unwrap_or(or))?;
     Ok(vec![y])
 }
-map_op!("onnx", "com.microsoft", "FusedConv", 1..=u32::MAX, conv);
+ort_op!(
+    "FusedConv",
+    4,
+    ["activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"],
+    conv
+);
 
 fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let scaled = |b: &mut GraphBuilder<'_>, v: ValueRef, by: f64| match by {
@@ -102,4 +120,9 @@ fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let y = activated(n, b, y, |_, key, or| n.float_or(&format!("activation_{key}"), or))?;
     Ok(vec![y])
 }
-map_op!("onnx", "com.microsoft", "FusedGemm", 1..=u32::MAX, gemm);
+ort_op!(
+    "FusedGemm",
+    3,
+    ["activation", "activation_alpha", "activation_beta", "activation_gamma", "alpha", "beta", "transA", "transB"],
+    gemm
+);

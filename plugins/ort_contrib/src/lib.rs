@@ -14,6 +14,8 @@ pub mod attention;
 mod attention_mask;
 /// How mappings are registered.
 mod declare;
+/// CDist.
+pub mod distances;
 /// DynamicQuantizeLSTM.
 pub mod dynamic_quantize_lstm;
 /// FusedConv, FusedGemm.
@@ -44,6 +46,8 @@ mod refused;
 pub mod rotary_embedding;
 /// Helpers for mappings.
 mod shared;
+/// Operators of `ai.onnx` under this domain.
+mod standard;
 /// Tokenizer.
 pub mod tokenizer;
 

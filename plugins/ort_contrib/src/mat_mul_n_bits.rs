@@ -3,32 +3,39 @@
 //!
 //! `B [N, blocks, bytes]` holds each row's numbers block by block, starting at the lowest bits of a
 //! byte. `scales` is `[N, blocks]`; `zero_points` is packed in the same way or holds real numbers
-//! `[N, blocks]`; if it is absent, the zero point is half the range. Rows of B are unpacked once
-//! for all rows of A.
+//! `[N, blocks]`; if it is absent, the zero point is half the range. `g_idx [K]` says for each
+//! number of a row which of the row's scales and zero points it has, if that does not follow from
+//! its block. Rows of B are unpacked once for all rows of A.
+use crate::declare::ort_op;
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
+use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
-use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
 use std::sync::Mutex;
 
 const REAL: &[DType] = &[DType::F32, DType::F16];
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     only(n, "weight_prepacked", 0)?;
-    if n.opt_input(4).is_some() {
-        return Err(n.refuse("input 4 `g_idx` (columns in another order) is not computed; export the weights in order"));
-    }
     let mut d = b.node("MatMulNBits").name(&n.name).input(n.input(0)?).input(n.input(1)?).input(n.input(2)?);
-    d = d.opt_input(n.opt_input(3)).opt_input(n.opt_input(5));
+    d = d.opt_input(n.opt_input(3)).opt_input(n.opt_input(5)).opt_input(n.opt_input(4).filter(|_| !in_order(n)));
     for (key, or) in [("K", 0), ("N", 0), ("bits", 4), ("block_size", 0)] {
         d = d.attr(key, n.int_or(key, or));
     }
     Ok(vec![d.build()])
 }
-map_op!("onnx", "com.microsoft", "MatMulNBits", 1..=u32::MAX, map);
+ort_op!("MatMulNBits", 6, ["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"], map);
+
+/// Whether `g_idx` is constant and gives each number the scale of its own block.
+fn in_order(n: &ForeignNode) -> bool {
+    let block = n.int_or("block_size", 0).max(1);
+    let ids = n.constant(4).and_then(|t| t.to_i64(usize::MAX));
+    ids.is_some_and(|ids| ids.iter().zip(0i64..).all(|(id, k)| *id == k / block))
+}
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
@@ -52,6 +59,7 @@ register_op!(|| OpDef::new("MatMulNBits", infer)
     .input("scales", REAL, "T")
     .opt("zero_points", &[DType::U8, DType::F32, DType::F16], "")
     .opt("bias", REAL, "T")
+    .opt("g_idx", &[DType::I32], "")
     .output("Y", REAL, "T")
     .required_attr("K", AttrKind::INT)
     .range(1.0, f64::INFINITY)
@@ -60,7 +68,8 @@ register_op!(|| OpDef::new("MatMulNBits", infer)
     .attr("bits", AttrKind::INT, 4i64)
     .range(2.0, 8.0)
     .required_attr("block_size", AttrKind::INT)
-    .range(16.0, f64::INFINITY));
+    .range(16.0, f64::INFINITY)
+    .flags(MAY_FAIL));
 
 /// The elements of a real tensor, as f32.
 pub(crate) fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
@@ -86,6 +95,8 @@ struct Packed<'a> {
     bytes: &'a [u8],
     scales: Vec<f32>,
     zeros: Zeros<'a>,
+    /// For each number of a row, which scale and zero point it has; `None`: those of its block.
+    groups: Option<Vec<usize>>,
 }
 
 enum Zeros<'a> {
@@ -108,6 +119,14 @@ impl Packed<'_> {
     /// Unpacks the numbers of a row.
     fn row(&self, row: usize, out: &mut [f32]) {
         let each = self.block * self.bits / 8;
+        if let Some(groups) = &self.groups {
+            let bytes = &self.bytes[row * self.blocks * each..(row + 1) * self.blocks * each];
+            for (k, (v, group)) in out.iter_mut().zip(groups).enumerate() {
+                let scale = self.scales[row * self.blocks + group];
+                *v = (f32::from(unpack(bytes, k, self.bits)) - self.zero(row, *group)) * scale;
+            }
+            return;
+        }
         for (b, part) in out.chunks_mut(self.block).enumerate() {
             let at = (row * self.blocks + b) * each;
             let bytes = &self.bytes[at..at + each];
@@ -152,6 +171,19 @@ fn expect(what: &str, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::failed(format!("{what}: found {found}, expected {expected}"))) }
 }
 
+/// The numbers of `g_idx`, each below `blocks`; `k` are needed.
+fn groups(x: &TensorView<'_>, k: usize, blocks: usize) -> Result<Vec<usize>> {
+    let given = x.values::<i32>()?;
+    if given.len() < k {
+        return Err(Error::failed(format!("input 5 `g_idx`: found {} numbers, expected {k}", given.len())));
+    }
+    let one = |g: &i32| usize::try_from(*g).ok().filter(|g| *g < blocks);
+    let all: Option<Vec<usize>> = given[..k].iter().map(one).collect();
+    all.ok_or_else(|| {
+        Error::failed(format!("input 5 `g_idx`: expected numbers from 0 to {}", blocks.saturating_sub(1)))
+    })
+}
+
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, w, s) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
     let (k, n) = (attribute(ctx, "K", 0)?, attribute(ctx, "N", 0)?);
@@ -182,9 +214,10 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if let Some(b) = &bias {
         expect("numbers of input 4 `bias`", b.len(), n)?;
     }
+    let groups = ctx.opt_input(5).map(|g| groups(&g, k, blocks)).transpose()?;
     let a = reals(&x)?;
     let rows = a.len() / k;
-    let packed = Packed { k, bits, block, blocks, bytes: w.bytes, scales, zeros };
+    let packed = Packed { k, bits, block, blocks, bytes: w.bytes, scales, zeros, groups };
     // Columns of the result are computed in parallel and copied to their places at the end.
     let parts: Mutex<Vec<(usize, Vec<f32>)>> = Mutex::default();
     parallel_for(n, 16, |range| {

@@ -1,9 +1,9 @@
 //! `NhwcMaxPool`: becomes the built-in pooling between two changes of layout. Also defines pooling
 //! windows.
+use crate::declare::ort_op;
 use crate::shared::{Outs, channel_orders, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
-use ge_plugin_api::map_op;
 use ge_plugin_api::types::ValueRef;
 
 /// A pooling window in the built-in form: sizes, strides and dilations for all axes (1 for batch
@@ -58,4 +58,4 @@ fn nhwc(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let y = window.node(b, "MaxPoolV3", x).build();
     Ok(vec![b.node("TransposeD").name(&n.name).input(y).attr("perm", back).build()])
 }
-map_op!("onnx", "com.microsoft", "NhwcMaxPool", 1..=u32::MAX, nhwc);
+ort_op!("NhwcMaxPool", 1, ["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"], nhwc);

@@ -3,10 +3,10 @@
 //! and `QuantizeLinear` and `DequantizeLinear` of this domain: the operator on real numbers between
 //! DequantizeLinear and QuantizeLinear, which the engines' own fusions can then absorb.
 //! `QLinearConv`: that of `ai.onnx`, for images with channels last.
-use crate::shared::{self, Outs, channel_orders, rank, transposed};
+use crate::declare::{ANY, ort_op};
+use crate::shared::{self, Outs, apply, channel_orders, rank, transposed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
 /// The dequantised input `i`, whose scale and zero point are the next two inputs.
@@ -26,15 +26,15 @@ fn binary(n: &ForeignNode, b: &mut GraphBuilder<'_>, op: &str) -> Outs {
     let z = b.node(op).input(x).input(y).build();
     quantised(n, b, z, 6, 0)
 }
-map_op!("onnx", "com.microsoft", "QLinearAdd", 1..=u32::MAX, |n, b| binary(n, b, "Add"));
-map_op!("onnx", "com.microsoft", "QLinearMul", 1..=u32::MAX, |n, b| binary(n, b, "Mul"));
+ort_op!("QLinearAdd", 8, [], |n, b| binary(n, b, "Add"));
+ort_op!("QLinearMul", 8, [], |n, b| binary(n, b, "Mul"));
 
-map_op!("onnx", "com.microsoft", "QLinearSigmoid", 1..=u32::MAX, |n, b| {
+ort_op!("QLinearSigmoid", 5, [], |n, b| {
     let x = real(n, b, 0)?;
     let y = b.node("Sigmoid").input(x).build();
     quantised(n, b, y, 3, 0)
 });
-map_op!("onnx", "com.microsoft", "QLinearLeakyRelu", 1..=u32::MAX, |n, b| {
+ort_op!("QLinearLeakyRelu", 5, ["alpha"], |n, b| {
     let x = real(n, b, 0)?;
     let y = b.node("LeakyRelu").input(x).attr("negative_slope", n.float_or("alpha", 0.01)).build();
     quantised(n, b, y, 3, 0)
@@ -45,13 +45,20 @@ fn softmax(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let axis = n.int_or("axis", -1);
     let x = real(n, b, 0)?;
     let last = axis == -1 || rank(n, 0).is_some_and(|r| axis == r as i64 - 1);
-    if n.int_or("opset", 13) < 13 && !last {
-        return Err(n.refuse(format!("softmax over all axes from {axis} on (opset below 13) is not computed")));
-    }
-    let y = b.node("SoftmaxV2").input(x).attr("axes", vec![axis]).build();
+    let over = |b: &mut GraphBuilder<'_>, x: ValueRef, axis: i64| {
+        b.node("SoftmaxV2").input(x).attr("axes", vec![axis]).build()
+    };
+    let y = if n.int_or("opset", 13) >= 13 || last {
+        over(b, x, axis)
+    } else {
+        let merged = b.node("Flatten").input(x).attr("axis", axis).build();
+        let (y, shape) = (over(b, merged, -1), apply(b, "Shape", &[x]));
+        // The shape is that of x: a zero is a size of zero.
+        b.node("Reshape").input(y).input(shape).attr("allowzero", 1i64).build()
+    };
     quantised(n, b, y, 3, 0)
 }
-map_op!("onnx", "com.microsoft", "QLinearSoftmax", 1..=u32::MAX, softmax);
+ort_op!("QLinearSoftmax", 5, ["axis", "opset"], softmax);
 
 /// The permutation from channels last to channels first, and its inverse. If the rank is unknown,
 /// it follows from the window.
@@ -78,16 +85,21 @@ fn on_image(
     };
     quantised(n, b, y, 3, 0)
 }
-map_op!("onnx", "com.microsoft", "QLinearGlobalAveragePool", 1..=u32::MAX, |n, b| {
+ort_op!("QLinearGlobalAveragePool", 5, ["channels_last"], |n, b| {
     on_image(n, b, |b, x| Ok(b.node("GlobalAveragePool").input(x).build()))
 });
-map_op!("onnx", "com.microsoft", "QLinearAveragePool", 1..=u32::MAX, |n, b| {
-    let window = crate::nhwc_max_pool::Window::of(n)?;
-    on_image(n, b, |b, x| {
-        let exclusive = n.int_or("count_include_pad", 0) == 0;
-        Ok(window.node(b, "AvgPoolV2", x).attr("exclusive", exclusive).build())
-    })
-});
+ort_op!(
+    "QLinearAveragePool",
+    5,
+    ["auto_pad", "ceil_mode", "channels_last", "count_include_pad", "kernel_shape", "pads", "strides"],
+    |n, b| {
+        let window = crate::nhwc_max_pool::Window::of(n)?;
+        on_image(n, b, |b, x| {
+            let exclusive = n.int_or("count_include_pad", 0) == 0;
+            Ok(window.node(b, "AvgPoolV2", x).attr("exclusive", exclusive).build())
+        })
+    }
+);
 
 /// The operator of `ai.onnx`. Images may have channels last; filters then have them right after the
 /// output channels.
@@ -107,7 +119,7 @@ fn conv(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let y = d.attr("group", n.int_or("group", 1)).attr("auto_pad", n.str_or("auto_pad", "NOTSET")).build();
     Ok(vec![if last { b.node("TransposeD").name(&n.name).input(y).attr("perm", back).build() } else { y }])
 }
-map_op!("onnx", "com.microsoft", "QLinearConv", 1..=u32::MAX, conv);
+ort_op!("QLinearConv", 9, ["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"], conv);
 
 /// Inputs: `Y_scale, Y_zero_point`, then tensor, scale and zero point of each part.
 fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
@@ -119,15 +131,15 @@ fn concat(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let joined = b.node("ConcatD").inputs(&parts).attr("concat_dim", axis).attr("N", parts.len() as i64).build();
     quantised(n, b, joined, 0, 2)
 }
-map_op!("onnx", "com.microsoft", "QLinearConcat", 1..=u32::MAX, concat);
+ort_op!("QLinearConcat", ANY, ["axis"], concat);
 
-map_op!("onnx", "com.microsoft", "QLinearWhere", 1..=u32::MAX, |n, b| {
+ort_op!("QLinearWhere", 9, [], |n, b| {
     let (x, y) = (real(n, b, 1)?, real(n, b, 4)?);
     let z = b.node("SelectV2").input(n.input(0)?).input(x).input(y).build();
     quantised(n, b, z, 7, 1)
 });
 
-map_op!("onnx", "com.microsoft", "QLinearReduceMean", 1..=u32::MAX, |n, b| {
+ort_op!("QLinearReduceMean", 5, ["axes", "keepdims"], |n, b| {
     let x = real(n, b, 0)?;
     let axes = n.attrs.ints("axes").map(|a| b.ints("axes", a));
     let y = b.node("ReduceMean").input(x).opt_input(axes).attr("keep_dims", n.int_or("keepdims", 1) != 0).build();
@@ -144,5 +156,5 @@ fn same(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     Ok(vec![d.build()])
 }
-map_op!("onnx", "com.microsoft", "QuantizeLinear", 1..=u32::MAX, same);
-map_op!("onnx", "com.microsoft", "DequantizeLinear", 1..=u32::MAX, same);
+ort_op!("QuantizeLinear", 3, ["axis", "block_size"], same);
+ort_op!("DequantizeLinear", 3, ["axis", "block_size"], same);

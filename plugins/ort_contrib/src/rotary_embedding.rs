@@ -3,6 +3,7 @@
 //! position. `x` is `[B, S, N·H]` or `[B, N, S, H]`; `position_ids` is either one number, the
 //! position of the first step, or `[B, S]`. The first R numbers of a head are rotated, or all if
 //! R is 0.
+use crate::declare::ort_op;
 use crate::mat_mul_n_bits::{put, reals};
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -11,7 +12,7 @@ use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, OpDef, infer};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::types::dtype::INDEX;
-use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
+use ge_plugin_api::{Error, Result, register_kernel, register_op};
 
 const REAL: &[DType] = &[DType::F32, DType::F16];
 
@@ -30,7 +31,7 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     Ok(vec![d.build()])
 }
-map_op!("onnx", "com.microsoft", "RotaryEmbedding", 1..=u32::MAX, map);
+ort_op!("RotaryEmbedding", 4, ["interleaved", "is_packed_batching", "num_heads", "rotary_embedding_dim", "scale"], map);
 register_op!(|| OpDef::new("OrtRotaryEmbedding", infer::same)
     .input("x", REAL, "T")
     .input("position_ids", INDEX, "")

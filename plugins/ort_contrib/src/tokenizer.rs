@@ -1,7 +1,7 @@
 //! `Tokenizer`: splits strings into words, by separators or by a regular expression.
+use crate::declare::ort_op;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::map_op;
 
 fn tokenizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let separators = n.attrs.strs("separators").unwrap_or_default();
@@ -29,4 +29,4 @@ fn tokenizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     Ok(vec![d.build()])
 }
-map_op!("onnx", "com.microsoft", "Tokenizer", 1..=u32::MAX, tokenizer);
+ort_op!("Tokenizer", 1, ["mark", "mincharnum", "pad_value", "separators", "tokenexp"], tokenizer);
