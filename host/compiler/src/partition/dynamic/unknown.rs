@@ -35,6 +35,16 @@ pub(super) fn reads_open(g: &Graph, n: &Node) -> bool {
     let open = |i: usize| g.producer(n, i).is_some_and(|p| !p.is_const()) && g.input_desc(n, i).is_some_and(is_open);
     (0..n.inputs().len()).any(open)
 }
+/// The results of the model that are strings. Their size is unknown before a run even if they are
+/// constants, because only the host holds strings.
+fn text_results(model: &Model) -> Vec<String> {
+    let g = model.root();
+    let of = |out: &Node| -> Vec<String> {
+        let is_text = |i: &usize| g.input_desc(out, *i).is_some_and(|d| d.dtype == DType::STRING);
+        (0..out.inputs().len()).filter(is_text).filter_map(|i| Some(g.producer(out, i)?.name().to_owned())).collect()
+    };
+    g.net_output().map(of).unwrap_or_default()
+}
 fn runs(n: &Node) -> bool {
     !DATA.contains(&n.op()) && n.op() != "NetOutput" && !n.attrs().flag(ge_model::KEPT)
 }
@@ -154,7 +164,9 @@ fn deciding(model: &Model, toolbox: &Toolbox) -> Vec<String> {
 /// known, they run like their neighbours.
 pub fn any(model: &Model) -> bool {
     let input = model.root().data_nodes().into_iter().any(open);
-    input || model.graphs().iter().flat_map(|g| g.nodes()).any(|n| runs(n) && open(n))
+    input
+        || !text_results(model).is_empty()
+        || model.graphs().iter().flat_map(|g| g.nodes()).any(|n| runs(n) && open(n))
 }
 
 /// The error for a model with unknown shapes: it names the nodes where they originate and suggests
@@ -165,7 +177,8 @@ pub fn any(model: &Model) -> bool {
 pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
     let count = model.graphs().iter().flat_map(|g| g.nodes()).filter(|n| runs(n) && open(n)).count();
     let inputs: Vec<&Node> = model.root().data_nodes().into_iter().filter(|n| open(n)).collect();
-    if count == 0 && inputs.is_empty() {
+    let texts = text_results(model);
+    if count == 0 && inputs.is_empty() && texts.is_empty() {
         return None;
     }
     let mut own: Vec<(String, &Node, String)> = Vec::new();
@@ -188,6 +201,9 @@ pub fn refusal(model: &Model, toolbox: &Toolbox) -> Option<CompileError> {
     }
     for (name, n, why) in own.iter().take(NAMED) {
         d = d.note(format!("`{name}` ({}) {why}", n.op()));
+    }
+    if count == 0 && inputs.is_empty() {
+        d = d.note(format!("the model gives strings, which only the host holds: `{}`", texts.join("`, `")));
     }
     let more = inputs.len().saturating_sub(NAMED) + own.len().saturating_sub(NAMED);
     if more > 0 {
