@@ -1,7 +1,21 @@
-//! Atomic writing of files.
+//! Reading and writing of whole files.
 use crate::{Diagnostic, Result};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// Reads a file that the user names. A named pipe is refused, because reading it may wait for ever;
+/// what the shell has opened (`/dev/stdin`, `/dev/fd/63`) is read.
+///
+/// # Errors
+/// Fails if the file cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let opened = ["/dev", "/proc"].iter().any(|f| path.starts_with(f));
+    if !opened && std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a named pipe, not a file"));
+    }
+    std::fs::read(path)
+}
 
 /// Writes a file completely or not at all (through a temporary file in the same folder).
 ///

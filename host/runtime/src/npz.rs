@@ -53,11 +53,14 @@ impl Npz {
             let number = |k: usize| u16_at(bytes, at + k).ok_or_else(cut);
             let (method, name, extra, comment) = (number(10)?, number(28)?, number(30)?, number(32)?);
             let wide = |k: usize| u32_at(bytes, at + k).ok_or_else(cut);
-            let (packed, size, local) = (wide(20)?, wide(24)?, wide(42)?);
+            let (sum, packed, size, local) = (wide(16)?, wide(20)?, wide(24)?, wide(42)?);
             let text = bytes.get(at + 46..at + 46 + name).ok_or_else(cut)?;
             let text = String::from_utf8_lossy(text).into_owned();
             let data =
                 entry(bytes, local, packed, size, method).map_err(|e| bad(format!("entry `{text}`: {}", e.what)))?;
+            if crc(&data) != sum {
+                return Err(bad(format!("entry `{text}`: its bytes do not have the checksum (CRC-32) of the file")));
+            }
             out.push((text.strip_suffix(".npy").map_or(text.clone(), str::to_owned), data));
             at += 46 + name + extra + comment;
         }
@@ -73,6 +76,13 @@ impl Npz {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(n, _)| n.as_str())
     }
+}
+
+/// The CRC-32 of bytes.
+fn crc(bytes: &[u8]) -> usize {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum() as usize
 }
 
 fn entry(bytes: &[u8], local: usize, packed: usize, size: usize, method: usize) -> Result<Vec<u8>, NpyError> {
@@ -114,12 +124,14 @@ mod tests {
         };
         let method = if deflate { 8u16 } else { 0 };
         let sizes = [(packed.len() as u32).to_le_bytes(), (data.len() as u32).to_le_bytes()].concat();
+        let sum = (crc(data) as u32).to_le_bytes();
         let lens = [(name.len() as u16).to_le_bytes(), [0, 0]].concat();
-        let mut out = [b"PK\x03\x04\x14\0\0\0".as_slice(), &method.to_le_bytes(), &[0; 8], &sizes, &lens].concat();
+        let head = [method.to_le_bytes().as_slice(), &[0; 4], &sum, &sizes, &lens].concat();
+        let mut out = [b"PK\x03\x04\x14\0\0\0".as_slice(), &head].concat();
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(&packed);
         let directory = out.len() as u32;
-        out.extend([b"PK\x01\x02\x14\0\x14\0\0\0".as_slice(), &method.to_le_bytes(), &[0; 8], &sizes, &lens].concat());
+        out.extend([b"PK\x01\x02\x14\0\x14\0\0\0".as_slice(), &head].concat());
         out.extend_from_slice(&[0; 14]);
         out.extend_from_slice(name.as_bytes());
         let length = out.len() as u32 - directory;
@@ -153,6 +165,7 @@ mod tests {
                 b[bit / 8] ^= 1 << (bit % 8);
                 if let Ok(z) = Npz::read(&b) {
                     assert!(z.names().count() <= 1);
+                    assert!(z.names().all(|n| z.get(n) == Some(&[7; 300])), "bit {bit} changes the array");
                 }
             }
         }

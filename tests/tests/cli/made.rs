@@ -70,7 +70,7 @@ pub fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let name = format!("{name}.npy");
         let size = (data.len() as u32).to_le_bytes();
         let lens = [(name.len() as u16).to_le_bytes(), [0, 0]].concat();
-        let common = [&[0; 10][..], &size, &size, &lens].concat();
+        let common = [&[0; 6][..], &crc(data).to_le_bytes(), &size, &size, &lens].concat();
         let at = (out.len() as u32).to_le_bytes();
         list.extend([b"PK\x01\x02\x14\0\x14\0\0\0".as_slice(), &common, &[0; 10], &at, name.as_bytes()].concat());
         out.extend([b"PK\x03\x04\x14\0\0\0".as_slice(), &common, name.as_bytes(), data].concat());
@@ -78,4 +78,13 @@ pub fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (begin, length) = ((out.len() as u32).to_le_bytes(), (list.len() as u32).to_le_bytes());
     let count = (arrays.len() as u16).to_le_bytes();
     [out, list, [b"PK\x05\x06\0\0\0\0".as_slice(), &count, &count, &length, &begin, &[0, 0]].concat()].concat()
+}
+/// The CRC-32 of bytes.
+pub fn crc(b: &[u8]) -> u32 {
+    let mut c = u32::MAX;
+    for v in b {
+        c ^= u32::from(*v);
+        (0..8).for_each(|_| c = if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 });
+    }
+    !c
 }

@@ -5,6 +5,7 @@ use crate::{Diagnostic, Result};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::npz::{Npz, is_npz};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Whether a text is meant as a file name, whether or not the file exists.
@@ -15,7 +16,7 @@ pub fn is_file_name(text: &str) -> bool {
 
 /// Reads the bytes of a file.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path)
+    crate::files::read(path)
         .map_err(|e| Diagnostic::error(format!("cannot read `{}`: {e}", path.display())).raise(ge_codes::UNREADABLE))
 }
 
@@ -72,7 +73,14 @@ pub enum Folder {
     /// `input_K.npy` files in a folder.
     Dir(PathBuf),
     /// The arrays of a `.npz` file.
-    Archive(String, Npz),
+    Archive {
+        /// The file, for messages.
+        shown: String,
+        /// Its arrays.
+        arrays: Npz,
+        /// The key of each input's array, by the input's name.
+        keys: BTreeMap<String, String>,
+    },
     /// A single array, for a model with one input.
     One(String, Vec<u8>),
 }
@@ -96,17 +104,14 @@ impl Folder {
             let z = Npz::read(&data).map_err(|e| {
                 Diagnostic::error(format!("`{shown}`: {e}")).at(shown.clone(), 0, 0).raise(ge_codes::DAMAGED_ARRAY)
             })?;
-            let known = |n: &str| {
-                let at =
-                    n.strip_prefix("input_").or_else(|| n.strip_prefix("arr_")).and_then(|k| k.parse::<usize>().ok());
-                wanted.iter().any(|w| w.name == n) || at.is_some_and(|k| k < wanted.len())
-            };
+            let keys = keys(&shown, &z, wanted)?;
             // An unknown array is probably a misspelt input name, except that outputs of a model
             // may be stored beside its inputs.
-            if let Some(other) = z.names().find(|n| !known(n) && !n.starts_with("output_")) {
+            let known = |n: &str| keys.values().any(|k| k == n) || n.starts_with("output_");
+            if let Some(other) = z.names().find(|n| !known(n)) {
                 return Err(crate::options::unknown_name("input", other, wanted.iter().map(|w| w.name)));
             }
-            return Ok(Folder::Archive(shown, z));
+            return Ok(Folder::Archive { shown, arrays: z, keys });
         }
         if let [_] = wanted {
             return Ok(Folder::One(shown, data));
@@ -140,13 +145,36 @@ impl Folder {
                 }
                 Ok(Some((path.display().to_string(), bytes(&path)?)))
             }
-            Folder::Archive(shown, z) => {
-                let numbered = w.file.into_iter().flat_map(|k| [format!("input_{k}"), format!("arr_{k}")]);
-                let keys: Vec<String> = std::iter::once(w.name.to_owned()).chain(numbered).collect();
-                let found = keys.iter().find_map(|key| Some((key, z.get(key)?)));
+            Folder::Archive { shown, arrays, keys } => {
+                let found = keys.get(w.name).and_then(|key| Some((key, arrays.get(key)?)));
                 Ok(found.map(|(key, data)| (format!("{shown} ({key})"), data.to_vec())))
             }
             Folder::One(shown, data) => Ok(Some((shown.clone(), data.clone()))),
         }
     }
+}
+
+/// The key of each input's array in a `.npz` file: the input's name, or its number as in `input_0`
+/// or `arr_0`. What is the name of an input is the number of none.
+///
+/// # Errors
+/// Fails if the file has two arrays for one input.
+fn keys(shown: &str, z: &Npz, wanted: &[Wanted<'_>]) -> Result<BTreeMap<String, String>> {
+    let mut out = BTreeMap::new();
+    for w in wanted {
+        let is_name = |key: &String| wanted.iter().any(|w| w.name == key);
+        let numbered = w.file.into_iter().flat_map(|k| [format!("input_{k}"), format!("arr_{k}")]);
+        let all = std::iter::once(w.name.to_owned()).chain(numbered.filter(|key| !is_name(key)));
+        let mut there = all.filter(|key| z.get(key).is_some());
+        let Some(key) = there.next() else { continue };
+        if let Some(other) = there.next() {
+            return Err(Diagnostic::error(format!("`{shown}` has two arrays for input `{}`", w.name))
+                .subject(w.name)
+                .found(format!("`{key}` and `{other}`"), "one of them")
+                .help("save each input once, by its name")
+                .raise(ge_codes::INPUT));
+        }
+        out.insert(w.name.to_owned(), key);
+    }
+    Ok(out)
 }
