@@ -2,6 +2,7 @@
 use ge_ir::text::decode_real;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
+use std::fmt;
 
 /// The bits of each element, for types of at most 64 bits. Packed elements fill each byte from its
 /// low end.
@@ -21,7 +22,7 @@ fn signed(bits: u64, width: usize) -> i64 {
 }
 
 /// The component type of a type, and the number of components per element.
-fn parts(dtype: DType) -> (DType, usize) {
+pub fn parts(dtype: DType) -> (DType, usize) {
     match dtype {
         DType::COMPLEX64 => (DType::F32, 2),
         DType::COMPLEX128 => (DType::F64, 2),
@@ -51,6 +52,108 @@ pub fn values(t: &HostTensor) -> Vec<f64> {
     all.unwrap_or_else(bytes)
 }
 
+/// An element of a tensor. An integer is exact, also beyond the 53 bits of an `f64`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Element {
+    /// An integer of 64 bits.
+    Whole(i128),
+    /// Any other number.
+    Real(f64),
+}
+
+impl Element {
+    /// The nearest real number.
+    pub fn real(self) -> f64 {
+        match self {
+            Element::Whole(n) => n as f64,
+            Element::Real(x) => x,
+        }
+    }
+    /// Whether both are the same number. A NaN is the same as a NaN.
+    pub fn is(self, other: Element) -> bool {
+        let both = |n: i128, x: f64| x.fract() == 0.0 && x as i128 == n;
+        match (self, other) {
+            (Element::Whole(a), Element::Whole(b)) => a == b,
+            (Element::Real(a), Element::Real(b)) => a == b || (a.is_nan() && b.is_nan()),
+            (Element::Whole(n), Element::Real(x)) | (Element::Real(x), Element::Whole(n)) => both(n, x),
+        }
+    }
+    /// The distance of two numbers; NaN if it is not defined.
+    pub fn apart(self, other: Element) -> f64 {
+        match (self, other) {
+            (Element::Whole(a), Element::Whole(b)) => a.abs_diff(b) as f64,
+            (a, b) => (a.real() - b.real()).abs(),
+        }
+    }
+    /// The element as JSON; null if it is not finite.
+    pub fn json(self) -> serde_json::Value {
+        match self {
+            Element::Whole(n) => i64::try_from(n).map_or_else(|_| (n as u64).into(), Into::into),
+            Element::Real(x) => x.into(),
+        }
+    }
+    /// The element as text for people, in a type.
+    pub fn word(self, dtype: DType) -> String {
+        match self {
+            Element::Whole(n) => n.to_string(),
+            Element::Real(x) => number(x, dtype),
+        }
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Element::Whole(n) => n.fmt(f),
+            Element::Real(x) => x.fmt(f),
+        }
+    }
+}
+
+/// The elements of a tensor as numbers.
+pub enum Elements {
+    /// Integers of 64 bits.
+    Whole(Vec<i128>),
+    /// Other numbers, as [`values`] gives them.
+    Real(Vec<f64>),
+}
+
+impl Elements {
+    /// The elements of a tensor. Complex numbers give two each.
+    pub fn of(t: &HostTensor) -> Elements {
+        match t.dtype {
+            DType::I64 => Elements::Whole(bits(t, 64).map(|b| i128::from(b.cast_signed())).collect()),
+            DType::U64 => Elements::Whole(bits(t, 64).map(i128::from).collect()),
+            _ => Elements::Real(values(t)),
+        }
+    }
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        match self {
+            Elements::Whole(all) => all.len(),
+            Elements::Real(all) => all.len(),
+        }
+    }
+    /// The elements in order.
+    pub fn iter(&self) -> impl Iterator<Item = Element> + '_ {
+        let at = |i: usize| match self {
+            Elements::Whole(all) => Element::Whole(all[i]),
+            Elements::Real(all) => Element::Real(all[i]),
+        };
+        (0..self.count()).map(at)
+    }
+}
+
+/// Names the place of number `at` of a tensor for people: `element 3`, or `the imaginary part of
+/// element 3`.
+pub fn place(dtype: DType, at: usize) -> String {
+    match (parts(dtype).1, at % 2) {
+        (2, 0) => format!("the real part of element {}", at / 2),
+        (2, _) => format!("the imaginary part of element {}", at / 2),
+        _ => format!("element {at}"),
+    }
+}
+
 fn is_signed(d: DType) -> bool {
     matches!(d, DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64)
 }
@@ -76,7 +179,7 @@ pub fn words(t: &HostTensor, most: usize) -> Vec<String> {
 
 /// A number as text for people: as few digits as distinguish it from its neighbours in the type,
 /// with powers of ten for very small or large numbers.
-pub fn number(x: f64, dtype: DType) -> String {
+fn number(x: f64, dtype: DType) -> String {
     let far = x != 0.0 && x.is_finite() && !(1e-5..1e9).contains(&x.abs());
     let short = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
     match (dtype.is_int() || dtype == DType::BOOL, short, far) {
@@ -101,6 +204,16 @@ mod tests {
         assert_eq!(number(3e10, DType::I64), "30000000000");
         assert_eq!(number(0.0, DType::F32), "0");
         assert_eq!(number(f64::NAN, DType::F16), "NaN");
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_exact() {
+        let whole = |n: i64| Elements::of(&tensor(DType::I64, &[1], &n.to_le_bytes())).iter().next().expect("one");
+        let (a, b) = (whole(1 << 53), whole((1 << 53) + 1));
+        assert!(!a.is(b) && a.apart(b) == 1.0 && b.word(DType::I64) == "9007199254740993");
+        assert!(a.is(Element::Real(2f64.powi(53))) && !b.is(Element::Real(2f64.powi(53))) && !a.is(Element::Real(0.5)));
+        assert_eq!(whole(i64::MAX).apart(whole(i64::MIN)), 2f64.powi(64));
+        assert_eq!(place(DType::COMPLEX64, 1), "the imaginary part of element 0");
     }
 
     fn tensor(dtype: DType, dims: &[u64], bytes: &[u8]) -> HostTensor {

@@ -2,7 +2,7 @@
 use super::compile::BuildFlags;
 use super::inputs::shapes::Sizes;
 use super::inputs::{DeviceFlags, Given, InputFlags, rank_dir, read_npy};
-use super::numbers::{number, values, words};
+use super::numbers::{Element, Elements, place, words};
 use super::{outputs, reduced, steps, tensors};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json, say};
@@ -429,30 +429,26 @@ fn expect(dir: &Path, outputs: &[Item], m: &CompiledModel, given: (Option<f64>, 
         let (rtol, atol) = (given.0.unwrap_or(near), given.1.unwrap_or(least));
         if let Some((at, found, expected)) = worst(t, want, rtol, atol) {
             bad.push(
-                Diagnostic::error(format!("output `{name}` differs most at element {at}"))
+                Diagnostic::error(format!("output `{name}` differs most at {}", place(t.dtype, at)))
                     .code(ge_codes::OTHER_VALUES)
-                    .found(
-                        number(found, t.dtype),
-                        format!("{0} within {atol} + {rtol} * |{0}|", number(expected, t.dtype)),
-                    ),
+                    .found(found.word(t.dtype), format!("{0} within {atol} + {rtol} * |{0}|", expected.word(t.dtype))),
             );
         }
     }
     if bad.is_empty() { Ok(()) } else { Err(Error::all(ErrorKind::FAILED, bad)) }
 }
 
-/// The element that exceeds its tolerance most, if any does.
-fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usize, f64, f64)> {
-    let (a, b) = (values(t), values(want));
-    let mut out: Option<(usize, f64, f64)> = None;
+/// The number that exceeds its tolerance most, if any does.
+fn worst(t: &HostTensor, want: &HostTensor, rtol: f64, atol: f64) -> Option<(usize, Element, Element)> {
+    let (a, b) = (Elements::of(t), Elements::of(want));
+    let mut out: Option<(usize, Element, Element)> = None;
     let mut most = 0.0;
-    for (i, (x, y)) in a.iter().zip(&b).enumerate() {
-        let same = x == y || (x.is_nan() && y.is_nan());
-        let over = (x - y).abs() - (atol + rtol * y.abs());
+    for (i, (x, y)) in a.iter().zip(b.iter()).enumerate() {
+        let over = x.apart(y) - (atol + rtol * y.real().abs());
         let over = if over.is_nan() { f64::INFINITY } else { over };
-        if !same && over > most {
+        if !x.is(y) && over > most {
             most = over;
-            out = Some((i, *x, *y));
+            out = Some((i, x, y));
         }
     }
     out

@@ -326,8 +326,8 @@ fn document(a: &CompareArgs, verdict: &Verdict<'_>) -> Value {
             Outcome::Differs(d) => {
                 let all = BTreeMap::from([
                     ("element", json!(d.at)),
-                    ("a", json!(d.a)),
-                    ("b", json!(d.b)),
+                    ("a", d.a.json()),
+                    ("b", d.b.json()),
                     ("max_abs", json!(d.max_abs)),
                     ("max_rel", json!(d.max_rel)),
                     ("elements", json!(d.count)),
