@@ -34,8 +34,14 @@ impl Text {
     ///
     /// # Errors
     /// Fails if the data is too short or contains an invalid character, or if there is too much of
-    /// it.
+    /// it. Strings without room for a character are refused, because a file of a few bytes could
+    /// claim any number of them.
     pub(crate) fn read(self, dims: &[u64], count: u64, data: &[u8]) -> Result<HostTensor, String> {
+        if self.len == 0 && count > 0 {
+            return Err(format!(
+                "it claims {count} strings and has room for no character; save them as `x.astype(\"U1\")`"
+            ));
+        }
         let mut texts: Vec<Vec<u8>> = Vec::new();
         let unit = usize::try_from(self.unit()).map_err(|_| "the strings are too long")?;
         let count = usize::try_from(count).map_err(|_| "there are too many strings")?;
@@ -124,5 +130,10 @@ mod tests {
         // An invalid character, and a type that is not a string.
         assert!(npy::read(&file("<U1", "(1,)", &[0, 0, 0x11, 0]), DType::STRING).unwrap_err().damaged);
         assert!(!npy::read(&file("<f4", "(1,)", &[0; 4]), DType::STRING).unwrap_err().damaged);
+        // Strings that take no bytes of the file.
+        for descr in ["<U0", "|S0"] {
+            assert!(npy::read(&file(descr, "(1152921504606846976,)", &[]), DType::STRING).unwrap_err().damaged);
+            assert!(npy::read(&file(descr, "(0,)", &[]), DType::STRING).is_ok());
+        }
     }
 }
