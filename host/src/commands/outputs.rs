@@ -27,6 +27,14 @@ pub fn output(o: &IoInfo, made: Option<&Item>) -> serde_json::Value {
     out
 }
 
+/// The error for a tensor that `.npy` cannot hold.
+pub fn no_form(what: &str, t: &HostTensor) -> Error {
+    Error::unsupported(match t.dtype {
+        DType::STRING => format!("{what} has a string that is no UTF-8, which has no form in .npy"),
+        d => format!("{what} holds {d}, which has no form in .npy"),
+    })
+}
+
 /// Writes sequences as folders `output_K` with `0.npy` … Files that an earlier run left under the
 /// name of an output are removed.
 ///
@@ -56,9 +64,7 @@ pub fn write(dir: &Path, outputs: &[Item]) -> Result<()> {
         std::fs::create_dir_all(&folder).map_err(|e| fail(&folder, e))?;
         for (n, t) in list.iter().enumerate() {
             let path = folder.join(format!("{n}.npy"));
-            let bytes = ge_runtime::npy::write(t).ok_or_else(|| {
-                Error::unsupported(format!("output {k} holds {}, which has no form in .npy", t.dtype))
-            })?;
+            let bytes = ge_runtime::npy::write(t).ok_or_else(|| no_form(&format!("output {k}"), t))?;
             std::fs::write(&path, bytes).map_err(|e| fail(&path, e))?;
         }
     }

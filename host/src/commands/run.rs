@@ -45,7 +45,7 @@ pub struct RunArgs {
     #[arg(long)]
     atol: Option<f64>,
     /// Ranks in this process; inputs in DIR/rank<k>
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
     #[command(flatten)]
     device: DeviceFlags,
@@ -78,20 +78,18 @@ pub struct RunArgs {
 
 /// Runs the command.
 pub fn run(global: &Global, a: &RunArgs) -> Result<u8> {
+    super::stdin::with(&a.model, |model| run_model(global, a, model))
+}
+
+fn run_model(global: &Global, a: &RunArgs, model: &Path) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
-    let ranks = a.ranks.max(1);
-    // Ranks share one compiled model but may have different inputs, so inputs cannot specialise it.
-    let given = a.inputs.given(global).filter(|_| ranks == 1);
-    let piped = super::stdin::spool(&a.model)?;
-    let target = Target {
-        model: piped.as_ref().map_or(a.model.as_path(), |p| p.path()),
-        flags: &a.flags,
-        build: &a.build,
-        device: &a.device,
-        given,
-    };
+    let ranks = a.ranks;
+    // Ranks and steps share one compiled model but may have different inputs, so inputs cannot
+    // specialise it.
+    let given = a.inputs.given(global).filter(|_| ranks == 1 && a.steps.is_none());
+    let target = Target { model, flags: &a.flags, build: &a.build, device: &a.device, given };
     let (session, compiled, _) = open(global, &target)?;
     crate::session::fits_group(&compiled, ranks)?;
     if let Some(steps) = a.steps {
@@ -386,9 +384,7 @@ fn write_some(dir: &Path, outputs: &[(usize, &HostTensor)], m: &CompiledModel) -
     for (k, t) in outputs {
         let Some(o) = m.outputs.get(*k) else { continue };
         let path = dir.join(format!("output_{k}.npy"));
-        let bytes = ge_runtime::npy::write(t).ok_or_else(|| {
-            Error::unsupported(format!("output `{}` is {}, which has no form in .npy", o.name, t.dtype))
-        })?;
+        let bytes = ge_runtime::npy::write(t).ok_or_else(|| outputs::no_form(&format!("output `{}`", o.name), t))?;
         std::fs::write(&path, bytes).map_err(|e| {
             let _ = std::fs::remove_file(&path);
             fail(&path, e)

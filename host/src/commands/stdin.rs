@@ -1,34 +1,54 @@
 //! A model from stdin (`-`): it is written to a temporary file while the command runs, because
 //! model files are mapped into memory.
 use crate::{Diagnostic, Error, Result};
+use ge_plugin_api::abi::{ROption, RString};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 /// The model from stdin, in a temporary folder. The file is named `stdin`.
-pub struct Piped {
+struct Piped {
     // Removed with its contents when the command ends.
     _folder: tempfile::TempDir,
     file: PathBuf,
 }
 
 impl Piped {
-    /// Path of the file.
-    pub fn path(&self) -> &Path {
-        &self.file
+    /// The error without the path of the file, which nobody knows and which is gone after it.
+    fn named(&self, mut e: Error) -> Error {
+        let path = self.file.display().to_string();
+        let told = |text: &mut RString| {
+            if text.contains(&path) {
+                *text = text.replace(&path, NAME).into();
+            }
+        };
+        for d in &mut e.diagnostics {
+            [&mut d.message, &mut d.found, &mut d.expected, &mut d.help].into_iter().for_each(told);
+            d.notes.iter_mut().for_each(told);
+            if let ROption::RSome(place) = &mut d.place {
+                told(&mut place.file);
+            }
+        }
+        e
     }
 }
 
 const NAME: &str = "stdin";
 
-/// Reads stdin if the path is `-`; returns `None` for any other path.
+/// Calls `run` with the path of a model; if that is `-`, with the path of a file that has what
+/// stdin gave.
 ///
 /// # Errors
-/// Fails if stdin is a terminal, is empty or cannot be read, or if the temporary folder cannot be
-/// written.
-pub fn spool(path: &Path) -> Result<Option<Piped>> {
+/// Returns the error of `run`, in which the model from stdin is called `stdin`. Fails if stdin is a
+/// terminal, is empty or cannot be read, or if the temporary folder cannot be written.
+pub fn with<T>(path: &Path, run: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if path != Path::new("-") {
-        return Ok(None);
+        return run(path);
     }
+    let piped = spool()?;
+    run(&piped.file).map_err(|e| piped.named(e))
+}
+
+fn spool() -> Result<Piped> {
     let mut stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
         return Err(Error::usage("`-` reads the model from stdin, which is a terminal: give a file, or a pipe"));
@@ -43,5 +63,5 @@ pub fn spool(path: &Path) -> Result<Option<Piped>> {
     if bytes == 0 {
         return Err(Error::usage("`-` reads the model from stdin, and nothing came"));
     }
-    Ok(Some(Piped { _folder: folder, file }))
+    Ok(Piped { _folder: folder, file })
 }

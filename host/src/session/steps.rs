@@ -8,6 +8,7 @@ use ge_compiler::feature::born::Born;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
+use ge_plugin_api::types::tensor::Container;
 use ge_runtime::v2::{Given, Made, State};
 use ge_runtime::{RunOptions, RunOutcome};
 
@@ -159,13 +160,21 @@ impl<'m> Steps<'m> {
     /// step.
     ///
     /// # Errors
-    /// Fails if the model has neither state nor variables.
+    /// Fails if the model has neither state nor variables, or if an input or output is no tensor.
     pub fn new(model: &'m Model) -> Result<Steps<'m>> {
         let pairs = of(model.info())?;
         if pairs.is_empty() && model.info().memory.variables == 0 {
             return Err(Diagnostic::error("the model has no state that steps could carry on, and no variable")
                 .help("compile it with `ge compile --state OUTPUT:INPUT,…`")
                 .raise(ge_codes::STATE));
+        }
+        let info = model.info();
+        let all = info.inputs.iter().chain(&info.outputs);
+        if let Some(i) = all.into_iter().find(|i| i.desc.container != Container::TENSOR) {
+            return Err(Error::unsupported(format!(
+                "steps take models whose inputs and outputs are tensors, and `{}` is a sequence or an optional",
+                i.name
+            )));
         }
         let held = pairs.iter().map(|_| None).collect();
         Ok(Steps { model, held, begun: false, pairs, copied: 0, moved: 0, taken: 0 })

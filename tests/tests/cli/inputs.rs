@@ -1,6 +1,6 @@
 //! Inputs: values in the command, archives, images, other types on request; models from stdin;
 //! where the OM is written.
-use super::made::{f32s, npy, npz, read_f32s};
+use super::made::{crc, f32s, npy, npz, read_f32s};
 use ge_tests::{expect_code, root, target};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +14,10 @@ const TEXT: &str = "graph @main(%x: f32[2,3], %k: f32[], %n: i64[2]) {
 
 fn text_of(out: &std::process::Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
+}
+/// What a command printed, results and errors.
+fn all_of(out: &std::process::Output) -> String {
+    String::from_utf8_lossy(&out.stdout).into_owned() + &text_of(out)
 }
 fn output(d: &Path, k: usize) -> Vec<f32> {
     read_f32s(&std::fs::read(d.join(format!("out/output_{k}.npy"))).expect("an output"))
@@ -132,14 +136,6 @@ fn png(w: usize, h: usize, pixel: impl Fn(usize, usize) -> [u8; 3]) -> Vec<u8> {
         raw.push(0);
         (0..w).for_each(|x| raw.extend(pixel(x, y)));
     }
-    let crc = |b: &[u8]| {
-        let mut c = u32::MAX;
-        for v in b {
-            c ^= u32::from(*v);
-            (0..8).for_each(|_| c = if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 });
-        }
-        !c
-    };
     let adler = raw
         .iter()
         .fold((1u32, 0u32), |(a, b), v| ((a + u32::from(*v)) % 65521, (b + (a + u32::from(*v)) % 65521) % 65521));
@@ -222,6 +218,10 @@ fn a_model_comes_from_stdin_and_an_om_is_named_after_its_model() {
     std::fs::write(d.join("nothing"), "").unwrap();
     let (code, said) = piped(&["compile", "-", "-o", "p.om", "-q"], "nothing");
     assert!(code == Some(2) && said.contains("nothing came"), "{said}");
+    // An error does not name the file that keeps what came.
+    std::fs::write(d.join("junk"), "junk").unwrap();
+    let (code, said) = piped(&["compile", "-", "-o", "p.om", "-q"], "junk");
+    assert!(code == Some(4) && said.contains("`stdin` is no model"), "{said}");
 }
 
 /// Integers must be exactly as expected, unless a tolerance is given.
@@ -239,4 +239,69 @@ fn whole_numbers_are_expected_exactly() {
     let said = text_of(&expect_code(d, 1, &[&run[..], &["x=[1001,5]"]].concat()));
     assert!(said.contains("differs most at element 0") && said.contains("-1001"), "{said}");
     expect_code(d, 0, &[&run[..], &["x=[1001,5]", "--atol", "1"]].concat());
+    // Beyond the digits of a real number.
+    let want = [-(1i64 << 53), -5].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    std::fs::write(d.join("want/output_0.npy"), npy("<i8", "(2,)", &want)).unwrap();
+    let said = text_of(&expect_code(d, 1, &[&run[..], &["x=[9007199254740993,5]"]].concat()));
+    assert!(said.contains("-9007199254740993"), "{said}");
+    let exact = ["compare", "m.ge", "want", "--rtol", "0", "--atol", "0", "-q", "--input"];
+    expect_code(d, 1, &[&exact[..], &["x=[9007199254740993,5.0]"]].concat());
+    expect_code(d, 0, &[&exact[..], &["x=[9007199254740992,5.0]"]].concat());
+}
+
+/// An array of a `.npz` file is for one input: the one of its name, or else of its number.
+#[test]
+fn arrays_are_never_taken_for_another_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text =
+        "graph @main(%input_1: f32[2], %input_2: f32[2]) {\n  %y = Sub(%input_1, %input_2) : f32[2]\n  return %y\n}\n";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let array = |v: [f32; 2]| npy("<f4", "(2,)", &f32s(&v));
+    let run = |code: i32, arrays: &[(&str, Vec<u8>)]| {
+        std::fs::write(d.join("in.npz"), npz(arrays)).unwrap();
+        all_of(&expect_code(d, code, &["run", "m.ge", "--inputs", "in.npz", "-q"]))
+    };
+    let (a, b) = (array([5.0, 6.0]), array([1.0, 2.0]));
+    // The name `input_1` is also the number of the second input.
+    let said = run(2, &[("input_1", a.clone())]);
+    assert!(said.contains("input `input_2` is not given"), "{said}");
+    assert!(run(0, &[("input_1", a.clone()), ("input_2", b.clone())]).contains("y: f32[2] = 4 4"));
+    assert!(run(0, &[("arr_0", a.clone()), ("arr_1", b.clone())]).contains("y: f32[2] = 4 4"));
+    let said = run(2, &[("input_1", a.clone()), ("input_2", b.clone()), ("arr_0", b.clone())]);
+    assert!(said.contains("two arrays for input `input_1`"), "{said}");
+    // A changed byte of an array does not fit the checksum of the archive.
+    let mut changed = npz(&[("input_1", a), ("input_2", b)]);
+    let at = changed.windows(4).position(|w| w == 5f32.to_le_bytes()).unwrap();
+    changed[at + 2] ^= 0x40;
+    std::fs::write(d.join("in.npz"), changed).unwrap();
+    let said = all_of(&expect_code(d, 4, &["run", "m.ge", "--inputs", "in.npz", "-q"]));
+    assert!(said.contains("checksum"), "{said}");
+}
+
+/// `--cast` and values of the command line make complex numbers, and nothing of a small type that
+/// it does not hold.
+#[test]
+fn values_become_what_the_model_takes_or_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    for (name, dtype) in [("eight", "f8e4m3fn"), ("four", "f4e2m1"), ("pair", "complex64"), ("whole", "i64")] {
+        let text = format!("graph @main(%x: {dtype}[2]) {{\n  %y = Identity(%x) : {dtype}[2]\n  return %y\n}}\n");
+        std::fs::write(d.join(format!("{name}.ge")), text).unwrap();
+    }
+    let run = |model: &str, code: i32, x: &str| {
+        all_of(&expect_code(d, code, &["run", &format!("{model}.ge"), "--input", &format!("x={x}"), "--cast", "-q"]))
+    };
+    let doubles = [1000f64, 1.0].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    std::fs::write(d.join("x.npy"), npy("<f8", "(2,)", &doubles)).unwrap();
+    for (model, dtype) in [("eight", "f8e4m3fn"), ("four", "f4e2m1")] {
+        for x in ["x.npy", "1000"] {
+            let said = run(model, 2, x);
+            assert!(said.contains(&format!("element 0 does not fit {dtype}")), "{said}");
+        }
+    }
+    assert!(run("pair", 0, "x.npy").contains("y: complex64[2] = 1000+0i 1+0i"));
+    assert!(run("pair", 0, "2.5").contains("y: complex64[2] = 2.5+0i 2.5+0i"));
+    assert!(run("whole", 0, "[9007199254740993,1.0]").contains("y: i64[2] = 9007199254740993 1"));
+    assert!(run("whole", 2, "[1.5,1]").contains("element 0 does not fit i64"));
 }

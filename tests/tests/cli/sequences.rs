@@ -1,5 +1,6 @@
-//! `ge compare` and `ge bench` for models with sequences as inputs and outputs.
-use super::made::{bytes, f32s, model, node, npy, number, value};
+//! `ge run`, `ge compare` and `ge bench` for models whose inputs and outputs are sequences or
+//! strings.
+use super::made::{bytes, f32s, model, node, npy, number, typed, value};
 use ge_tests::expect_code;
 use serde_json::Value;
 use std::path::Path;
@@ -80,4 +81,35 @@ fn models_with_sequences_are_measured() {
     assert!(doc["nodes"].as_array().unwrap().iter().any(|n| n["op"] == "Add"), "{doc:#}");
     let said = expect_code(d, 2, &["bench", "a.om"]).stderr;
     assert!(String::from_utf8_lossy(&said).contains("input `given` is no tensor of numbers: give it with `--inputs`"));
+}
+
+#[test]
+fn a_damaged_element_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    files(d);
+    std::fs::write(d.join("in/input_1/0.npy"), "junk").unwrap();
+    expect_code(d, 4, &["run", "a.om", "--inputs", "in", "-q"]);
+}
+
+#[test]
+fn strings_are_results_also_as_constants_and_are_compared_as_strings() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    // An initializer that is a result itself, beside the same behind an operator and a number.
+    let w = bytes(5, [number(1, 1), number(2, 8), bytes(6, "a"), bytes(8, "w")].concat());
+    let nodes = [node("StringConcat", &["w", "w"], "y"), node("Relu", &["x"], "z")];
+    let outs = [typed(12, "w", 8, &[1]), typed(12, "y", 8, &[1]), value(12, "z", &[2])];
+    let m = model(20, &[&nodes[..], &[w, value(11, "x", &[2])], &outs].concat());
+    std::fs::write(d.join("m.onnx"), m).unwrap();
+    expect_code(d, 0, &["compile", "m.onnx", "-o", "m.om", "-q"]);
+    let run = ["run", "m.om", "--input", "x=[-1,2]", "--outputs", "out", "-q"];
+    expect_code(d, 0, &run);
+    let told = expect_code(d, 0, &["run", "m.om", "--input", "x=[-1,2]", "-q"]);
+    assert_eq!(String::from_utf8_lossy(&told.stdout), "w: string[1] = \"a\"\ny: string[1] = \"aa\"\nz: f32[2] = 0 2\n");
+    let compare = ["compare", "m.om", "out", "--input", "x=[-1,2]", "--atol", "9", "-q"];
+    expect_code(d, 0, &compare);
+    std::fs::write(d.join("out/output_1.npy"), npy("<U2", "(1,)", &[b'a', 0, 0, 0, b'b', 0, 0, 0])).unwrap();
+    let said = expect_code(d, 1, &compare);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("\"aa\" and \"ab\""), "{said:?}");
 }

@@ -58,8 +58,10 @@ pub fn run(global: &Global, a: &CompileArgs) -> Result<u8> {
         return Ok(0);
     }
     let Some(model) = &a.model else { return Err(crate::Error::usage("a model is needed")) };
-    let piped = super::stdin::spool(model)?;
-    let model = piped.as_ref().map_or(model.as_path(), |p| p.path());
+    super::stdin::with(model, |model| compile(global, a, model))
+}
+
+fn compile(global: &Global, a: &CompileArgs, model: &Path) -> Result<u8> {
     // As with other compilers, the result goes to the working folder and is named after its source.
     let beside = model.file_stem().map_or_else(|| "main".into(), |s| PathBuf::from(s).with_extension("om"));
     let output = a.output.as_ref().unwrap_or(&beside);

@@ -1,7 +1,7 @@
 //! Inputs with a default value (in ONNX: an initializer with an input's name). They are constants
 //! of the compiled model unless they are given when it is compiled. A run that gives a value for
 //! such a constant is rejected; the error names the option that makes it an input.
-use super::{Given, Wanted};
+use super::{Given, Wanted, name_and_text};
 use crate::{Diagnostic, Error, Result};
 use ge_model::CompiledModel;
 use ge_plugin_api::types::{AttrMap, TensorDesc};
@@ -89,7 +89,9 @@ fn of<'l>(list: &[(&'l str, &'l str)], inputs: usize, given: &Given<'_>) -> Resu
         return Ok(Vec::new());
     }
     let all = inputs + list.len();
-    let named = |name: &str| given.by_name.named.iter().any(|n| n.split_once('=').is_some_and(|(n, _)| n == name));
+    let names = || list.iter().map(|(name, _)| *name);
+    let named =
+        |name: &str| given.by_name.named.iter().any(|n| name_and_text(n, names()).is_some_and(|(n, _)| n == name));
     let archive = match given.dir.filter(|d| d.is_file()).map(super::array::bytes).transpose()? {
         Some(bytes) if is_npz(&bytes) => Npz::read(&bytes).ok(),
         _ => None,

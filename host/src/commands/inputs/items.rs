@@ -22,6 +22,7 @@ pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<Item>> {
     let tensors = given.collect(&wanted, &|k| !tensor(k) || value(k).is_some())?;
     let mut out = Vec::with_capacity(wanted.len());
     let mut bad: Vec<Diagnostic> = Vec::new();
+    let mut kind = ErrorKind::USAGE;
     for (k, (w, t)) in wanted.iter().zip(tensors).enumerate() {
         let text = named.iter().find(|n| n.0 == w.name).map(|n| n.1);
         match (t, value(k)) {
@@ -29,12 +30,18 @@ pub fn gather(m: &CompiledModel, given: &Given<'_>) -> Result<Vec<Item>> {
             (None, Some(v)) => out.push(Item::Tensor(fixed_value(v)?)),
             (None, None) => match item(w, text, given.dir, w.file.unwrap_or(k)) {
                 Ok(i) => out.push(i),
-                Err(e) if matches!(e.kind, ErrorKind::USAGE | ErrorKind::DAMAGED) => bad.extend(e.diagnostics),
+                Err(e) if matches!(e.kind, ErrorKind::USAGE | ErrorKind::DAMAGED) => {
+                    // One damaged file makes the whole failure one of damage.
+                    if e.kind == ErrorKind::DAMAGED {
+                        kind = e.kind;
+                    }
+                    bad.extend(e.diagnostics);
+                }
                 Err(e) => return Err(e),
             },
         }
     }
-    if bad.is_empty() { Ok(out) } else { Err(Error::all(ErrorKind::USAGE, bad)) }
+    if bad.is_empty() { Ok(out) } else { Err(Error::all(kind, bad)) }
 }
 
 fn item(w: &Wanted<'_>, text: Option<&str>, dir: Option<&Path>, k: usize) -> Result<Item> {

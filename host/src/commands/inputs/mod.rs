@@ -290,8 +290,7 @@ impl Given<'_> {
     fn named(&self, wanted: &[Wanted<'_>]) -> Result<Vec<(&str, &str)>> {
         let mut out: Vec<(&str, &str)> = Vec::new();
         for i in &self.by_name.named {
-            let (name, text) = i
-                .split_once('=')
+            let (name, text) = name_and_text(i, wanted.iter().map(|w| w.name))
                 .ok_or_else(|| Error::usage(format!("`--input {i}`: expected NAME=FILE.npy or NAME=VALUE")))?;
             if !wanted.iter().any(|w| w.name == name) {
                 return Err(crate::options::unknown_name("input", name, wanted.iter().map(|w| w.name)));
@@ -337,6 +336,16 @@ impl Given<'_> {
     }
 }
 
+/// Splits `NAME=TEXT`; `None` if there is no `=`. A name may contain `=`: of the known names that
+/// fit, the longest one is meant.
+fn name_and_text<'g, 'k>(given: &'g str, known: impl Iterator<Item = &'k str>) -> Option<(&'g str, &'g str)> {
+    let cut = |name: &str| {
+        let text = given.strip_prefix(name)?.strip_prefix('=')?;
+        Some((&given[..name.len()], text))
+    };
+    known.filter_map(cut).max_by_key(|(name, _)| name.len()).or_else(|| given.split_once('='))
+}
+
 /// Checks that a tensor has the wanted sizes, as far as they are known.
 fn fits(w: &Wanted<'_>, t: HostTensor) -> Result<HostTensor> {
     let (have, want) = (&t.dims, &w.desc.shape);
@@ -358,4 +367,18 @@ fn fits(w: &Wanted<'_>, t: HostTensor) -> Result<HostTensor> {
         .found(format!("{}{:?}", t.dtype, have.as_slice()), format!("{}{want}", w.desc.dtype))
         .help(help)
         .raise(ge_codes::INPUT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_and_text;
+
+    #[test]
+    fn the_longest_known_name_is_meant() {
+        let of = |given| name_and_text(given, ["a", "a=b"].into_iter());
+        assert_eq!(of("a=b=5"), Some(("a=b", "5")));
+        assert_eq!(of("a=5"), Some(("a", "5")));
+        assert_eq!(of("a=c=5"), Some(("a", "c=5")));
+        assert_eq!((of("x=5"), of("x")), (Some(("x", "5")), None));
+    }
 }
