@@ -3,9 +3,12 @@
 use crate::options::unknown_name;
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
-use ge_ir::{Dim, Model, ValueRef};
+use ge_compiler::prepare::name_open_sizes_pass::SizeNames;
+use ge_ir::{AttrValue, Dim, Model, ValueRef};
 use ge_model::gears;
+use ge_plugin_api::types::DictEntry;
 use ge_plugin_api::types::tensor::Container;
+use std::collections::BTreeMap;
 
 /// Maximum number of gears of a model (facts 8.7).
 const MOST: usize = 100;
@@ -80,7 +83,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
     let open = open_dims(model)?;
     if open.is_empty() {
         return Err(Diagnostic::error("no input has an open size: there is nothing that gears could set")
-            .help("leave the size open with `--input-shape`: `--input-shape \"x:b,3,224,224\" --dim b=1,4,8`")
+            .help("export the model with the size open, as `b`, and give its sizes: `--dim b=1,4,8`")
             .raise(ge_codes::GEARS));
     }
     let (names, values) = match asked {
@@ -118,7 +121,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
             "2 to 100 gears; one size is given with `--input-shape`",
         ));
     }
-    within(model, &names, &values)?;
+    within(model, &open, &names, &values)?;
     gears::want(model.root_mut().attrs_mut(), &names, &values);
     Ok(())
 }
@@ -172,11 +175,10 @@ fn tie(
 
 /// The letters of open dimensions; a dimension without a letter gets a name of its own.
 fn own_names(model: &mut Model, open: &[Open]) -> Vec<String> {
+    let mut made = SizeNames::of(model);
     let mut names: Vec<String> = Vec::new();
     for o in open {
-        let own = |c: char| if c.is_alphanumeric() { c } else { '_' };
-        let made = || format!("{}_{}", o.input.chars().map(own).collect::<String>(), o.dim);
-        let name = o.symbol.clone().unwrap_or_else(made);
+        let name = o.symbol.clone().unwrap_or_else(|| made.make(&o.input, o.dim));
         if o.symbol.is_none() {
             set(model, o, &name);
         }
@@ -244,21 +246,41 @@ fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>
     Ok((names, values))
 }
 
-/// Checks that the gears lie within the ranges of `--input-shape`, and removes these ranges.
-fn within(model: &mut Model, names: &[String], values: &[Vec<u64>]) -> Result<()> {
+/// Checks that the gears lie within the ranges of `--input-shape`. The ranges follow the names that
+/// the sizes have now; they hold for what runs beside the gears.
+fn within(model: &mut Model, open: &[Open], names: &[String], values: &[Vec<u64>]) -> Result<()> {
     let Some(ranges) = model.root_mut().attrs_mut().remove(RANGES) else { return Ok(()) };
+    let mut kept: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for e in ranges.as_dict().unwrap_or_default() {
-        let Some([low, high]) = e.value.as_ints() else { continue };
-        let Some(k) = names.iter().position(|n| *n == e.key.as_str()) else { continue };
-        if let Some(v) = values.iter().find(|v| !(*low as u64..=*high as u64).contains(&v[k])) {
+        let Some(&[low, high]) = e.value.as_ints() else { continue };
+        let named = |o: &&Open| match &o.symbol {
+            Some(s) => s == e.key.as_str(),
+            None => e.key.as_str() == format!("{}:{}", o.input, o.dim),
+        };
+        let now = |o: &Open| model.root().desc(o.at)?.shape.dims().get(o.dim)?.symbol_name();
+        let Some(name) = open.iter().find(named).and_then(now) else { continue };
+        let Some(k) = names.iter().position(|n| n == name) else { continue };
+        if let Some(v) = values.iter().find(|v| !(low as u64..=high as u64).contains(&v[k])) {
             return Err(bad(
                 "gears",
                 &format!("{}={}", names[k], v[k]),
                 &format!("{low} to {high}, as `--input-shape` says"),
             ));
         }
+        // Sizes with ranges of their own may have become one.
+        let both = kept.entry(name.to_owned()).or_insert((low, high));
+        *both = (both.0.max(low), both.1.min(high));
     }
+    let value = |(low, high): (i64, i64)| AttrValue::Ints(vec![low, high].into());
+    let entries = kept.into_iter().map(|(k, r)| DictEntry { key: k.as_str().into(), value: value(r) });
+    model.root_mut().attrs_mut().set(RANGES, AttrValue::Dict(entries.collect()));
     Ok(())
+}
+
+/// Removes the ranges of sizes from a graph with gears: its model runs the gears alone, which lie
+/// within the ranges.
+pub fn leave_ranges(model: &mut Model) {
+    model.root_mut().attrs_mut().remove(RANGES);
 }
 
 #[cfg(test)]
@@ -322,5 +344,26 @@ mod tests {
             assert_eq!(e.kind, crate::ErrorKind::USAGE);
             assert!(e.to_string().contains(says), "{e}: {says}");
         }
+    }
+
+    /// Two inputs whose names differ in a character that no size's name has.
+    #[test]
+    fn sizes_without_a_name_are_never_tied() {
+        let two = "graph @main(%a/b: f32[?], %a.b: f32[?]) { %z = Neg(%a/b) : f32[?] return %z }";
+        let (names, _) = wanted(two, &Asked { dims: text("1,2;3,4"), ..Asked::default() }).expect("two sizes");
+        assert_eq!(names, ["a_b_0", "a_b_0_2"]);
+        let own = "graph @main(%x: f32[?], %y: f32[x_0]) { %z = Neg(%x) : f32[?] return %z }";
+        let (names, _) = wanted(own, &Asked { dims: text("1,2;3,4"), ..Asked::default() }).expect("two sizes");
+        assert_eq!(names, ["x_0_2", "x_0"]);
+    }
+
+    #[test]
+    fn ranges_follow_the_names_of_their_sizes() {
+        let mut m = model("graph @main(%x: f32[?]) { %z = Neg(%x) : f32[?] return %z }");
+        crate::session::symbols::apply(&mut m, "x:1..4").expect("a range");
+        apply(&mut m.clone(), &Asked { dims: text("2;9"), ..Asked::default() }).expect_err("9 is out of range");
+        apply(&mut m, &Asked { dims: text("2;4"), ..Asked::default() }).expect("gears");
+        let ranges = m.root().attrs().get(RANGES).and_then(AttrValue::as_dict).expect("ranges");
+        assert_eq!((ranges.len(), ranges[0].key.as_str()), (1, "x_0"));
     }
 }

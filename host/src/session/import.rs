@@ -12,6 +12,7 @@ use ge_plugin_api::frontend::{FileRef, ImportOptions, InputShape, Provenance};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Type of a model file.
@@ -155,6 +156,13 @@ pub fn import_whole(registry: &Registry, path: &Path, bytes: Blob, options: &Imp
     Ok(out)
 }
 
+/// The error for an OM file where a model is asked for.
+pub fn compiled_already(path: &Path) -> Error {
+    Diagnostic::error(format!("`{}` is an OM file: it is compiled already", path.display()))
+        .help("run it with `ge run`, or look into it with `ge inspect`")
+        .raise(ge_codes::COMPILED_ALREADY)
+}
+
 /// Whether a node is a placeholder for one that cannot be imported.
 pub fn is_refused(n: &ge_ir::Node) -> bool {
     n.attr(REFUSED).is_some()
@@ -220,29 +228,42 @@ pub fn placed(path: &Path, mut e: Error) -> Error {
     e
 }
 
-/// Sets the input shapes that the user asks for in a graph in text form.
+/// Sets the input shapes that the user asks for in a graph in text form. What is left open stays as
+/// the graph says; a size that is given for a name holds wherever the name stands.
 ///
 /// # Errors
-/// Fails if an input is unknown or if a shape contradicts the graph.
+/// Fails if an input is unknown, if a shape contradicts the graph, or if a name gets two sizes.
 pub fn give_shapes(model: &mut ge_ir::Model, options: &ImportOptions) -> Result<()> {
     let inputs: Vec<(String, ge_ir::NodeId)> =
         model.root().data_nodes().iter().map(|n| (n.name().to_owned(), n.id())).collect();
-    for s in options.input_shapes.iter().filter(|s| !s.unranked) {
+    let mut sizes = BTreeMap::new();
+    for s in &options.input_shapes {
         let Some((name, id)) = inputs.iter().find(|(n, _)| n == s.name.as_str()) else {
             return Err(crate::options::unknown_name("input", &s.name, inputs.iter().map(|(n, _)| n.as_str())));
         };
         let Some(d) = model.root_mut().output_mut(ge_ir::ValueRef::new(*id, 0)) else { continue };
-        let fits = |(known, asked): (&ge_ir::Dim, &i64)| {
-            known.size().is_none_or(|n| *asked < 0 || u64::try_from(*asked).is_ok_and(|a| a == n))
-        };
-        let same_rank = d.shape.dims().len() == s.dims.len();
-        if !d.shape.is_unranked() && (!same_rank || !d.shape.dims().iter().zip(s.dims.iter()).all(fits)) {
+        if s.unranked {
+            continue;
+        }
+        let asked = ge_ir::Shape::from_i64(&s.dims);
+        if d.shape.is_unranked() {
+            d.shape = asked;
+            continue;
+        }
+        let fits =
+            |(known, asked): (&ge_ir::Dim, &ge_ir::Dim)| !known.is_known() || !asked.is_known() || known == asked;
+        if d.shape.rank() != asked.rank() || !d.shape.dims().iter().zip(asked.dims()).all(fits) {
             return Err(Diagnostic::error(format!("`--input-shape` does not fit input `{name}`"))
                 .found(format!("{:?}", s.dims), format!("{}", d.shape))
                 .raise(ge_codes::INPUT_SHAPE));
         }
-        d.shape = ge_ir::Shape::from_i64(&s.dims);
+        for (own, asked) in d.shape.dims_mut().iter_mut().zip(asked.dims()) {
+            let Some(size) = asked.size() else { continue };
+            own.symbol_name().into_iter().try_for_each(|name| symbols::bind(&mut sizes, name, size))?;
+            *own = *asked;
+        }
     }
+    symbols::settle(model, &sizes);
     Ok(())
 }
 

@@ -152,14 +152,18 @@ impl Session {
     pub fn import(&self, path: impl AsRef<Path>, shapes: &str) -> Result<GraphModel> {
         let path = path.as_ref();
         let bytes = import::map(path)?;
-        match import::kind_of(&bytes) {
-            import::FileKind::Text => import::parse_text(path, &bytes),
-            _ => {
-                let mut graph = import::import(&self.registry, path, bytes, &import::parse_input_shapes(shapes)?)?;
-                symbols::apply(&mut graph, shapes)?;
-                Ok(graph)
+        let asked = import::parse_input_shapes(shapes)?;
+        let mut graph = match import::kind_of(&bytes) {
+            import::FileKind::Om => return Err(import::compiled_already(path)),
+            import::FileKind::Text => {
+                let mut graph = import::parse_text(path, &bytes)?;
+                import::give_shapes(&mut graph, &asked)?;
+                graph
             }
-        }
+            import::FileKind::Foreign => import::import(&self.registry, path, bytes, &asked)?,
+        };
+        symbols::apply(&mut graph, shapes)?;
+        Ok(graph)
     }
 
     /// Collects what the plugins offer while a model of unknown shapes runs, using the options that
@@ -257,7 +261,11 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<Compiled> {
         let gears = ge_model::gears::wanted(graph.root().attrs()).is_some();
+        let mut graph = graph;
         if !options.resolved()?.hybrid {
+            if gears {
+                gears::leave_ranges(&mut graph);
+            }
             return self.build_once(name, graph, options, toolbox, observer);
         }
         if !gears {
@@ -266,9 +274,9 @@ impl Session {
                 .raise(ge_codes::GEARS));
         }
         // Both compilations must give the outputs the same names, whatever each of them fuses.
-        let mut graph = graph;
         ge_compiler::pipeline::keep_output_names(&mut graph);
         let mut open = graph.clone();
+        gears::leave_ranges(&mut graph);
         ge_model::gears::unwant(open.root_mut().attrs_mut());
         let mut built = self.build_once(name, graph, options, toolbox, observer)?;
         if built.stopped.is_some() {

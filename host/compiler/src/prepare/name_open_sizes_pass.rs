@@ -48,14 +48,14 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         open.iter().for_each(|(n, _)| cx.refuse(n.name(), "its graph's caller gives its sizes"));
         return Ok(Vec::new());
     }
-    let mut taken = words(model);
+    let mut names = SizeNames::of(model);
     let mut ranges = g.attrs().get(RANGES).and_then(AttrValue::as_dict).map(<[_]>::to_vec);
     let mut p = Patch::starting_at(g.next_id());
     for (n, d) in open {
         cx.visits += 1;
         let mut d = d.clone();
         for (k, dim) in d.shape.dims_mut().iter_mut().enumerate().filter(|(_, d)| **d == Dim::UNKNOWN) {
-            let name = free(&mut taken, &format!("{}_{k}", word(n.name())));
+            let name = names.make(n.name(), k);
             *dim = Dim::symbol(&name);
             let at = format!("{}:{k}", n.name());
             let stated = ranges.iter_mut().flatten().find(|e| e.key.as_str() == at);
@@ -70,6 +70,35 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(p.into_edits().into())
 }
 
+/// Makes names for sizes of inputs. No two sizes get the same name, and none gets a name that the
+/// model uses.
+pub struct SizeNames {
+    taken: HashSet<String>,
+}
+
+impl SizeNames {
+    /// Collects the names that a model uses for sizes, including those in expressions.
+    pub fn of(model: &Model) -> SizeNames {
+        let outputs = model.graphs().iter().flat_map(|g| g.nodes()).flat_map(|n| n.outputs());
+        let names = outputs.flat_map(|d| d.shape.dims()).filter_map(|d| d.symbol_name());
+        let mut taken = HashSet::new();
+        for name in names {
+            taken.extend(name.split(|c| !(holds(c) || matches!(c, '.' | ':' | '#'))).map(str::to_owned));
+            taken.insert(name.to_owned());
+        }
+        SizeNames { taken }
+    }
+
+    /// A new name for a dimension of an input.
+    pub fn make(&mut self, input: &str, dim: usize) -> String {
+        let name = format!("{}_{dim}", word(input));
+        let numbered = (2..).map(|k: u64| format!("{name}_{k}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|n| !self.taken.contains(n)).unwrap_or_default();
+        self.taken.insert(free.clone());
+        free
+    }
+}
+
 /// Whether a size name that `--input-shape` accepts may contain the character.
 fn holds(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
@@ -80,24 +109,4 @@ fn word(input: &str) -> String {
     let starts = |c: char| c.is_alphabetic() || c == '_';
     let start = if input.starts_with(starts) { "" } else { "_" };
     start.chars().chain(input.chars().map(|c| if holds(c) { c } else { '_' })).take(LETTERS).collect()
-}
-
-/// A name that is not used yet.
-fn free(taken: &mut HashSet<String>, name: &str) -> String {
-    let numbered = (2..).map(|k: u64| format!("{name}_{k}"));
-    let found = std::iter::once(name.to_owned()).chain(numbered).find(|n| !taken.contains(n)).unwrap_or_default();
-    taken.insert(found.clone());
-    found
-}
-
-/// All names of sizes in a model, including those in expressions.
-fn words(model: &Model) -> HashSet<String> {
-    let outputs = model.graphs().iter().flat_map(|g| g.nodes()).flat_map(|n| n.outputs());
-    let names = outputs.flat_map(|d| d.shape.dims()).filter_map(|d| d.symbol_name());
-    let mut out = HashSet::new();
-    for name in names {
-        out.extend(name.split(|c| !(holds(c) || matches!(c, '.' | ':' | '#'))).map(str::to_owned));
-        out.insert(name.to_owned());
-    }
-    out
 }

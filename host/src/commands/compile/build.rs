@@ -12,7 +12,7 @@ use crate::session::bundle::{Bundle, Failure, Weights};
 use crate::session::dump::{Dumps, Wanted};
 use crate::session::import::{self, FileKind, Imported};
 use crate::session::{Compiled, Session, SessionOptions, gears, steps, survey, symbols};
-use crate::{Diagnostic, ErrorKind, Result};
+use crate::{ErrorKind, Result};
 use clap::Args;
 use ge_compiler::pipeline::Observer;
 use ge_plugin::Want;
@@ -136,10 +136,7 @@ fn import_for(session: &Session, model: &Path, flags: &CompileFlags, asked: &[St
     let shape = |name: &String| InputShape { name: name.as_str().into(), dims: Default::default(), unranked: true };
     imports.input_shapes.extend(asked.iter().map(shape));
     let mut imported = match import::kind_of(&bytes) {
-        FileKind::Om => Err(Diagnostic::error(format!("`{}` is an OM file: it is compiled already", model.display()))
-            .code(ge_codes::COMPILED_ALREADY)
-            .help("run it with `ge run`, or look into it with `ge inspect`")
-            .of(ErrorKind::USAGE)),
+        FileKind::Om => Err(import::compiled_already(model)),
         FileKind::Text => {
             let mut graph = import::parse_text(model, &bytes)?;
             import::give_shapes(&mut graph, &imports)?;
