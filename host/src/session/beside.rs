@@ -28,19 +28,29 @@ impl Beside {
     }
 }
 
+/// A path relative to a folder, without `.` and `..`; `None` if it leaves the folder.
+fn inside(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for c in path.components() {
+        match c {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => out.pop().then_some(())?,
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}
+
 impl RelativeFiles for Beside {
     fn open_relative(&self, path: &str) -> Result<Blob> {
-        let p = Path::new(path);
-        let plain = p.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
         let refuse = |why: &str| {
             Diagnostic::error(format!("the model names the file `{path}`, which {why}"))
                 .help("external data must lie in the model's own folder")
                 .raise(ge_codes::DATA_OUTSIDE)
         };
-        if !plain {
-            return Err(refuse("leaves the model's folder"));
-        }
-        let full = self.folder.join(p);
+        let inside = inside(Path::new(path)).ok_or_else(|| refuse("leaves the model's folder"))?;
+        let full = self.folder.join(inside);
         // A symbolic link inside the folder may still point outside of it.
         let real = full.canonicalize().map_err(|e| {
             Diagnostic::error(format!("the model names the file `{path}`, which cannot be read: {e}"))
@@ -59,5 +69,20 @@ impl RelativeFiles for Beside {
 impl ge_ir::text::SideFiles for Beside {
     fn open(&self, path: &str) -> Result<Blob> {
         self.open_relative(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_go_up_as_far_as_it_went_down() {
+        let of = |p: &str| inside(Path::new(p)).map(|p| p.display().to_string());
+        assert_eq!(of("sub/../d.bin").as_deref(), Some("d.bin"));
+        assert_eq!(of("./a/b/../../c/d.bin").as_deref(), Some("c/d.bin"));
+        for out in ["../d.bin", "a/../../d.bin", "/d.bin"] {
+            assert_eq!(of(out), None, "{out}");
+        }
     }
 }

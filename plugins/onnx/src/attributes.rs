@@ -44,6 +44,46 @@ pub fn value(a: &AttributeProto, source: &Source<'_>) -> Result<Option<AttrValue
     })
 }
 
+/// Why the attributes of a node contradict themselves: one of them stands twice, or states a kind
+/// and has a value of another. `None` if they do not.
+pub fn fault(attrs: &[AttributeProto]) -> Option<Diagnostic> {
+    let of = |a: &AttributeProto, what: &str| {
+        Diagnostic::error(format!("attribute `{}` {what}", a.name)).subject(a.name.as_str())
+    };
+    attrs.iter().enumerate().find_map(|(k, a)| {
+        if attrs[..k].iter().any(|b| b.name == a.name) {
+            return Some(of(a, "stands twice").found("two values", "one"));
+        }
+        let stated = a.type_();
+        let held = if stated == 0 || !a.ref_attr_name.is_empty() { stated } else { guess(a) };
+        // What has only default values looks like an integer.
+        let other = held != stated && (held != 2 || a.i != 0) && !has(a, stated);
+        other.then(|| {
+            of(a, "states another type than its value has")
+                .found(format!("type {stated} and a value of type {held}"), "a value of the type that is stated")
+                .help("`onnx.checker.check_model` finds such mistakes")
+        })
+    })
+}
+
+/// Whether an attribute has a value of a kind that is not the default one.
+fn has(a: &AttributeProto, kind: i32) -> bool {
+    match kind {
+        1 => a.f != 0.0,
+        2 => a.i != 0,
+        3 => !a.s.is_empty(),
+        4 => a.t.is_some(),
+        5 => a.g.is_some(),
+        6 => !a.floats.is_empty(),
+        7 => !a.ints.is_empty(),
+        8 => !a.strings.is_empty(),
+        9 => !a.tensors.is_empty(),
+        10 => !a.graphs.is_empty(),
+        11 => a.sparse_tensor.is_some(),
+        _ => true,
+    }
+}
+
 /// The kind of an attribute in an old file that does not state it.
 fn guess(a: &AttributeProto) -> i32 {
     if a.t.is_some() {
@@ -71,5 +111,34 @@ trait Kind {
 impl Kind for AttributeProto {
     fn type_(&self) -> i32 {
         self.r#type
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_that_contradict_themselves_are_told() {
+        let of =
+            |kind: i32, f: f32, i: i64| AttributeProto { name: "a".into(), r#type: kind, f, i, ..Default::default() };
+        let told = |a: &[AttributeProto]| fault(a).map(|d| d.message.to_string());
+        assert_eq!(told(&[of(2, 0.5, 0)]).as_deref(), Some("attribute `a` states another type than its value has"));
+        assert_eq!(told(&[of(1, 0.0, 3)]).as_deref(), Some("attribute `a` states another type than its value has"));
+        assert_eq!(told(&[of(1, 0.5, 0), of(1, 0.1, 0)]).as_deref(), Some("attribute `a` stands twice"));
+        let floats = AttributeProto { name: "b".into(), floats: vec![1.0], r#type: 7, ..Default::default() };
+        assert!(told(&[floats]).is_some());
+    }
+
+    #[test]
+    fn default_values_and_unstated_kinds_are_no_contradiction() {
+        let of = |kind: i32| AttributeProto { name: "a".into(), r#type: kind, ..Default::default() };
+        for kind in 0..=13 {
+            assert_eq!(fault(&[of(kind)]).map(|d| d.message), None, "{kind}");
+        }
+        let unstated = AttributeProto { f: 0.5, ..of(0) };
+        let both = AttributeProto { f: 0.5, i: 1, ..of(1) };
+        let reference = AttributeProto { ref_attr_name: "alpha".into(), i: 1, ..of(1) };
+        assert!([unstated, both, reference].into_iter().all(|a| fault(&[a]).is_none()));
     }
 }

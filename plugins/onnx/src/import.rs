@@ -1,6 +1,7 @@
 //! Walks over a model: inputs, constants, nodes in order, inlined functions, outputs. All refusals
 //! are collected.
 use crate::attributes;
+use crate::contradictions;
 use crate::control;
 use crate::defaults;
 use crate::facts::{self, Facts};
@@ -115,7 +116,7 @@ pub struct Importer<'m> {
     pub source: Source<'m>,
     /// By domain and operator: version ranges, and the mapping for each.
     mappings: BTreeMap<String, HashMap<String, Vec<(u32, u32, MappingRef)>>>,
-    functions: BTreeMap<(&'m str, &'m str, &'m str), &'m FunctionProto>,
+    functions: contradictions::Functions<'m>,
     names: NameSet,
     graph_names: HashSet<String>,
     tensor_names: NameSet,
@@ -133,7 +134,8 @@ pub struct Importer<'m> {
 pub fn domain(d: &str) -> &str {
     if d.is_empty() { "ai.onnx" } else { d }
 }
-fn damaged(message: String) -> Error {
+/// The error for a model that is not whole or contradicts itself.
+pub fn damaged(message: String) -> Error {
     Diagnostic::error(message).raise(ge_plugin_api::diagnostic::BROKEN_MODEL)
 }
 
@@ -151,8 +153,7 @@ impl<'m> Importer<'m> {
             let of = mappings.entry(domain(&i.domain).to_owned()).or_default();
             of.entry(i.op.to_string()).or_default().push((i.since, i.until, m));
         }
-        let functions =
-            model.functions.iter().map(|f| ((domain(&f.domain), f.name.as_str(), f.overload.as_str()), f)).collect();
+        let functions = contradictions::functions(model)?;
         Ok(Importer {
             model,
             main,
@@ -197,7 +198,11 @@ impl<'m> Importer<'m> {
                 }
             }
             match inputs::declared(v) {
-                Ok(d) => ins.push((v.name.clone(), defaults.typed(&v.name, d))),
+                Ok(d) => {
+                    let d = defaults.typed(&v.name, d);
+                    contradictions::input(&v.name, &d)?;
+                    ins.push((v.name.clone(), d));
+                }
                 Err(e) => {
                     self.problem(e)?;
                     g.scope.insert(v.name.clone(), refused());
@@ -235,10 +240,11 @@ impl<'m> Importer<'m> {
                 continue;
             }
             let k = self.read_value(&mut g, &o.name).map_err(|e| e.with(|d| d.note("it is an output of the model")));
-            match k {
-                Ok(k) => outs.push((o.name.clone(), k.value)),
-                Err(e) => return Err(e),
+            let k = k?;
+            if let Ok(declared) = inputs::declared(o) {
+                contradictions::output(&o.name, &declared, &k.desc)?;
             }
+            outs.push((o.name.clone(), k.value));
         }
         if outs.is_empty() && self.problems.is_empty() {
             return Err(damaged("the model has no outputs".into()));
@@ -477,6 +483,9 @@ impl<'m> Importer<'m> {
         let name = self.name_of(n, env);
         let dom = domain(&n.domain);
         let version = env.opsets.get(dom).copied();
+        if let Some(d) = attributes::fault(&n.attribute) {
+            return Err(d.node(&name, n.op_type.as_str()).raise(ge_plugin_api::diagnostic::BROKEN_MODEL));
+        }
         let attrs = self.attributes(n, env);
         let standard = version.filter(|_| dom == "ai.onnx");
         if let Some(d) = standard.and_then(|v| schema::fault(&n.op_type, v, &attrs)) {
@@ -640,6 +649,7 @@ impl<'m> Importer<'m> {
     ) -> Result<()> {
         let mut inner =
             Building { builder: std::mem::replace(&mut g.builder, GraphBuilder::new(None)), ..Building::new() };
+        contradictions::call(f, n, name)?;
         let mut given: BTreeMap<String, &AttributeProto> =
             f.attribute_proto.iter().map(|a| (a.name.clone(), a)).collect();
         given.extend(attrs.iter().map(|(k, a)| ((*k).to_owned(), *a)));

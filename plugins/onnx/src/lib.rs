@@ -6,7 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod attributes;
-pub mod control;
+pub mod contradictions;
+mod control;
 mod defaults;
 /// The operator `Scan`.
 pub mod scan;

@@ -8,6 +8,8 @@ use prost::{DecodeError, Message};
 use std::marker::PhantomData;
 use std::ops::Range;
 
+/// Number of the field of a model that holds its graph.
+const GRAPH: u64 = 7;
 /// Maximum number of nodes in the main graph, and of entries in any other list of it.
 const MOST_ENTRIES: u64 = 4_000_000;
 
@@ -100,24 +102,34 @@ fn model_field(number: u64) -> Option<u8> {
     }
 }
 
-/// Whether bytes look like an ONNX model: every readable field must be a field of a model, with the
-/// right wire type.
+/// Whether bytes look like an ONNX model: every readable field of a model must have the right wire
+/// type. Fields that no model has are skipped, as Protobuf says, but only beside a graph: other
+/// formats have such fields, too.
 pub fn recognises(bytes: &[u8]) -> bool {
-    let mut seen = 0;
+    let (mut seen, mut has_graph, mut has_others) = (0, false, false);
+    let mut cut = None;
     for f in (Fields { rest: bytes }) {
         match f {
-            Ok(f) if model_field(f.number) == Some(f.kind) => {
-                if f.number == 1 && f.value > 1_000 {
-                    return false;
+            Ok(f) => match model_field(f.number) {
+                Some(kind) if kind != f.kind || (f.number == 1 && f.value > 1_000) => return false,
+                Some(_) => {
+                    has_graph |= f.number == GRAPH;
+                    seen += 1;
                 }
-                seen += 1;
-            }
-            Ok(_) => return false,
-            Err(Broken::Wrong) => return seen > 1,
-            Err(Broken::Short) => return seen > 0 || bytes.first() == Some(&8),
+                None if f.number == 0 => return false,
+                None => has_others = true,
+            },
+            Err(how) => cut = Some(how),
         }
     }
-    seen > 0
+    if has_others && !has_graph {
+        return false;
+    }
+    match cut {
+        None => seen > 0,
+        Some(Broken::Wrong) => seen > 1,
+        Some(Broken::Short) => seen > 0 || bytes.first() == Some(&8),
+    }
 }
 
 fn damaged(what: &str, help: &str) -> Error {
@@ -213,7 +225,6 @@ impl Parts {
 
 /// Decodes a model. Raw tensor bytes are slices of `file`.
 pub fn decode(file: &Blob) -> Result<Read> {
-    const GRAPH: u64 = 7;
     const NODE: u64 = 1;
     const VALUE_INFO: u64 = 13;
     let bytes = Bytes::from_owner(Owner(file.clone()));

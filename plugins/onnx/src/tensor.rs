@@ -94,14 +94,17 @@ impl Source<'_> {
 
     fn external(&self, t: &TensorProto, name: &str, dt: DType, dims: &[u64], count: u64) -> Result<ConstTensor> {
         let get = |k: &str| t.external_data.iter().find(|e| e.key == k).map(|e| e.value.as_str());
-        let path = get("location").ok_or_else(|| damaged(name, "external data without a location"))?;
+        let path = get("location")
+            .filter(|p| !p.is_empty())
+            .ok_or_else(|| damaged(name, "external data without a location, the name of its file"))?;
         let number = |k: &str| match get(k) {
             Some(v) => v.parse::<u64>().map(Some).map_err(|_| {
                 damaged(name, format!("external data: `{k}` is no number")).with(|d| d.found(v, "a whole number"))
             }),
             None => Ok(None),
         };
-        let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
+        // Some exporters write a length of 0 for one that they do not state.
+        let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?.filter(|l| *l > 0));
         let need = dt.bytes_of(count).ok_or_else(|| damaged(name, "external data of this type or size"))?;
         if length.is_some_and(|l| l != need) {
             return Err(damaged(name, "external data: the length does not fit type and sizes")

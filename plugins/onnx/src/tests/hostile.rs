@@ -90,6 +90,17 @@ fn sizes_of_gigabytes_in_a_kilobyte() {
 }
 
 #[test]
+fn fields_that_are_not_known_are_skipped_beside_a_graph() {
+    let field = b"\xfa\x07\x01a";
+    let whole = sample();
+    for bytes in [[&whole[..], field].concat(), [field, &whole[..]].concat()] {
+        assert!(read::recognises(&bytes) && run(bytes).is_ok());
+    }
+    // Other formats begin like a model, too: a version, a text, and fields of their own.
+    assert!(!read::recognises(b"\x08\x05\x12\x01a\xc2\x0c\x01a"));
+}
+
+#[test]
 fn other_files_are_not_recognised() {
     for b in [
         &b""[..],

@@ -254,7 +254,7 @@ fn cast_like_keeps_its_round_mode() {
     // The type of the second one is not known during the import.
     for second in ["x", "open"] {
         let cast = with(node("CastLike", &["x", second], &["y"]), vec![mode()]);
-        let g = graph(vec![value("x", 1, &["2"]), value("open", 0, &["2"])], vec![cast], vec![], &["y"]);
+        let g = graph(vec![value("x", 1, &["2"])], vec![node("Size", &["x"], &["open"]), cast], vec![], &["y"]);
         let e = import(&model(25, g)).expect("imports");
         let last = *nodes(&e, "").last().expect("a node");
         assert_eq!((last.name.as_str(), last.attrs.str("round_mode")), ("n_y", Some("down")), "{}", last.op);
@@ -320,8 +320,8 @@ fn numbers_of_attributes_have_the_type_of_the_tensor() {
         let types: Vec<DType> = nodes(&e, "").iter().filter_map(|n| n.attrs.tensor("value")).map(|t| t.dtype).collect();
         assert!(types.contains(&want), "{types:?}");
     }
-    let open = graph(vec![value("c", 0, &["2", "3"])], vec![pad()], vec![], &["y"]);
-    assert_eq!(said(&import(&model(10, open)).expect("imports"), ""), "n_y/CastLike=CastLike n_y=PadV3");
+    let open = graph(vec![value("x", 1, &["2"])], vec![node("Size", &["x"], &["c"]), pad()], vec![], &["y"]);
+    assert_eq!(said(&import(&model(10, open)).expect("imports"), ""), "n_c=Size n_y/CastLike=CastLike n_y=PadV3");
     let mask = all(9, vec![to(10), node("Dropout", &["c"], &["y", "m"])]);
     assert!(said(&mask, "").ends_with("=Fill n_y/CastLike=CastLike"), "{}", said(&mask, ""));
 }

@@ -1,4 +1,5 @@
 //! Tests with small models built in code: mappings, structure, and files with false claims.
+mod contradictions;
 mod hostile;
 mod known;
 mod mappings;

@@ -385,6 +385,11 @@ fn external_data_is_read_in_place_and_its_faults_are_told() {
     assert_eq!(get(&external("16"), file(20)).expect_err("cut off").kind, ErrorKind::DAMAGED);
     assert_eq!(get(&external("12"), file(24)).expect_err("wrong length").kind, ErrorKind::DAMAGED);
     assert_eq!(get(&external("16"), Files(vec![])).expect_err("missing").kind, ErrorKind::USAGE);
+    assert!(get(&external("0"), file(24)).is_ok(), "a length that is not stated");
+    let mut nowhere = external("16");
+    let w = nowhere.graph.as_mut().map(|g| &mut g.initializer[0]).expect("a graph");
+    w.external_data[0].value.clear();
+    assert_eq!(get(&nowhere, file(24)).expect_err("no location").diagnostics[0].subject, "w");
 }
 
 #[test]
