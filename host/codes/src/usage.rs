@@ -111,7 +111,7 @@ codes! {
 
     TUNING_FILE = "GE-E0353", DAMAGED,
         "the tuning file cannot be used",
-        "`ge.x.tuning_file` names a file that is missing, or that is not what `ge tune` writes; or `ge tune -o` names a file of another kind, to which it does not add.",
+        "`ge.x.tuning_file` names a file that is not what `ge tune` writes; or `ge tune -o` names a file of another kind, to which it does not add.",
         "Write the file anew with `ge tune MODEL -o FILE`.",
         "ge tune model.onnx -o tuned.json\n  right: ge compile model.onnx -o model.om --set ge.x.tuning_file=tuned.json";
 

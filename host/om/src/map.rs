@@ -18,11 +18,12 @@ use memmap2::Mmap;
 /// Returns the system's error if opening, measuring or mapping fails; also fails if `path` is not a
 /// regular file.
 pub fn map_file(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    // To open a pipe that nobody writes to would wait for ever.
+    if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }

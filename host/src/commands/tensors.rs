@@ -105,7 +105,17 @@ pub fn safe(name: &str) -> String {
 
 /// The file name for an output of a node.
 pub fn file_name(node: &str, output: u32) -> String {
-    format!("{}_{output}.npy", safe(node))
+    format!("{}.npy", short(format!("{}_{output}", safe(node))))
+}
+
+/// Maximum number of bytes of a file name without its ending. File systems hold 255, and the name
+/// may get a number, or another one while the file is written.
+const LONGEST: usize = 200;
+
+/// A name that is too long for a file, cut off. The list of files has the whole name.
+fn short(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(LONGEST));
+    name
 }
 
 /// Writes every captured tensor that `.npy` can represent, and a list of the files. A tensor with
@@ -121,7 +131,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
     for t in named(m, captured) {
         let Some(bytes) = ge_runtime::npy::write(&t.tensor) else { continue };
         let names: Vec<(String, String)> = if own && !t.names.is_empty() {
-            t.names.iter().map(|n| (n.clone(), format!("{}.npy", safe(n)))).collect()
+            t.names.iter().map(|n| (n.clone(), format!("{}.npy", short(safe(n))))).collect()
         } else {
             vec![(ours(&t.node, t.output), file_name(&t.node, t.output))]
         };
@@ -187,5 +197,6 @@ mod tests {
     fn names_of_files_stay_in_the_folder() {
         assert_eq!(super::file_name("/a/b:0", 1), "_a_b_0_1.npy");
         assert_eq!(super::file_name("../x", 0), "_._x_0.npy");
+        assert_eq!(super::file_name(&"ü".repeat(300), 0).len(), super::LONGEST + ".npy".len());
     }
 }

@@ -7,6 +7,11 @@ pub use ge_compiler::options::{Decl, FOREIGN, Kind, Scope, TABLE, find};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The key of atc's nested form of an options file.
+const NESTED: &str = "compile options";
+/// The scopes of that form, the outer ones first.
+const SCOPES: [&str; 3] = ["global", "session", "graph"];
+
 /// Values of options by name, before defaults are filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionMap {
@@ -52,10 +57,10 @@ impl OptionMap {
     /// options` with global, session and graph scopes; the inner scope wins).
     pub fn read_json(path: &Path) -> Result<OptionMap> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let text = crate::files::read(path).map_err(|e| {
             Diagnostic::error(format!("cannot read options file `{shown}`: {e}")).raise(ge_codes::UNREADABLE)
         })?;
-        let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| {
+        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|e| {
             Diagnostic::error(format!("options file `{shown}` is not JSON: {e}"))
                 .atc("E10032")
                 .at(shown.clone(), e.line() as u32, e.column() as u32)
@@ -66,16 +71,33 @@ impl OptionMap {
             return Err(Diagnostic::error(format!("options file `{shown}` must hold an object of names and values"))
                 .raise(ge_codes::OPTIONS_FILE));
         };
-        if let Some(scopes) = object.get("compile options").and_then(|v| v.as_object()) {
-            for scope in ["global", "session", "graph"] {
-                for (k, v) in scopes.get(scope).and_then(|v| v.as_object()).into_iter().flatten() {
-                    out.set(k, &plain(v), &shown)?;
-                }
-            }
+        let bad = |what: String, found: &str, expected: &str| {
+            Diagnostic::error(format!("options file `{shown}`: {what}"))
+                .found(found, expected)
+                .raise(ge_codes::OPTIONS_FILE)
+        };
+        let Some(nested) = object.get(NESTED) else {
+            object.iter().try_for_each(|(k, v)| out.set(k, &plain(v), &shown))?;
             return Ok(out);
+        };
+        if let Some(other) = object.keys().find(|k| *k != NESTED) {
+            return Err(bad(
+                format!("`{other}` stands beside `{NESTED}`"),
+                other,
+                "an option within one of the scopes",
+            ));
         }
-        for (k, v) in object {
-            out.set(k, &plain(v), &shown)?;
+        let scope = |v: &serde_json::Value, name: &str| {
+            let what = || bad(format!("`{name}` is no object of names and values"), &v.to_string(), "an object");
+            v.as_object().cloned().ok_or_else(what)
+        };
+        let scopes = scope(nested, NESTED)?;
+        if let Some(other) = scopes.keys().find(|k| !SCOPES.contains(&k.as_str())) {
+            return Err(bad(format!("unknown scope `{other}`"), other, &format!("one of {}", SCOPES.join(", "))));
+        }
+        for name in SCOPES {
+            let Some(values) = scopes.get(name) else { continue };
+            scope(values, name)?.iter().try_for_each(|(k, v)| out.set(k, &plain(v), &shown))?;
         }
         Ok(out)
     }
@@ -233,6 +255,24 @@ mod tests {
         lower.set_pair("ge.oo.level=O3").expect("legal");
         m.under(lower);
         assert_eq!(m.given()["ge.oo.level"], "O1");
+    }
+    #[test]
+    fn scopes_of_an_options_file_are_known_and_hold_all_options() {
+        let read = |text: &str| {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), text).expect("written");
+            OptionMap::read_json(file.path())
+        };
+        let both = r#"{"compile options": {"global": {"ge.oo.level": "O1"}, "graph": {"ge.oo.level": "O3"}}}"#;
+        assert_eq!(read(both).expect("the inner scope wins").given()["ge.oo.level"], "O3");
+        for text in [
+            r#"{"compile options": {"graphs": {"ge.oo.level": "O1"}}}"#,
+            r#"{"compile options": {"graph": {}}, "ge.oo.level": "O1"}"#,
+            r#"{"compile options": {"global": 5}}"#,
+            r#"{"compile options": 5}"#,
+        ] {
+            assert_eq!(read(text).expect_err(text).kind, ErrorKind::USAGE, "{text}");
+        }
     }
     #[test]
     fn the_end_of_a_name_is_enough_where_one_option_has_it() {

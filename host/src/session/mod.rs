@@ -301,12 +301,12 @@ impl Session {
         observer: &dyn Observer,
     ) -> Result<Compiled> {
         let resolved: Options = options.resolved()?;
-        let outcome =
-            ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let tuned = match resolved.tuning_file.as_str() {
             "" => None,
             path => Some(tuned::Tuning::read(Path::new(path))?),
         };
+        let outcome =
+            ge_compiler::pipeline::compile(name, graph, toolbox, &resolved, observer).map_err(|e| e.into_error())?;
         let keep = |model: &mut ge_model::CompiledModel| {
             if let Some(t) = &tuned {
                 t.apply(model);

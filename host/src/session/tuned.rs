@@ -46,14 +46,19 @@ impl Tuning {
     /// Reads a tuning file.
     ///
     /// # Errors
-    /// Fails if the file is missing or was not written by `ge tune`.
+    /// Fails if the file cannot be read or was not written by `ge tune`.
     pub fn read(path: &Path) -> Result<Tuning> {
         let wrong = |why: String| -> Error {
             Diagnostic::error(format!("the tuning file `{}` cannot be used: {why}", path.display()))
                 .help("write it anew with `ge tune MODEL -o FILE`")
                 .raise(ge_codes::TUNING_FILE)
         };
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let bytes = std::fs::read(path).map_err(|e| {
+            Diagnostic::error(format!("cannot read the tuning file `{}`: {e}", path.display()))
+                .help("check the path, or write it with `ge tune MODEL -o FILE`")
+                .raise(ge_codes::UNREADABLE)
+        })?;
+        let text = String::from_utf8(bytes).map_err(|e| wrong(e.to_string()))?;
         let read: Tuning = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         if read.schema != 1 {
             return Err(wrong(format!("its schema is {}, this ge reads 1", read.schema)));

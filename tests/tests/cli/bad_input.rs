@@ -1,7 +1,7 @@
 //! Bad input: each case gives its exit code and one message, without the text of a panic, within 8
 //! GiB of address space and two minutes. The loops are small by default; `GE_LONG=1` runs them in
 //! full.
-use super::made::{bytes, node, number, value, varint};
+use super::made::{bytes, node, npy, number, value, varint};
 use ge_tests::expect_code;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -81,6 +81,39 @@ fn damaged_onnx_files_are_refused_or_compiled_and_never_crash() {
         b[bit / 8] ^= 1 << (bit % 8);
         refused(&compile(&b), &[0, 1, 2, 3, 4], &format!("flip {i} of bit {bit}"));
     }
+}
+
+/// A pipe that nobody writes to is refused and not waited for.
+#[test]
+fn a_named_pipe_is_no_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    compiled(dir.path());
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status().expect("mkfifo");
+    assert!(made.success());
+    for args in [
+        &["compile", "pipe", "-o", "o.om", "-q"][..],
+        &["compile", "m.ge", "-o", "o.om", "-q", "--options", "pipe"],
+        &["run", "m.om", "--input", "x=pipe", "--input", "y=0", "-q"],
+        &["run", "m.om", "--input", "x=./pipe", "--input", "y=0", "-q"],
+    ] {
+        refused(&ge(dir.path(), args), &[2], &args.join(" "));
+    }
+}
+
+/// One number for an input whose sizes no memory holds, and strings that take no bytes of a file.
+#[test]
+fn inputs_that_no_memory_holds_are_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let at = |name: &str, b: &[u8]| std::fs::write(dir.path().join(name), b).expect("written");
+    for size in ["100000", "4294967296"] {
+        let text = format!("graph @main(%x: f32[n,{size},{size}]) {{\n  %s = Shape(%x) : i64[3]\n  return %s\n}}\n");
+        at("big.ge", text.as_bytes());
+        expect_code(dir.path(), 0, &["compile", "big.ge", "-o", "big.om", "-q"]);
+        refused(&ge(dir.path(), &["run", "big.om", "--input", "x=0", "-q"]), &[1], size);
+    }
+    at("text.ge", b"graph @main(%x: string[n]) {\n  %y = Identity(%x) : string[n]\n  return %y\n}\n");
+    at("none.npy", &npy("<U0", "(1152921504606846976,)", &[]));
+    refused(&ge(dir.path(), &["run", "text.ge", "--input", "x=none.npy", "-q"]), &[4], "strings of no characters");
 }
 
 #[test]

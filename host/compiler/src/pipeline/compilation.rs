@@ -23,6 +23,7 @@ use crate::partition::{Pieces, Round};
 use crate::pass::{Blame, PassManager, Records};
 use crate::place::{EnginePlacer, Placement};
 use crate::split::PhysicalPlan;
+use crate::streams::parallel::of_model;
 use crate::streams::{ExecutionOrder, StreamPlan};
 use crate::sync::SyncPlan;
 use crate::tasks::{self, PlacedTask, StoredKernel};
@@ -218,6 +219,8 @@ impl<'c> Compilation<'c> {
             Stage::Import => self.passes.verify_input(&self.model)?,
             Stage::Prepare => {
                 precision::names::check(&self.model, self.options)?;
+                // Whether streams are planned by it or not, a file that is named must be readable.
+                of_model::profile(self.options)?;
                 prepare::run(&mut self.model, &self.passes, &mut self.records)?;
             }
             Stage::Original => {

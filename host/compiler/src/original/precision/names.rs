@@ -150,9 +150,12 @@ pub fn names_of(n: &Node) -> impl Iterator<Item = &str> {
 /// `GRAPH/NODE`.
 ///
 /// # Errors
-/// Fails if the model does not have some names; the error suggests the nearest ones.
+/// Fails if the model does not have some names; the error suggests the nearest ones. Fails if a
+/// file or list of names cannot be read.
 pub fn check(model: &Model, options: &Options) -> Result<()> {
     let (keep, custom) = (kept(options)?, custom(options)?);
+    // These names need not be in the model, but they must be names.
+    calibrated(options)?;
     if keep.is_empty() && custom.by_name.is_empty() {
         return Ok(());
     }

@@ -59,6 +59,17 @@ pub fn by_engine_all_the_same(model: &Model, plan: &StreamPlan, flow: Option<&Fl
         || model.graphs().iter().any(|g| g.nodes().any(speaks_of_streams))
 }
 
+/// The profile that `ge.x.stream_profile` names; an empty one if it names none.
+///
+/// # Errors
+/// Fails if the profile cannot be read.
+pub fn profile(options: &Options) -> Result<Profile> {
+    match options.stream_profile.as_str() {
+        "" => Ok(Profile::default()),
+        path => Profile::read(Path::new(path)),
+    }
+}
+
 /// Replaces the streams of nodes that no rule binds by those of a plan of at most `width` streams,
 /// and the root's order by the plan's.
 ///
@@ -73,10 +84,7 @@ pub fn apply(
     width: usize,
     flow: Option<&Flow>,
 ) -> Result<()> {
-    let profile = match options.stream_profile.as_str() {
-        "" => Profile::default(),
-        path => Profile::read(Path::new(path))?,
-    };
+    let profile = profile(options)?;
     let soc = &toolbox.target.soc;
     let time = times(model, placement, toolbox, &profile, &|key| plan.of[key].is_some() && !plan.taskless[key]);
     let bound = Bound::find(model, plan, placement, toolbox);
