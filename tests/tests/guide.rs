@@ -225,6 +225,21 @@ fn what_commands_print_is_what_the_schemas_say() {
     std::fs::write(d.join("sum.ge"), sum).unwrap();
     json("compile", 0, &["compile", "sum.ge", "-o", "sum.om", "--state", "n:s"]);
     json("run", 0, &["run", "sum.om", "--steps", "2", "--input", "x=[1,2]"]);
+    // The state of a model that is compiled now starts with zeros, too.
+    json("run", 0, &["run", "sum.ge", "--set", "ge.x.state=n:s", "--steps", "2", "--input", "x=[1,2]"]);
+    // Open sizes, and a difference that is not finite.
+    for op in ["Log", "Neg"] {
+        let text = format!("graph @main(%x: f32[n]) {{\n  %y = {op}(%x) : f32[n]\n  return %y\n}}\n");
+        std::fs::write(d.join(format!("{op}.ge")), text).unwrap();
+        json("compile", 0, &["compile", &format!("{op}.ge"), "-o", &format!("{op}.om")]);
+    }
+    json("inspect", 0, &["inspect", "Log.om"]);
+    json("compare", 1, &["compare", "Log.om", "Neg.om", "--input", "x=[-1,2]"]);
+    let parts = "graph @main(%s: seq<f32[...]>) {\n  %p = Identity(%s) : seq<f32[...]>\n  return %p\n}\n";
+    std::fs::write(d.join("parts.ge"), parts).unwrap();
+    std::fs::create_dir_all(d.join("parts/input_0")).unwrap();
+    json("model", 0, &["inspect", "parts.ge"]);
+    json("run", 0, &["run", "parts.ge", "--inputs", "parts"]);
     let stop = ["--set", "ge.buildMode=tuning", "--set", "ge.buildStep=before_ub_match", "--set", "ge.tuningPath=t"];
     json("stopped", 0, &[&["compile", "sum.ge", "-o", "never.om"][..], &stop].concat());
     json("bench", 0, &["bench", "d.om", "--iterations", "2", "--per-node"]);
@@ -242,6 +257,8 @@ fn what_commands_print_is_what_the_schemas_say() {
     json("cache", 0, &["cache", "list", "cache"]);
     json("passes", 0, &["opt", "--list"]);
     json("error", 2, &["compile", "missing.onnx", "-o", "d.om"]);
+    json("error", 2, &["bench", "d.om", "--iterations", "0"]);
+    json("error", 2, &["run", "d.om", "--nope"]);
     // The check does find faults.
     let schema = serde_json::json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["b"]});
     let mut out = Vec::new();

@@ -2,6 +2,7 @@
 //! file that merely lies in the working folder (for example in a downloaded folder) is not used
 //! without the user's consent. `--plugins`, `$GE_PLUGINS` and the files of the executable count as
 //! consent. `ge plugin trust FILE` gives it permanently: it stores path and digest of the file.
+use crate::config::Config;
 use crate::digest::hex;
 use crate::services;
 use ge_plugin_api::Result;
@@ -29,8 +30,8 @@ fn line_of(file: &Path) -> std::io::Result<String> {
 /// be trusted again.
 ///
 /// # Errors
-/// Returns `GE-E0305` if the file cannot be read (exit 2), `GE-E0523` if the record cannot be
-/// written.
+/// Returns `GE-E0305` if the file cannot be read (exit 2), `GE-E0502` if it is no configuration,
+/// `GE-E0523` if the record cannot be written.
 pub fn trust(file: &Path) -> Result<PathBuf> {
     let unreadable = |e: std::io::Error| {
         Diagnostic::error(format!("cannot read `{}`: {e}", file.display()))
@@ -38,6 +39,7 @@ pub fn trust(file: &Path) -> Result<PathBuf> {
             .raise(ge_codes::UNREADABLE)
     };
     let line = line_of(file).map_err(unreadable)?;
+    Config::read(file)?;
     let path = std::fs::canonicalize(file).map_err(unreadable)?;
     let unkept = |at: &Path, e: String| {
         Diagnostic::error(format!("cannot keep in `{}` what is trusted: {e}", at.display()))

@@ -28,7 +28,7 @@ mod talk;
 mod tune;
 
 use crate::render::{exit_code, print_error};
-use crate::{Error, ErrorKind, Result};
+use crate::{Diagnostic, Error, ErrorKind, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use flags::{Colour, Global};
 use ge_plugin_api::services::Level;
@@ -121,14 +121,9 @@ pub fn main(args: Vec<OsString>) -> u8 {
         };
         return u8::try_from(ge_plugin::conformance::probe_main(Path::new(library), &mut more)).unwrap_or(5);
     }
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(&args) {
         Ok(c) => c,
-        Err(e) => {
-            // Help and version go to stdout with 0; everything else is a usage error.
-            let code = if e.use_stderr() { 2 } else { 0 };
-            let _ = e.print();
-            return code;
-        }
+        Err(e) => return not_parsed(&args, &e),
     };
     // Output that plugins print must not mix with the output of this command.
     ge_plugin::stdio::claim();
@@ -169,6 +164,23 @@ pub fn main(args: Vec<OsString>) -> u8 {
             report(&cli.global, &e, colour)
         }
     }
+}
+
+/// Reports a command line that cannot be parsed, or prints the help or version that it asks for.
+/// Returns the exit code.
+fn not_parsed(args: &[OsString], e: &clap::Error) -> u8 {
+    // Help and version go to stdout with 0; everything else is a usage error.
+    let code = if e.use_stderr() { 2 } else { 0 };
+    let is_json = args.iter().take_while(|a| *a != "--").any(|a| a == "--json");
+    if code != 0 && is_json {
+        let text = e.render().to_string();
+        let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let what = what.trim().trim_start_matches("error: ");
+        let d = Diagnostic::error(what).help(rest.trim().replace("\n\n", "\n"));
+        let _ = print_json(&crate::render::diagnostic::error_json(&d.of(ErrorKind::USAGE)));
+    }
+    let _ = e.print();
+    code
 }
 
 /// Whether the environment wants colours: `NO_COLOR` counts if it is not empty (no-color.org), and

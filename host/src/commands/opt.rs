@@ -113,6 +113,9 @@ fn list(global: &Global, a: &OptArgs) -> Result<u8> {
     let of_plugins: Vec<_> = session.iter().flat_map(|s| s.registry().passes()).collect();
     let ours = |stage: &'static str| PASSES.iter().filter(move |p| p.stage == stage).map(|p| p.pass);
     let theirs = |stage: &'static str| of_plugins.iter().filter(move |p| stage_of(p.info.stage) == stage);
+    if a.markdown && global.json {
+        return Err(Error::usage("`--markdown` and `--json` are two forms of one list: give one of them"));
+    }
     if a.markdown {
         let mut page = passes::markdown();
         page.push_str(

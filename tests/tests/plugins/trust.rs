@@ -48,4 +48,6 @@ fn a_configuration_of_the_working_folder_is_skipped_until_it_is_trusted_as_it_is
     std::fs::write(d.join("plugins.toml"), format!("{entry}optional = true\n")).unwrap();
     skipped(&ge(d, &list));
     assert_eq!(ge(d, &["plugin", "trust", "missing.toml"]).status.code(), Some(2));
+    let (code, _, err) = said(&ge(d, &["plugin", "trust", "libge_bad.so"]));
+    assert!(code != Some(0) && err.contains("libge_bad.so"), "{code:?} {err}");
 }

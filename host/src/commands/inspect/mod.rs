@@ -234,6 +234,9 @@ fn rank_notifies(m: &CompiledModel) -> u32 {
 }
 
 fn shape(d: &TensorDesc) -> Value {
+    if d.shape.is_unranked() {
+        return Value::Null;
+    }
     Value::Array(d.shape.dims().iter().map(|x| x.size().map_or(json!(-1), |s| json!(s))).collect())
 }
 /// The default value of an input, if it has one.
