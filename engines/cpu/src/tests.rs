@@ -653,3 +653,13 @@ fn a_symmetric_window_of_one_place_is_not_a_number() {
         assert_eq!(floats(op, &[&t(&[], &[0i64])], &[("periodic", false.into())]).0, [0]);
     }
 }
+
+/// Kernels that move elements by their bytes refuse elements of two types.
+#[test]
+fn elements_of_two_types_are_not_moved_together() {
+    let c = ge_plugin_api::kernel::HostTensor::from_bytes(DType::BOOL, &[1], &[0]).unwrap();
+    let e = refusal("SelectV2", &[&c, &t(&[1, 2], &[1i64, 3]), &t(&[1, 1], &[2.5f32])], &[]);
+    assert_eq!(e, "type of input 2 does not fit: found f32, expected i64");
+    let e = refusal("ConcatD", &[&t(&[1], &[1i32]), &t(&[1], &[1f32])], &[("concat_dim", 0i64.into())]);
+    assert_eq!(e, "type of input 1 does not fit: found f32, expected i32");
+}
