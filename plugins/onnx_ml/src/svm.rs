@@ -7,7 +7,7 @@ use crate::classify::{Second, greatest};
 use crate::labels::Labels;
 use crate::linear::each_row;
 use crate::post::{Post, logistic};
-use crate::shared::{Outs, Rows, columns, ints, list, real_input, reals, rows};
+use crate::shared::{NUMBERS, Outs, Rows, columns, ints, list, reals, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -23,8 +23,7 @@ fn begun<'b, 'a>(n: &ForeignNode, b: &'b mut GraphBuilder<'a>, op: &str, more: &
         return Err(n.refuse(format!("attribute `kernel_type` is `{kernel}`, expected one of {}", KERNELS.join(", "))));
     }
     let post = Post::of(n)?;
-    let x = real_input(n, b, 0)?;
-    let mut inputs = vec![x];
+    let mut inputs = vec![n.input(0)?];
     for name in ["support_vectors", "coefficients", "rho"].iter().chain(more) {
         inputs.push(list(b, name, &reals(n, name).unwrap_or_default()));
     }
@@ -72,7 +71,7 @@ fn infer_classifier(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn def(name: &str, infer: ge_plugin_api::ops::InferFn) -> OpDef {
     let reals = &[DType::F64];
     OpDef::new(name, infer)
-        .input("x", &[DType::F32, DType::F64], "T")
+        .input("x", NUMBERS, "")
         .input("vectors", reals, "")
         .input("coefficients", reals, "")
         .input("rho", reals, "")
@@ -152,7 +151,7 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.alloc_output(0, &[x.count as u64, 1])?.values::<f32>()?.copy_from_slice(&y);
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64], run_regressor);
+register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64, DType::I64, DType::I32], run_regressor);
 
 /// Probabilities of `k` classes from those of the pairs (Wu, Lin and Weng, "Probability estimates
 /// for multi-class classification by pairwise coupling", JMLR 5, 2004, algorithm 2).
@@ -267,7 +266,7 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.alloc_output(1, &[x.count as u64, wide as u64])?.values::<f32>()?.copy_from_slice(&scores);
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlSvmClassifier", [DType::F32, DType::F64], run_classifier);
+register_kernel!("OnnxMlEngine", "MlSvmClassifier", [DType::F32, DType::F64, DType::I64, DType::I32], run_classifier);
 
 #[cfg(test)]
 mod tests {
