@@ -1,8 +1,8 @@
 //! `MlSvmRegressor(x, vectors [v, features], coefficients, rho) -> y [rows, 1]` and
 //! `MlSvmClassifier(x, vectors, coefficients, rho, a, b) -> label [rows], scores`: support vector
 //! machines as in libsvm. With `a` and `b`, the scores are probabilities from pairwise coupling;
-//! otherwise they are the decisions of the pairs. Without vectors, the model is linear and the
-//! coefficients are its rows.
+//! otherwise they are the decisions of the pairs. Without vectors, the model is linear, whatever
+//! its kernel function is, and the coefficients are its rows.
 use crate::classify::{Second, greatest};
 use crate::labels::Labels;
 use crate::linear::each_row;
@@ -96,6 +96,10 @@ register_op!(|| shared(
 .required_attr("labels", AttrKind::INTS)
 .attr("per_class", AttrKind::INTS, Vec::<i64>::new()));
 
+fn dot(x: &[f64], v: &[f64]) -> f64 {
+    x.iter().zip(v).map(|(a, b)| a * b).sum()
+}
+
 /// The kernel function, which compares a row with a vector.
 struct Kernel {
     name: String,
@@ -112,7 +116,7 @@ impl Kernel {
         Kernel { name, gamma: at(0), coef0: at(1), degree: at(2) }
     }
     fn value(&self, x: &[f64], v: &[f64]) -> f64 {
-        let dot = || x.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+        let dot = || dot(x, v);
         match self.name.as_str() {
             "POLY" => (self.gamma * dot() + self.coef0).powf(self.degree),
             "SIGMOID" => (self.gamma * dot() + self.coef0).tanh(),
@@ -139,7 +143,7 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let sum: f64 = if count > 0 {
             vectors.chunks_exact(row.len()).zip(w).map(|(v, w)| w * kernel.value(row, v)).sum()
         } else {
-            kernel.value(row, w)
+            dot(row, w)
         };
         out[0] = sum + rho;
         if one_class {
@@ -230,7 +234,7 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     // Each result row holds the scores, followed by the index of the label.
     let all = each_row(&x, wide + 1, |row, out| {
         if linear {
-            out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = kernel.value(row, w) + rho[0]);
+            out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = dot(row, w) + rho[0]);
             let at = greatest(&out[..wide]);
             post.apply(&mut out[..wide]);
             out[wide] = at as f64;
