@@ -124,7 +124,8 @@ fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     let mut base = reals(n, "base_values").unwrap_or_default();
     if one && base.len() == 2 {
-        base.remove(0);
+        // The weights are those of class 0, and so is its base value.
+        base.truncate(1);
     }
     let targets = if one { 1 } else { classes };
     if !base.is_empty() && base.len() != targets {
