@@ -663,3 +663,10 @@ fn elements_of_two_types_are_not_moved_together() {
     let e = refusal("ConcatD", &[&t(&[1], &[1i32]), &t(&[1], &[1f32])], &[("concat_dim", 0i64.into())]);
     assert_eq!(e, "type of input 1 does not fit: found f32, expected i32");
 }
+
+#[test]
+fn norms_of_windows_have_any_exponent() {
+    let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
+    near(&floats("GlobalLpPool", &[&x], &[("p", 1.5.into())]).1, &[4.326_748_7]);
+    near(&floats("LpPool", &[&x], &[("p", 1.5.into()), ("ksize", l(&[1, 1, 1, 2]))]).1, &[4.326_748_7]);
+}
