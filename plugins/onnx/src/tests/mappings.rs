@@ -51,6 +51,20 @@ fn roots_and_logarithms_of_sums_of_integers_are_computed_in_f64() {
     assert_eq!(r(6, "ReduceL1"), "Abs=Abs n_y=ReduceSum");
 }
 
+/// A type that the import does not know may be an integer type.
+#[test]
+fn roots_and_fractions_of_an_unknown_type_are_computed_in_f64() {
+    let of = |n: NodeProto| {
+        let places = node("NonZero", &["t"], &["s"]);
+        let g = graph(vec![value("t", 1, &["2", "2"])], vec![places, n], vec![], &["y"]);
+        said(&import(&model(13, g)).expect("imports"), "").replace("n_y/", "")
+    };
+    let root = of(node("ReduceL2", &["s"], &["y"]));
+    assert!(root.contains("Cast=Cast Square=Square ReduceSum=ReduceSum Sqrt=Sqrt n_y=Cast"), "{root}");
+    let half = of(with(node("Gemm", &["s", "s"], &["y"]), vec![float("alpha", 0.5)]));
+    assert!(half.contains("Cast=Cast Muls=Muls n_y=Cast"), "{half}");
+}
+
 #[test]
 fn convolutions_have_cann_lists_and_one_axis_runs_as_two() {
     let c = with(node("Conv", &["x", "w"], &["y"]), vec![ints("strides", &[2, 1]), ints("pads", &[1, 2, 3, 4])]);
