@@ -376,3 +376,21 @@ fn forms_of_opset_1_are_taken() {
     let global = all(1, vec![with(node("GlobalLpPool", &["x"], &["y"]), vec![float("p", 1.0)])]);
     assert_eq!(nodes(&global, "").last().and_then(|n| n.attrs.float("p")), Some(1.0));
 }
+
+/// Coordinates are rounded up along axes that shrink, and down along all others.
+#[test]
+fn resize_of_opset_10_by_computed_scales_shrinks_before_it_grows() {
+    let g = |mode: &str| {
+        let attrs = vec![AttributeProto {
+            name: "mode".into(),
+            r#type: 3,
+            s: mode.as_bytes().to_vec().into(),
+            ..AttributeProto::default()
+        }];
+        let n = with(node("Resize", &["x", "s"], &["y"]), attrs);
+        let ins = vec![value("x", 1, &["1", "1", "4", "4"]), value("s", 1, &["4"])];
+        said(&import(&model(10, graph(ins, vec![n], vec![], &["y"]))).expect("imports"), "").replace("n_y/", "")
+    };
+    assert!(g("nearest").ends_with("Minimum=Minimum Maximum=Maximum Resize=Resize n_y=Resize"), "{}", g("nearest"));
+    assert_eq!(g("linear"), "n_y=Resize");
+}
