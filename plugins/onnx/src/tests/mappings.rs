@@ -377,6 +377,23 @@ fn forms_of_opset_1_are_taken() {
     assert_eq!(nodes(&global, "").last().and_then(|n| n.attrs.float("p")), Some(1.0));
 }
 
+#[test]
+fn defaults_of_old_operators_are_those_of_their_schema() {
+    let selu = |opset| {
+        let e = all(opset, vec![node("Selu", &["x"], &["y"])]);
+        nodes(&e, "").last().and_then(|n| n.attrs.float("scale"))
+    };
+    assert_eq!((selu(1), selu(6)), (Some(1.0507), Some(1.050_701_022_148_132_3)));
+    let clip = |elem: i32| {
+        let e = square(6, elem, node("Clip", &["t"], &["y"]));
+        let bounds = nodes(&e, "").into_iter().filter_map(|n| n.attrs.tensor("value")?.to_f64(1)).collect::<Vec<_>>();
+        bounds.concat()
+    };
+    assert_eq!(clip(1), [f64::from(f32::MIN), f64::from(f32::MAX)]);
+    assert_eq!(clip(11), [f64::MIN, f64::MAX]);
+    assert_eq!(clip(10), [-65504.0, 65504.0]);
+}
+
 /// Coordinates are rounded up along axes that shrink, and down along all others.
 #[test]
 fn resize_of_opset_10_by_computed_scales_shrinks_before_it_grows() {
