@@ -664,6 +664,13 @@ fn elements_of_two_types_are_not_moved_together() {
     assert_eq!(e, "type of input 1 does not fit: found f32, expected i32");
 }
 
+/// 0.42 + 0.5 + 0.08 is a little less than 1 in f64.
+#[test]
+fn a_window_of_integers_has_its_peak() {
+    let y = call("BlackmanWindow", &[Some(&t(&[], &[4i32]))], &attrs(&[]), &[DType::I32]).unwrap();
+    assert_eq!(y[0].view().values::<i32>().unwrap(), [0, 0, 1, 0]);
+}
+
 #[test]
 fn norms_of_windows_have_any_exponent() {
     let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
