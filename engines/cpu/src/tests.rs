@@ -671,6 +671,16 @@ fn a_window_of_integers_has_its_peak() {
     assert_eq!(y[0].view().values::<i32>().unwrap(), [0, 0, 1, 0]);
 }
 
+/// 0.7 * 5 is 3.5 in f32, and less in f64.
+#[test]
+fn bounds_of_f32_regions_are_those_of_f32() {
+    let v: Vec<f32> = (0..64).map(|v| v as f32).collect();
+    let (x, rois) = (t(&[1, 1, 8, 8], &v), t(&[1, 5], &[0f32, 0.0, 0.0, 5.0, 5.0]));
+    let scale = f64::from(0.7f32);
+    let y = floats("MaxRoiPool", &[&x, &rois], &[("pooled_shape", l(&[1, 1])), ("spatial_scale", scale.into())]);
+    assert_eq!(y.1, [36.0]);
+}
+
 #[test]
 fn norms_of_windows_have_any_exponent() {
     let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
