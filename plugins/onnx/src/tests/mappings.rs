@@ -411,3 +411,11 @@ fn resize_of_opset_10_by_computed_scales_shrinks_before_it_grows() {
     assert!(g("nearest").ends_with("Minimum=Minimum Maximum=Maximum Resize=Resize n_y=Resize"), "{}", g("nearest"));
     assert_eq!(g("linear"), "n_y=Resize");
 }
+
+#[test]
+fn statistics_for_each_place_are_taken_away_by_themselves() {
+    let attrs = vec![int("spatial", 0)];
+    let n = with(node("BatchNormalization", &["t", "t", "t", "t", "t"], &["y"]), attrs);
+    let e = said(&square(7, 1, n), "").replace("n_y/", "");
+    assert_eq!(e, "Sub=Sub Adds=Adds Sqrt=Sqrt Div=Div Mul=Mul n_y=Add");
+}
