@@ -4,7 +4,8 @@
     pip install scikit-learn==1.9.1 skl2onnx==1.20.0 onnxruntime==1.31.1
     python make_learned.py FOLDER [NAME ...]
 
-One folder a model: model.onnx, s0/input_0.npy and s0/expect/output_<i>.npy.
+One folder a model: model.onnx, s0/input_<i>.npy and s0/expect/output_<i>.npy. `columns` is a graph of operators that no
+exporter writes in this form.
 """
 import os
 import sys
@@ -70,7 +71,56 @@ def plain(v):
     return v.astype(str) if v.dtype == object else v
 
 
+def columns():
+    """Columns that are selected, filled, scaled and joined, a machine without vectors, two base values of one class."""
+    F, D, I = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64
+    h, great = onnx.helper, 2**60
+
+    def node(op, ins, outs, **attributes):
+        return h.make_node(op, ins, outs, domain="ai.onnx.ml", **attributes)
+
+    tree = dict(nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[0] * 3, nodes_values=[0.5, 0.0, 0.0],
+                nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],
+                class_treeids=[0, 0], class_nodeids=[1, 2], class_ids=[0, 0], class_weights=[0.25, 0.75],
+                classlabels_int64s=[0, 1], base_values=[0.2, 0.3])
+    nodes = [
+        node("FeatureVectorizer", ["x", "z"], ["joined"], inputdimensions=[4, 1]),
+        node("ArrayFeatureExtractor", ["k", "last"], ["one"]),
+        node("Imputer", ["one"], ["filled"], imputed_value_int64s=[great + 3], replaced_value_int64=great + 1),
+        node("Scaler", ["d"], ["scaled"], offset=[1e9, 0.0], scale=[1.0, 2.0]),
+        node("SVMRegressor", ["x"], ["line"], kernel_type="POLY", kernel_params=[0.5, 0.3, 2.0], rho=[0.3],
+             coefficients=[0.5, -0.25, 1.0], n_supports=0),
+        node("TreeEnsembleClassifier", ["x"], ["label", "shares"], **tree),
+    ]
+    value = h.make_tensor_value_info
+    outs = [("joined", F, 5), ("filled", I, 1), ("scaled", F, 2), ("line", F, 1)]
+    graph = h.make_graph(
+        nodes, "columns", [value("x", F, ["N", 3]), value("z", F, ["N", 2]), value("d", D, ["N", 2]), value("k", I, ["N", 2])],
+        [value(n, t, ["N", c]) for n, t, c in outs] + [value("label", I, ["N"])],
+        [onnx.numpy_helper.from_array(np.array([1]), "last")])
+    made = h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid("ai.onnx.ml", 3)], ir_version=9)
+    x = np.array([[0, 1, -1], [1, 2, 3], [0.5, -2, 0.25]], np.float32)
+    d = np.array([[1e9 + 1, 0.5], [1e9 + 2, 1.5], [1e9 - 64, -3]])
+    k = np.array([[1, great], [2, great + 1], [3, great + 2]])
+    return made, [x, x[:, :2] + 8, d, k]
+
+
+def save(folder, name, made, inputs):
+    """The model, its inputs and what onnxruntime gives."""
+    expect = os.path.join(folder, name, "s0", "expect")
+    os.makedirs(expect, exist_ok=True)
+    onnx.save(made, os.path.join(folder, name, "model.onnx"))
+    for i, v in enumerate(inputs):
+        np.save(os.path.join(folder, name, "s0", f"input_{i}.npy"), plain(v))
+    session = ort.InferenceSession(made.SerializeToString())
+    given = {v.name: data for v, data in zip(session.get_inputs(), inputs)}
+    for i, v in enumerate(session.run(None, given)):
+        np.save(os.path.join(expect, f"output_{i}.npy"), plain(v))
+
+
 def main(folder, names):
+    if not names or "columns" in names:
+        save(folder, "columns", *columns())
     for name, (model, x, y) in MODELS.items():
         if names and name not in names:
             continue
@@ -82,16 +132,10 @@ def main(folder, names):
             made = to_onnx(model, x[:1], options={id(model): {"zipmap": False}}, target_opset=opsets)
         except NameError:
             made = to_onnx(model, x[:1], target_opset=opsets)
-        expect = os.path.join(folder, name, "s0", "expect")
-        os.makedirs(expect, exist_ok=True)
-        onnx.save(made, os.path.join(folder, name, "model.onnx"))
         data = x[::5][:20].copy()
         if name == "pipeline":
             data[3, 1] = np.nan
-        np.save(os.path.join(folder, name, "s0", "input_0.npy"), plain(data))
-        session = ort.InferenceSession(made.SerializeToString())
-        for i, v in enumerate(session.run(None, {session.get_inputs()[0].name: data})):
-            np.save(os.path.join(expect, f"output_{i}.npy"), plain(v))
+        save(folder, name, made, [data])
 
 
 if __name__ == "__main__":

@@ -226,6 +226,10 @@ impl<'a> Arg<'a> {
         };
         Err(bad(format!("input {}", self.index), format!("rank {r}, shape {:?}", self.shape), want))
     }
+    /// Fails unless the elements are of this type.
+    pub fn need_type(&self, t: DType) -> Result<()> {
+        if self.dtype == t { Ok(()) } else { Err(bad(format!("type of input {}", self.index), self.dtype, t)) }
+    }
     /// Fails unless the input has this shape.
     pub fn need_shape(&self, shape: &[usize]) -> Result<()> {
         if self.shape.iter().eq(shape) {

@@ -653,3 +653,37 @@ fn a_symmetric_window_of_one_place_is_not_a_number() {
         assert_eq!(floats(op, &[&t(&[], &[0i64])], &[("periodic", false.into())]).0, [0]);
     }
 }
+
+/// Kernels that move elements by their bytes refuse elements of two types.
+#[test]
+fn elements_of_two_types_are_not_moved_together() {
+    let c = ge_plugin_api::kernel::HostTensor::from_bytes(DType::BOOL, &[1], &[0]).unwrap();
+    let e = refusal("SelectV2", &[&c, &t(&[1, 2], &[1i64, 3]), &t(&[1, 1], &[2.5f32])], &[]);
+    assert_eq!(e, "type of input 2 does not fit: found f32, expected i64");
+    let e = refusal("ConcatD", &[&t(&[1], &[1i32]), &t(&[1], &[1f32])], &[("concat_dim", 0i64.into())]);
+    assert_eq!(e, "type of input 1 does not fit: found f32, expected i32");
+}
+
+/// 0.42 + 0.5 + 0.08 is a little less than 1 in f64.
+#[test]
+fn a_window_of_integers_has_its_peak() {
+    let y = call("BlackmanWindow", &[Some(&t(&[], &[4i32]))], &attrs(&[]), &[DType::I32]).unwrap();
+    assert_eq!(y[0].view().values::<i32>().unwrap(), [0, 0, 1, 0]);
+}
+
+/// 0.7 * 5 is 3.5 in f32, and less in f64.
+#[test]
+fn bounds_of_f32_regions_are_those_of_f32() {
+    let v: Vec<f32> = (0..64).map(|v| v as f32).collect();
+    let (x, rois) = (t(&[1, 1, 8, 8], &v), t(&[1, 5], &[0f32, 0.0, 0.0, 5.0, 5.0]));
+    let scale = f64::from(0.7f32);
+    let y = floats("MaxRoiPool", &[&x, &rois], &[("pooled_shape", l(&[1, 1])), ("spatial_scale", scale.into())]);
+    assert_eq!(y.1, [36.0]);
+}
+
+#[test]
+fn norms_of_windows_have_any_exponent() {
+    let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
+    near(&floats("GlobalLpPool", &[&x], &[("p", 1.5.into())]).1, &[4.326_748_7]);
+    near(&floats("LpPool", &[&x], &[("p", 1.5.into()), ("ksize", l(&[1, 1, 1, 2]))]).1, &[4.326_748_7]);
+}

@@ -1,9 +1,12 @@
-//! `Scan` (from opset 9 on): its body is unrolled for each slice of its inputs, and the outputs are
+//! `Scan`: its body is unrolled for each slice of its inputs, and the outputs are
 //! joined again. If the length is not known when the model is read, it becomes a `While` over
 //! `turn, length, carried..., parts..., rows..., captured...`, where the parts are sequences.
+//!
+//! Before opset 9, all inputs have a batch as their first axis, and each item is scanned by itself:
+//! this becomes a scan over the items, whose body is a scan of the newer form.
 use crate::control::{self, at, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
-use crate::proto::{AttributeProto, GraphProto, NodeProto};
+use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::scope::Known;
 use crate::unroll::{UNROLL, turn};
 use ge_plugin_api::diagnostic::Result;
@@ -15,6 +18,41 @@ type Attrs<'a, 'n> = &'a [(&'n str, &'n AttributeProto)];
 fn number(attrs: Attrs<'_, '_>, key: &str, k: usize) -> i64 {
     let list = attrs.iter().find(|(name, _)| *name == key).map_or(&[][..], |(_, a)| a.ints.as_slice());
     list.get(k).copied().unwrap_or(0)
+}
+
+/// An attribute that only the form of opset 9 and newer has.
+const NEWER: &str = "scan_input_axes";
+
+/// The scan over the items of a batch that a scan before opset 9 stands for.
+fn over_items(n: &NodeProto, name: &str, attrs: Attrs<'_, '_>, sub: &GraphProto) -> NodeProto {
+    let named = |what: &str, count: usize| (0..count).map(|k| format!("{name}/{what}{k}")).collect::<Vec<_>>();
+    let values = |names: &[String]| names.iter().map(|n| ValueInfoProto { name: n.clone(), r#type: None }).collect();
+    let ints = |key: &str, ints: Vec<i64>| AttributeProto { name: key.into(), r#type: 7, ints, ..Default::default() };
+    let body = |g: GraphProto| AttributeProto { name: "body".into(), r#type: 5, g: Some(g), ..Default::default() };
+    let whole = |i: i64| AttributeProto { name: "num_scan_inputs".into(), r#type: 2, i, ..Default::default() };
+    let given = |key: &str| attrs.iter().find(|(name, _)| *name == key).map(|(_, a)| *a);
+    let inputs = n.input.get(1..).unwrap_or_default().to_vec();
+    let (ins, outs) = (named("item", inputs.len()), named("made", sub.output.len()));
+    let scan = |name: String, input: Vec<String>, output: Vec<String>, attribute: Vec<AttributeProto>| NodeProto {
+        op_type: "Scan".into(),
+        name,
+        input,
+        output,
+        attribute,
+        ..Default::default()
+    };
+    let directions = given("directions").map_or_else(Vec::new, |a| a.ints.clone());
+    let slices = given("num_scan_inputs").map_or(0, |a| a.i);
+    let own = vec![body(sub.clone()), whole(slices), ints("scan_input_directions", directions), ints(NEWER, vec![])];
+    let graph = GraphProto {
+        name: format!("{name}/item"),
+        input: values(&ins),
+        output: values(&outs),
+        node: vec![scan(format!("{name}/item"), ins.clone(), outs, own)],
+        ..Default::default()
+    };
+    let items = vec![body(graph), whole(inputs.len() as i64), ints(NEWER, vec![])];
+    scan(n.name.clone(), inputs, n.output.clone(), items)
 }
 
 /// Imports a `Scan` node and returns its outputs.
@@ -34,8 +72,14 @@ pub fn import(
         e.diagnostics.iter_mut().for_each(|d| d.help = remedy.into());
         e
     };
-    if version.is_some_and(|v| v < 9) {
-        return Err(refuse(im, "before opset 9 it has a batch of its own", "convert the model to opset 9 or newer"));
+    if version.is_some_and(|v| v < 9) && !attrs.iter().any(|(key, _)| *key == NEWER) {
+        if n.input.first().is_some_and(|lengths| !lengths.is_empty()) {
+            let why = "each item of its batch has a length of its own (`sequence_lens`)";
+            return Err(refuse(im, why, "convert the model to opset 9 or newer"));
+        }
+        let items = over_items(n, name, attrs, sub);
+        let attrs: Vec<_> = items.attribute.iter().map(|a| (a.name.as_str(), a)).collect();
+        return import(im, &items, name, &attrs, g, env);
     }
     let slices = attrs.iter().find(|(key, _)| *key == "num_scan_inputs").map_or(0, |(_, a)| a.i);
     let slices = usize::try_from(slices).ok().filter(|s| *s > 0 && *s <= n.input.len());

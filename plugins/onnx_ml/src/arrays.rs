@@ -1,6 +1,5 @@
 //! `MlColumns(x, places) -> y`: selects elements of the last axis by index; a vector counts as a
-//! matrix with one row (`ArrayFeatureExtractor`). `FeatureVectorizer`: joins features in f32 with
-//! Concat.
+//! matrix with one row (`ArrayFeatureExtractor`).
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx};
@@ -67,15 +66,3 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 register_kernel!("OnnxMlEngine", "MlColumns", [DType::F32, DType::F64, DType::I64, DType::I32, DType::STRING], run);
-
-fn vectorizer(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let mut all = Vec::new();
-    for i in 0..n.inputs.len() {
-        let x = n.input(i)?;
-        let f32 = n.desc(i).map(|d| d.dtype) == Some(DType::F32);
-        all.push(if f32 { x } else { b.node("Cast").input(x).attr("dst_type", DType::F32).build() });
-    }
-    let node = b.node("ConcatD").name(&n.name).inputs(&all).attr("concat_dim", 1i64);
-    Ok(vec![node.attr("N", all.len() as i64).build()])
-}
-map_op!("onnx", "ai.onnx.ml", "FeatureVectorizer", 1..=u32::MAX, vectorizer);

@@ -3,7 +3,7 @@
 //! type of `x`, values that of `default`; both may be strings. `LabelEncoder` and `CategoryMapper`
 //! are mapped to it.
 use crate::places::Places;
-use crate::shared::Outs;
+use crate::shared::{Outs, known_type};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{HostTensor, KernelCtx, TensorView};
 use ge_plugin_api::ops::{InferCtx, OpDef};
@@ -62,9 +62,15 @@ fn places(n: &ForeignNode, b: &mut GraphBuilder<'_>, words: &str, places: Option
     let places = places.unwrap_or(&counted);
     let sides = text(&words).zip(ConstTensor::of(&[places.len() as u64], places));
     let (words, places) = sides.filter(|_| !words.is_empty()).ok_or_else(|| n.refuse("it has no words"))?;
-    let (keys, values) = match n.desc(0).map(|d| d.dtype) {
+    let (keys, values) = match known_type(n) {
         Some(DType::STRING) => (words, places),
-        _ => (places, words),
+        Some(_) => (places, words),
+        None => {
+            return Err(n.refuse(
+                "whether its input is words or indices is not known: state the type of the input in the model's \
+                 `value_info` (onnx.shape_inference does)",
+            ));
+        }
     };
     Ok(vec![lookup(n, b, &n.name, n.input(0)?, keys, values)?])
 }
@@ -182,3 +188,24 @@ register_kernel!(
     [DType::I64, DType::F32, DType::F64, DType::I32, DType::I16, DType::STRING],
     run
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ge_plugin_api::types::{AttrValue, NodeId, Shape};
+
+    /// Words map to indices and indices to words, so the type of the input decides.
+    #[test]
+    fn a_mapper_of_an_input_whose_type_is_not_known_is_refused() {
+        let of = |dtype: DType| {
+            let mut n = ForeignNode { name: "y".into(), ..ForeignNode::default() };
+            n.inputs.push(ValueRef::new(NodeId(1), 0));
+            n.input_descs.push(TensorDesc::new(dtype, Shape::unranked()));
+            n.attrs.set("cats_strings", AttrValue::Strs(vec!["a".into()].into()));
+            n.attrs.set("cats_int64s", AttrValue::Ints(vec![5].into()));
+            mapper(&n, &mut GraphBuilder::new(None)).map(|outs| outs.len())
+        };
+        assert_eq!((of(DType::STRING).ok(), of(DType::I64).ok()), (Some(1), Some(1)));
+        assert!(of(DType::UNKNOWN).expect_err("refused").message().contains("is not known"));
+    }
+}

@@ -7,10 +7,12 @@
 //! engine [`ENGINE`]; sums are computed in f64.
 #![deny(unsafe_code)]
 
-/// ArrayFeatureExtractor, FeatureVectorizer.
+/// ArrayFeatureExtractor.
 pub mod arrays;
 /// Labels and scores of classifiers.
 pub mod classify;
+/// FeatureVectorizer.
+pub mod feature_vectorizer;
 /// Imputer, Binarizer.
 pub mod fill;
 /// Evaluation of trees for many rows.

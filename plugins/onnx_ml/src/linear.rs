@@ -3,7 +3,7 @@
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
-use crate::shared::{Outs, Rows, columns, list, real_input, reals};
+use crate::shared::{NUMBERS, Outs, Rows, columns, list, reals};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -28,7 +28,7 @@ fn constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, rows: usize) -> Result<[
 
 fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let rows = usize::try_from(n.int_or("targets", 1)).unwrap_or(0);
-    let x = real_input(n, b, 0)?;
+    let x = n.input(0)?;
     let [w, bias] = constants(n, b, rows)?;
     let post = Post::of(n)?;
     let node = b.node("MlLinear").name(&n.name).input(x).input(w).input(bias);
@@ -44,7 +44,7 @@ fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         (r, l) if r == l && r > 0 => Second::No,
         (r, l) => return Err(n.refuse(format!("{r} rows of coefficients for {l} labels"))),
     };
-    let x = real_input(n, b, 0)?;
+    let x = n.input(0)?;
     let [w, bias] = constants(n, b, rows)?;
     let scores = b.node("MlLinear").input(x).input(w).input(bias).build();
     classify::build(n, b, scores, labels, second)
@@ -60,7 +60,7 @@ fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     Ok(vec![TensorDesc::new(DType::F32, columns(c, n)?)])
 }
 register_op!(|| OpDef::new("MlLinear", infer)
-    .input("x", &[DType::F32, DType::F64], "T")
+    .input("x", NUMBERS, "")
     .input("coefficients", &[DType::F64], "")
     .input("intercepts", &[DType::F64], "")
     .output("y", &[DType::F32], "")
@@ -126,4 +126,4 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.alloc_output(0, &[x.count as u64, bias.len() as u64])?.values::<f32>()?.copy_from_slice(&y);
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlLinear", [DType::F32, DType::F64], run);
+register_kernel!("OnnxMlEngine", "MlLinear", [DType::F32, DType::F64, DType::I64, DType::I32], run);

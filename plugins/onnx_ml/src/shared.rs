@@ -11,6 +11,11 @@ pub type Outs = Result<Vec<ValueRef>>;
 /// Supported types of features.
 pub const NUMBERS: &[DType] = &[DType::F32, DType::F64, DType::I64, DType::I32];
 
+/// The element type of the node's first input, if the import knows it.
+pub fn known_type(n: &ForeignNode) -> Option<DType> {
+    n.desc(0).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN)
+}
+
 /// Makes a constant with one axis from a list.
 pub fn list<T: Scalar>(b: &mut GraphBuilder<'_>, name: &str, v: &[T]) -> ValueRef {
     ConstTensor::of(&[v.len() as u64], v).map_or(ValueRef::ABSENT, |t| b.made_constant(name, t))
@@ -33,16 +38,8 @@ pub fn ints(n: &ForeignNode, name: &str) -> Vec<i64> {
     }
 }
 
-/// Input `i` as real numbers; integers are converted to f32, as the standard requires.
-pub fn real_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, i: usize) -> Result<ValueRef> {
-    let x = n.input(i)?;
-    Ok(match n.desc(i).map(|d| d.dtype) {
-        Some(DType::F32 | DType::F64 | DType::UNKNOWN) | None => x,
-        Some(_) => b.node("Cast").input(x).attr("dst_type", DType::F32).build(),
-    })
-}
-
-/// Rows of a numeric matrix; a vector counts as one row.
+/// Rows of a numeric matrix; a vector counts as one row. Integers are read as f32, as the standard
+/// requires.
 pub struct Rows<'a> {
     x: TensorView<'a>,
     /// Number of rows.
@@ -52,15 +49,23 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Reads the shape of `x`.
+    /// Reads the shape of `x`, which is input 0.
     ///
     /// # Errors
     /// Fails if `x` is neither a vector nor a matrix.
     pub fn of(x: TensorView<'a>) -> Result<Rows<'a>> {
+        Rows::at(x, 0)
+    }
+
+    /// Like [`Rows::of`], for input `k`.
+    ///
+    /// # Errors
+    /// Fails if `x` is neither a vector nor a matrix.
+    pub fn at(x: TensorView<'a>, k: usize) -> Result<Rows<'a>> {
         let (count, width) = match *x.dims {
             [n] => (1, n),
             [rows, n] => (rows, n),
-            _ => return Err(Error::failed(format!("input 0: found shape {:?}, expected [rows, features]", x.dims))),
+            _ => return Err(Error::failed(format!("input {k}: found shape {:?}, expected [rows, features]", x.dims))),
         };
         Ok(Rows { x, count: count as usize, width: width as usize })
     }
@@ -74,23 +79,30 @@ impl<'a> Rows<'a> {
         to.clear();
         match self.x.dtype {
             DType::F64 => to.extend_from_slice(&self.x.values::<f64>()?[at]),
-            DType::I64 => to.extend(self.x.values::<i64>()?[at].iter().map(|v| *v as f64)),
-            DType::I32 => to.extend(self.x.values::<i32>()?[at].iter().map(|v| f64::from(*v))),
+            DType::I64 => to.extend(self.x.values::<i64>()?[at].iter().map(|v| f64::from(*v as f32))),
+            DType::I32 => to.extend(self.x.values::<i32>()?[at].iter().map(|v| f64::from(*v as f32))),
             _ => to.extend(self.x.values::<f32>()?[at].iter().map(|v| f64::from(*v))),
         }
         Ok(())
     }
 }
 
+/// The numbers of rows and columns of input `k` with this shape.
+///
+/// # Errors
+/// Fails if it is neither a vector nor a matrix.
+pub fn matrix(shape: &Shape, k: usize) -> Result<(Dim, Dim)> {
+    match shape.rank() {
+        Some(1) => Ok((Dim::known(1), shape.dims()[0])),
+        Some(2) => Ok((shape.dims()[0], shape.dims()[1])),
+        None => Ok((Dim::UNKNOWN, Dim::UNKNOWN)),
+        Some(_) => Err(Error::failed(format!("input {k}: found {shape}, expected [rows, features]"))),
+    }
+}
+
 /// The number of rows of input 0, as a dimension.
 pub fn rows(c: &InferCtx<'_>) -> Result<Dim> {
-    let shape = &c.input(0)?.shape;
-    match shape.rank() {
-        Some(1) => Ok(Dim::known(1)),
-        Some(2) => Ok(shape.dims()[0]),
-        None => Ok(Dim::UNKNOWN),
-        Some(_) => Err(Error::failed(format!("input 0: found {shape}, expected [rows, features]"))),
-    }
+    Ok(matrix(&c.input(0)?.shape, 0)?.0)
 }
 
 /// The shape of a matrix with `n` columns and the rows of input 0.

@@ -1,13 +1,13 @@
 //! `MlSvmRegressor(x, vectors [v, features], coefficients, rho) -> y [rows, 1]` and
 //! `MlSvmClassifier(x, vectors, coefficients, rho, a, b) -> label [rows], scores`: support vector
 //! machines as in libsvm. With `a` and `b`, the scores are probabilities from pairwise coupling;
-//! otherwise they are the decisions of the pairs. Without vectors, the model is linear and the
-//! coefficients are its rows.
+//! otherwise they are the decisions of the pairs. Without vectors, the model is linear, whatever
+//! its kernel function is, and the coefficients are its rows.
 use crate::classify::{Second, greatest};
 use crate::labels::Labels;
 use crate::linear::each_row;
 use crate::post::{Post, logistic};
-use crate::shared::{Outs, Rows, columns, ints, list, real_input, reals, rows};
+use crate::shared::{NUMBERS, Outs, Rows, columns, ints, list, reals, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -23,8 +23,7 @@ fn begun<'b, 'a>(n: &ForeignNode, b: &'b mut GraphBuilder<'a>, op: &str, more: &
         return Err(n.refuse(format!("attribute `kernel_type` is `{kernel}`, expected one of {}", KERNELS.join(", "))));
     }
     let post = Post::of(n)?;
-    let x = real_input(n, b, 0)?;
-    let mut inputs = vec![x];
+    let mut inputs = vec![n.input(0)?];
     for name in ["support_vectors", "coefficients", "rho"].iter().chain(more) {
         inputs.push(list(b, name, &reals(n, name).unwrap_or_default()));
     }
@@ -72,7 +71,7 @@ fn infer_classifier(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 fn def(name: &str, infer: ge_plugin_api::ops::InferFn) -> OpDef {
     let reals = &[DType::F64];
     OpDef::new(name, infer)
-        .input("x", &[DType::F32, DType::F64], "T")
+        .input("x", NUMBERS, "")
         .input("vectors", reals, "")
         .input("coefficients", reals, "")
         .input("rho", reals, "")
@@ -97,6 +96,10 @@ register_op!(|| shared(
 .required_attr("labels", AttrKind::INTS)
 .attr("per_class", AttrKind::INTS, Vec::<i64>::new()));
 
+fn dot(x: &[f64], v: &[f64]) -> f64 {
+    x.iter().zip(v).map(|(a, b)| a * b).sum()
+}
+
 /// The kernel function, which compares a row with a vector.
 struct Kernel {
     name: String,
@@ -113,7 +116,7 @@ impl Kernel {
         Kernel { name, gamma: at(0), coef0: at(1), degree: at(2) }
     }
     fn value(&self, x: &[f64], v: &[f64]) -> f64 {
-        let dot = || x.iter().zip(v).map(|(a, b)| a * b).sum::<f64>();
+        let dot = || dot(x, v);
         match self.name.as_str() {
             "POLY" => (self.gamma * dot() + self.coef0).powf(self.degree),
             "SIGMOID" => (self.gamma * dot() + self.coef0).tanh(),
@@ -140,7 +143,7 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let sum: f64 = if count > 0 {
             vectors.chunks_exact(row.len()).zip(w).map(|(v, w)| w * kernel.value(row, v)).sum()
         } else {
-            kernel.value(row, w)
+            dot(row, w)
         };
         out[0] = sum + rho;
         if one_class {
@@ -152,7 +155,7 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.alloc_output(0, &[x.count as u64, 1])?.values::<f32>()?.copy_from_slice(&y);
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64], run_regressor);
+register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64, DType::I64, DType::I32], run_regressor);
 
 /// Probabilities of `k` classes from those of the pairs (Wu, Lin and Weng, "Probability estimates
 /// for multi-class classification by pairwise coupling", JMLR 5, 2004, algorithm 2).
@@ -231,7 +234,7 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     // Each result row holds the scores, followed by the index of the label.
     let all = each_row(&x, wide + 1, |row, out| {
         if linear {
-            out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = kernel.value(row, w) + rho[0]);
+            out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = dot(row, w) + rho[0]);
             let at = greatest(&out[..wide]);
             post.apply(&mut out[..wide]);
             out[wide] = at as f64;
@@ -267,7 +270,7 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     ctx.alloc_output(1, &[x.count as u64, wide as u64])?.values::<f32>()?.copy_from_slice(&scores);
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlSvmClassifier", [DType::F32, DType::F64], run_classifier);
+register_kernel!("OnnxMlEngine", "MlSvmClassifier", [DType::F32, DType::F64, DType::I64, DType::I32], run_classifier);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
-use crate::shared::{Outs, ints, real_input, reals};
+use crate::shared::{Outs, ints, known_type, reals};
 use crate::trees::{Branch, Trees};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::DType;
@@ -96,11 +96,11 @@ fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if !base.is_empty() && base.len() != targets {
         return Err(n.refuse(format!("{} base values for {targets} targets", base.len())));
     }
-    let x = real_input(n, b, 0)?;
+    let x = n.input(0)?;
     let y = trees.build(n, b, x, (targets, n.str_or("aggregate_function", "SUM"), base), Some(&post))?;
-    Ok(vec![match n.desc(0).map(|d| d.dtype) {
+    Ok(vec![match known_type(n) {
         // The result is f32 for features of f64, too.
-        Some(DType::F64 | DType::UNKNOWN) => b.node("Cast").input(y).attr("dst_type", DType::F32).build(),
+        Some(DType::F64) | None => b.node("Cast").input(y).attr("dst_type", DType::F32).build(),
         _ => y,
     }])
 }
@@ -124,13 +124,14 @@ fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     let mut base = reals(n, "base_values").unwrap_or_default();
     if one && base.len() == 2 {
-        base.remove(0);
+        // The weights are those of class 0, and so is its base value.
+        base.truncate(1);
     }
     let targets = if one { 1 } else { classes };
     if !base.is_empty() && base.len() != targets {
         return Err(n.refuse(format!("{} base values for {} classes", base.len(), classes)));
     }
-    let x = real_input(n, b, 0)?;
+    let x = n.input(0)?;
     let scores = trees.build(n, b, x, (targets, "SUM", base), None)?;
     classify::build(n, b, scores, labels, second)
 }
@@ -194,7 +195,7 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     };
     let post = Post::of(n)?;
     let count = usize::try_from(n.int_or("n_targets", 1)).unwrap_or(0);
-    let x = real_input(n, b, 0)?;
+    let x = n.input(0)?;
     Ok(vec![out.build(n, b, x, (count, aggregate, Vec::new()), Some(&post))?])
 }
 map_op!("onnx", "ai.onnx.ml", "TreeEnsemble", 5..=u32::MAX, ensemble);
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn a_regressor_gives_f32_for_features_of_any_type() {
         assert_eq!(regressor_of(DType::F32), ["MlTrees"]);
-        assert_eq!(regressor_of(DType::I64), ["Cast", "MlTrees"]);
+        assert_eq!(regressor_of(DType::I64), ["MlTrees"]);
         assert_eq!(regressor_of(DType::F64), ["MlTrees", "Cast"]);
         assert_eq!(regressor_of(DType::UNKNOWN), ["MlTrees", "Cast"]);
     }

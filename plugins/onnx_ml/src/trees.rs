@@ -1,6 +1,7 @@
 //! `MlTrees(x [rows, features], nodes [n, 7], splits [n], leaves [l, 2], targets [m], weights [m],
 //! roots [t], members [s]) {targets, aggregate, base_values, post} -> y [rows, targets]`: combines
-//! the weights of the leaves that a row reaches, over all trees.
+//! the weights of the leaves that a row reaches, over all trees; y is f64 for features of f64, else
+//! f32.
 //!
 //! A node holds: feature; comparison (0 `<=`, 1 `<`, 2 `>=`, 3 `>`, 4 `==`, 5 `!=`, 6 member of a
 //! set); whether NaN satisfies the comparison; the next nodes if it holds and if it does not; and
@@ -9,7 +10,7 @@
 use crate::forest::Tree;
 use crate::linear::row_blocks;
 use crate::post::Post;
-use crate::shared::{Rows, columns};
+use crate::shared::{NUMBERS, Rows, columns};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -132,10 +133,14 @@ impl Trees {
 
 fn infer(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let targets = c.node.int("targets").and_then(|t| usize::try_from(t).ok()).unwrap_or(0);
-    Ok(vec![TensorDesc::new(c.input(0)?.dtype, columns(c, targets)?)])
+    let dtype = match c.input(0)?.dtype {
+        t @ (DType::F64 | DType::UNKNOWN) => t,
+        _ => DType::F32,
+    };
+    Ok(vec![TensorDesc::new(dtype, columns(c, targets)?)])
 }
 register_op!(|| OpDef::new("MlTrees", infer)
-    .input("x", &[DType::F32, DType::F64], "T")
+    .input("x", NUMBERS, "")
     .input("nodes", &[DType::I32], "")
     .input("splits", &[DType::F64], "")
     .input("leaves", &[DType::I32], "")
@@ -143,7 +148,7 @@ register_op!(|| OpDef::new("MlTrees", infer)
     .input("weights", &[DType::F64], "")
     .input("roots", &[DType::I32], "")
     .input("members", &[DType::F64], "")
-    .output("y", &[DType::F32, DType::F64], "T")
+    .output("y", &[DType::F32, DType::F64], "")
     .required_attr("targets", AttrKind::INT)
     .attr("aggregate", AttrKind::STRING, "SUM")
     .choices(&["SUM", "AVERAGE", "MIN", "MAX"])
@@ -294,7 +299,7 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-register_kernel!("OnnxMlEngine", "MlTrees", [DType::F32, DType::F64, DType::I32], run);
+register_kernel!("OnnxMlEngine", "MlTrees", [DType::F32, DType::F64, DType::I64, DType::I32], run);
 
 #[cfg(test)]
 mod tests {

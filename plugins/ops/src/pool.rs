@@ -114,11 +114,11 @@ fn defs() -> Vec<OpDef> {
             true,
         ),
         window(OpDef::new("LpPool", pool).input("x", FLOATS, "T").output("y", FLOATS, "T"))
-            .attr("p", AttrKind::INT, 2i64)
+            .attr("p", AttrKind::FLOAT, 2.0)
             .flags(FULL_PRECISION),
         global("GlobalAveragePool"),
         global("GlobalMaxPool"),
-        global("GlobalLpPool").attr("p", AttrKind::INT, 2i64).flags(FULL_PRECISION),
+        global("GlobalLpPool").attr("p", AttrKind::FLOAT, 2.0).flags(FULL_PRECISION),
         window(
             OpDef::new("MaxUnpool", unpool)
                 .input("x", FLOATS, "T")

@@ -9,6 +9,10 @@
 //! `layout`; for GRU `linear_before_reset`, for LSTM `input_forget`. With `packed`, `w` and `r` are
 //! `[D, P]`: each direction has the form that `engines/kernels/src/rnn/pack.rs` describes, with the
 //! last block of sixteen hidden units padded; `hidden_size` must then be given.
+//!
+//! Beyond the length that `sequence_lens` gives, `y` is 0; `y_h` and `y_c` are the state after the
+//! last step. A sequence of length 0 has no step: its state is the initial one. The standard leaves
+//! this open; onnxruntime gives 0.
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;

@@ -2,7 +2,7 @@
 //! added before it, as written by onnxruntime's optimiser. They become the operators that they were
 //! made of, which the engines fuse for their own kernels.
 use crate::declare::ort_op;
-use crate::shared::{Outs, float_type, plus, rank, real, unsqueezed};
+use crate::shared::{Outs, plus, rank, real_like, unsqueezed};
 use ge_plugin_api::Result;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::ValueRef;
@@ -36,9 +36,8 @@ fn activated(
             return Ok(b.node("Muls").name(&n.name).input(y).attr("value", after).build());
         }
         "Clip" => {
-            let dtype = float_type(n, 0);
-            let low = real(b, "min", number(0, "min", f64::from(f32::MIN)), dtype);
-            let high = real(b, "max", number(1, "max", f64::from(f32::MAX)), dtype);
+            let low = real_like(n, b, "min", number(0, "min", f64::from(f32::MIN)))?;
+            let high = real_like(n, b, "max", number(1, "max", f64::from(f32::MAX)))?;
             return Ok(b.node("ClipByValue").name(&n.name).input(x).input(low).input(high).build());
         }
         other => return Err(n.refuse(format!("activation {other} is not computed"))),

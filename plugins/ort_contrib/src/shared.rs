@@ -71,6 +71,18 @@ pub fn real(b: &mut GraphBuilder<'_>, name: &str, v: f64, dtype: DType) -> Value
     }
 }
 
+/// Makes a scalar constant of the element type of input 0; a type that is not known is left to
+/// `CastLike`.
+pub fn real_like(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, v: f64) -> Result<ValueRef> {
+    Ok(match known_type(n, 0) {
+        Some(t) => real(b, name, v, t),
+        None => {
+            let v = scalar(b, name, v);
+            apply(b, "CastLike", &[v, n.input(0)?])
+        }
+    })
+}
+
 /// Makes a node with one output.
 pub fn apply(b: &mut GraphBuilder<'_>, op: &str, inputs: &[ValueRef]) -> ValueRef {
     b.node(op).inputs(inputs).build()

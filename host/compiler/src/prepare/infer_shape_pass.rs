@@ -9,7 +9,7 @@ use crate::feature::born::Born;
 use crate::pass::manager::{drop_orphans, live_graphs, named_graphs};
 use crate::pass::{GEPass, NodePass as _, PassManager, PassRecord, Records};
 use crate::toolbox::Toolbox;
-use ge_ir::verify::STRUCTURE;
+use ge_ir::verify::{STRUCTURE, mixed_inputs};
 use ge_ir::{ConstTensor, Dim, EditSession, Graph, Key, Model, Node, NodeId, TensorDesc, ValueRef};
 use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -84,6 +84,7 @@ impl<'t> InferShapePass<'t> {
         let mut after = GEPass::new(passes, "prepare", list);
         let mut session = EditSession::default();
         let mut failures: Vec<(usize, Diagnostic)> = Vec::new();
+        let mut mixed: Vec<(usize, Diagnostic)> = Vec::new();
         let (mut visits, mut folded) = (0, 0);
         let named = named_graphs(model);
         let mut entered = vec![false; model.graphs().len()];
@@ -146,6 +147,11 @@ impl<'t> InferShapePass<'t> {
                 self.name_results(model, gi, id);
                 walk.push((gi, order, at + 1, false));
                 visits += 1;
+                let faults = self.mixed(&model.graphs()[gi], id);
+                if !faults.is_empty() {
+                    mixed.extend(faults.into_iter().map(|d| (gi, d)));
+                    continue;
+                }
                 let known = failures.len();
                 match self.visit(model, gi, id, small, false) {
                     Ok(Some(outputs)) => {
@@ -186,6 +192,9 @@ impl<'t> InferShapePass<'t> {
         model.close(session).map_err(|e| CompileError::internal("prepare", e.to_string()))?;
         before.record(records);
         after.record(records);
+        if !mixed.is_empty() {
+            return Err(CompileError::Model { code: ge_codes::GRAPH_RULE, all: branches::explain(model, mixed) });
+        }
         if failures.is_empty() {
             return Ok((visits, folded));
         }
@@ -202,6 +211,14 @@ impl<'t> InferShapePass<'t> {
             }
         }
         Ok((visits, folded))
+    }
+
+    /// What rule V9 says about the inputs of a node. The verifier has checked the types that the
+    /// front end knew; this checks those that inference has found, before a kernel folds them.
+    fn mixed(&self, g: &Graph, id: NodeId) -> Vec<Diagnostic> {
+        let Some((n, op)) = g.get(id).and_then(|n| Some((n, self.toolbox.op(n.op_key())?))) else { return Vec::new() };
+        let help = "make the types equal in the model, by a Cast in front of the node";
+        mixed_inputs(g, n, &op.proto).into_iter().map(|d| d.help(help)).collect()
     }
 
     /// Names the unknown sizes in the results of a node that calls graphs. Names that originate in

@@ -1,6 +1,7 @@
 //! Rules V7 to V12, V16 and V17: compares nodes with their prototypes.
 use super::{Faults, OpTable, STRUCTURE, TASK_STRUCTURE, UnknownOps, type_of};
 use crate::graph::{Graph, Model, Node};
+use ge_plugin_api::diagnostic::Diagnostic;
 use ge_plugin_api::ops::{AttrKind, AttrSpec, OpProto, ParamKind, ParamSpec};
 use ge_plugin_api::types::{AttrValue, DType, Key, TensorDesc};
 use std::collections::HashMap;
@@ -76,7 +77,7 @@ fn against(k: &Known<'_>, g: &Graph, n: &Node, faults: &mut Faults) {
     let p = k.proto;
     count("V7", "input", &p.inputs, n.inputs().len(), g, n, faults);
     count("V8", "output", &p.outputs, n.outputs().len(), g, n, faults);
-    let mut groups: Vec<(&str, DType, String)> = Vec::new();
+    let mut groups = Groups::default();
     for (i, v) in n.inputs().iter().enumerate() {
         let Some(spec) = param_at(&p.inputs, n.inputs().len(), i) else { continue };
         match g.desc(*v) {
@@ -145,14 +146,58 @@ fn count(rule: &str, what: &str, specs: &[ParamSpec], found: usize, g: &Graph, n
     faults.node(rule, g, n, |d| d.found(found.to_string(), expected.clone()), text);
 }
 
+/// The inputs of a node whose types differ from the first of their type group (the part of rule V9
+/// that must hold before the outputs are inferred).
+pub fn mixed_inputs(g: &Graph, n: &Node, proto: &OpProto) -> Vec<Diagnostic> {
+    let (mut groups, mut faults) = (Groups::default(), Faults::default());
+    for (i, d) in n.inputs().iter().enumerate().filter_map(|(i, v)| Some((i, g.desc(*v)?))) {
+        if let Some(spec) = param_at(&proto.inputs, n.inputs().len(), i).filter(|_| d.dtype != DType::UNKNOWN) {
+            groups.add(("input", i), spec, d.dtype, g, n, &mut faults);
+        }
+    }
+    faults.list
+}
+
+/// The type of each type group of a node, and the parameter that it was taken from.
+#[derive(Default)]
+struct Groups<'p>(Vec<(&'p str, DType, (&'static str, usize))>);
+
+impl<'p> Groups<'p> {
+    /// Adds the type of a parameter to its group.
+    fn add(
+        &mut self,
+        (what, i): (&'static str, usize),
+        spec: &'p ParamSpec,
+        t: DType,
+        g: &Graph,
+        n: &Node,
+        faults: &mut Faults,
+    ) {
+        if spec.type_group.is_empty() {
+            return;
+        }
+        match self.0.iter().find(|(name, ..)| *name == spec.type_group.as_str()) {
+            None => self.0.push((&spec.type_group, t, (what, i))),
+            Some((_, first, (of, k))) if *first != t => {
+                let (name, node) = (&spec.name, n.name());
+                let text =
+                    format!("{what} {i} (`{name}`) of `{node}` is {t}, {of} {k} is {first}: they must be one type");
+                let (found, want) = (t.to_string(), first.to_string());
+                faults.node("V9", g, n, |x| x.subject(format!("{what} {i}")).found(found, want), text);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 /// Rule V9.
 #[expect(clippy::too_many_arguments, reason = "one call a parameter, all of it context for the message")]
 fn types<'p>(
-    what: &str,
+    what: &'static str,
     i: usize,
     spec: &'p ParamSpec,
     d: &TensorDesc,
-    groups: &mut Vec<(&'p str, DType, String)>,
+    groups: &mut Groups<'p>,
     g: &Graph,
     n: &Node,
     faults: &mut Faults,
@@ -168,23 +213,7 @@ fn types<'p>(
         };
         return faults.node("V9", g, n, say, text);
     }
-    if spec.type_group.is_empty() {
-        return;
-    }
-    match groups.iter().find(|(name, ..)| *name == spec.type_group.as_str()) {
-        None => groups.push((&spec.type_group, d.dtype, format!("{what} {i}"))),
-        Some((_, t, first)) if *t != d.dtype => {
-            let text = format!(
-                "{what} {i} (`{}`) of `{}` is {}, {first} is {t}: they must be one type",
-                spec.name,
-                n.name(),
-                d.dtype
-            );
-            let (found, want) = (d.dtype.to_string(), t.to_string());
-            faults.node("V9", g, n, |x| x.subject(format!("{what} {i}")).found(found, want), text);
-        }
-        Some(_) => {}
-    }
+    groups.add((what, i), spec, d.dtype, g, n, faults);
 }
 
 /// Rules V10 and V12.

@@ -81,10 +81,11 @@ const ELEMENTWISE: &[Row] = &[
     ("Reciprocal", "Reciprocal", 1, NEW, &[]),
     ("Relu", "Relu", 1, NEW, &[]),
     ("Round", "Round", 11, NEW, &[]),
+    ("Selu", "Selu", 1, 5, &[Float("alpha", "alpha", 1.6732), Float("gamma", "scale", 1.0507)]),
     (
         "Selu",
         "Selu",
-        1,
+        6,
         NEW,
         &[Float("alpha", "alpha", 1.673_263_192_176_818_8), Float("gamma", "scale", 1.050_701_022_148_132_3)],
     ),

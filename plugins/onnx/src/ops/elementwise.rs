@@ -50,10 +50,16 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes.
+/// Before opset 11 the bounds are attributes. Without one, the bound is the greatest finite number
+/// of the type; where the type is not known, that of f64, which is infinite in smaller types.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let mut bound = |key: &str, least: f32| like_input(n, b, key, n.float_or(key, f64::from(least)));
-    let (lo, hi) = (bound("min", f32::MIN)?, bound("max", f32::MAX)?);
+    let most = match n.desc(0).map(|d| d.dtype) {
+        Some(DType::F32) => f64::from(f32::MAX),
+        Some(DType::F16) => half::f16::MAX.to_f64(),
+        _ => f64::MAX,
+    };
+    let lo = like_input(n, b, "min", n.float_or("min", -most))?;
+    let hi = like_input(n, b, "max", n.float_or("max", most))?;
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
 map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);

@@ -63,10 +63,31 @@ fn by_constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, scales: &[f32]) -> Ou
     let of = scales_of(n, b, &rest)?;
     Ok(vec![asymmetric(n, b, &n.name, (x, of), "floor")])
 }
-/// Scales that are not constant are taken to be 1 or more.
-fn with_scales(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    match n.constant(1).and_then(|t| t.to_f64(64)) {
-        Some(s) => by_constants(n, b, &s.into_iter().map(|v| v as f32).collect::<Vec<_>>()),
+/// Like [`by_constants`], with scales that another node computes.
+fn by_values(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let (x, scales) = (n.input(0)?, n.input(1)?);
+    if n.str_or("mode", "nearest") != "nearest" {
+        return Ok(vec![asymmetric(n, b, &n.name, (x, scales), "floor")]);
+    }
+    let one = super::scalar(b, "one", 1f32);
+    let less = b.node("Minimum").input(scales).input(one).build();
+    let more = b.node("Maximum").input(scales).input(one).build();
+    let x = asymmetric(n, b, "", (x, less), "ceil");
+    Ok(vec![asymmetric(n, b, &n.name, (x, more), "floor")])
+}
+fn given_scales(n: &ForeignNode) -> Option<Vec<f32>> {
+    Some(n.constant(1)?.to_f64(64)?.into_iter().map(|v| v as f32).collect())
+}
+fn resize_10(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    match given_scales(n) {
+        Some(s) => by_constants(n, b, &s),
+        None => by_values(n, b),
+    }
+}
+/// The scales of an `Upsample` are 1 or more.
+fn upsample(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    match given_scales(n) {
+        Some(s) => by_constants(n, b, &s),
         None => Ok(vec![asymmetric(n, b, &n.name, (n.input(0)?, n.input(1)?), "floor")]),
     }
 }
@@ -74,8 +95,8 @@ fn attr_scales(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let s: Vec<f32> = n.attrs.floats("scales").unwrap_or(&[]).iter().map(|&v| v as f32).collect();
     by_constants(n, b, &s)
 }
-map_op!("onnx", "ai.onnx", "Resize", 10..=10, with_scales);
-map_op!("onnx", "ai.onnx", "Upsample", 9..=u32::MAX, with_scales);
+map_op!("onnx", "ai.onnx", "Resize", 10..=10, resize_10);
+map_op!("onnx", "ai.onnx", "Upsample", 9..=u32::MAX, upsample);
 map_op!("onnx", "ai.onnx", "Upsample", 7..=8, attr_scales);
 
 fn grid_sample(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {

@@ -68,7 +68,7 @@ fn batch_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
         return Err(n.refuse("training (is_test = 0) in an operator set before 7"));
     }
     if n.int_or("spatial", 1) == 0 {
-        return Err(n.refuse("statistics for each place (spatial = 0)"));
+        return super::norm::norm_by_place(n, b);
     }
     let d = b.node("BNInfer").name(&n.name).inputs(&n.inputs).attr("epsilon", n.float_or("epsilon", 1e-5));
     Ok(vec![d.build()])

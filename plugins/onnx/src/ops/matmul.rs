@@ -1,5 +1,5 @@
 //! `MatMul`, `Gemm`.
-use super::{Outs, rank};
+use super::{Outs, back, known_type, rank};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
@@ -12,13 +12,13 @@ map_op!("onnx", "ai.onnx", "MatMul", 1..=u32::MAX, mat_mul);
 
 /// alpha·A·B + beta·C. If C is a constant vector and both factors are 1, it becomes the product's
 /// bias; otherwise Muls and Add are used. Integers times a factor with a fraction are computed as
-/// f64 and rounded once, at the end.
+/// f64 and rounded once, at the end, and so is a type that is not known.
 fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let (alpha, beta) = (n.float_or("alpha", 1.0), n.float_or("beta", 1.0));
     let c = n.opt_input(2).filter(|_| beta != 0.0);
     let bias = n.constant(2).is_some_and(|t| t.dims.len() == 1 && t.dims[0] > 1) && alpha == 1.0 && beta == 1.0;
     let fraction = alpha.fract() != 0.0 || (c.is_some() && beta.fract() != 0.0);
-    let back = n.desc(0).map(|d| d.dtype).filter(|t| t.is_int() && fraction);
+    let wide = fraction && known_type(n).is_none_or(|t| t.is_int());
     // The name of the model's node, for the last node that it becomes.
     let last = |is: bool| if is { n.name.as_str() } else { "" };
     let product = b
@@ -33,18 +33,15 @@ fn gemm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if bias {
         return Ok(vec![product]);
     }
-    let scaled = times(b, last(c.is_none() && back.is_none()), product, alpha, back.is_some());
+    let scaled = times(b, last(c.is_none() && !wide), product, alpha, wide);
     let sum = match c {
         None => scaled,
         Some(c) => {
-            let c = times(b, "", c, beta, back.is_some());
-            b.node("Add").name(last(back.is_none())).input(scaled).input(c).build()
+            let c = times(b, "", c, beta, wide);
+            b.node("Add").name(last(!wide)).input(scaled).input(c).build()
         }
     };
-    Ok(vec![match back {
-        None => sum,
-        Some(t) => b.node("Cast").name(&n.name).input(sum).attr("dst_type", t).build(),
-    }])
+    Ok(vec![if wide { back(n, b, sum)?.name(&n.name).build() } else { sum }])
 }
 /// A value, cast to f64 if `wide`, times a factor.
 fn times(b: &mut GraphBuilder<'_>, name: &str, v: ValueRef, factor: f64, wide: bool) -> ValueRef {

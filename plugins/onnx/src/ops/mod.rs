@@ -19,7 +19,7 @@ pub mod slice;
 pub mod text;
 
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
+use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
 
 /// Result of a mapping: the values of the node's outputs.
@@ -54,6 +54,18 @@ pub fn like_input(n: &ForeignNode, b: &mut GraphBuilder<'_>, name: &str, v: f64)
             let wide = scalar(b, name, v);
             b.node("CastLike").input(wide).input(n.input(0)?).build()
         }
+    })
+}
+/// The element type of input 0, if the import knows it.
+pub fn known_type(n: &ForeignNode) -> Option<DType> {
+    n.desc(0).map(|d| d.dtype).filter(|t| *t != DType::UNKNOWN)
+}
+/// Begins a node that converts a value to the element type of input 0; a type that is not known yet
+/// is left to `CastLike`.
+pub fn back<'b, 'a>(n: &ForeignNode, b: &'b mut GraphBuilder<'a>, v: ValueRef) -> Result<NodeBuilder<'b, 'a>> {
+    Ok(match known_type(n) {
+        Some(t) => b.node("Cast").input(v).attr("dst_type", t),
+        None => b.node("CastLike").input(v).input(n.input(0)?),
     })
 }
 /// The element type that an attribute gives by ONNX's number; 0 stands for none.

@@ -76,10 +76,24 @@ fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "LayerNormalization", 17..=u32::MAX, layer_norm);
 
+/// Batch normalisation with statistics for each place (`spatial = 0`, before opset 9): scale,
+/// shift, mean and variance have the shape of one item of the batch.
+pub(super) fn norm_by_place(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    if n.output_count() > 1 {
+        return Err(n.refuse("training with statistics for each place (spatial = 0)"));
+    }
+    let moved = b.node("Sub").input(n.input(0)?).input(n.input(3)?).build();
+    let variance = b.node("Adds").input(n.input(4)?).attr("value", n.float_or("epsilon", 1e-5)).build();
+    let deviation = b.node("Sqrt").input(variance).build();
+    let even = b.node("Div").input(moved).input(deviation).build();
+    let scaled = b.node("Mul").input(even).input(n.input(1)?).build();
+    Ok(vec![b.node("Add").name(&n.name).input(scaled).input(n.input(2)?).build()])
+}
+
 fn batch_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let eps = n.float_or("epsilon", 1e-5);
     if n.int_or("spatial", 1) == 0 {
-        return Err(n.refuse("statistics for each place (spatial = 0)"));
+        return norm_by_place(n, b);
     }
     if n.int_or("training_mode", 0) != 0 {
         let d = b.node("BatchNorm").name(&n.name).inputs(&n.inputs).attr("epsilon", eps);

@@ -39,19 +39,15 @@ fn max_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 fn average_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![window(n, b, "AvgPoolV2")?.attr("exclusive", n.int_or("count_include_pad", 0) == 0).build()])
 }
-/// The exponent of a norm, a real number in opset 1.
-fn exponent(n: &ForeignNode) -> Result<i64> {
-    match n.float_or("p", 2.0) {
-        p if p.fract() == 0.0 => Ok(p as i64),
-        p => Err(n.refuse(format!("the exponent p = {p} is not a whole number"))),
-    }
+/// The exponent of a norm, which is a real number in opset 1.
+fn exponent(n: &ForeignNode) -> f64 {
+    n.float_or("p", 2.0)
 }
 fn lp_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let p = exponent(n)?;
-    Ok(vec![window(n, b, "LpPool")?.attr("p", p).build()])
+    Ok(vec![window(n, b, "LpPool")?.attr("p", exponent(n)).build()])
 }
 fn global_lp_pool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    Ok(vec![b.node("GlobalLpPool").name(&n.name).input(n.input(0)?).attr("p", exponent(n)?).build()])
+    Ok(vec![b.node("GlobalLpPool").name(&n.name).input(n.input(0)?).attr("p", exponent(n)).build()])
 }
 fn max_unpool(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![window(n, b, "MaxUnpool")?.build()])

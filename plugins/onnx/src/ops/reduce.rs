@@ -1,15 +1,16 @@
 //! Reductions, `ArgMax`, `ArgMin`, `TopK`.
-use super::Outs;
+use super::{Outs, back, known_type};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::{DType, ValueRef};
 
 /// A reduction, with optional operators before and after it. Axes come from an attribute (old) or
-/// an input (new). Integers whose sum goes through a root or a logarithm are computed as f64.
+/// an input (new). Integers whose sum goes through a root or a logarithm are computed as f64, and so
+/// is a type that is not known.
 fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, after: &str) -> Outs {
     let mut x = n.input(0)?;
-    let back = n.desc(0).map(|d| d.dtype).filter(|t| t.is_int() && !after.is_empty());
-    if back.is_some() {
+    let wide = !after.is_empty() && known_type(n).is_none_or(|t| t.is_int());
+    if wide {
         x = b.node("Cast").input(x).attr("dst_type", DType::F64).build();
     }
     if !before.is_empty() {
@@ -28,10 +29,10 @@ fn reduce(n: &ForeignNode, b: &mut GraphBuilder<'_>, before: &str, op: &str, aft
         .attr("noop_with_empty_axes", n.int_or("noop_with_empty_axes", 0) != 0)
         .build();
     if !after.is_empty() {
-        y = b.node(after).name(if back.is_none() { n.name.as_str() } else { "" }).input(y).build();
+        y = b.node(after).name(if wide { "" } else { n.name.as_str() }).input(y).build();
     }
-    if let Some(t) = back {
-        y = b.node("Cast").name(&n.name).input(y).attr("dst_type", t).build();
+    if wide {
+        y = back(n, b, y)?.name(&n.name).build();
     }
     Ok(vec![y])
 }

@@ -51,6 +51,20 @@ fn roots_and_logarithms_of_sums_of_integers_are_computed_in_f64() {
     assert_eq!(r(6, "ReduceL1"), "Abs=Abs n_y=ReduceSum");
 }
 
+/// A type that the import does not know may be an integer type.
+#[test]
+fn roots_and_fractions_of_an_unknown_type_are_computed_in_f64() {
+    let of = |n: NodeProto| {
+        let places = node("NonZero", &["t"], &["s"]);
+        let g = graph(vec![value("t", 1, &["2", "2"])], vec![places, n], vec![], &["y"]);
+        said(&import(&model(13, g)).expect("imports"), "").replace("n_y/", "")
+    };
+    let root = of(node("ReduceL2", &["s"], &["y"]));
+    assert!(root.contains("Cast=Cast Square=Square ReduceSum=ReduceSum Sqrt=Sqrt n_y=Cast"), "{root}");
+    let half = of(with(node("Gemm", &["s", "s"], &["y"]), vec![float("alpha", 0.5)]));
+    assert!(half.contains("Cast=Cast Muls=Muls n_y=Cast"), "{half}");
+}
+
 #[test]
 fn convolutions_have_cann_lists_and_one_axis_runs_as_two() {
     let c = with(node("Conv", &["x", "w"], &["y"]), vec![ints("strides", &[2, 1]), ints("pads", &[1, 2, 3, 4])]);
@@ -358,8 +372,50 @@ fn forms_of_opset_1_are_taken() {
         let n = with(node("LpPool", &["x"], &["y"]), vec![ints("kernel_shape", &[2, 2]), float("p", p)]);
         import(&model(1, graph(vec![value("x", 1, &["1", "1", "4", "4"])], vec![n], vec![], &["y"])))
     };
-    assert_eq!(nodes(&norm(3.0).expect("imports"), "").last().and_then(|n| n.attrs.int("p")), Some(3));
-    assert!(norm(2.5).expect_err("refused").message().contains("p = 2.5"));
+    assert_eq!(nodes(&norm(2.5).expect("imports"), "").last().and_then(|n| n.attrs.float("p")), Some(2.5));
     let global = all(1, vec![with(node("GlobalLpPool", &["x"], &["y"]), vec![float("p", 1.0)])]);
-    assert_eq!(nodes(&global, "").last().and_then(|n| n.attrs.int("p")), Some(1));
+    assert_eq!(nodes(&global, "").last().and_then(|n| n.attrs.float("p")), Some(1.0));
+}
+
+#[test]
+fn defaults_of_old_operators_are_those_of_their_schema() {
+    let selu = |opset| {
+        let e = all(opset, vec![node("Selu", &["x"], &["y"])]);
+        nodes(&e, "").last().and_then(|n| n.attrs.float("scale"))
+    };
+    assert_eq!((selu(1), selu(6)), (Some(1.0507), Some(1.050_701_022_148_132_3)));
+    let clip = |elem: i32| {
+        let e = square(6, elem, node("Clip", &["t"], &["y"]));
+        let bounds = nodes(&e, "").into_iter().filter_map(|n| n.attrs.tensor("value")?.to_f64(1)).collect::<Vec<_>>();
+        bounds.concat()
+    };
+    assert_eq!(clip(1), [f64::from(f32::MIN), f64::from(f32::MAX)]);
+    assert_eq!(clip(11), [f64::MIN, f64::MAX]);
+    assert_eq!(clip(10), [-65504.0, 65504.0]);
+}
+
+/// Coordinates are rounded up along axes that shrink, and down along all others.
+#[test]
+fn resize_of_opset_10_by_computed_scales_shrinks_before_it_grows() {
+    let g = |mode: &str| {
+        let attrs = vec![AttributeProto {
+            name: "mode".into(),
+            r#type: 3,
+            s: mode.as_bytes().to_vec().into(),
+            ..AttributeProto::default()
+        }];
+        let n = with(node("Resize", &["x", "s"], &["y"]), attrs);
+        let ins = vec![value("x", 1, &["1", "1", "4", "4"]), value("s", 1, &["4"])];
+        said(&import(&model(10, graph(ins, vec![n], vec![], &["y"]))).expect("imports"), "").replace("n_y/", "")
+    };
+    assert!(g("nearest").ends_with("Minimum=Minimum Maximum=Maximum Resize=Resize n_y=Resize"), "{}", g("nearest"));
+    assert_eq!(g("linear"), "n_y=Resize");
+}
+
+#[test]
+fn statistics_for_each_place_are_taken_away_by_themselves() {
+    let attrs = vec![int("spatial", 0)];
+    let n = with(node("BatchNormalization", &["t", "t", "t", "t", "t"], &["y"]), attrs);
+    let e = said(&square(7, 1, n), "").replace("n_y/", "");
+    assert_eq!(e, "Sub=Sub Adds=Adds Sqrt=Sqrt Div=Div Mul=Mul n_y=Add");
 }

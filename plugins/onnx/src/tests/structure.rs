@@ -314,6 +314,27 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
     assert!(why(&["3", "4"], 5).contains("do not fit its own"));
 }
 
+/// Before opset 9, a scan has a batch, of which each item is scanned by itself.
+#[test]
+fn old_scans_are_written_out_for_each_item() {
+    let body = graph(
+        vec![value("sum", 1, &["4"]), value("row", 1, &["4"])],
+        vec![node("Add", &["sum", "row"], &["next"]), node("Identity", &["next"], &["part"])],
+        vec![],
+        &["next", "part"],
+    );
+    let of = |lengths: &str| {
+        let attrs = vec![graph_attr("body", body.clone()), int("num_scan_inputs", 1), ints("directions", &[1])];
+        let n = with(node("Scan", &[lengths, "z", "x"], &["y", "all"]), attrs);
+        let ins = vec![value("l", 7, &["2"]), value("z", 1, &["2", "4"]), value("x", 1, &["2", "3", "4"])];
+        import(&model(8, graph(ins, vec![n], vec![], &["y", "all"])))
+    };
+    let e = of("").expect("imports");
+    let count = |op: &str| nodes(&e, "").iter().filter(|n| n.op == op).count();
+    assert_eq!((count("While"), count("Pack")), (2, 2), "a scan for each item, and both outputs joined");
+    assert!(of("l").expect_err("refused").message().contains("sequence_lens"));
+}
+
 /// Elements of a sequence are added to those of another one, or to a tensor: values known to be
 /// sequences are split into elements.
 #[test]

@@ -8,6 +8,7 @@ use ge_kernels::view::Elem;
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
 
 /// Maximum number of samples of a cell along one axis. A region that needs more is far outside of
 /// any map.
@@ -263,12 +264,13 @@ fn run_max_roi_pool(ctx: &mut KernelCtx<'_>) -> Result<()> {
             return Err(bad("input 1 `rois`", format!("batch {}", own[0]), format!("0 to {}", n as i64 - 1)));
         }
         // The ranges of positions of all cells of an axis; region bounds are rounded to integers
-        // and inclusive.
+        // and inclusive. Positions of f64 regions have its digits, all others those of f32.
+        let near = |v: f64| if rois.dtype == DType::F64 { v } else { f64::from(v as f32) };
         let ranges = |from: f64, to: f64, cells: usize, n: usize| -> Vec<std::ops::Range<usize>> {
-            let (from, to) = ((from * scale).round(), (to * scale).round());
-            let step = (to - from + 1.0).max(1.0) / cells as f64;
+            let (from, to) = (near(from * scale).round(), near(to * scale).round());
+            let step = near((to - from + 1.0).max(1.0) / cells as f64);
             let at = |q: f64| (q + from).clamp(0.0, n as f64) as usize;
-            let cell = |k: usize| (at((k as f64 * step).floor()), at(((k + 1) as f64 * step).ceil()));
+            let cell = |k: usize| (at(near(k as f64 * step).floor()), at(near((k + 1) as f64 * step).ceil()));
             (0..cells).map(cell).map(|(from, to)| from..to.max(from)).collect()
         };
         let (rows, cols) = (ranges(own[2], own[4], out[0], h), ranges(own[1], own[3], out[1], w));

@@ -14,6 +14,7 @@ use ge_plugin_api::kernel::KernelCtx;
 
 fn run_select(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (c, a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
+    b.need_type(a.dtype)?;
     let shape =
         broadcast_shapes(&c.shape, &a.shape).and_then(|s| broadcast_shapes(&s, &b.shape)).map_err(view_error)?;
     let (lc, la, lb) = (c.broadcast(&shape)?, a.broadcast(&shape)?, b.broadcast(&shape)?);

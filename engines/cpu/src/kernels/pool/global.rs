@@ -1,6 +1,6 @@
 //! `GlobalAveragePool`, `GlobalMaxPool`, `GlobalLpPool`: `[N, C, ...]` to `[N, C, 1,
 //! ...]`; `MaxUnpool`.
-use crate::args::{Arg, bad, count, int_attr, out, put_f64, size};
+use crate::args::{Arg, bad, count, float_attr, out, put_f64, size};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{cann_pads, channels_last, spatial_list};
 use crate::kernels::math::special::max;
@@ -32,7 +32,7 @@ fn run_max(ctx: &mut KernelCtx<'_>) -> Result<()> {
     global(ctx, |p| p.iter().copied().fold(f64::NEG_INFINITY, max))
 }
 fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let e = int_attr(ctx, "p", 2) as f64;
+    let e = float_attr(ctx, "p", 2.0);
     global(ctx, |p| p.iter().map(|v| v.abs().powf(e)).sum::<f64>().powf(1.0 / e))
 }
 /// The inverse of a max pool: writes each element to the position given by its index and zeros

@@ -1,6 +1,6 @@
 //! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes
 //! (`plugins/ops/src/pool.rs`).
-use crate::args::{Arg, bad, count, filled, flag, int_attr, ints_attr, out, put_f64, put_i64};
+use crate::args::{Arg, bad, count, filled, flag, float_attr, int_attr, ints_attr, out, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{Apart, Axis, axes, cann_pads, channels_last, spatial_list, three};
 use crate::kernels::matrix::product::Wide;
@@ -204,7 +204,7 @@ fn run_avg(ctx: &mut KernelCtx<'_>) -> Result<()> {
 fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let p = pool(ctx, &x)?;
-    let e = int_attr(ctx, "p", 2) as f64;
+    let e = float_attr(ctx, "p", 2.0);
     let y = p.fold(|plane, places, _| places.map(|q| plane[q].abs().powf(e)).sum::<f64>().powf(1.0 / e))?;
     put_f64(ctx, 0, &p.shape, &p.back(y)?)
 }

@@ -7,11 +7,9 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
 fn join(ctx: &mut KernelCtx<'_>, args: &[Arg<'_>], ax: usize, shape: &[usize], lens: &[usize]) -> Result<()> {
+    args.iter().try_for_each(|a| a.need_type(args[0].dtype))?;
     let src = args.iter().map(Source::of).collect::<Result<Vec<_>>>()?;
     let (bits, width) = (src[0].bits, src[0].width);
-    if src.iter().any(|s| s.bits != bits) {
-        return Err(bad("types of the inputs", "several", "one type"));
-    }
     let inner: usize = shape[ax + 1..].iter().product::<usize>() * width;
     let total: usize = lens.iter().sum();
     write_moved(ctx, 0, shape, bits, |o| {

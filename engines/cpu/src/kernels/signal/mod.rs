@@ -190,6 +190,10 @@ fn run_window(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let t = TAU * k as f64 / d;
         a - b * t.cos() + c * (2.0 * t).cos()
     }));
+    if ctx.output_dtype(0).is_some_and(|d| d.is_int()) {
+        // A window's peak is exactly 1: the last digits of f64 must not truncate it to 0.
+        v.iter_mut().for_each(|v| *v = f64::from(*v as f32));
+    }
     put_f64(ctx, 0, &[n], &v)
 }
 /// ONNX's mel filter bank: triangles between mel-spaced edges, whose bin positions are rounded
