@@ -2,7 +2,7 @@
 //! A step hands its state on in place in memory; no step copies it. A cache that a decoder appends
 //! to has room at its end, and each step writes the new part there.
 use super::Model;
-use crate::options::unknown_name;
+use crate::options::{constant_inputs, unknown_name};
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::feature::born::Born;
 use ge_model::CompiledModel;
@@ -39,7 +39,10 @@ pub fn pairs(m: &CompiledModel, text: &str) -> Result<Vec<Pair>> {
             let Some((a, b)) = part.split_once(':') else {
                 return Err(bad(format!("`--state` has an entry that cannot be read: `{part}`"), part, "OUTPUT:INPUT"));
             };
-            return Err(if output(a).is_none() {
+            let constant = m.constant_inputs().into_iter().find(|(name, _)| part.ends_with(&format!(":{name}")));
+            return Err(if let Some(constant) = constant {
+                constant_inputs(&[constant], "a state")
+            } else if output(a).is_none() {
                 unknown_name("output of --state", a, m.outputs.iter().map(|o| o.name.as_str()))
             } else {
                 unknown_name("input of --state", b, m.inputs.iter().map(|i| i.name.as_str()))
