@@ -1,7 +1,7 @@
 //! Runs loaded models with one call to the device. Inputs and outputs use the caller's memory where
 //! it is 64-byte aligned; otherwise they are copied, and the copies are counted. An input that the
 //! model overwrites is copied too, unless the caller gives it away.
-use crate::capture::Captured;
+use crate::capture::{Captured, Captures, MARKS};
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
 use crate::ports::Output;
@@ -109,7 +109,7 @@ impl LoadedModel {
         args: impl ExactSizeIterator<Item = Arg<'a>>,
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
-        if !self.captures.is_empty() {
+        if self.captures.is_some() {
             let mut views: Vec<TensorView<'_>> = Vec::with_capacity(args.len());
             for a in args {
                 let Arg::Lent(t) = a else {
@@ -140,7 +140,7 @@ impl LoadedModel {
     /// Runs once on inputs that the caller gives away: none is copied, even if the model overwrites
     /// it. (Models with gears or capture still copy where needed.)
     pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        if !self.captures.is_empty() || self.compiled.gears.is_some() {
+        if self.captures.is_some() || self.compiled.gears.is_some() {
             // Capture needs the original inputs after the run, and inputs of a gear may be smaller
             // than the memory that the largest gear needs.
             let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
@@ -173,7 +173,7 @@ impl LoadedModel {
         }
         let copied = own.len();
         // Capture needs the inputs as they were before the run, so copy them.
-        let before: Vec<HostTensor> = if self.captures.is_empty() {
+        let before: Vec<HostTensor> = if self.captures.is_none() {
             Vec::new()
         } else {
             let copy = |t: &HostTensor| HostTensor::from_bytes(t.dtype, &t.dims, t.bytes());
@@ -251,10 +251,15 @@ impl LoadedModel {
     ) -> Result<RunOutcome, RuntimeError> {
         let mut outputs = self.outputs(&mut own)?;
         let mut held = Held::take(&self.variables, &self.context)?;
+        let mut marks = self.captures.as_ref().map(Captures::marks).transpose()?;
         let maps = self.take_maps()?;
         let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
+                AllocationKind::INPUT if a.index == MARKS => {
+                    let address = marks.as_mut().map_or(0, |m| m.bytes_mut().as_mut_ptr() as u64);
+                    *b = Base { address, bytes: a.bytes };
+                }
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
                 AllocationKind::OUTPUT => {
                     let address = outputs[a.index as usize].bytes_mut().as_mut_ptr() as u64;
@@ -276,8 +281,8 @@ impl LoadedModel {
         if result.is_err() {
             held.give_back();
         }
-        let captured = match &result {
-            Ok(_) if !self.captures.is_empty() => self.captures.collect(&self.compiled, &self.context, &maps, inputs),
+        let captured = match (&result, &self.captures, &marks) {
+            (Ok(_), Some(c), Some(marks)) => c.collect(&self.compiled, &self.context, &maps, marks, inputs),
             _ => Ok(Vec::new()),
         };
         self.give_maps(maps);

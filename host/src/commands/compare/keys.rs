@@ -102,6 +102,7 @@ mod tests {
             op: "Relu".into(),
             engine: String::new(),
             no_task: false,
+            turn: 1,
             tensor: HostTensor::zeroed(DType::F32, &[1]).expect("small"),
         }
     }
