@@ -125,6 +125,43 @@ fn every_turn_of_a_loop_is_checked() {
 }
 
 #[test]
+fn turns_are_compared_with_the_same_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    save(&d.join("s.npy"), &[1.0, 2.0]);
+    for (name, size) in [("static", "2"), ("open", "n")] {
+        compile(d, name, &counted(size));
+        let om = format!("{name}.om");
+        expect_code(d, 0, &["run", &om, "--input", "i=0", "--input", "s=s.npy", "--dump-tensors", name, "-q"]);
+    }
+    assert_eq!((turns(&d.join("static"), "l"), turns(&d.join("open"), "l")), (vec![3], vec![1, 2, 3]));
+    for (a, b, alone) in [
+        ("static.om", "open.om", "only_b"),
+        ("open.om", "static.om", "only_a"),
+        ("static.om", "open", "only_b"),
+        ("open.om", "static", "only_a"),
+        ("open.om", "open", ""),
+        ("static.om", "static", ""),
+    ] {
+        let out = expect_code(d, 0, &["compare", a, b, "--input", "i=0", "--input", "s=s.npy", "--json", "-q"]);
+        let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let pairs: Vec<u64> = told["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|n| n["node"] == "l")
+            .map(|n| n["turn"].as_u64().unwrap())
+            .collect();
+        let only =
+            |side: &str| told[side].as_array().unwrap().iter().filter(|n| *n == "l" || *n == "l (turn 2)").count();
+        assert_eq!(pairs, if alone.is_empty() && a == "open.om" { vec![1, 2, 3] } else { vec![3] }, "{a} {b}: {told}");
+        for side in ["only_a", "only_b"] {
+            assert_eq!(only(side), if side == alone { 2 } else { 0 }, "{a} {b}: {told}");
+        }
+    }
+}
+
+#[test]
 fn tensors_without_elements_are_kept_and_are_finite() {
     let dir = tempfile::tempdir().unwrap();
     let d = dir.path();
