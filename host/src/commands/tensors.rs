@@ -44,6 +44,20 @@ impl Names {
     }
 }
 
+/// The model's names of a captured output. The value of a graph output has the output's name if it
+/// has no other: the compiler has then put a copy behind a tensor of the model, or dropped an
+/// `Identity`.
+fn names(m: &CompiledModel, of: Names, n: &NodeInfo, c: &Captured) -> Vec<String> {
+    let given = of.tensors(n, c.output);
+    if !given.is_empty() || c.graph != 0 {
+        return given;
+    }
+    let results = m.graphs.first().and_then(|g| g.nodes.iter().rfind(|n| n.op == "NetOutput"));
+    let results = results.map_or(&[][..], |n| n.inputs.as_slice()).iter().zip(&m.outputs);
+    let own = results.filter(|(v, _)| v.is_some_and(|v| (v.node, v.output) == (c.node, c.output)));
+    own.map(|(_, o)| o.name.clone()).collect()
+}
+
 /// Name of a tensor by its node: `NODE` for the first output, `NODE:K` for others.
 pub fn ours(node: &str, k: u32) -> String {
     if k == 0 { node.to_owned() } else { format!("{node}:{k}") }
@@ -93,7 +107,7 @@ impl Turns {
 
 /// The captured tensors with their names, in the graph's order.
 pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
-    let names = Names::of(m);
+    let of = Names::of(m);
     let tasks: BTreeSet<(u32, u32)> = m.tasks.iter().map(|t| (t.graph, t.node)).collect();
     let mut turns = Turns::default();
     let one = |c: Captured| {
@@ -101,7 +115,7 @@ pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
         let n = m.node(c.graph, c.node)?;
         let desc = n.outputs.get(c.output as usize)?;
         Some(Computed {
-            names: names.tensors(n, c.output),
+            names: names(m, of, n, &c),
             node: n.name.clone(),
             output: c.output,
             element: None,
@@ -184,7 +198,7 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
         let same = |o: &&Captured| (o.graph, o.node, o.output) == (c.graph, c.node, c.output);
         let turns: u64 = captured.iter().filter(same).map(|o| o.times).sum();
         let of_turn = if turns > 1 { format!(", turn {turn} of {turns}") } else { String::new() };
-        let tensors = Names::of(m).tensors(n, c.output);
+        let tensors = names(m, Names::of(m), n, c);
         let tensor = tensors.first().filter(|t| **t != ours(&n.name, c.output));
         let stands = tensor.map_or_else(String::new, |t| format!(", `{t}` in the model,"));
         let what = format!("`{}` ({}){stands} is the first node that computes no finite number", n.name, n.op);
@@ -236,6 +250,12 @@ mod tests {
     fn captured(node: u32, value: f32, times: u64, not_finite: Option<NotFinite>) -> Captured {
         let tensor = HostTensor::from_bytes(DType::F32, &[1], &value.to_le_bytes()).expect("small");
         Captured { graph: 0, node, output: 0, tensor, times, not_finite }
+    }
+
+    #[test]
+    fn a_copy_of_an_output_has_the_name_of_the_output() {
+        let of = named(&model(), vec![captured(1, 1.0, 1, None), captured(2, 1.0, 1, None)]);
+        assert_eq!(of.iter().map(|t| t.names.join(" ")).collect::<Vec<_>>(), ["t", "y"]);
     }
 
     #[test]
