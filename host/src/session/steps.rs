@@ -294,7 +294,8 @@ impl<'m> Steps<'m> {
         Ok((outputs, out))
     }
 
-    /// A step of a model of known shapes: state is passed to the run by value and comes back.
+    /// A step of a model of known shapes: state is passed to the run by value and comes back, also
+    /// if the run fails.
     fn whole(&mut self, others: Vec<HostTensor>, options: RunOptions) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
         let mut others = others.into_iter();
         let mut inputs: Vec<HostTensor> = Vec::with_capacity(self.model.info().inputs.len());
@@ -308,7 +309,15 @@ impl<'m> Steps<'m> {
             };
             inputs.push(next.ok_or_else(|| Error::internal("a state is not there"))?);
         }
-        let mut out = self.model.run_owned(inputs, options)?;
+        let ran = self.model.run_taking(&mut inputs, options);
+        if ran.is_err() {
+            for (k, t) in inputs.into_iter().enumerate() {
+                if let Some(s) = self.pairs.iter().position(|p| p.input == k) {
+                    self.held[s] = Some(Kept::Tensor(t));
+                }
+            }
+        }
+        let mut out = ran?;
         let mut outputs: Vec<Option<HostTensor>> = std::mem::take(&mut out.outputs).into_iter().map(Some).collect();
         for (p, held) in self.pairs.iter().zip(&mut self.held) {
             *held = outputs.get_mut(p.output).and_then(Option::take).map(Kept::Tensor);
