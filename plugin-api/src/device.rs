@@ -109,7 +109,8 @@ pub struct Allocation {
     pub memory: MemoryKind,
     /// Size in bytes.
     pub bytes: u64,
-    /// Index of the graph input or output.
+    /// Index of the graph input or output. An input `u32::MAX` is no input of the graph: it is
+    /// memory that the host brings along to each run, and that tasks read and write.
     pub index: u32,
 }
 

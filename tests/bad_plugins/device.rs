@@ -1,8 +1,9 @@
-//! A device that has memory but runs nothing. It fails in the call that its mode names:
-//! `dev_HOW_CALL`.
+//! A device that has memory but runs nothing. It only says of the first node whose output the host
+//! captures that it has run, so that the host fetches that output. It fails in the call that its
+//! mode names: `dev_HOW_CALL`.
 use crate::mode;
 use ge_plugin_api::device::{
-    Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
+    Allocation, AllocationKind, Base, Counter, Device, DeviceContext, DeviceInfo, DeviceModel, DeviceTask, MemoryKind, ModelSpec, RunReport, SocSpec,
 };
 use ge_plugin_api::kernel::LoadedKernel;
 use ge_plugin_api::{Error, Result};
@@ -105,16 +106,20 @@ impl DeviceContext for BadContext {
         enter("copy_out")?;
         self.within(address, bytes.len(), |from| bytes.copy_from_slice(from))
     }
-    fn create_model(&self, _: ModelSpec) -> Result<Box<dyn DeviceModel>> {
+    fn create_model(&self, spec: ModelSpec) -> Result<Box<dyn DeviceModel>> {
         enter("create_model")?;
-        Ok(Box::new(BadModel))
+        let is_marks = |a: &Allocation| a.kind == AllocationKind::INPUT && a.index == u32::MAX;
+        Ok(Box::new(BadModel { marks: spec.allocations.iter().position(is_marks) }))
     }
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 }
 
-struct BadModel;
+struct BadModel {
+    /// The allocation of the marks of captured outputs; a mark begins with a count of 64 bits.
+    marks: Option<usize>,
+}
 impl DeviceModel for BadModel {
     fn register(&self, _: LoadedKernel) -> Result<u32> {
         enter("register")?;
@@ -127,8 +132,12 @@ impl DeviceModel for BadModel {
     fn seal(&self) -> Result<()> {
         enter("seal")
     }
-    fn execute(&self, _: &[Base], _: bool) -> Result<RunReport> {
+    fn execute(&self, bases: &[Base], _: bool) -> Result<RunReport> {
         enter("execute")?;
+        if let Some(b) = self.marks.and_then(|k| bases.get(k)).filter(|b| b.bytes >= 8) {
+            // SAFETY: the host brings this memory along for the run, aligned for words.
+            unsafe { (b.address as *mut u64).write(1) }
+        }
         Ok(RunReport::default())
     }
 }

@@ -321,3 +321,33 @@ fn state_of_strings_and_of_unknown_rank_is_carried_on() {
     }
     assert_eq!(reals(&steps.state().unwrap()[0]), [5.0, 6.0]);
 }
+
+/// Also in a model of known sizes, a step that fails leaves the state as it was: if its inputs do
+/// not fit, and if a task fails on the device.
+#[test]
+fn a_step_of_known_sizes_that_fails_keeps_the_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @sum(%x: f32[2], %s: f32[2]) {
+       %n = Add(%x, %s) : f32[2]
+       %y = Neg(%n) : f32[2]
+       return %n, %y }";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", "n:s"]);
+    for task in 0..6 {
+        let s = session(&[("fault", &format!("fail:{task}"))]);
+        let model = s.load_om(d.join("m.om")).unwrap();
+        let mut steps = ge::session::steps::Steps::new(&model).unwrap();
+        let mut sum = 0.0;
+        let mut failed = 0;
+        for _ in 0..6 {
+            assert!(steps.step(vec![f32s(&[3], &[1.0; 3])], RunOptions::default()).is_err());
+            match steps.step(vec![f32s(&[2], &[1.0, 1.0])], RunOptions::default()) {
+                Ok(_) => sum += 1.0,
+                Err(_) => failed += 1,
+            }
+            assert_eq!(reals(&steps.state().unwrap()[0]), [sum; 2], "task {task}");
+        }
+        assert_eq!(failed, 1, "task {task}");
+    }
+}

@@ -65,6 +65,8 @@ mod dynamic;
 mod sources;
 /// What `ge` does around a run of a model of open sizes.
 mod open_tools;
+/// What runs keep of each node: of branches, and of the turns of loops.
+mod captures;
 /// Models of open sizes: runs of sizes that were seen before, and branches that do not fit.
 mod open_runs;
 /// Models of open sizes: plans that are derived from the plan before.

@@ -21,6 +21,8 @@ mod share;
 pub mod context_graph;
 /// Which node of the imported graph reads or writes which variable, and in which order.
 pub mod effects;
+/// Choices that became selections between two branches that are both computed.
+pub mod choice;
 /// Tasks that combine several launches.
 pub mod launch;
 

@@ -1,7 +1,7 @@
 //! Runs loaded models with one call to the device. Inputs and outputs use the caller's memory where
 //! it is 64-byte aligned; otherwise they are copied, and the copies are counted. An input that the
 //! model overwrites is copied too, unless the caller gives it away.
-use crate::capture::Captured;
+use crate::capture::{Captured, Captures, MARKS};
 use crate::error::RuntimeError;
 use crate::load::LoadedModel;
 use crate::ports::Output;
@@ -109,7 +109,7 @@ impl LoadedModel {
         args: impl ExactSizeIterator<Item = Arg<'a>>,
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
-        if !self.captures.is_empty() {
+        if self.captures.is_some() {
             let mut views: Vec<TensorView<'_>> = Vec::with_capacity(args.len());
             for a in args {
                 let Arg::Lent(t) = a else {
@@ -140,15 +140,27 @@ impl LoadedModel {
     /// Runs once on inputs that the caller gives away: none is copied, even if the model overwrites
     /// it. (Models with gears or capture still copy where needed.)
     pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        if !self.captures.is_empty() || self.compiled.gears.is_some() {
+        self.run_taking(&mut inputs, options)
+    }
+
+    /// Like [`run_owned`](Self::run_owned), but if the run fails, the caller has all inputs back.
+    /// They are unchanged, except for those that the model overwrites if it had begun to run.
+    pub fn run_taking(&self, inputs: &mut Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
+        if self.captures.is_some() || self.compiled.gears.is_some() {
             // Capture needs the original inputs after the run, and inputs of a gear may be smaller
             // than the memory that the largest gear needs.
-            let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
             return self.run(&views, options);
         }
-        self.check_inputs(&inputs.iter().map(HostTensor::view).collect::<Vec<_>>())?;
+        self.check_inputs(&views)?;
         let addresses: Vec<u64> = inputs.iter_mut().map(|t| t.bytes_mut().as_mut_ptr() as u64).collect();
-        self.launch(&addresses, (inputs.into_iter().enumerate().collect(), 0), &[], options)
+        let mut own: Own = std::mem::take(inputs).into_iter().enumerate().collect();
+        let out = self.launch_on(&addresses, (&mut own, 0), &[], options);
+        if out.is_err() {
+            own.sort_by_key(|(k, _)| *k);
+            inputs.extend(own.into_iter().map(|(_, t)| t));
+        }
+        out
     }
 
     /// Runs once on inputs that the caller keeps. After the run, a `RefData` input holds what the
@@ -173,7 +185,7 @@ impl LoadedModel {
         }
         let copied = own.len();
         // Capture needs the inputs as they were before the run, so copy them.
-        let before: Vec<HostTensor> = if self.captures.is_empty() {
+        let before: Vec<HostTensor> = if self.captures.is_none() {
             Vec::new()
         } else {
             let copy = |t: &HostTensor| HostTensor::from_bytes(t.dtype, &t.dims, t.bytes());
@@ -207,9 +219,8 @@ impl LoadedModel {
         Ok(address)
     }
 
-    /// Outputs in their own memory, or in the memory of the input that they replace.
-    fn outputs(&self, own: &mut Own) -> Result<Vec<HostTensor>, RuntimeError> {
-        let mut outputs = Vec::with_capacity(self.ports.outputs.len());
+    /// Adds the outputs, each in its own memory or in the memory of the input that it replaces.
+    fn outputs(&self, own: &mut Own, outputs: &mut Vec<HostTensor>) -> Result<(), RuntimeError> {
         for o in &self.ports.outputs {
             let of = o.of_input.and_then(|i| own.iter().position(|(k, _)| *k == i));
             outputs.push(match of {
@@ -222,7 +233,19 @@ impl LoadedModel {
                 None => self.output(o)?,
             });
         }
-        Ok(outputs)
+        Ok(())
+    }
+
+    /// Gives the inputs whose memory outputs had taken back to `own`.
+    fn inputs_of(&self, outputs: Vec<HostTensor>, own: &mut Own) {
+        for (o, mut t) in self.ports.outputs.iter().zip(outputs) {
+            let Some((k, port)) = o.of_input.and_then(|k| Some((k, self.ports.inputs.get(k)?))) else { continue };
+            if own.iter().all(|(other, _)| *other != k) {
+                t.dtype = port.dtype;
+                t.dims = port.dims.as_slice().into();
+                own.push((k, t));
+            }
+        }
     }
 
     /// Memory for an output: a tensor that a caller gave back, or zeroed memory.
@@ -249,12 +272,54 @@ impl LoadedModel {
         inputs: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<RunOutcome, RuntimeError> {
-        let mut outputs = self.outputs(&mut own)?;
+        self.launch_on(addresses, (&mut own, copied_inputs), inputs, options)
+    }
+
+    /// One launch on `own`, which has all of them again if it fails.
+    fn launch_on(
+        &self,
+        addresses: &[u64],
+        (own, copied_inputs): (&mut Own, usize),
+        inputs: &[TensorView<'_>],
+        options: RunOptions,
+    ) -> Result<RunOutcome, RuntimeError> {
+        let mut outputs = Vec::with_capacity(self.ports.outputs.len());
+        let ran = self.outputs(own, &mut outputs).and_then(|()| self.execute(addresses, &mut outputs, inputs, options));
+        match ran {
+            Ok((report, captured)) => Ok(RunOutcome {
+                outputs,
+                report,
+                copied_inputs,
+                captured,
+                gear: None,
+                parts: Vec::new(),
+                hosted: Vec::new(),
+            }),
+            Err(e) => {
+                self.inputs_of(outputs, own);
+                Err(e)
+            }
+        }
+    }
+
+    /// Executes the model on inputs and outputs that have their memory.
+    fn execute(
+        &self,
+        addresses: &[u64],
+        outputs: &mut [HostTensor],
+        inputs: &[TensorView<'_>],
+        options: RunOptions,
+    ) -> Result<(RunReport, Vec<Captured>), RuntimeError> {
         let mut held = Held::take(&self.variables, &self.context)?;
+        let mut marks = self.captures.as_ref().map(Captures::marks).transpose()?;
         let maps = self.take_maps()?;
         let mut bases = self.with_maps(&maps);
         for (b, a) in bases.iter_mut().zip(&self.allocations) {
             match a.kind {
+                AllocationKind::INPUT if a.index == MARKS => {
+                    let address = marks.as_mut().map_or(0, |m| m.bytes_mut().as_mut_ptr() as u64);
+                    *b = Base { address, bytes: a.bytes };
+                }
                 AllocationKind::INPUT => *b = Base { address: addresses[a.index as usize], bytes: a.bytes },
                 AllocationKind::OUTPUT => {
                     let address = outputs[a.index as usize].bytes_mut().as_mut_ptr() as u64;
@@ -276,12 +341,11 @@ impl LoadedModel {
         if result.is_err() {
             held.give_back();
         }
-        let captured = match &result {
-            Ok(_) if !self.captures.is_empty() => self.captures.collect(&self.compiled, &self.context, &maps, inputs),
+        let captured = match (&result, &self.captures, &marks) {
+            (Ok(_), Some(c), Some(marks)) => c.collect(&self.compiled, &self.context, &maps, marks, inputs),
             _ => Ok(Vec::new()),
         };
         self.give_maps(maps);
-        drop(own);
         let mut report = result?;
         if self.numbering.differs() {
             // The profile lists tasks of the model: drop the loader's copies and map device tasks
@@ -292,15 +356,7 @@ impl LoadedModel {
             });
             report.tasks = tasks.collect();
         }
-        Ok(RunOutcome {
-            outputs,
-            report,
-            copied_inputs,
-            captured: captured?,
-            gear: None,
-            parts: Vec::new(),
-            hosted: Vec::new(),
-        })
+        Ok((report, captured?))
     }
 
     fn check_inputs(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {

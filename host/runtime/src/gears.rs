@@ -45,11 +45,6 @@ impl LoadedModel {
                 *t = HostTensor::from_bytes(t.dtype, dims, written)?;
             }
         }
-        // Keep only what the chosen gear has computed.
-        out.captured.retain(|c| {
-            let node = self.compiled.node(c.graph, c.node);
-            node.and_then(|n| self.compiled.gear_of(n)).is_none_or(|g| g == gear)
-        });
         Ok(RunOutcome { gear: Some(gear), ..out })
     }
 

@@ -65,7 +65,7 @@ pub mod npz;
 pub mod work;
 /// Identifies the processor of this machine.
 pub mod machine;
-pub use capture::Captured;
+pub use capture::{Captured, NotFinite};
 pub use error::RuntimeError;
 pub use executor::{HostStep, Part, RunOptions, RunOutcome};
 pub use load::LoadedModel;

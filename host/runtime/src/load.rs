@@ -38,7 +38,8 @@ pub struct LoadedModel {
     pub(crate) spare: Arc<Spare>,
     /// Sets of feature maps that no run uses at the moment.
     pub(crate) idle: Mutex<Vec<Maps>>,
-    pub(crate) captures: Captures,
+    /// The copies of what nodes write, if the model was loaded with `capture`.
+    pub(crate) captures: Option<Captures>,
     /// What the tasks of nodes left for each other, and the tiling contexts.
     pub(crate) ext: ExtAttrs,
     pub(crate) contexts: Contexts,
@@ -96,7 +97,7 @@ impl LoadedModel {
         let mut places = Places::new(&compiled)?;
         let variables = options.variables.bind(&compiled, options.rank)?;
         let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
-        let captures = if options.capture { Captures::new(&compiled, &mut places)? } else { Captures::default() };
+        let captures = options.capture.then(|| Captures::new(&compiled, &mut places)).transpose()?;
         let streams: Vec<u32> = match (&kept, others) {
             (Some(kept), Some(_)) => kept.iter().map(Again::stream).collect(),
             _ => compiled.tasks.iter().map(|t| t.stream).collect(),
@@ -106,7 +107,7 @@ impl LoadedModel {
             let n = per_stream.get_mut(stream as usize).ok_or_else(|| RuntimeError::Damaged {
                 what: format!("task {i} is on stream {stream}, the model has {}", compiled.streams.physical.len()),
             })?;
-            *n += 1 + captures.count_after(i) as u32;
+            *n += 1 + captures.as_ref().map_or(0, |c| c.count_after(i)) as u32;
         }
         let priority = |p: &ge_model::PhysicalInfo| options.priority.unwrap_or(p.priority);
         let wishes: Vec<StreamWish> = compiled
@@ -125,7 +126,7 @@ impl LoadedModel {
         };
         // The copies belong to the loader, not to the model: they must not exceed the SoC's limits.
         let mut soc = compiled.soc.clone();
-        soc.unlimited_depth |= !captures.is_empty();
+        soc.unlimited_depth |= captures.is_some();
         let spec = ModelSpec {
             name: compiled.name.as_str().into(),
             soc,
@@ -175,10 +176,10 @@ impl LoadedModel {
                         TilingSinkTaskInfo { task_id, stream: t.stream, ffts_task_handle: handle },
                     );
                 }
-                for copy in captures.tasks(&compiled, i, t) {
-                    bound.bind(copy)?;
+                if let Some(captures) = &captures {
+                    captures.bind(&compiled, &counted, i, t.stream)?;
+                    numbering.copied(counted.bound());
                 }
-                numbering.copied(counted.bound());
             }
         }
         device.seal()?;

@@ -154,6 +154,11 @@ pub fn place(dtype: DType, at: usize) -> String {
     }
 }
 
+/// The number that an element of a real type, or a component of a complex one, has by its bits.
+pub fn of_bits(dtype: DType, bits: u64) -> f64 {
+    decode_real(parts(dtype).0, bits).unwrap_or(f64::NAN)
+}
+
 fn is_signed(d: DType) -> bool {
     matches!(d, DType::I2 | DType::I4 | DType::I8 | DType::I16 | DType::I32 | DType::I64)
 }

@@ -2,13 +2,14 @@
 //! them to files and finds the first value that is not finite.
 mod layout;
 
+use super::numbers;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_ir::graph::{ORIGIN_TENSORS, origin_tensors};
 use ge_model::{CompiledModel, NodeInfo};
 use ge_plugin_api::kernel::HostTensor;
 use ge_runtime::Captured;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 /// File beside dumped tensors that lists which file holds which tensor.
@@ -43,6 +44,20 @@ impl Names {
     }
 }
 
+/// The model's names of a captured output. The value of a graph output has the output's name if it
+/// has no other: the compiler has then put a copy behind a tensor of the model, or dropped an
+/// `Identity`.
+fn names(m: &CompiledModel, of: Names, n: &NodeInfo, c: &Captured) -> Vec<String> {
+    let given = of.tensors(n, c.output);
+    if !given.is_empty() || c.graph != 0 {
+        return given;
+    }
+    let results = m.graphs.first().and_then(|g| g.nodes.iter().rfind(|n| n.op == "NetOutput"));
+    let results = results.map_or(&[][..], |n| n.inputs.as_slice()).iter().zip(&m.outputs);
+    let own = results.filter(|(v, _)| v.is_some_and(|v| (v.node, v.output) == (c.node, c.output)));
+    own.map(|(_, o)| o.name.clone()).collect()
+}
+
 /// Name of a tensor by its node: `NODE` for the first output, `NODE:K` for others.
 pub fn ours(node: &str, k: u32) -> String {
     if k == 0 { node.to_owned() } else { format!("{node}:{k}") }
@@ -64,6 +79,8 @@ pub struct Computed {
     pub engine: String,
     /// Whether the node has no task: its output was then written by other nodes.
     pub no_task: bool,
+    /// How often the run had computed it by then, from 1: in a loop, once in each turn.
+    pub turn: u64,
     /// The value, in the layout of the source model.
     pub tensor: HostTensor,
 }
@@ -75,21 +92,37 @@ impl Computed {
     }
 }
 
+/// Counts how often a run has computed each output of a node.
+#[derive(Default)]
+struct Turns(HashMap<(u32, u32, u32), u64>);
+
+impl Turns {
+    /// The turn that a captured value is of. Values must come in the order of the run.
+    fn of(&mut self, c: &Captured) -> u64 {
+        let turn = self.0.entry((c.graph, c.node, c.output)).or_default();
+        *turn += c.times;
+        *turn
+    }
+}
+
 /// The captured tensors with their names, in the graph's order.
 pub fn named(m: &CompiledModel, captured: Vec<Captured>) -> Vec<Computed> {
-    let names = Names::of(m);
+    let of = Names::of(m);
     let tasks: BTreeSet<(u32, u32)> = m.tasks.iter().map(|t| (t.graph, t.node)).collect();
+    let mut turns = Turns::default();
     let one = |c: Captured| {
+        let turn = turns.of(&c);
         let n = m.node(c.graph, c.node)?;
         let desc = n.outputs.get(c.output as usize)?;
         Some(Computed {
-            names: names.tensors(n, c.output),
+            names: names(m, of, n, &c),
             node: n.name.clone(),
             output: c.output,
             element: None,
             op: n.op.clone(),
             engine: n.engine.clone(),
             no_task: !tasks.contains(&(c.graph, c.node)),
+            turn,
             tensor: layout::plain(desc, c.tensor),
         })
     };
@@ -147,7 +180,7 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
             crate::files::write_atomic(&dir.join(&file), &bytes)?;
             rows.push(json!({
                 "tensor": name, "file": file, "node": t.node, "output": t.output, "type": t.op, "engine": t.engine,
-                "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
+                "turn": t.turn, "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
             }));
         }
     }
@@ -156,14 +189,26 @@ pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()
     crate::files::write_atomic(&dir.join(INDEX), format!("{text}\n").as_bytes())
 }
 
-/// The first node, in the graph's order, that computed a NaN or an infinity.
+/// The first node, in the graph's order, that computed a NaN or an infinity in any turn.
 pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diagnostic> {
+    let mut turns = Turns::default();
     for c in captured {
-        let values = super::numbers::values(&c.tensor);
-        let Some(at) = values.iter().position(|v| !v.is_finite()) else { continue };
-        let count = values.iter().filter(|v| !v.is_finite()).count();
+        let last = turns.of(c);
+        let values = numbers::values(&c.tensor);
+        let seen = || {
+            let at = values.iter().position(|v| !v.is_finite())?;
+            Some((at as u64, values[at], values.iter().filter(|v| !v.is_finite()).count() as u64, last))
+        };
+        // What the device saw in earlier turns is not in the value, which is that of the last one.
+        let marked = c.not_finite.map(|f| {
+            (f.element, numbers::of_bits(c.tensor.dtype, f.bits), f.count, (last + f.turn).saturating_sub(c.times))
+        });
+        let Some((at, value, count, turn)) = marked.or_else(seen) else { continue };
         let Some(n) = m.node(c.graph, c.node) else { continue };
-        let tensors = Names::of(m).tensors(n, c.output);
+        let same = |o: &&Captured| (o.graph, o.node, o.output) == (c.graph, c.node, c.output);
+        let turns: u64 = captured.iter().filter(same).map(|o| o.times).sum();
+        let of_turn = if turns > 1 { format!(", turn {turn} of {turns}") } else { String::new() };
+        let tensors = names(m, Names::of(m), n, c);
         let tensor = tensors.first().filter(|t| **t != ours(&n.name, c.output));
         let stands = tensor.map_or_else(String::new, |t| format!(", `{t}` in the model,"));
         let what = format!("`{}` ({}){stands} is the first node that computes no finite number", n.name, n.op);
@@ -171,8 +216,8 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
             Diagnostic::error(what)
                 .code(ge_codes::NOT_FINITE)
                 .node(n.name.clone(), n.op.clone())
-                .subject(format!("output {} element {at}", c.output))
-                .found(format!("{} ({count} of {} elements)", values[at], values.len()), "a finite number")
+                .subject(format!("output {} element {at}{of_turn}", c.output))
+                .found(format!("{value} ({count} of {} elements)", values.len()), "a finite number")
                 .note(format!("engine: {}", n.engine))
                 .help("`--dump-tensors DIR` writes what every node computed"),
         );
@@ -182,17 +227,62 @@ pub fn first_not_finite(m: &CompiledModel, captured: &[Captured]) -> Option<Diag
 
 /// Fails if a node computed a NaN or an infinity, and names the first one in the graph's order.
 pub fn check(m: &CompiledModel, captured: &[Captured]) -> Result<()> {
-    if let Some(d) = first_not_finite(m, captured) {
-        return Err(d.of(ErrorKind::FAILED));
-    }
-    if captured.is_empty() {
-        return Err(Error::failed("the model has no node that computes anything"));
-    }
-    Ok(())
+    first_not_finite(m, captured).map_or(Ok(()), |d| Err(d.of(ErrorKind::FAILED)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use ge_model::{GraphInfo, IoInfo, ValueAt};
+    use ge_plugin_api::types::DType;
+    use ge_runtime::NotFinite;
+
+    /// A model of `x` -> `t` (a tensor of the source) -> `y_copy`, which is the output `y`.
+    fn model() -> CompiledModel {
+        let node = |name: &str, op: &str, of: Option<u32>| NodeInfo {
+            name: name.into(),
+            op: op.into(),
+            inputs: of.map(|node| Some(ValueAt { node, output: 0 })).into_iter().collect(),
+            outputs: vec![Default::default()],
+            ..NodeInfo::default()
+        };
+        let mut nodes = vec![
+            node("x", "Data", None),
+            node("neg", "Neg", Some(0)),
+            node("y_copy", "Identity", Some(1)),
+            node("NetOutput", "NetOutput", Some(2)),
+        ];
+        nodes[1].attrs.set(ORIGIN_TENSORS, vec!["0:t".to_owned()]);
+        let outputs = vec![IoInfo { name: "y".into(), ..IoInfo::default() }];
+        CompiledModel { graphs: vec![GraphInfo { nodes, ..GraphInfo::default() }], outputs, ..CompiledModel::default() }
+    }
+
+    fn captured(node: u32, value: f32, times: u64, not_finite: Option<NotFinite>) -> Captured {
+        let tensor = HostTensor::from_bytes(DType::F32, &[1], &value.to_le_bytes()).expect("small");
+        Captured { graph: 0, node, output: 0, tensor, times, not_finite }
+    }
+
+    #[test]
+    fn a_copy_of_an_output_has_the_name_of_the_output() {
+        let of = named(&model(), vec![captured(1, 1.0, 1, None), captured(2, 1.0, 1, None)]);
+        assert_eq!(of.iter().map(|t| t.names.join(" ")).collect::<Vec<_>>(), ["t", "y"]);
+    }
+
+    #[test]
+    fn the_turn_of_a_number_that_is_not_finite_is_told() {
+        let nan = NotFinite { turn: 2, element: 0, count: 1, bits: u64::from(f32::NAN.to_bits()) };
+        let of = [captured(1, 1.0, 3, None), captured(1, 1.0, 3, Some(nan))];
+        let d = first_not_finite(&model(), &of).expect("turn 5");
+        assert_eq!(
+            (d.subject.as_str(), d.found.as_str()),
+            ("output 0 element 0, turn 5 of 6", "NaN (1 of 1 elements)")
+        );
+        let turns: Vec<u64> = named(&model(), of.into()).iter().map(|t| t.turn).collect();
+        assert_eq!(turns, [3, 6]);
+        assert!(first_not_finite(&model(), &[captured(1, 1.0, 1, None)]).is_none());
+        assert!(first_not_finite(&model(), &[captured(1, f32::INFINITY, 1, None)]).is_some());
+    }
+
     #[test]
     fn names_of_files_stay_in_the_folder() {
         assert_eq!(super::file_name("/a/b:0", 1), "_a_b_0_1.npy");

@@ -1,7 +1,6 @@
 //! Compilation options given with an OM file: it is compiled already, so they have no effect. Their
 //! names and values must still be valid, and the user is told that they have no effect.
 use super::compile::{BuildFlags, known_operators};
-use super::inputs::defaults;
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::say;
 use crate::options::OptionMap;
@@ -83,7 +82,7 @@ fn fits(shapes: &str, m: &CompiledModel) -> Result<()> {
     let named = |name: &str| asked.iter().any(|s| s.name == name);
     let constant: Vec<(&str, &str)> = constant.into_iter().filter(|(name, _)| named(name)).collect();
     if !constant.is_empty() {
-        return Err(defaults::constants(&constant, "a shape"));
+        return Err(crate::options::constant_inputs(&constant, "a shape"));
     }
     for s in &asked {
         let Some(i) = m.inputs.iter().find(|i| i.name == s.name.as_str()) else {

@@ -216,6 +216,19 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, k)| k)
 }
 
+/// The error for constants of a compiled model (name and shape) that are treated as inputs; `given`
+/// describes what is given for them.
+pub fn constant_inputs(bad: &[(&str, &str)], given: &str) -> Error {
+    let entries: Vec<String> = bad.iter().map(|(name, dims)| format!("{name}:{dims}")).collect();
+    let names: Vec<String> = bad.iter().map(|(name, _)| format!("`{name}`")).collect();
+    Diagnostic::error(format!("{given} is given for {}: a constant of the compiled model", names.join(", ")))
+        .subject(bad.first().map_or("", |b| b.0))
+        .found(given, "an input of the compiled model")
+        .help(format!("compile the model with `--input-shape \"{}\"`: then it is an input", entries.join(";")))
+        .note("the model has an initializer for it, which is its value where none is asked for")
+        .raise(ge_codes::INPUT)
+}
+
 /// Makes the error for an unknown name, with the nearest known name.
 pub fn unknown_name<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     const SHOWN: usize = 40;

@@ -1,7 +1,7 @@
 //! Weights in files beside the OM (`ge.externalWeight`, DESIGN 5): either one
 //! `weight/weight_<sha256>` per distinct weight, which models in the same folder share, or
-//! `weight/<om>_weight_combined`. Each file is checked by its digest: a changed file is an error,
-//! and a missing file is named.
+//! `weight/<om>_weight_combined`, by the whole name of the OM. Each file is checked by its digest:
+//! a changed file is an error, and a missing file is named.
 use super::import;
 use crate::{Diagnostic, Result};
 use bytes::Bytes;
@@ -47,9 +47,7 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
     let folder = folder_of(om).join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(|e| unwritten(&folder, &e))?;
     if mode == Mode::Combined {
-        let stem = om.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy().into_owned());
-        let part = if part.is_empty() { String::new() } else { format!("_{part}") };
-        let name = format!("{stem}{part}_weight_combined");
+        let name = combined(om, part);
         let mut file = ge_om::temporary_in(&folder, ".ge-weights-").map_err(|e| unwritten(&folder, &e))?;
         let mut sha = Sha256::new();
         let mut at = 0u64;
@@ -83,6 +81,14 @@ pub fn write(m: &CompiledModel, om: &Path, mode: Mode, part: &str) -> Result<Vec
         parts.push(ExternalWeight { file: format!("{FOLDER}/{name}"), offset: *offset, bytes, sha256 });
     }
     Ok(parts)
+}
+
+/// Name of the file for all weights: by the whole name of the OM, so that two files of a folder
+/// (`m.om`, `m.bin`) never share one.
+fn combined(om: &Path, part: &str) -> String {
+    let name = om.file_name().map_or_else(|| "model".into(), |n| n.to_string_lossy());
+    let part = if part.is_empty() { String::new() } else { format!("_{part}") };
+    format!("{name}{part}_weight_combined")
 }
 
 /// Fetches the external weights of a model that was read from `om`: a single file is mapped,

@@ -174,9 +174,14 @@ impl Model {
     }
     /// Runs the model once and takes over the inputs: those whose memory the model reuses
     /// (`ge.exec.inputReuseMemIndexes`) are not copied.
-    pub fn run_owned(&self, inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
+    pub fn run_owned(&self, mut inputs: Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
+        self.run_taking(&mut inputs, options)
+    }
+    /// Like [`run_owned`](Self::run_owned), but if the run fails, `inputs` has all of them again.
+    /// They are unchanged, except for those that the model overwrites if it had begun to run.
+    pub(crate) fn run_taking(&self, inputs: &mut Vec<HostTensor>, options: RunOptions) -> Result<RunOutcome> {
         match &self.loaded {
-            Loaded::Static(m, None) => m.run_owned(inputs, options).map_err(|e| e.into_error()),
+            Loaded::Static(m, None) => m.run_taking(inputs, options).map_err(|e| e.into_error()),
             Loaded::Static(_, Some(_)) | Loaded::Dynamic(..) => {
                 let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
                 self.run_views(&views, options)

@@ -2,7 +2,7 @@
 //! A step hands its state on in place in memory; no step copies it. A cache that a decoder appends
 //! to has room at its end, and each step writes the new part there.
 use super::Model;
-use crate::options::unknown_name;
+use crate::options::{constant_inputs, unknown_name};
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::feature::born::Born;
 use ge_model::CompiledModel;
@@ -40,7 +40,10 @@ pub fn pairs(m: &CompiledModel, text: &str) -> Result<Vec<Pair>> {
             let Some((a, b)) = part.split_once(':') else {
                 return Err(bad(format!("`--state` has an entry that cannot be read: `{part}`"), part, "OUTPUT:INPUT"));
             };
-            return Err(if output(a).is_none() {
+            let constant = m.constant_inputs().into_iter().find(|(name, _)| part.ends_with(&format!(":{name}")));
+            return Err(if let Some(constant) = constant {
+                constant_inputs(&[constant], "a state")
+            } else if output(a).is_none() {
                 unknown_name("output of --state", a, m.outputs.iter().map(|o| o.name.as_str()))
             } else {
                 unknown_name("input of --state", b, m.inputs.iter().map(|i| i.name.as_str()))
@@ -300,7 +303,8 @@ impl<'m> Steps<'m> {
         Ok((outputs, out))
     }
 
-    /// A step of a model of known shapes: state is passed to the run by value and comes back.
+    /// A step of a model of known shapes: state is passed to the run by value and comes back, also
+    /// if the run fails.
     fn whole(&mut self, others: Vec<HostTensor>, options: RunOptions) -> Result<(Vec<Option<HostTensor>>, RunOutcome)> {
         let mut others = others.into_iter();
         let mut inputs: Vec<HostTensor> = Vec::with_capacity(self.model.info().inputs.len());
@@ -314,7 +318,15 @@ impl<'m> Steps<'m> {
             };
             inputs.push(next.ok_or_else(|| Error::internal("a state is not there"))?);
         }
-        let mut out = self.model.run_owned(inputs, options)?;
+        let ran = self.model.run_taking(&mut inputs, options);
+        if ran.is_err() {
+            for (k, t) in inputs.into_iter().enumerate() {
+                if let Some(s) = self.pairs.iter().position(|p| p.input == k) {
+                    self.held[s] = Some(Kept::Tensor(t));
+                }
+            }
+        }
+        let mut out = ran?;
         let mut outputs: Vec<Option<HostTensor>> = std::mem::take(&mut out.outputs).into_iter().map(Some).collect();
         for (p, held) in self.pairs.iter().zip(&mut self.held) {
             *held = outputs.get_mut(p.output).and_then(Option::take).map(Kept::Tensor);

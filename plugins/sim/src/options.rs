@@ -63,7 +63,7 @@ pub const HELP: &[(&str, &str)] = &[
         "comma-separated, N counts tasks from 0 since the device was opened: fail:N, delay:N, flip:N[:BIT], lose:N; \
          drop_event:ID (waits for it pass at once), lose_record:ID (its records have no effect)",
     ),
-    ("max_tasks", "tasks after which one run is taken to loop for ever (default 50000000)"),
+    ("max_tasks", "tasks after which one run is taken to loop for ever, from 1 on (default 50000000)"),
     (
         "isa",
         "plain, avx2, avx512, vnni, bf16 or amx: the instructions that vectorised kernels use at most (default: all that the machine \
@@ -131,6 +131,10 @@ impl Options {
         let mut o = Options::default();
         for (k, v) in pairs {
             let number = || v.parse::<u64>().map_err(|_| bad_value(k, v, "a whole number", &[]));
+            let positive = || match number()? {
+                0 => Err(bad_value(k, v, "a whole number from 1 on", &[])),
+                n => Ok(n),
+            };
             match k.as_str() {
                 "schedule" => {
                     o.schedule = match v.split_once(':') {
@@ -161,11 +165,10 @@ impl Options {
                         o.faults.push(Fault::parse(f)?);
                     }
                 }
-                "max_tasks" => o.max_tasks = number()?.max(1),
+                "max_tasks" => o.max_tasks = positive()?,
                 "group_timeout" => o.group_timeout_s = number()?,
                 "threads" => {
-                    let n = number()?.clamp(1, 1024);
-                    o.threads = usize::try_from(n).ok();
+                    o.threads = usize::try_from(positive()?.min(1024)).ok();
                 }
                 "roofline" => {
                     o.roofline = match v.as_str() {
@@ -211,7 +214,7 @@ mod tests {
         assert_eq!(parse("isa", "plain").expect("good").isa, Some("plain"));
         assert!(parse("roofline", "true").expect("good").roofline);
         assert_eq!(parse("threads", "3").expect("good").threads, Some(3));
-        assert_eq!(parse("threads", "0").expect("good").threads, Some(1));
+        assert_eq!(parse("max_tasks", "1").expect("good").max_tasks, 1);
     }
     #[test]
     fn an_instruction_set_is_taken_where_the_machine_has_it_and_else_refused() {
@@ -237,6 +240,8 @@ mod tests {
             ("isa", "avx521", "avx512"),
             ("roofline", "ture", "true"),
             ("threads", "two", ""),
+            ("threads", "0", ""),
+            ("max_tasks", "0", ""),
             ("fault", "drop_evnt:1", "drop_event"),
             ("fault", "fail", ""),
         ] {

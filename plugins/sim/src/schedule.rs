@@ -98,8 +98,8 @@ pub struct Machine<'a> {
     careful: Option<&'a mut Careful>,
     order: Option<Order>,
     begin: Instant,
-    budget: u64,
     max_tasks: u64,
+    /// Number of tasks that may still be tried before the next look.
     until_look: u64,
     exit: bool,
     flying: Vec<Flying>,
@@ -132,9 +132,8 @@ impl<'a> Machine<'a> {
             ready: Ready::default(),
             careful,
             begin: Instant::now(),
-            budget: max_tasks,
             max_tasks,
-            until_look: CANCEL_EVERY,
+            until_look: CANCEL_EVERY.min(max_tasks),
             exit: false,
             flying: Vec::new(),
             seat,
@@ -232,17 +231,12 @@ impl<'a> Machine<'a> {
             s.state = State::Done;
             return Ok(Flow::Leave);
         }
-        self.until_look -= 1;
         if self.until_look == 0 {
-            self.until_look = CANCEL_EVERY;
-            if services::cancelled() {
-                return Err(Error::cancelled());
-            }
-            if self.budget <= CANCEL_EVERY {
-                return Err(self.endless(g, id));
-            }
-            self.budget -= CANCEL_EVERY;
+            self.look(g, id)?;
         }
+        self.until_look -= 1;
+        let rank = &mut self.ranks[g.rank as usize];
+        let s = &mut rank.streams[g.stream as usize];
         if !s.started {
             s.started = true;
             if !rank.latches.is_empty() {
@@ -257,6 +251,19 @@ impl<'a> Machine<'a> {
             }
         }
         self.perform(g, id)
+    }
+
+    /// Before another task starts: whether the user wants to stop, and whether the run may go on. A
+    /// task that waits is tried several times, so the tasks that were done are counted, not the
+    /// tries.
+    #[cold]
+    fn look(&mut self, g: Gid, id: u32) -> Result<()> {
+        if services::cancelled() {
+            return Err(Error::cancelled());
+        }
+        let done = self.ranks.iter().map(|r| r.counters.tasks).sum::<u64>() + self.flying.len() as u64;
+        self.until_look = CANCEL_EVERY.min(self.max_tasks.saturating_sub(done));
+        if self.until_look == 0 { Err(self.endless(g, id)) } else { Ok(()) }
     }
 
     fn perform(&mut self, g: Gid, id: u32) -> Result<Flow> {

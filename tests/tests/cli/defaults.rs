@@ -92,6 +92,18 @@ fn an_array_for_a_constant_is_refused_with_the_option_that_makes_it_an_input() {
     assert!(said.contains("compile the model with `--input-shape \"w:4\"`"), "{said}");
 }
 
+/// A constant cannot be a state.
+#[test]
+fn a_state_that_is_a_constant_is_refused_with_the_option_that_makes_it_an_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    files(d);
+    let out = expect_code(d, 2, &["compile", "m.onnx", "-o", "m.om", "-q", "--state", "y:w"]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("a state is given for `w`: a constant of the compiled model"), "{said}");
+    assert!(said.contains("compile the model with `--input-shape \"w:4\"`"), "{said}");
+}
+
 /// Of `w`, `x` and `k`, the first is an input that was asked for, the last one is a constant.
 #[test]
 fn inspect_tells_which_inputs_have_a_default_and_which_constants_could_be_inputs() {

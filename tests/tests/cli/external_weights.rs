@@ -34,7 +34,7 @@ fn weights_lie_where_the_option_says_and_the_numbers_are_the_same() {
     assert!(weights(d).is_empty());
     let right = output(d, "in.om");
     let inside = std::fs::metadata(d.join("in.om")).unwrap().len();
-    for (value, names) in [("1", "weight_"), ("2", "ext_weight_combined")] {
+    for (value, names) in [("1", "weight_"), ("2", "ext.om_weight_combined")] {
         let set = format!("ge.externalWeight={value}");
         expect_code(d, 0, &["compile", model, "-o", "ext.om", "--set", &set]);
         let files = weights(d);
@@ -112,4 +112,24 @@ fn models_of_a_folder_share_equal_weights() {
     }
     let out = ge(d, &["run", "c.om", "--random", "1"]);
     assert_eq!(out.status.code(), Some(2), "{out:?}");
+}
+
+/// Files of one folder that differ only in their ending have weights of their own.
+#[test]
+fn each_model_of_a_folder_has_its_own_combined_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let outputs = ["m.om", "m.bin", "m"].map(|om| {
+        let value = om.len();
+        let text = format!(
+            "graph @main(%x: f32[4,64]) {{\n  %w = Const() {{value = dense<f32[64,64]: splat {value}>}} : f32[64,64]\n  %m = MatMul(%x, %w) : f32[4,64]\n  return %m\n}}\n"
+        );
+        std::fs::write(d.join("m.ge"), text).unwrap();
+        expect_code(d, 0, &["compile", "m.ge", "-o", om, "--set", "ge.externalWeight=2"]);
+        (om, output(d, om))
+    });
+    assert_eq!(weights(d).len(), 3);
+    for (om, right) in outputs {
+        assert!(output(d, om) == right, "{om}");
+    }
 }

@@ -21,6 +21,8 @@ const RECORDS: &[&str] = &[
     "_datadump_original_op_names",
     "_is_first_node",
     "_is_last_node",
+    ge_model::choice::IF_FALSE,
+    ge_model::choice::IF_TRUE,
     "_op_kernel_lib",
     ge_ir::graph::ORIGIN_TENSORS,
     "_pass_name",

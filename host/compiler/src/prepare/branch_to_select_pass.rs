@@ -11,7 +11,8 @@
 //! divisors), constant indices that may be beyond an axis, operators whose prototype says that they
 //! may fail, effects, randomness, communication; subgraphs; control edges; nodes that are bound to
 //! an engine, stream, group or stage.
-//! Keeps: names of the branches' nodes; the first value has the name of the `If`.
+//! Keeps: names of the branches' nodes; the first value has the name of the `If`. Each selection
+//! records which nodes came from which branch (`ge_model::choice`).
 //! Source: ours. Cost: the nodes of the branches.
 use crate::error::Result;
 use crate::pass::declare::{At, node_pass};
@@ -19,6 +20,7 @@ use crate::pass::inline::copy;
 use crate::pass::subgraph::may_fail;
 use crate::pass::{PassContext, Rewriter};
 use ge_ir::{AttrValue, DType, Graph, Node, TensorDesc, ValueRef};
+use ge_model::choice;
 use ge_plugin_api::fusion::CONSISTENT;
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::AttrMap;
@@ -133,6 +135,12 @@ fn check(cx: &PassContext<'_>, at: &At<'_>, branches: [&Graph; 2]) -> Result<(),
     Ok(())
 }
 
+/// Names of the nodes of a branch that compute something.
+fn computing(g: &Graph) -> Vec<String> {
+    let inner = g.nodes().filter(|n| !matches!(n.op(), "Data" | "NetOutput") && !n.is_const());
+    inner.map(|n| n.name().to_owned()).collect()
+}
+
 fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<()> {
     let n = at.n;
     let (Some(then), Some(other)) = (named(at, "then_branch"), named(at, "else_branch")) else { return Ok(()) };
@@ -166,6 +174,9 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
         }
     }
     let cond = n.inputs()[0];
+    let mut attrs = AttrMap::default();
+    attrs.set(choice::IF_TRUE, computing(then));
+    attrs.set(choice::IF_FALSE, computing(other));
     r.patch.push(ge_plugin_api::patch::Edit::SetName(n.id(), format!("{}__if", n.name()).into()));
     for (k, d) in n.outputs().iter().enumerate() {
         let (a, b) = (sides[0][k], sides[1][k]);
@@ -173,7 +184,7 @@ fn visit(cx: &mut PassContext<'_>, at: &At<'_>, r: &mut Rewriter<'_>) -> Result<
             true => a,
             false => {
                 let name = if k == 0 { n.name().to_owned() } else { format!("{}_{k}", n.name()) };
-                let select = r.patch.add("SelectV2", &name, &[cond, a, b], vec![d.clone()], AttrMap::default());
+                let select = r.patch.add("SelectV2", &name, &[cond, a, b], vec![d.clone()], attrs.clone());
                 ValueRef::new(select, 0)
             }
         };

@@ -78,6 +78,7 @@ mod way;
 pub use state::State;
 pub use tools::Tools;
 
+use crate::capture::choice;
 use crate::error::RuntimeError;
 use crate::executor::{RunOptions, RunOutcome};
 use crate::gears;
@@ -439,13 +440,19 @@ impl DynamicModel {
     ) -> Result<(Vec<Value<'a>>, RunOutcome, kept::Written<'a>), RuntimeError> {
         let held = kept::Held::take(&self.variables)?;
         let mut args = args;
+        let condition = |v: &Value<'_>| choice::condition(v.tensor()?.view().bytes);
+        let conditions: Vec<Option<bool>> =
+            if self.options.capture { args.iter().map(condition).collect() } else { Vec::new() };
         args.extend(held.values().iter().map(|t| Value::Tensor(Tensor::shared(t))));
         let mut values = self.graph(0, args, run)?;
         let graph = &self.graphs[0];
         let left = values.split_off(values.len().saturating_sub(graph.keeps.len()));
         let written = held.keep(graph, left)?;
         let report = RunReport { launches: run.launches, ..RunReport::default() };
-        let (captured, parts) = (std::mem::take(&mut run.captured), std::mem::take(&mut run.parts));
+        let (mut captured, parts) = (std::mem::take(&mut run.captured), std::mem::take(&mut run.parts));
+        if self.options.capture {
+            choice::leave_out(&self.compiled, &mut captured, |k| *conditions.get(k)?);
+        }
         let hosted = std::mem::take(&mut run.hosted);
         let outcome = RunOutcome { outputs: Vec::new(), report, copied_inputs: 0, captured, gear: None, parts, hosted };
         Ok((values, outcome, written))

@@ -204,7 +204,9 @@ impl DynamicModel {
         if self.options.capture && n.kind == Kind::Operator {
             for (k, t) in outs.iter().enumerate().filter_map(|(k, v)| Some((k, v.tensor()?))) {
                 let tensor = t.clone().into_host()?;
-                run.captured.push(Captured { graph: self.number(f.graph), node: i, output: k as u32, tensor });
+                let graph = self.number(f.graph);
+                let (output, not_finite) = (k as u32, None);
+                run.captured.push(Captured { graph, node: i, output, tensor, times: 1, not_finite });
             }
         }
         for (v, value) in n.outputs.iter().zip(outs) {

@@ -67,6 +67,7 @@ pub fn outputs(names: &[&str], made: Vec<Item>) -> Result<(Vec<Computed>, Vec<Fo
             op: OUTPUT.into(),
             engine: String::new(),
             no_task: true,
+            turn: 1,
             tensor,
         }
     };

@@ -1,5 +1,7 @@
 //! Finds the tensor that a name of a reference file refers to: first by the model's own names, then
 //! as `output_K`, then by the names that `ge` uses.
+use super::OUTPUT;
+use super::reference::Entry;
 use crate::commands::tensors::{Computed, file_name, ours, safe};
 use std::collections::HashMap;
 
@@ -76,13 +78,25 @@ impl<'a> Keys<'a> {
     pub fn tensor(&self, i: usize) -> &'a Computed {
         self.all[i]
     }
-    /// Looks up a name.
-    pub fn find(&self, name: &str) -> Found {
-        let found = self.exact.get(name).or_else(|| self.loose.get(name));
-        match found.map(Vec::as_slice) {
-            None | Some([]) => Found::None,
-            Some([one]) => Found::One(*one),
-            Some(several) => Found::Several(several.to_vec()),
+    /// Looks up what an entry of the files names. An entry without a turn is of the last turn. If
+    /// several tensors have the name and the turn, the node decides, if the entry has one.
+    pub fn find(&self, entry: &Entry) -> Found {
+        let named = self.exact.get(&entry.name).or_else(|| self.loose.get(&entry.name)).map_or(&[][..], Vec::as_slice);
+        let own = |i: usize| (self.all[i].node.as_str(), self.all[i].output);
+        let is_last = |i: usize| !named.iter().any(|o| own(*o) == own(i) && self.all[*o].turn > self.all[i].turn);
+        let in_turn = |i: &usize| match entry.turn {
+            Some(turn) => self.all[*i].op == OUTPUT || self.all[*i].turn == turn,
+            None => is_last(*i),
+        };
+        let mut found: Vec<usize> = named.iter().copied().filter(in_turn).collect();
+        let by_node = |i: &usize| entry.node.as_ref().is_some_and(|(node, output)| own(*i) == (node.as_str(), *output));
+        if found.len() > 1 && found.iter().any(by_node) {
+            found.retain(by_node);
+        }
+        match found.as_slice() {
+            [] => Found::None,
+            [one] => Found::One(*one),
+            _ => Found::Several(found),
         }
     }
 }
@@ -102,6 +116,7 @@ mod tests {
             op: "Relu".into(),
             engine: String::new(),
             no_task: false,
+            turn: 1,
             tensor: HostTensor::zeroed(DType::F32, &[1]).expect("small"),
         }
     }
@@ -129,16 +144,36 @@ mod tests {
             ("last", Found::One(4)),
             ("nothing", Found::None),
         ] {
-            assert_eq!(keys.find(name), want, "{name}");
+            assert_eq!(keys.find(&Entry::named(name)), want, "{name}");
         }
         // In a graph in text form, the node's name is the model's own name.
         let nodes =
             [tensor(&["a"], "a", 0), tensor(&["a:1"], "a", 1), tensor(&["b_1"], "b_1", 0), tensor(&["b:1"], "b", 1)];
         let keys = Keys::of(&nodes, &[]);
-        assert_eq!(keys.find("a_1"), Found::One(1));
-        assert_eq!(keys.find("b_1"), Found::One(2));
+        assert_eq!(keys.find(&Entry::named("a_1")), Found::One(1));
+        assert_eq!(keys.find(&Entry::named("b_1")), Found::One(2));
         // Different names that become the same file name.
         let nodes = [tensor(&["/p"], "m", 0), tensor(&[":p"], "n", 0)];
-        assert_eq!(Keys::of(&nodes, &[]).find("_p"), Found::Several(vec![0, 1]));
+        assert_eq!(Keys::of(&nodes, &[]).find(&Entry::named("_p")), Found::Several(vec![0, 1]));
+    }
+
+    #[test]
+    fn turns_and_nodes_tell_tensors_of_one_name_apart() {
+        let mut nodes = [tensor(&["t"], "b", 0), tensor(&["t"], "b", 0), tensor(&["t"], "b2", 0)];
+        nodes[1].turn = 2;
+        let keys = Keys::of(&nodes, &[]);
+        let of = |turn, node: Option<&str>| {
+            let mut entry = Entry::named("t");
+            entry.turn = turn;
+            entry.node = node.map(|n| (n.to_owned(), 0));
+            keys.find(&entry)
+        };
+        assert_eq!(of(Some(1), Some("b2")), Found::One(2));
+        assert_eq!(of(Some(1), Some("b")), Found::One(0));
+        assert_eq!(of(Some(1), None), Found::Several(vec![0, 2]));
+        assert_eq!(of(Some(2), None), Found::One(1));
+        assert_eq!(of(Some(3), None), Found::None);
+        // Files of other tools do not know turns: the last one is meant.
+        assert_eq!(of(None, None), Found::Several(vec![1, 2]));
     }
 }

@@ -20,7 +20,7 @@ use ge_model::CompiledModel;
 use ge_plugin_api::kernel::HostTensor;
 use ge_runtime::{LoadOptions, RunOptions};
 use keys::{Found, Keys};
-use reference::Reference;
+use reference::{Entry, Reference};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -142,32 +142,33 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
 }
 
 /// Compares two models. Nodes are matched by the names that the model gives their tensors, else by
-/// node names; a tensor computed several times is matched turn by turn. Outputs are matched by
-/// position.
+/// node names; a tensor computed several times is matched turn by turn. If several tensors have the
+/// same name and turn (branches may use a name again), those of the same node are matched. Outputs
+/// are matched by position.
 fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Verdict<'a> {
     let same = |a: &Computed, b: &Computed| match (a.names.is_empty(), b.names.is_empty()) {
         (true, true) => a.node == b.node && a.output == b.output,
         _ => a.names.iter().any(|n| b.names.contains(n)),
     };
     let key = |t: &Computed| if t.names.is_empty() { vec![t.shown()] } else { t.names.clone() };
-    let (turns, others) = (turns(&one.nodes), turns(&other.nodes));
-    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut by_name: HashMap<(String, u64), Vec<usize>> = HashMap::new();
     for (i, t) in other.nodes.iter().enumerate() {
-        key(t).into_iter().for_each(|n| by_name.entry(n).or_default().push(i));
+        key(t).into_iter().for_each(|n| by_name.entry((n, t.turn)).or_default().push(i));
     }
     let mut out = Verdict::default();
     let mut met = vec![false; other.nodes.len()];
-    for (a, turn) in one.nodes.iter().zip(turns) {
-        let named = key(a);
-        let mut of_name = named.iter().flat_map(|n| by_name.get(n)).flatten().copied();
-        let Some(i) = of_name.find(|i| others[*i] == turn && same(a, &other.nodes[*i])) else {
-            out.only_a.push(a.shown());
+    for a in &one.nodes {
+        let of_name = key(a).into_iter().flat_map(|n| by_name.get(&(n, a.turn))).flatten().copied();
+        let fit: Vec<usize> = of_name.filter(|i| !met[*i] && same(a, &other.nodes[*i])).collect();
+        let own = |i: &&usize| (&other.nodes[**i].node, other.nodes[**i].output) == (&a.node, a.output);
+        let Some(&i) = fit.iter().find(own).or(fit.first()) else {
+            out.only_a.push(in_turn(a.shown(), a.turn));
             continue;
         };
         met[i] = true;
         out.pair(a, &other.nodes[i].tensor, &other.nodes[i].engine, tolerance);
     }
-    out.only_b.extend(other.nodes.iter().zip(&met).filter(|(_, met)| !**met).map(|(t, _)| t.shown()));
+    out.only_b.extend(other.nodes.iter().zip(&met).filter(|(_, met)| !**met).map(|(t, _)| in_turn(t.shown(), t.turn)));
     for (a, b) in one.forms.iter().zip(&other.forms) {
         out.forms(a, &b.held);
     }
@@ -183,17 +184,9 @@ fn against_model<'a>(one: &'a Side, other: &'a Side, tolerance: Tolerance) -> Ve
     out
 }
 
-/// For each tensor, how often its node has computed it before: in a loop, a node computes once per
-/// turn.
-fn turns(nodes: &[Computed]) -> Vec<usize> {
-    let mut made: HashMap<(&str, u32), usize> = HashMap::new();
-    let turn = |t| {
-        let t: &Computed = t;
-        let count = made.entry((t.node.as_str(), t.output)).or_default();
-        *count += 1;
-        *count
-    };
-    nodes.iter().map(turn).collect()
+/// The name of a tensor with the turn of its loop; the first turn is not told.
+fn in_turn(name: String, turn: u64) -> String {
+    if turn > 1 { format!("{name} (turn {turn})") } else { name }
 }
 
 /// Compares a model with files: every name in the files must refer to one tensor or to none. A name
@@ -202,40 +195,44 @@ fn against_files<'a>(one: &'a Side, files: &Reference, tolerance: Tolerance) -> 
     let mut out = Verdict::default();
     if let Some(only) = files.only() {
         let [a] = one.outputs.as_slice() else { return Err(files.several_outputs()) };
-        out.pair(a, &files.tensor(only, &a.tensor)?, "", tolerance);
+        out.pair(a, &files.tensor(&only, &a.tensor)?, "", tolerance);
         return Ok(out);
     }
     let keys = Keys::of(&one.nodes, &one.outputs);
-    let mut met: Vec<(usize, String)> = Vec::new();
-    let names = files.names();
+    let mut met: Vec<(usize, Entry)> = Vec::new();
+    let entries = files.entries();
+    let names: Vec<String> = entries.iter().map(|e| e.name.clone()).collect();
     for f in one.forms.iter().filter(|f| matches!(f.held, Held::Sequence(_))) {
         match f.elements_in(&names) {
             0 => {}
             n => out.forms(f, &Held::Sequence(n)),
         }
     }
-    for name in names {
-        match keys.find(&name) {
-            Found::One(i) => met.push((i, name)),
+    for entry in entries {
+        match keys.find(&entry) {
+            Found::One(i) => met.push((i, entry)),
             // Files of a whole model contain its inputs, too.
-            Found::None if one.inputs.contains(&name) => {}
-            Found::None => out.only_b.push(name),
+            Found::None if one.inputs.contains(&entry.name) => {}
+            Found::None => out.only_b.push(in_turn(entry.name, entry.turn.unwrap_or(1))),
             Found::Several(list) => {
                 let shown = |i: &usize| describe(keys.tensor(*i));
-                return Err(files.ambiguous(&name, &list.iter().map(shown).collect::<Vec<_>>()));
+                return Err(files.ambiguous(&entry.name, &list.iter().map(shown).collect::<Vec<_>>()));
             }
         }
     }
     met.sort();
-    for (i, name) in &met {
+    for (i, entry) in &met {
         let a = keys.tensor(*i);
-        out.pair(a, &files.tensor(name, &a.tensor)?, "", tolerance);
+        out.pair(a, &files.tensor(entry, &a.tensor)?, "", tolerance);
     }
     let met: BTreeSet<usize> = met.into_iter().map(|m| m.0).collect();
     // If an output was compared, the node that computes it needs no entry of its own.
-    let said: BTreeSet<&str> = met.iter().flat_map(|i| keys.tensor(*i).names.iter()).map(String::as_str).collect();
-    let missing = (0..keys.len()).filter(|i| !met.contains(i)).map(|i| keys.tensor(i));
-    out.only_a = missing.filter(|t| !t.names.iter().any(|n| said.contains(n.as_str()))).map(Computed::shown).collect();
+    let of_met = || met.iter().map(|i| keys.tensor(*i));
+    let outputs: BTreeSet<&String> = of_met().filter(|t| t.op == OUTPUT).flat_map(|t| &t.names).collect();
+    let turns: BTreeSet<(&String, u64)> = of_met().flat_map(|t| t.names.iter().map(|n| (n, t.turn))).collect();
+    let said = |t: &Computed| t.names.iter().any(|n| outputs.contains(n) || turns.contains(&(n, t.turn)));
+    let missing = (0..keys.len()).filter(|i| !met.contains(i)).map(|i| keys.tensor(i)).filter(|t| !said(t));
+    out.only_a = missing.map(|t| in_turn(t.shown(), t.turn)).collect();
     Ok(out)
 }
 
@@ -277,7 +274,7 @@ fn text(global: &Global, v: &Verdict<'_>) -> String {
             (_, true) => format!("{op}, {}", t.engine),
             (_, false) => format!("{op}, {} and {}", t.engine, p.other_engine),
         };
-        let name = t.shown();
+        let name = in_turn(t.shown(), t.turn);
         let no_task = if t.no_task && t.op != OUTPUT { ", no task" } else { "" };
         let what = match &p.outcome {
             Outcome::Same if global.verbose > 0 => format!("same: `{name}` ({who}{no_task})"),
@@ -318,7 +315,7 @@ fn document(a: &CompareArgs, verdict: &Verdict<'_>) -> Value {
         let t = p.of;
         let mut v = json!({
             "tensor": t.shown(), "names": t.names, "node": t.node, "output": t.output, "type": t.op, "engine_a": t.engine,
-            "engine_b": p.other_engine, "no_task": t.no_task, "same": matches!(p.outcome, Outcome::Same),
+            "engine_b": p.other_engine, "no_task": t.no_task, "turn": t.turn, "same": matches!(p.outcome, Outcome::Same),
         });
         match &p.outcome {
             Outcome::Same => {}

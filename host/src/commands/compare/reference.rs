@@ -10,7 +10,7 @@ use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
 use ge_runtime::npy::{self, NpyError};
 use ge_runtime::npz::{self, Npz};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A set of reference tensors.
@@ -22,8 +22,27 @@ pub struct Reference {
 enum Source {
     One(Vec<u8>),
     Archive(Npz),
-    /// Name and file of each tensor.
-    Folder(BTreeMap<String, String>),
+    Folder(Vec<Entry>),
+}
+
+/// A tensor of the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// The turn that it is of, if the files say so.
+    pub turn: Option<u64>,
+    /// Node and output index, if the files say so.
+    pub node: Option<(String, u32)>,
+    /// Its file in a folder.
+    file: String,
+}
+
+impl Entry {
+    /// A tensor of which only the name is known.
+    pub fn named(name: &str) -> Entry {
+        Entry { name: name.to_owned(), ..Entry::default() }
+    }
 }
 
 impl Reference {
@@ -50,29 +69,32 @@ impl Reference {
         Ok(Some(Reference { path, from }))
     }
 
-    /// The name of the only tensor (an empty text) if the path is a single `.npy` file.
-    pub fn only(&self) -> Option<&str> {
-        matches!(self.from, Source::One(_)).then_some("")
+    /// The only tensor, without a name, if the path is a single `.npy` file.
+    pub fn only(&self) -> Option<Entry> {
+        matches!(self.from, Source::One(_)).then(Entry::default)
     }
 
-    /// Names of the available tensors.
-    pub fn names(&self) -> Vec<String> {
+    /// The available tensors.
+    pub fn entries(&self) -> Vec<Entry> {
         match &self.from {
             Source::One(_) => Vec::new(),
-            Source::Archive(z) => z.names().map(str::to_owned).collect(),
-            Source::Folder(files) => files.keys().cloned().collect(),
+            Source::Archive(z) => z.names().map(Entry::named).collect(),
+            Source::Folder(entries) => entries.clone(),
         }
     }
 
-    /// Reads a tensor by its name: in the type of the computed tensor if the file may hold that,
-    /// else in the file's own type.
-    pub fn tensor(&self, name: &str, like: &HostTensor) -> Result<HostTensor> {
-        let missing = || unreadable(&self.path, format!("there is no tensor `{name}`"));
+    /// Reads a tensor: in the type of the computed tensor if the file may hold that, else in the
+    /// file's own type.
+    pub fn tensor(&self, entry: &Entry, like: &HostTensor) -> Result<HostTensor> {
+        let name = entry.name.as_str();
         match &self.from {
             Source::One(bytes) => self.read(name, bytes, like),
-            Source::Archive(z) => self.read(name, z.get(name).ok_or_else(missing)?, like),
-            Source::Folder(files) => {
-                let file = self.path.join(files.get(name).ok_or_else(missing)?);
+            Source::Archive(z) => {
+                let missing = || unreadable(&self.path, format!("there is no tensor `{name}`"));
+                self.read(name, z.get(name).ok_or_else(missing)?, like)
+            }
+            Source::Folder(_) => {
+                let file = self.path.join(&entry.file);
                 let bytes = std::fs::read(&file).map_err(|e| unreadable(&file, e))?;
                 self.read(name, &bytes, like)
             }
@@ -105,7 +127,7 @@ impl Reference {
 
 /// The tensors of a folder: those in the list that `ge run --dump-tensors` writes, and other files
 /// by their own names.
-fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
+fn folder(path: &Path) -> Result<Vec<Entry>> {
     let list = path.join(INDEX);
     let text = match std::fs::read(&list) {
         Ok(text) => text,
@@ -115,7 +137,7 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
     let index: serde_json::Value = serde_json::from_slice(&text).map_err(|e| {
         Diagnostic::error(format!("`{}` is no list of tensors: {e}", list.display())).raise(ge_codes::DAMAGED_ARRAY)
     })?;
-    let mut named = BTreeMap::new();
+    let mut entries: Vec<Entry> = Vec::new();
     let mut known = BTreeSet::new();
     for row in index["tensors"].as_array().into_iter().flatten() {
         // The list may only name files in its own folder.
@@ -124,21 +146,30 @@ fn folder(path: &Path) -> Result<BTreeMap<String, String>> {
             && path.join(file).is_file()
         {
             known.insert(file.to_owned());
-            named.insert(name.to_owned(), file.to_owned());
+            let output = row["output"].as_u64().and_then(|o| u32::try_from(o).ok());
+            let node = row["node"].as_str().map(str::to_owned).zip(output);
+            entries.push(Entry { name: name.into(), turn: row["turn"].as_u64(), node, file: file.into() });
         }
     }
+    let mut names: BTreeSet<String> = entries.iter().map(|e| e.name.clone()).collect();
+    let mut add = |name: String, file: String| {
+        if names.insert(name.clone()) {
+            entries.push(Entry { file, ..Entry::named(&name) });
+        }
+    };
     let files = std::fs::read_dir(path).map_err(|e| unreadable(path, e))?;
     for f in files.flatten() {
         let Some(file) = f.file_name().to_str().map(str::to_owned) else { continue };
         if let Some(name) = file.strip_suffix(".npy").filter(|_| !known.contains(&file)) {
-            named.entry(name.to_owned()).or_insert_with(|| file.clone());
+            add(name.to_owned(), file.clone());
         }
         // A sequence is a folder with `0.npy` and so on.
         for n in numbers(&f.path()) {
-            named.entry(element(&file, Some(n))).or_insert_with(|| format!("{file}/{n}.npy"));
+            add(element(&file, Some(n)), format!("{file}/{n}.npy"));
         }
     }
-    Ok(named)
+    entries.sort();
+    Ok(entries)
 }
 
 fn damaged(path: &Path, name: &str, e: &NpyError) -> crate::Error {

@@ -2,7 +2,8 @@
 //! of the compiled model unless they are given when it is compiled. A run that gives a value for
 //! such a constant is rejected; the error names the option that makes it an input.
 use super::{Given, Wanted, name_and_text};
-use crate::{Diagnostic, Error, Result};
+use crate::options::constant_inputs;
+use crate::{Diagnostic, Result};
 use ge_model::CompiledModel;
 use ge_plugin_api::types::{AttrMap, TensorDesc};
 use ge_runtime::npz::{Npz, is_npz};
@@ -66,20 +67,7 @@ pub fn asked(attrs: &AttrMap, inputs: usize, given: &[&Given<'_>]) -> Result<Vec
 
 fn refuse(m: &CompiledModel, given: &Given<'_>) -> Result<()> {
     let bad = of(&m.constant_inputs(), m.inputs.len(), given)?;
-    if bad.is_empty() { Ok(()) } else { Err(constants(&bad, "a value")) }
-}
-
-/// The error for constants of a compiled model (name and shape) that are treated as inputs; `given`
-/// describes what is given for them.
-pub fn constants(bad: &[(&str, &str)], given: &str) -> Error {
-    let entries: Vec<String> = bad.iter().map(|(name, dims)| format!("{name}:{dims}")).collect();
-    let names: Vec<String> = bad.iter().map(|(name, _)| format!("`{name}`")).collect();
-    Diagnostic::error(format!("{given} is given for {}: a constant of the compiled model", names.join(", ")))
-        .subject(bad.first().map_or("", |b| b.0))
-        .found(given, "an input of the compiled model")
-        .help(format!("compile the model with `--input-shape \"{}\"`: then it is an input", entries.join(";")))
-        .note("the model has an initializer for it, which is its value where none is asked for")
-        .raise(ge_codes::INPUT)
+    if bad.is_empty() { Ok(()) } else { Err(constant_inputs(&bad, "a value")) }
 }
 
 /// Entries of a list for which something is given: by name, or as files of a folder that has one

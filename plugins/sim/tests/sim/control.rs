@@ -157,6 +157,37 @@ fn loops_without_a_way_out_are_refused_and_others_end_by_their_budget() {
 }
 
 #[test]
+fn a_run_may_take_exactly_as_many_tasks_as_it_is_allowed() {
+    let run = |most: u64, turns: u64, mode: (&str, &str)| {
+        let most = most.to_string();
+        let context = device(&[("max_tasks", &most), mode]);
+        // The second stream waits for the first, and may be tried several times.
+        let mut n = net(&context, 2, 1);
+        n.spec.streams[1].head = false;
+        let mut rest = label_loop(&context);
+        n.spec.labels = rest.spec.labels;
+        n.task(T::STREAM_ACTIVE, 0, &[1], &[]);
+        n.task(T::EVENT_WAIT, 1, &[0], &[]);
+        let end = rest.tasks.pop().unwrap();
+        n.tasks.append(&mut rest.tasks);
+        n.task(T::EVENT_RECORD, 0, &[0], &[]);
+        n.tasks.push(end);
+        let model = n.build().unwrap();
+        let mut m = memory();
+        m.input[0] = turns;
+        model.execute(&m.bases(), true).map(|r| r.tasks.len() as u64)
+    };
+    for mode in [("schedule", "fifo"), ("schedule", "random:3"), ("time", "model")] {
+        for turns in [1, 300] {
+            let count = run(50_000_000, turns, mode).unwrap();
+            assert_eq!(run(count, turns, mode).unwrap(), count, "{mode:?}");
+            let e = failure(run(count - 1, turns, mode));
+            assert!(e.contains(&format!("within {} tasks", count - 1)), "{mode:?}: {e}");
+        }
+    }
+}
+
+#[test]
 fn labels_are_checked() {
     let context = device(&[]);
     let one = |f: &dyn Fn(&mut Net<'_>)| {
