@@ -15,7 +15,7 @@
 //! - **V7** A node has as many inputs as its operator takes, and every required one.
 //! - **V8** A node has as many outputs as its operator produces.
 //! - **V9** Types are among those that the operator allows; parameters of one type group have the
-//!   same type. Inference checks the groups again ([`mixed_inputs`]), with the types that it finds.
+//!   same type. Inference checks the groups again (`mixed_inputs`), with the types that it finds.
 //! - **V10** An attribute that the operator declares has a value of the declared kind (an integer
 //!   counts as a float, 0 and 1 count as booleans, an empty list is of every kind). Attributes that
 //!   it does not declare are unrestricted.
