@@ -14,20 +14,22 @@ const SPARSE: f32 = 1.0 / 16.0;
 /// Whether all numbers are small enough. False if one is NaN.
 #[inline(always)]
 pub(super) fn is_small<I: Isa>(isa: I, v: &[f32]) -> bool {
-    greatest_square(isa, v) < LIMIT
+    let mut most = Greatest::new(isa);
+    most.see(isa, v);
+    most.square(isa) < LIMIT
 }
 
 /// Whether all numbers of all channels are small enough, and the greatest of them is of a size that
 /// is common in some channel.
 #[inline(always)]
 pub(super) fn are_even<'x, I: Isa>(isa: I, channels: impl Iterator<Item = &'x [f32]> + Clone) -> bool {
-    let mut most = 0f32;
+    let mut most = Greatest::new(isa);
     for x in channels.clone() {
-        let own = greatest_square(isa, x);
-        if own.is_nan() || own >= LIMIT {
-            return false;
-        }
-        most = most.max(own);
+        most.see(isa, x);
+    }
+    let most = most.square(isa);
+    if most.is_nan() || most >= LIMIT {
+        return false;
     }
     let near = most * NEAR;
     // Numbers without digits cannot spoil any.
@@ -43,24 +45,43 @@ pub(super) fn are_even<'x, I: Isa>(isa: I, channels: impl Iterator<Item = &'x [f
     false
 }
 
-/// The greatest square; NaN if a number is NaN.
-#[inline(always)]
-fn greatest_square<I: Isa>(isa: I, v: &[f32]) -> f32 {
-    let (vectors, rest) = v.as_chunks::<16>();
-    // Several, because with only one each comparison would wait for the one before.
-    let mut most = [isa.splat(0.0); 4];
-    for four in vectors.chunks(4) {
-        for (most, v) in most.iter_mut().zip(four) {
-            let v = isa.load(v);
-            *most = isa.larger(*most, isa.mul(v, v));
+/// The greatest square so far; NaN if a number was NaN.
+struct Greatest<V> {
+    /// Several, because with only one each comparison would wait for the one before.
+    lanes: [V; 4],
+    rest: f32,
+}
+
+impl<V: Copy> Greatest<V> {
+    #[inline(always)]
+    fn new<I: Isa<V = V>>(isa: I) -> Greatest<V> {
+        Greatest { lanes: [isa.splat(0.0); 4], rest: 0.0 }
+    }
+    #[inline(always)]
+    fn see<I: Isa<V = V>>(&mut self, isa: I, v: &[f32]) {
+        let (vectors, rest) = v.as_chunks::<16>();
+        for four in vectors.chunks(4) {
+            for (most, v) in self.lanes.iter_mut().zip(four) {
+                let v = isa.load(v);
+                *most = isa.larger(*most, isa.mul(v, v));
+            }
+        }
+        for v in rest {
+            self.rest = larger(self.rest, v * v);
         }
     }
-    let mut lanes = [[0.0; 16]; 4];
-    for (most, lanes) in most.into_iter().zip(&mut lanes) {
-        isa.store(most, lanes);
+    #[inline(always)]
+    fn square<I: Isa<V = V>>(&self, isa: I) -> f32 {
+        let [a, b, c, d] = self.lanes;
+        let mut lanes = [0.0; 16];
+        isa.store(isa.larger(isa.larger(a, b), isa.larger(c, d)), &mut lanes);
+        lanes.into_iter().fold(self.rest, larger)
     }
-    let all = lanes.as_flattened().iter().copied().chain(rest.iter().map(|v| v * v));
-    all.fold(0.0, |most, v| if v > most || v.is_nan() { v } else { most })
+}
+
+/// The larger of two numbers, or NaN if one is.
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a || b.is_nan() { b } else { a }
 }
 
 /// Whether most of the numbers other than zero have squares of at least `near`, and there are
