@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tests/models/contrib: operators of com.microsoft in forms that are easily computed otherwise than by onnxruntime, and
-onnxruntime's outputs.
+"""Makes tests/models/contrib: operators of com.microsoft in forms that are easily computed otherwise
+than by onnxruntime, and onnxruntime's outputs.
 
     python make_contrib.py FOLDER [NAME ...]          (in the environment of tests/reference/requirements.txt, onnxruntime 1.31)
 
-One folder a model: model.onnx, s0/input_<i>.npy and s0/expect/output_<i>.npy. Each node of a model makes outputs of the model.
+One folder a model: model.onnx, s0/input_<i>.npy and s0/expect/output_<i>.npy. Each node of a model
+makes outputs of the model.
 """
 import os
 import sys

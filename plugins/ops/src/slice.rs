@@ -2,8 +2,9 @@
 //!
 //! * `StridedSliceV2(x, begin, end, axes?, strides?)` is ONNX's Slice: negative positions count
 //!   from the end, positions are clamped, negative steps go backwards (from the first element if
-//!   they begin before it); without axes the first axes are sliced in order. `Slice(x, offsets, size)` and `SliceD {offsets, size}` (size -1: to the
-//!   end). `StridedSliceD(x) {begin, end, strides}`.
+//!   they begin before it); without axes the first axes are sliced in order. `Slice(x, offsets,
+//!   size)` and `SliceD {offsets, size}` (size -1: to the end). `StridedSliceD(x) {begin, end,
+//!   strides}`.
 //! * `GatherV2(x, indices, axis) {batch_dims}` and `Gather(x, indices) {axis = 0}`: y = x[..axis] ++
 //!   indices ++ x[axis+1..]; negative indices count from the end. `GatherElements(x, index) {dim}`,
 //!   `GatherNd(x, indices) {batch_dims}`.

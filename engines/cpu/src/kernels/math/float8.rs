@@ -142,10 +142,10 @@ pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
         return 255;
     }
     let a = v.abs();
+    let [too_small, too_large] = if saturate { [0, 254] } else { [255; 2] };
     if a.is_infinite() {
-        return if saturate { 254 } else { 255 };
+        return too_large;
     }
-    let too_small = if saturate { 0 } else { 255 };
     if a == 0.0 {
         return too_small;
     }
@@ -158,13 +158,7 @@ pub fn encode_e8m0(v: f64, mode: &str, saturate: bool) -> u8 {
     };
     let code = i64::from(e) + 127 + i64::from(up);
     match code {
-        255.. => {
-            if saturate {
-                254
-            } else {
-                255
-            }
-        }
+        255.. => too_large,
         0.. => code as u8,
         // The next power above is the smallest of the type.
         _ if !matches!(mode, "down" | "nearest") => 0,
