@@ -10,6 +10,7 @@
 //! computed: their branch was not taken, or their loop made no turn. Where the compiler made a
 //! selection of a choice, the values of the other branch are left out, too.
 pub(crate) mod choice;
+mod composed;
 mod copy;
 
 use crate::error::RuntimeError;
@@ -21,7 +22,7 @@ use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::device::{AllocationKind, Base, DeviceModel, DeviceTask, MemoryKind, Place};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::task::TaskType;
-use ge_plugin_api::types::DType;
+use ge_plugin_api::types::{DType, TensorDesc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use copy::NotFinite;
@@ -43,14 +44,27 @@ pub struct Captured {
     pub not_finite: Option<NotFinite>,
 }
 
+/// Index of a graph, position of a node in it, index of one of its outputs.
+pub(crate) type Key = (u32, u32, u32);
+
 /// One output that is copied aside.
 struct Spot {
-    key: (u32, u32, u32),
+    key: Key,
     dtype: DType,
     from: Place,
     to: Place,
     /// Where its mark lies.
     mark: Place,
+}
+
+impl Spot {
+    /// The copy, once the run has ended. Its feature map starts at `base`.
+    fn read(&self, desc: &TensorDesc, context: &OpenDevice, base: u64) -> Result<HostTensor, RuntimeError> {
+        let dims = desc.shape.sizes().unwrap_or_default();
+        let mut tensor = HostTensor::with_len(self.dtype, &dims, self.to.bytes)?;
+        context.copy_out(base + self.to.offset, tensor.bytes_mut())?;
+        Ok(tensor)
+    }
 }
 
 /// All copies of a model.
@@ -141,9 +155,8 @@ impl Captures {
         Ok(HostTensor::zeroed(DType::U64, &[(self.spots.len() * WORDS) as u64])?)
     }
 
-    /// What the nodes wrote in the run that has just ended, in node order. For a node without a
-    /// task, the value is composed of its inputs' bytes that lie in its memory. Nodes that did not
-    /// run are left out.
+    /// What the nodes wrote in the run that has just ended, in node order. Nodes that did not run
+    /// are left out.
     pub(crate) fn collect(
         &self,
         m: &CompiledModel,
@@ -154,59 +167,24 @@ impl Captures {
     ) -> Result<Vec<Captured>, RuntimeError> {
         let words = marks.view().plain::<u64>()?;
         let marks = words.chunks_exact(WORDS).map(Mark::of);
-        let spots: HashMap<(u32, u32, u32), (&Spot, Mark)> =
+        let spots: HashMap<Key, (&Spot, Mark)> =
             self.spots.iter().zip(marks).map(|(s, mark)| (s.key, (s, mark))).collect();
         let idle = idle_graphs(spots.values().map(|(s, mark)| (s.key.0, mark.times)));
         let base = maps.get(self.map).map_or(0, |b| b.address);
-        let mut out: Vec<Captured> = Vec::new();
-        let mut at: HashMap<(u32, u32, u32), usize> = HashMap::new();
-        for (gi, g) in m.graphs.iter().enumerate().filter(|(gi, _)| !idle.contains(&(*gi as u32))) {
-            for (ni, n) in g.nodes.iter().enumerate() {
-                for (k, (d, slot)) in n.outputs.iter().zip(&n.slots).enumerate() {
-                    let key = (gi as u32, ni as u32, k as u32);
-                    let (Some(bytes), Some(dims)) = (d.data_bytes(), d.shape.sizes()) else { continue };
-                    let (tensor, mark) = if let Some((s, mark)) = spots.get(&key) {
-                        if mark.times == 0 {
-                            continue;
-                        }
-                        let mut t = HostTensor::with_len(d.dtype, &dims, bytes)?;
-                        context.copy_out(base + s.to.offset, t.bytes_mut())?;
-                        (t, *mark)
-                    } else if n.inputs.is_empty() {
-                        continue;
-                    } else if bytes == 0 {
-                        (HostTensor::with_len(d.dtype, &dims, 0)?, Mark { times: 1, not_finite: None })
-                    } else if slot.space != SlotInfo::FEATURE {
-                        continue;
-                    } else {
-                        let mut t = HostTensor::with_len(d.dtype, &dims, bytes)?;
-                        let (mut covered, mut times) = (0, 1);
-                        for v in n.inputs.iter().flatten() {
-                            let Some(p) = g.nodes.get(v.node as usize) else { continue };
-                            let Some(from) = p.slots.get(v.output as usize) else { continue };
-                            let value = match at.get(&(key.0, v.node, v.output)) {
-                                Some(i) => {
-                                    times = times.max(out[*i].times);
-                                    out[*i].tensor.bytes()
-                                }
-                                None => match given(m, from, inputs) {
-                                    Some(b) => b,
-                                    None => continue,
-                                },
-                            };
-                            covered += blit(t.bytes_mut(), slot, value, from);
-                        }
-                        if covered < t.bytes().len() {
-                            continue;
-                        }
-                        (t, Mark { times, not_finite: None })
-                    };
-                    at.insert(key, out.len());
-                    let Mark { times, not_finite } = mark;
-                    out.push(Captured { graph: key.0, node: key.1, output: key.2, tensor, times, not_finite });
+        let mut values = composed::Values::new(m, inputs);
+        for (graph, g) in (0..).zip(&m.graphs).filter(|(graph, _)| !idle.contains(graph)) {
+            let outputs =
+                (0..).zip(&g.nodes).flat_map(|(ni, n)| (0..).zip(&n.outputs).map(move |(k, d)| (ni, n, k, d)));
+            for (node, n, output, desc) in outputs {
+                let key = (graph, node, output);
+                match spots.get(&key) {
+                    Some((_, mark)) if mark.times == 0 => {}
+                    Some((spot, mark)) => values.push(key, spot.read(desc, context, base)?, *mark),
+                    None => values.compose(key, n)?,
                 }
             }
         }
+        let mut out = values.captured;
         choice::leave_out(m, &mut out, |k| choice::condition(inputs.get(k)?.bytes));
         Ok(out)
     }
@@ -215,8 +193,8 @@ impl Captures {
 /// The tasks after which each output (graph, node, output) is copied: the last that writes it, of
 /// those that always run together. Between others there is a jump: both branches of a choice write
 /// its output, and a loop writes what it begins with and what each turn gives.
-fn writers(m: &CompiledModel) -> BTreeMap<(u32, u32, u32), Vec<usize>> {
-    let mut of: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
+fn writers(m: &CompiledModel) -> BTreeMap<Key, Vec<usize>> {
+    let mut of: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     let mut jump = 0;
     for (i, t) in m.tasks.iter().enumerate() {
         if JUMPS.iter().any(|j| j.code() == t.kind) {
@@ -242,34 +220,6 @@ fn idle_graphs(copies: impl Iterator<Item = (u32, u64)>) -> BTreeSet<u32> {
         *most = times.max(*most);
     }
     most.into_iter().filter(|(_, times)| *times == 0).map(|(graph, _)| graph).collect()
-}
-
-/// The bytes of the graph input that lies in a slot.
-fn given<'a>(m: &CompiledModel, slot: &SlotInfo, inputs: &[TensorView<'a>]) -> Option<&'a [u8]> {
-    let z = m.memory.zero_copy.iter().find(|z| {
-        !z.output
-            && slot.zero_copy
-            && slot.space == SlotInfo::FEATURE
-            && z.memory == slot.memory
-            && z.offset == slot.offset
-    })?;
-    Some(inputs.get(z.index as usize)?.bytes)
-}
-
-/// Copies the bytes that lie in both slots and returns how many they are.
-fn blit(to: &mut [u8], slot: &SlotInfo, value: &[u8], from: &SlotInfo) -> usize {
-    if from.space != slot.space || from.memory != slot.memory {
-        return 0;
-    }
-    let start = slot.offset.max(from.offset);
-    let end = (slot.offset.saturating_add(to.len() as u64)).min(from.offset.saturating_add(value.len() as u64));
-    if start >= end {
-        return 0;
-    }
-    let len = (end - start) as usize;
-    let (a, b) = ((start - slot.offset) as usize, (start - from.offset) as usize);
-    to[a..a + len].copy_from_slice(&value[b..b + len]);
-    len
 }
 
 /// Indices of the outputs among the arguments of a task.
@@ -308,13 +258,5 @@ mod tests {
         ];
         let m = CompiledModel { tasks, ..CompiledModel::default() };
         assert_eq!(writers(&m), BTreeMap::from([((0, 1, 0), vec![1]), ((0, 3, 0), vec![4, 6])]));
-    }
-    #[test]
-    fn bytes_of_an_input_land_where_it_lies_in_the_output() {
-        let slot = |offset, size| SlotInfo { space: SlotInfo::FEATURE, offset, size, ..SlotInfo::default() };
-        let mut out = [0u8; 8];
-        assert_eq!(blit(&mut out, &slot(64, 8), &[1, 2, 3, 4], &slot(68, 4)), 4);
-        assert_eq!(blit(&mut out, &slot(64, 8), &[9; 4], &slot(32, 4)), 0);
-        assert_eq!(out, [0, 0, 0, 0, 1, 2, 3, 4]);
     }
 }
