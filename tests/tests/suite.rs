@@ -94,6 +94,8 @@ mod clusters;
 mod convolutions;
 /// Transposes that a pass moves.
 mod transposes;
+/// Products by integers of eight and four bits.
+mod weights;
 /// Kinds of models of open sizes.
 mod open_kinds;
 /// Parts of known shape in bodies of loops and in branches.

@@ -644,6 +644,21 @@ fn weights_of_bytes_are_scaled_by_column() {
     near(y[0].view().values::<f32>().unwrap(), &[12.5, 0.0, 2.0, 9.0]);
 }
 
+/// Two groups of two rows; a byte holds the even row in its lower half.
+#[test]
+fn weights_of_four_bits_are_scaled_by_group() {
+    let x = t(&[1, 4], &[1f32, 2.0, 3.0, -1.0]);
+    let mut panel = [0x88u8; 32];
+    // Column 0 is 1, -2, 7, -8; column 1 is 0, 3, 2, 2.
+    (panel[0], panel[1], panel[16], panel[17]) = (0x69, 0xB8, 0x0F, 0xAA);
+    let w = t(&[1, 2, 16], &panel);
+    let (scale, offset) = (t(&[2, 2], &[0.5f32, 2.0, 1.0, 0.25]), t(&[2, 2], &[1f32, 0.0, -1.0, 2.0]));
+    let inputs = [Some(&x), Some(&w), Some(&scale), None, None, Some(&offset)];
+    let y = call("FusedWeightMatMul", &inputs, &attrs(&[("group_size", 2i64.into())]), &[DType::F32]).unwrap();
+    // 0.5 (0 + 2 (-3)) + 3 (8) - 1 (-7), and 2 (2 * 3) + 0.25 (0).
+    near(y[0].view().values::<f32>().unwrap(), &[28.0, 12.0]);
+}
+
 /// Windows of one place divide by zero if they are not periodic, as in onnxruntime.
 #[test]
 fn a_symmetric_window_of_one_place_is_not_a_number() {
@@ -686,4 +701,16 @@ fn norms_of_windows_have_any_exponent() {
     let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
     near(&floats("GlobalLpPool", &[&x], &[("p", 1.5.into())]).1, &[4.326_749]);
     near(&floats("LpPool", &[&x], &[("p", 1.5.into()), ("ksize", l(&[1, 1, 1, 2]))]).1, &[4.326_749]);
+}
+
+/// Tables of one image serve all images, as PyTorch writes them; others need their sizes.
+#[test]
+fn rotary_tables_of_one_image_serve_all() {
+    let x = t(&[2, 1, 2, 2], &[1f32, 0.0, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0]);
+    let (cos, sin) = (t(&[1, 2, 1], &[1f32, 0.0]), t(&[1, 2, 1], &[0f32, 1.0]));
+    let (_, y) = floats("RotaryEmbedding", &[&x, &cos, &sin], &[]);
+    near(&y, &[1.0, 0.0, -1.0, 0.0, 1.0, 2.0, -4.0, 3.0]);
+    let other = t(&[2, 1, 1], &[1f32, 0.0]);
+    let e = refusal("RotaryEmbedding", &[&x, &other, &other], &[]);
+    assert_eq!(e, "input 1 `cos_cache` does not fit: found [2, 1, 1] (`sin_cache` [2, 1, 1]), expected [2 or 1, 2, 1]");
 }

@@ -19,10 +19,12 @@
 //!   in integers. The scale and zero point of b are a single number or one per column. If a is f32,
 //!   it has neither and is quantised as by DynamicQuantizeLinear. y = v in f32, or
 //!   saturate(round_half_even(v / y_scale) + y_zero_point).
-//! * `FusedWeightMatMul(x1, x2 [ceil(N/16),K,16], x2_scale [N], bias? [N], x3? of y's shape)
-//!   {activation, activation_params}`:
-//!   activation(x1·w·x2_scale + bias + x3) in f32, where column j of w is column j % 16 of panel j
-//!   / 16 of the bytes x2.
+//! * `FusedWeightMatMul(x1, x2, x2_scale, bias? [N], x3? of y's shape, x2_offset?) {group_size = 0,
+//!   activation, activation_params}`: activation(x1·w + bias + x3), computed in f32, where w = (q -
+//!   x2_offset)·x2_scale. Column j of q is column j % 16 of panel j / 16 of x2: bytes i8
+//!   [ceil(N/16), K, 16], or numbers of four bits plus eight, two rows in a byte (the even row in
+//!   its lower half), u8 [ceil(N/16), ceil(K/2), 16]. Scales and offsets are [N], or [groups, N]
+//!   for each `group_size` rows of q.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
 //!   shape. Each step is rounded to single precision, and y then to its type. A step is an operator
 //!   and its operands. The operand `%k` is input k, or, if k is at least the number of inputs, the
@@ -68,6 +70,8 @@ const ACTIVATIONS: &[&str] = &[
 ];
 const BYTE: &[DType] = &[DType::I8, DType::U8];
 const SINGLE: &[DType] = &[DType::F32];
+/// Types of what a product by quantised weights reads and gives.
+const WEIGHED: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 /// Steps of a cluster that return booleans.
 const TRUTHS: &[&str] = &[
     "Equal",
@@ -156,7 +160,7 @@ fn quant_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 }
 fn weight_mat_mul(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let (x, scale) = (&c.input(0)?.shape, &c.input(2)?.shape);
-    let (Some(rank), Some([columns])) = (x.rank(), scale.rank().map(|_| scale.dims())) else {
+    let (Some(rank), Some(columns)) = (x.rank(), scale.rank().and_then(|_| scale.dims().last())) else {
         return read::one(c, Shape::unranked());
     };
     let lead = x.dims().iter().take(rank.saturating_sub(1)).copied();
@@ -287,12 +291,14 @@ fn defs() -> Vec<OpDef> {
         ),
         activated(
             OpDef::new("FusedWeightMatMul", weight_mat_mul)
-                .input("x1", SINGLE, "")
-                .input("x2", &[DType::I8], "")
+                .input("x1", WEIGHED, "T")
+                .input("x2", &[DType::I8, DType::U8], "")
                 .input("x2_scale", SINGLE, "")
-                .opt("bias", SINGLE, "")
-                .opt("x3", SINGLE, "")
-                .output("y", SINGLE, "")
+                .opt("bias", WEIGHED, "T")
+                .opt("x3", WEIGHED, "T")
+                .opt("x2_offset", SINGLE, "")
+                .output("y", WEIGHED, "T")
+                .attr("group_size", AttrKind::INT, 0i64)
                 .flags(flags::FULL_PRECISION),
         ),
         OpDef::new("FusedElementwise", chain)

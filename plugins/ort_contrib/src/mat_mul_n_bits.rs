@@ -5,7 +5,10 @@
 //! byte. `scales` is `[N, blocks]`; `zero_points` is packed in the same way or holds real numbers
 //! `[N, blocks]`; if it is absent, the zero point is half the range. `g_idx [K]` says for each
 //! number of a row which of the row's scales and zero points it has, if that does not follow from
-//! its block. Rows of B are unpacked once for all rows of A.
+//! its block.
+//!
+//! A constant B with constant scales and integer zero points becomes `DequantizeLinear` and
+//! `MatMulV2`, which engines fuse. Otherwise a kernel unpacks rows of B once for all rows of A.
 use crate::declare::ort_op;
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -13,7 +16,7 @@ use ge_plugin_api::kernel::{KernelCtx, TensorView};
 use ge_plugin_api::ops::flags::MAY_FAIL;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
 use ge_plugin_api::services::parallel_for;
-use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
+use ge_plugin_api::types::{Blob, ConstTensor, DType, Dim, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, register_kernel, register_op};
 use std::sync::Mutex;
 
@@ -21,6 +24,9 @@ const REAL: &[DType] = &[DType::F32, DType::F16];
 
 fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     only(n, "weight_prepacked", 0)?;
+    if let Some(y) = standard(n, b) {
+        return Ok(vec![y]);
+    }
     let mut d = b.node("MatMulNBits").name(&n.name).input(n.input(0)?).input(n.input(1)?).input(n.input(2)?);
     d = d.opt_input(n.opt_input(3)).opt_input(n.opt_input(5)).opt_input(n.opt_input(4).filter(|_| !in_order(n)));
     for (key, or) in [("K", 0), ("N", 0), ("bits", 4), ("block_size", 0)] {
@@ -29,6 +35,56 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![d.build()])
 }
 ort_op!("MatMulNBits", 6, ["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"], map);
+
+/// The product as `DequantizeLinear` of a constant `[N, K]` and `MatMulV2`; `None` if the weights do
+/// not have that form.
+fn standard(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Option<ValueRef> {
+    if n.opt_input(4).is_some() && !in_order(n) {
+        return None;
+    }
+    let size = |key: &str, or: i64| usize::try_from(n.int_or(key, or)).ok().filter(|v| *v > 0);
+    let (k, rows, bits, block) = (size("K", 0)?, size("N", 0)?, size("bits", 4)?, size("block_size", 0)?);
+    let blocks = k.div_ceil(block);
+    let (weights, scales) = (n.constant(1)?, n.constant(2)?);
+    n.input_descs.first().filter(|d| d.dtype == scales.dtype)?;
+    let weights = numbers(weights, [rows, k], blocks * block, bits)?;
+    let zeros = match n.opt_input(3) {
+        Some(_) => numbers(n.constant(3)?, [rows, blocks], (blocks * bits).div_ceil(8) * 8 / bits, bits)?,
+        None => stored(&vec![1 << (bits - 1); rows * blocks], [rows, blocks], bits)?,
+    };
+    let dims = [rows as u64, blocks as u64];
+    if scales.count() != Some(dims[0] * dims[1]) {
+        return None;
+    }
+    let mut scales = scales.clone();
+    scales.dims = dims.as_slice().into();
+    let inputs = [("B", weights), ("scales", scales), ("zero_points", zeros)].map(|(k, t)| b.made_constant(k, t));
+    let real = b.node("DequantizeLinear").inputs(&inputs).attr("axis", 1i64).attr("block_size", block as i64).build();
+    let y = b.node("MatMulV2").name(&n.name).input(n.input(0).ok()?).input(real).opt_input(n.opt_input(5));
+    Some(y.attr("transpose_x2", true).build())
+}
+
+/// A constant `[rows, columns]` of the packed integers of a tensor whose rows hold `each` of them.
+fn numbers(t: &ConstTensor, [rows, columns]: [usize; 2], each: usize, bits: usize) -> Option<ConstTensor> {
+    let bytes =
+        t.bytes().filter(|b| t.dtype == DType::U8 && matches!(bits, 2 | 4 | 8) && b.len() * 8 == rows * each * bits)?;
+    let row = each * bits / 8;
+    let all: Vec<u8> = (0..rows)
+        .flat_map(|r| (0..columns).map(move |c| (r, c)))
+        .map(|(r, c)| unpack(&bytes[r * row..], c, bits))
+        .collect();
+    stored(&all, [rows, columns], bits)
+}
+
+/// Integers as a constant of bytes, or of four bits each.
+fn stored(v: &[u8], [rows, columns]: [usize; 2], bits: usize) -> Option<ConstTensor> {
+    let dims = [rows as u64, columns as u64];
+    if bits == 8 {
+        return ConstTensor::of(&dims, v);
+    }
+    let packed: Vec<u8> = v.chunks(2).map(|two| two[0] | two.get(1).copied().unwrap_or(0) << 4).collect();
+    ConstTensor::new(DType::U4, &dims, Blob::from_owner(packed))
+}
 
 /// Whether `g_idx` is constant and gives each number the scale of its own block.
 fn in_order(n: &ForeignNode) -> bool {

@@ -132,15 +132,9 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 /// The weights, bytes in panels of sixteen columns, are first rearranged to rows and scaled.
 fn run_weight_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (a, panels, scale) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?, Arg::of(ctx, 2)?);
-    let (k, n) = (a.shape.last().copied().unwrap_or(0), scale.len);
-    panels.need_shape(&[n.div_ceil(16), k, 16])?;
-    let (bytes, scale) = (panels.i64s()?, scale.f64s()?);
-    let mut w = filled(count(&[k, n])?, 0f64)?;
-    for (at, w) in w.iter_mut().enumerate() {
-        let (i, j) = (at / n, at % n);
-        *w = bytes[(j / 16 * k + i) * 16 + j % 16] as f64 * scale[j];
-    }
+    let (a, scale) = (Arg::of(ctx, 0)?, Arg::of(ctx, 2)?);
+    let (k, n) = (a.shape.last().copied().unwrap_or(0), scale.shape.last().copied().unwrap_or(0));
+    let w = quantised_weights(ctx, [k, n], &scale)?;
     let (shape, mut y) = batched(&widen::<f64>(&a)?, &a.shape, &w, &[k, n], (false, false), None)?;
     if let Some(bias) = Arg::opt(ctx, 3)? {
         bias.need_shape(&[n])?;
@@ -150,6 +144,33 @@ fn run_weight_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
     add_residual(ctx, 4, &shape, &mut y)?;
     activate(ctx, &mut y)?;
     put_f64(ctx, 0, &shape, &y)
+}
+/// The matrix `[k, n]` of `FusedWeightMatMul`: (q - offset)·scale.
+fn quantised_weights(ctx: &KernelCtx<'_>, [k, n]: [usize; 2], scale: &Arg<'_>) -> Result<Vec<f64>> {
+    let panels = Arg::of(ctx, 1)?;
+    let halves = panels.dtype == DType::U8;
+    let lines = if halves { k.div_ceil(2) } else { k };
+    panels.need_shape(&[n.div_ceil(16), lines, 16])?;
+    let group = match usize::try_from(ctx.attrs.int("group_size").unwrap_or(0)) {
+        Ok(0) => k.max(1),
+        Ok(rows) => rows,
+        Err(_) => return Err(bad("attribute `group_size`", "a negative number", "0, or a number of rows")),
+    };
+    let needs = if scale.rank() == 1 && k <= group { vec![n] } else { vec![k.div_ceil(group), n] };
+    scale.need_shape(&needs)?;
+    let offset = Arg::opt(ctx, 5)?;
+    offset.as_ref().map_or(Ok(()), |o| o.need_shape(&needs))?;
+    let offset = offset.map(|o| o.f64s()).transpose()?;
+    let (bytes, scale) = (panels.i64s()?, scale.f64s()?);
+    let mut w = filled(count(&[k, n])?, 0f64)?;
+    for (at, w) in w.iter_mut().enumerate() {
+        let (i, j) = (at / n, at % n);
+        let byte = |line: usize| bytes[(j / 16 * lines + line) * 16 + j % 16];
+        let q = if halves { (byte(i / 2) >> (i % 2 * 4) & 15) - 8 } else { byte(i) };
+        let s = i / group * n + j;
+        *w = (q as f64 - offset.as_ref().map_or(0.0, |o| o[s])) * scale[s];
+    }
+    Ok(w)
 }
 /// The product is computed in 64-bit integers and everything after it in double precision, except
 /// the division by the output scale, which is in single precision as in QuantizeLinear.
@@ -321,7 +342,7 @@ pub const OPS: &[Op] = &[
         &[BYTE_OR_SINGLE, SINGLE, BYTE, BYTE, SINGLE, BYTE, SINGLE, BYTE, SINGLE],
     )
     .gives(&[CHAINED]),
-    Op::new("FusedWeightMatMul", run_weight_matmul, &[SINGLE, BYTE, SINGLE]).gives(&[SINGLE]),
+    Op::new("FusedWeightMatMul", run_weight_matmul, &[FLOAT, BYTE, SINGLE, FLOAT, FLOAT, SINGLE]).gives(&[FLOAT]),
     Op::new("FusedElementwise", run_chain, &[CHAINED]).gives(&[CHAINED]),
     Op::new("ScaledMaskedSoftmax", run_masked, &[FLOAT]).gives(&[FLOAT]),
 ];

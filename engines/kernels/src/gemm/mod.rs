@@ -17,7 +17,7 @@ pub mod pack;
 pub(crate) mod dots;
 /// The steps that follow a finished tile.
 pub mod epilogue;
-/// Products of singles and weights of bytes.
+/// Products by weights of eight or four bits.
 pub mod weights;
 /// The plan of a product and its execution.
 pub mod plan;

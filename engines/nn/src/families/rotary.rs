@@ -1,7 +1,7 @@
 //! `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?)`: rotates each pair of numbers of a
 //! head by the angle of its position. `X` is `[B, N, S, D]`, or `[B, S, N * D]` with `num_heads`.
 //! The tables have a row for each position that the ids refer to or, without ids, for each of `[B,
-//! S]`. Only the first `rotary_embedding_dim` numbers of a head are rotated (all if it is 0). f32,
+//! S]` or of `[1, S]`, as PyTorch writes them. Only the first `rotary_embedding_dim` numbers of a head are rotated (all if it is 0). f32,
 //! f16, bf16, computed in single precision. A negative id counts from the end; an id out of range
 //! makes the run fail.
 use crate::kernel::{CHUNK, Io, Kernel};
@@ -56,9 +56,14 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         Some(t) if t.shape == [batch, positions] => Some(sig.kind_in(3, &[Kind::I64, Kind::I32])?),
         Some(t) => return Err(format!("input 3 is {:?}, expected [{batch}, {positions}]", t.shape)),
     };
-    let angles = if ids.is_some() { cos.shape.first().copied().unwrap_or(0) } else { batch * positions };
-    if turned > size || cos.shape != sin.shape || cos.count() != angles * half || y.shape != x.shape {
-        return Err(format!("tables {:?} and {:?} for {angles} rows of {half} pairs", cos.shape, sin.shape));
+    let angles = match cos.shape.as_slice() {
+        &[rows, width] if ids.is_some() && width == half => rows,
+        &[of, s, width] if ids.is_none() && (of == batch || of == 1) && s == positions && width == half => of * s,
+        &[rows, width] if rows == batch * positions && width == half => rows,
+        shape => return Err(format!("tables {shape:?} for {batch} x {positions} positions of {half} pairs")),
+    };
+    if turned > size || cos.shape != sin.shape || y.shape != x.shape {
+        return Err(format!("tables {:?} and {:?} for heads of {size}", cos.shape, sin.shape));
     }
     let rows = batch * heads * positions;
     let interleaved = sig.int("interleaved", 0) != 0;
@@ -110,7 +115,8 @@ impl Rotary {
                 let place = self.place(row);
                 let angle = match ids.get(place) {
                     Some(id) => self.angle(id.to_i64())?,
-                    None => place,
+                    // Tables of one image serve all.
+                    None => place % self.angles,
                 };
                 let table = angle * self.half..(angle + 1) * self.half;
                 self.turn(&x[row * self.size..][..self.size], (&cos[table.clone()], &sin[table]), y);

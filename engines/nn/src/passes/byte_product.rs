@@ -1,15 +1,16 @@
-//! `ByteProductFusionPass`: a product of f32 by constant 8-bit integers that are cast and scaled at
-//! run time reads the integers directly.
+//! `ByteProductFusionPass`: a product by constant integers that become real numbers at run time reads
+//! the integers directly.
 //!
-//! Before: `%w = Mul(Cast(%q), %scale)`, `%y = MatMulV2(%x, %w)` or `FusedMatMul`, with constants
-//! `%q: i8[K,N]` and `%scale: f32[N]`
-//! After: `%y = FusedWeightMatMul(%x, %panels, %scale)` with a constant `i8[ceil(N/16),K,16]`
-//! When: only the product reads the weights, which were too large to be folded; its sizes are known
-//! or have names.
-//! Refuses: transposed factors, a factor `alpha`, steps behind the product.
-use super::matmul::{PRODUCTS, turned};
+//! Before: `%w = Mul(Cast(%q), %scale)` or `%w = DequantizeLinear(%q, %scale, %zero?)`, and `%y =
+//! MatMulV2(%x, %w)` or `FusedMatMul`, with constants `%q`, `%scale`, `%zero`
+//! After: `%y = FusedWeightMatMul(%x, %panels, %scale, bias?, x3?, %offset?)`
+//! When: integers have at most eight bits, and only the product reads what they become; they were too
+//! many to be folded. They have one scale, one for each column, or one for each column and some
+//! rows (`block_size`). Sizes of the product are known or have names.
+//! Refuses: a transposed `x1`, a factor `alpha`, steps behind the product, scales of other axes.
+use super::matmul::{PRODUCTS, swaps_last, turned};
+use super::weights::{self, Weights};
 use super::{only_reader, open, other_operand, out_desc};
-use ge_kernels::gemm::weights::pack_weights;
 use ge_plugin_api::Result;
 use ge_plugin_api::fusion::{Boundary, Replacement, SubgraphRewriter, Verdict};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
@@ -18,57 +19,124 @@ use ge_plugin_api::types::{AttrMap, ConstTensor, DType, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 
 const NAME: &str = "ByteProductFusionPass";
+/// Types in which the kernel reads and gives numbers.
+const REAL: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// The pass `ByteProductFusionPass`.
 pub struct ByteProduct;
 
 impl Pass for ByteProduct {
     fn info(&self) -> PassInfo {
-        let help = "multiplies by constant bytes where they are cast and scaled before a product";
+        let help = "multiplies by constant integers where they are cast and scaled before a product";
         PassInfo::new(NAME, PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
     }
     fn run(&self, graph: &Graph<'_>, patch: &mut Patch) -> Result<()> {
         let mut rewriter = SubgraphRewriter::new(NAME, graph, patch);
         for n in graph.nodes_of(&PRODUCTS) {
-            let Some(weights) = scaled(graph, &n) else { continue };
+            let Some(found) = Found::before(graph, &n) else { continue };
             if let Err(why) = plain(&n) {
                 rewriter.refuse(n.id(), &why);
                 continue;
             }
-            let nodes = weights.nodes.iter().copied().chain([n.id()]).collect();
-            rewriter.replace(&Boundary { nodes, outputs: vec![n.value(0)] }, |r| weights.make(&n, r));
+            let nodes = found.nodes.iter().copied().chain([n.id()]).collect();
+            rewriter.replace(&Boundary { nodes, outputs: vec![n.value(0)] }, |r| found.make(&n, r));
         }
         Ok(())
     }
 }
 
-/// Constant 8-bit integers with their cast and scaling.
-struct Scaled<'g> {
-    nodes: [NodeId; 2],
-    bytes: &'g ConstTensor,
+/// Constant integers with the nodes that make real numbers of them.
+struct Found<'g> {
+    nodes: Vec<NodeId>,
+    integers: &'g ConstTensor,
     scale: &'g ConstTensor,
+    zero: Option<&'g ConstTensor>,
+    /// Axis and block size of the scales of `DequantizeLinear`.
+    blocks: Option<(i64, i64)>,
+    /// Whether a transpose follows.
+    swapped: bool,
 }
 
-/// The second factor of a product, if it is cast and scaled for this product only.
-fn scaled<'g>(g: &Graph<'g>, n: &Node<'g>) -> Option<Scaled<'g>> {
-    let alone =
-        |v: ValueRef| only_reader(g, v).is_some_and(|reader| reader.input(0) == Some(v) || reader.id() == n.id());
-    let weights = n.input(1).filter(|v| alone(*v))?;
-    let mul = g.find(weights.node).filter(|m| m.op() == "Mul")?;
-    let cast = mul.inputs().iter().find_map(|v| g.find(v.node).filter(|c| c.op() == "Cast"))?;
-    let widened = cast.value(0);
-    only_reader(g, widened)?;
-    let scale = g.constant(other_operand(&mul, widened)?)?;
-    let bytes = g.constant(cast.input(0)?)?;
-    let single = cast.outputs().first().is_some_and(|d| d.dtype == DType::F32) && scale.dtype == DType::F32;
-    (single && bytes.dtype == DType::I8).then_some(Scaled { nodes: [cast.id(), mul.id()], bytes, scale })
+impl<'g> Found<'g> {
+    /// The second factor of a product, if it is made for this product only.
+    fn before(g: &Graph<'g>, n: &Node<'g>) -> Option<Found<'g>> {
+        let maker = |v: ValueRef| only_reader(g, v).and_then(|_| g.find(v.node));
+        let (mut nodes, mut swapped) = (vec![], false);
+        let mut m = n.input(1).filter(|v| Some(*v) != n.input(0)).and_then(maker)?;
+        while matches!(m.op(), "Cast" | "TransposeD") {
+            let narrows = m.op() == "Cast" && m.input_desc(0)?.dtype == DType::F32;
+            if !(narrows && REAL.contains(&m.outputs().first()?.dtype)) && !swaps_last(&m) {
+                return None;
+            }
+            swapped ^= m.op() == "TransposeD";
+            nodes.push(m.id());
+            m = m.input(0).and_then(maker)?;
+        }
+        nodes.push(m.id());
+        if !m.outputs().first().is_some_and(|d| REAL.contains(&d.dtype)) {
+            return None;
+        }
+        let (q, scale, zero, blocks) = match m.op() {
+            "DequantizeLinear" => {
+                let zero = m.input(2).filter(|v| !v.is_absent());
+                let blocks = (m.int("axis").unwrap_or(1), m.int("block_size").unwrap_or(0));
+                (m.input(0)?, m.input(1)?, zero, Some(blocks))
+            }
+            "Mul" => {
+                let cast = m.inputs().iter().find_map(|v| g.find(v.node).filter(|c| c.op() == "Cast"))?;
+                only_reader(g, cast.value(0))?;
+                nodes.push(cast.id());
+                (cast.input(0)?, other_operand(&m, cast.value(0))?, None, None)
+            }
+            _ => return None,
+        };
+        let zero = match zero {
+            Some(z) => Some(g.constant(z)?),
+            None => None,
+        };
+        nodes.reverse();
+        Some(Found { nodes, integers: g.constant(q)?, scale: g.constant(scale)?, zero, blocks, swapped })
+    }
+
+    fn make(&self, n: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
+        let turned = turned(n).1 != self.swapped;
+        let w = Weights::of(self.integers, self.scale, self.zero, self.blocks, turned)?;
+        let constant = |c: Option<ConstTensor>| c.ok_or("no constant can be made").map(|c| r.constant(c));
+        let offset = match w.offset() {
+            Some(c) => constant(Some(c))?,
+            None => ValueRef::ABSENT,
+        };
+        let mut attrs = AttrMap::default();
+        for key in ["activation", "activation_params"] {
+            if let Some(v) = n.attr(key) {
+                attrs.set(key, v.clone());
+            }
+        }
+        if w.group > 0 {
+            attrs.set(weights::GROUP, w.group as i64);
+        }
+        let other = |i: usize| n.input(i).unwrap_or(ValueRef::ABSENT);
+        let x1 = n.input(0).ok_or("x1 is missing")?;
+        let mut inputs = vec![x1, constant(w.panels())?, constant(w.scale())?, other(2), other(3)];
+        if !offset.is_absent() {
+            inputs.push(offset);
+        }
+        let mut made = r.op("FusedWeightMatMul", inputs);
+        for a in &attrs {
+            made = made.attr(a.key.as_str(), a.value.clone());
+        }
+        Ok(vec![made.desc(0, out_desc(n)?.clone()).into()])
+    }
 }
 
 /// Refuses what the kernel does not support.
 fn plain(n: &Node<'_>) -> Verdict {
-    let single = n.input_desc(0).is_some_and(|d| d.dtype == DType::F32 && open::is_named(&d.shape));
-    if !single || turned(n) != (false, false) {
-        return Err("x1 is not f32 of sizes that are known or have names, or a factor is turned".into());
+    let real = n.input_desc(0).filter(|d| REAL.contains(&d.dtype) && open::is_named(&d.shape));
+    let Some(x1) = real.filter(|_| !turned(n).0) else {
+        return Err("x1 is no f32, f16 or bf16 of sizes that are known or have names, or it is turned".into());
+    };
+    if out_desc(n)?.dtype != x1.dtype {
+        return Err("the product has a type of its own".into());
     }
     if n.float("alpha").is_some_and(|a| a != 1.0) || n.attr("steps").is_some() || n.attr("y_dtype").is_some() {
         return Err("the product has a factor, steps or a type of its own".into());
@@ -77,43 +145,4 @@ fn plain(n: &Node<'_>) -> Verdict {
         return Err("input 3 is given".into());
     }
     Ok(())
-}
-
-impl Scaled<'_> {
-    fn make(&self, n: &Node<'_>, r: &Replacement<'_>) -> Verdict<Vec<ValueRef>> {
-        let &[k, columns] = self.bytes.dims.as_slice() else {
-            return Err(format!("the weights have the shape {:?}", self.bytes.dims));
-        };
-        let scales = match self.scale.dims.as_slice() {
-            [] | [1] | [1, 1] => 1,
-            [c] | [1, c] if *c == columns => columns,
-            other => return Err(format!("the scale has the shape {other:?} for {columns} columns")),
-        };
-        let size = |d: u64| usize::try_from(d).map_err(|_| format!("a size of {d}"));
-        let (rows, wide) = (size(k)?, size(columns)?);
-        let bytes = self.bytes.bytes().ok_or("the weights cannot be read")?;
-        let given: Vec<i8> = bytes.iter().map(|v| *v as i8).collect();
-        if rows == 0 || wide == 0 || given.len() != rows * wide {
-            return Err("there are no weights".into());
-        }
-        let dims = [columns.div_ceil(16), k, 16];
-        let panels = ConstTensor::of(&dims, &pack_weights(&given, rows, wide)).ok_or("no constant can be made")?;
-        let scale = self.scale.to_f64(wide).ok_or("the scale cannot be read")?;
-        let scale: Vec<f32> = (0..wide).map(|j| scale[if scales == 1 { 0 } else { j }] as f32).collect();
-        let scale = ConstTensor::of(&[columns], &scale).ok_or("no constant can be made")?;
-        let mut attrs = AttrMap::default();
-        for key in ["activation", "activation_params"] {
-            if let Some(v) = n.attr(key) {
-                attrs.set(key, v.clone());
-            }
-        }
-        let other = |i: usize| n.input(i).unwrap_or(ValueRef::ABSENT);
-        let x1 = n.input(0).ok_or("x1 is missing")?;
-        let inputs = [x1, r.constant(panels), r.constant(scale), other(2), other(3)];
-        let mut made = r.op("FusedWeightMatMul", inputs);
-        for a in &attrs {
-            made = made.attr(a.key.as_str(), a.value.clone());
-        }
-        Ok(vec![made.desc(0, out_desc(n)?.clone()).into()])
-    }
 }

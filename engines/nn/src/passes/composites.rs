@@ -1,12 +1,12 @@
-//! `AutoDecomposePass`: decomposes operators that only the AI CPU computes into parts that clusters
-//! support: `Celu`, `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the
-//! last axis. Only in single precision, where the parts round as the whole does. Together with
-//! neighbouring nodes, the parts become one kernel.
+//! `AutoDecomposePass`: decomposes operators into parts that clusters support: `Celu`,
+//! `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the last axis, `BNInfer`
+//! with constant statistics and small planes. Only in single precision, where the parts round as the whole does.
+//! Together with neighbouring nodes, the parts become one kernel.
 use super::cluster::MOST_ROW;
 use super::open;
 use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
 use ge_plugin_api::pass::{PassInfo, PassLevel, PassStage};
-use ge_plugin_api::types::{ConstTensor, DType, ValueRef};
+use ge_plugin_api::types::{ConstTensor, DType, Shape, ValueRef};
 use ge_plugin_api::view::Node;
 
 /// The pass `AutoDecomposePass`.
@@ -67,13 +67,45 @@ fn by_length(x: ValueRef, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
     Ok(p.pair("RealDiv", scaled, p.pair("Maximum", length, one)))
 }
 
+/// A batch normalisation with constant statistics: a factor and a summand for each channel.
+fn by_channel(n: &Node<'_>, p: &Parts<'_, '_>) -> Verdict<ValueRef> {
+    let x = n.input(0).ok_or("input 0 is missing")?;
+    let given = |i: usize| n.input(i).and_then(|v| n.graph().constant(v)).and_then(|c| c.to_f64(usize::MAX));
+    let [scale, shift, mean, variance] = statistics(given).ok_or("its statistics are not constant")?;
+    let epsilon = n.float("epsilon").unwrap_or(1e-5);
+    let by: Vec<f64> = scale.iter().zip(&variance).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
+    let plus = shift.iter().zip(&mean).zip(&by).map(|((s, m), by)| s - m * by);
+    let axes = super::out_desc(n)?.shape.dims().len().saturating_sub(2);
+    let dims: Vec<u64> = std::iter::once(by.len() as u64).chain(std::iter::repeat_n(1, axes)).collect();
+    let vector =
+        |v: Vec<f32>| Ok::<_, String>(p.0.constant(ConstTensor::of(&dims, &v).ok_or("no constant can be made")?));
+    let plus = vector(plus.map(|v| v as f32).collect())?;
+    let by = vector(by.into_iter().map(|v| v as f32).collect())?;
+    Ok(p.pair("Add", p.pair("Mul", x, by), plus))
+}
+
+/// Positions of a plane from which a batch normalisation goes plane by plane.
+const PLANE: u64 = 16;
+
+/// Whether the planes behind the channel axis have few positions.
+fn small_planes(s: &Shape) -> bool {
+    let sizes = s.dims().iter().skip(2).map(|d| d.size());
+    sizes.fold(Some(1), |all: Option<u64>, d| all?.checked_mul(d?)).is_some_and(|n| n < PLANE)
+}
+
+/// Scale, shift, mean and variance of a batch normalisation, of one length.
+fn statistics(given: impl Fn(usize) -> Option<Vec<f64>>) -> Option<[Vec<f64>; 4]> {
+    let all = [given(1)?, given(2)?, given(3)?, given(4)?];
+    all.iter().all(|v| v.len() == all[0].len()).then_some(all)
+}
+
 impl Decompose for Composites {
     fn info(&self) -> PassInfo {
-        let help = "makes operators that clusters take of one that only the AI CPU computes";
+        let help = "makes operators that clusters take of one that they do not take";
         PassInfo::new("AutoDecomposePass", PassStage::AFTER_PRECISION_REFINE, PassLevel::O3, help)
     }
     fn ops(&self) -> &[&str] {
-        &["Celu", "ThresholdedRelu", "Shrink", "Swish", "LpNormalization"]
+        &["Celu", "ThresholdedRelu", "Shrink", "Swish", "LpNormalization", "BNInfer"]
     }
     fn meets(&self, n: &Node<'_>) -> Verdict {
         let out = super::out_desc(n)?;
@@ -85,13 +117,17 @@ impl Decompose for Composites {
         }
         let rank = out.shape.dims().len() as i64;
         // Comparisons of tensors with one axis may be about sizes, so clusters do not take them.
-        let compares = !matches!(n.op(), "Celu" | "Swish");
+        let compares = !matches!(n.op(), "Celu" | "Swish" | "BNInfer");
         if compares && rank < 2 {
             return Err(format!("it has {rank} axes, clusters take comparisons of two and more"));
         }
         match n.op() {
             "Swish" if n.float("scale").unwrap_or(1.0) == 1.0 => Err("its scale is one, it has a kernel".into()),
             "Celu" if n.float("alpha").unwrap_or(1.0) == 0.0 => Err("its alpha is zero".into()),
+            "BNInfer" if (1..5).any(|i| n.input(i).and_then(|v| n.graph().constant(v)).is_none()) => {
+                Err("its statistics are not constant".into())
+            }
+            "BNInfer" if !small_planes(&out.shape) => Err("it has a kernel for planes of this size".into()),
             "LpNormalization" if !matches!(n.int("axis").unwrap_or(-1), a if a == -1 || a == rank - 1) => {
                 Err("its axis is not the last one".into())
             }
@@ -107,6 +143,7 @@ impl Decompose for Composites {
         let float = |key: &str, default: f64| n.float(key).unwrap_or(default);
         Ok(vec![match n.op() {
             "Celu" => celu(x, float("alpha", 1.0), &p)?,
+            "BNInfer" => by_channel(n, &p)?,
             "ThresholdedRelu" => p.select(p.pair("Greater", x, p.number(float("alpha", 1.0))?), x, p.number(0.0)?),
             "Shrink" => shrink(x, [float("lambd", 0.5), float("bias", 0.0)], &p)?,
             "Swish" => p.pair("Mul", x, p.map("Sigmoid", p.pair("Mul", x, p.number(float("scale", 1.0))?))),

@@ -8,7 +8,7 @@
 mod asked;
 /// Makes attention from products and softmax.
 pub mod attention;
-/// Products of f32 by constant 8-bit integers.
+/// Products by constant integers of at most eight bits.
 pub mod byte_product;
 /// Packs weights of products and convolutions of 8-bit integers.
 pub mod byte_weights;
@@ -46,6 +46,8 @@ pub mod recurrent;
 pub mod ub;
 /// Lays out filters of convolutions in single precision.
 pub mod filters;
+/// Constant integers as weights of products.
+mod weights;
 /// Splits that need no task.
 pub mod split_n_optimizer;
 

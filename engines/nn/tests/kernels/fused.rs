@@ -334,7 +334,7 @@ fn heads_are_turned_by_their_positions() {
     }
     let (x, table) = (noise(F, &[1, 2, 3, 4], 1), noise(F, &[3, 1], 2));
     let other = case("RotaryEmbedding", &[&x, &table, &table], &[(F, &[1, 2, 3, 4])]);
-    assert_eq!(other.refusal(&Nn::ai_core()), "tables [3, 1] and [3, 1] for 3 rows of 2 pairs");
+    assert_eq!(other.refusal(&Nn::ai_core()), "tables [3, 1] for 1 x 3 positions of 2 pairs");
 }
 
 #[test]

@@ -407,3 +407,40 @@ fn weights_of_bytes_by_column() {
     let far = case("FusedWeightMatMul", &[&x, &w, &noise(DType::F32, &[17], 2)], &[(DType::F32, &[2, 17])]);
     assert_eq!(far.refusal(&Nn::ai_core()), "input 1 is [1, 4, 16], it takes [2, 4, 16]");
 }
+
+#[test]
+fn weights_of_four_bits_by_groups() {
+    for (m, n, k, group, kind) in [
+        (1u64, 40u64, 64u64, 32u64, DType::F32),
+        (3, 17, 33, 16, DType::F32),
+        (19, 16, 48, 0, DType::F32),
+        (5, 20, 32, 8, DType::F16),
+    ] {
+        let x = noise(kind, &[m, k], 1);
+        let (panels, lines) = (n.div_ceil(16), k.div_ceil(2));
+        let bytes: Vec<f64> = (0..panels * lines * 16).map(|i| (i * 37 % 256) as f64).collect();
+        let w = t(DType::U8, &[panels, lines, 16], bytes.clone());
+        let groups = if group == 0 { 1 } else { k.div_ceil(group) };
+        let dims: &[u64] = if group == 0 { &[n] } else { &[groups, n] };
+        let scale = noise(DType::F32, dims, 3);
+        let offset = t(DType::F32, dims, (0..groups * n).map(|i| (i % 5) as f64 - 2.0).collect::<Vec<_>>());
+        let want = (0..m * n).map(|at| {
+            let (i, j) = (at / n, at % n);
+            let weight = |l: u64| {
+                let byte = bytes[((j / 16 * lines + l / 2) * 16 + j % 16) as usize] as u64;
+                let s = (l.checked_div(group).unwrap_or(0) * n + j) as usize;
+                (((byte >> (l % 2 * 4)) & 15) as f64 - 8.0 - offset.data[s]) * scale.data[s]
+            };
+            (0..k).map(|l| x.data[(i * k + l) as usize] * weight(l)).sum()
+        });
+        let want: Vec<f64> = want.collect();
+        let mut product = case("FusedWeightMatMul", &[&x, &w, &scale], &[(kind, &[m, n])]);
+        product.inputs.extend([None, None, Some(offset.clone())]);
+        let tolerance = if kind == DType::F16 { 2e-2 } else { 1e-4 };
+        product.with("group_size", group as i64).feed(0).gives(want, tolerance);
+    }
+    let (x, w) = (noise(DType::F32, &[2, 9], 1), t(DType::U8, &[1, 5, 16], [1.0; 80]));
+    let far = case("FusedWeightMatMul", &[&x, &w, &noise(DType::F32, &[3, 4], 2)], &[(DType::F32, &[2, 4])]);
+    let why = far.with("group_size", 3i64).refusal(&Nn::ai_core());
+    assert_eq!(why, "groups of 3 rows of four bits begin within a byte");
+}

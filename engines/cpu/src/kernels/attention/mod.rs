@@ -276,14 +276,21 @@ fn run_rotary(ctx: &mut KernelCtx<'_>) -> Result<()> {
     };
     let half = rot / 2;
     let ids = Arg::opt(ctx, 3)?.map(|a| a.need_shape(&[h.b, h.s]).and_then(|()| a.i64s())).transpose()?;
-    let rows = if ids.is_some() { cos.shape.first().copied().unwrap_or(0) } else { h.b * h.s };
-    if rot > h.d || cos.shape != sin.shape || cos.len != rows * half {
-        return Err(bad(
-            "inputs cos_cache and sin_cache",
-            format!("shapes {:?} and {:?}", cos.shape, sin.shape),
-            format!("{rows} rows of {half}"),
-        ));
-    }
+    let rows = match *cos.shape {
+        _ if rot > h.d || cos.shape != sin.shape => None,
+        [rows, width] if ids.is_some() && width == half => Some(rows),
+        // Tables of one image serve all, as PyTorch writes them.
+        [of, s, width] if ids.is_none() && (of == h.b || of == 1) && s == h.s && width == half => Some(of * s),
+        [rows, width] if rows == h.b * h.s && width == half => Some(rows),
+        _ => None,
+    };
+    let Some(rows) = rows else {
+        let wanted = match &ids {
+            Some(_) => format!("[positions, {half}]"),
+            None => format!("[{} or 1, {}, {half}]", h.b, h.s),
+        };
+        return Err(bad("input 1 `cos_cache`", format!("{:?} (`sin_cache` {:?})", cos.shape, sin.shape), wanted));
+    };
     let (vc, vs) = (cos.f64s()?, sin.f64s()?);
     let interleaved = int_attr(ctx, "interleaved", 0) != 0;
     let mut y = h.v.clone();
@@ -291,7 +298,7 @@ fn run_rotary(ctx: &mut KernelCtx<'_>) -> Result<()> {
         for s in 0..h.s {
             let p = match &ids {
                 Some(i) => crate::kernels::index::gather::within(i[b * h.s + s], rows, 3)? as usize,
-                None => b * h.s + s,
+                None => (b * h.s + s) % rows,
             };
             for n in 0..h.n {
                 let at = b * h.step[0] + n * h.step[1] + s * h.step[2];
