@@ -31,6 +31,8 @@ mod slices;
 pub mod sink;
 /// Checks the tasks of an OM against the rules of task lists.
 mod tasks;
+/// Inputs whose values were fixed at compile time.
+mod fixed;
 /// Loads models onto a device.
 pub mod load;
 /// Captures what every node wrote.
