@@ -27,6 +27,8 @@ mod numbering;
 mod several;
 /// Tasks that run slice by slice (FFTS+).
 mod slices;
+/// Whether slices cover an output.
+mod covered;
 /// Tiling on the device (tiling sink), on the loader's side.
 pub mod sink;
 /// Checks the tasks of an OM against the rules of task lists.
