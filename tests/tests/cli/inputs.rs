@@ -342,3 +342,23 @@ fn a_value_that_was_fixed_is_the_only_one_that_any_kind_of_model_runs() {
         assert!(told.contains("GE-E0302") && told.contains("compiled for, [16000]"), "{how:?}: {told}");
     }
 }
+
+/// A choice of open sizes takes its condition in the run.
+#[test]
+fn a_condition_of_several_elements_is_refused_with_its_node_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n], %c: bool[k]) {
+  %y = If(%c, %x) {then_branch = @t, else_branch = @e} : f32[?]
+  return %y
+}
+graph @t(%x: f32[n]) { %y = ConcatD(%x, %x) {concat_dim = 0, N = 2} : f32[?] return %y }
+graph @e(%x: f32[n]) { %z = Neg(%x) : f32[n] return %z }
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let told = text_of(&expect_code(d, 1, &["run", "m.om", "--input", "x=[1,2]", "--input", "c=[true,false]"]));
+    for what in ["the condition has 2 elements", "at node `y` (If)", "ReduceMin"] {
+        assert!(told.contains(what), "{told}");
+    }
+}
