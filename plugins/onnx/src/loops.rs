@@ -8,7 +8,7 @@
 use crate::control::{
     at, body, capture, empty, graph, grown, loosened, node, open, scalar, sequence, stacked, told, while_node,
 };
-use crate::import::{Building, Env, Importer, domain};
+use crate::import::{Building, Env, Importer, domain, is_standard};
 use crate::inputs;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::scope::Known;
@@ -37,7 +37,7 @@ const MOST_COPIES: usize = 8;
 
 /// For each carried value, whether the body passes it on unchanged.
 fn handed_on(sub: &GraphProto, carried: usize) -> Vec<bool> {
-    let copies = sub.node.iter().filter(|n| n.op_type == "Identity");
+    let copies = sub.node.iter().filter(|n| is_standard(n, "Identity"));
     let copies: HashMap<&str, &str> =
         copies.filter_map(|n| Some((n.output.first()?.as_str(), n.input.first()?.as_str()))).collect();
     let is_handed_on = |k: usize| {

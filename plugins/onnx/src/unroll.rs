@@ -1,6 +1,6 @@
 //! Unrolls bodies of loops and scans turn by turn.
 use crate::control::{Captured, body, capture, scalar};
-use crate::import::{Building, Env, Importer};
+use crate::import::{Building, Env, Importer, is_standard};
 use crate::loops::declared_rank;
 use crate::proto::GraphProto;
 use crate::scope::Known;
@@ -23,8 +23,8 @@ fn stays_true(sub: &GraphProto) -> bool {
         return true;
     }
     match sub.node.iter().find(|n| n.output.first() == Some(&o.name)) {
-        Some(n) if n.op_type == "Identity" => n.input.first() == Some(&i.name),
-        Some(n) if n.op_type == "Constant" => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
+        Some(n) if is_standard(n, "Identity") => n.input.first() == Some(&i.name),
+        Some(n) if is_standard(n, "Constant") => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
         _ => false,
     }
 }

@@ -13,7 +13,7 @@ mod nodes;
 use crate::contradictions;
 use crate::facts;
 use crate::names::NameSet;
-use crate::proto::{AttributeProto, GraphProto, ModelProto};
+use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use crate::read::{self, Nodes, Read};
 use crate::scope::{Known, Scope};
 use crate::tensor::Source;
@@ -122,6 +122,11 @@ pub struct Importer<'m> {
 /// The domain, with `ai.onnx` for the default domain.
 pub fn domain(d: &str) -> &str {
     if d.is_empty() { "ai.onnx" } else { d }
+}
+/// Whether a node is this operator of the standard. An operator or a function of another domain may
+/// have the same name.
+pub fn is_standard(n: &NodeProto, op: &str) -> bool {
+    n.op_type == op && domain(&n.domain) == "ai.onnx"
 }
 /// The error for a model that is not whole or contradicts itself.
 pub fn damaged(message: String) -> Error {
