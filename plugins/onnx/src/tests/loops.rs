@@ -1,5 +1,6 @@
 //! Loops: what becomes of names and functions in their bodies.
 use super::*;
+use ge_plugin_api::types::ValueRef;
 
 /// A loop of `m` turns over `v`, which keeps `s` of every turn. The body returns the condition
 /// `go_on` and `v2` and `s`, which its nodes make.
@@ -83,4 +84,46 @@ fn a_constant_that_a_function_changes_is_carried() {
 }
 fn nodes_of<'e>(edits: &'e [Edit], op: &str) -> Vec<&'e NewNode> {
     nodes(edits, "").into_iter().filter(|n| n.op == op).collect()
+}
+
+/// Outer values may have any name, also one that looks like what the importer makes for a loop.
+#[test]
+fn values_of_the_model_are_never_taken_for_the_state_of_a_loop() {
+    for outer in ["L/bound", "L/scan0/list", "L/turns"] {
+        let ins = vec![value("i", 7, &[]), value("go", 9, &[]), value("v", 1, &["4"])];
+        let inside = vec![
+            node("Identity", &["go"], &["go_on"]),
+            node("Add", &["v", outer], &["v2"]),
+            node("Neg", &[outer], &["s"]),
+        ];
+        let attrs = vec![graph_attr("body", graph(ins, inside, vec![], &["go_on", "v2", "s"]))];
+        let n = NodeProto { name: "L".into(), ..with(node("Loop", &["n", "", "x"], &["y", "all"]), attrs) };
+        let outs = graph(
+            vec![value("x", 1, &["4"]), value("n", 7, &[]), value(outer, 1, &["4"])],
+            vec![n],
+            vec![],
+            &["y", "all"],
+        );
+        let e = import(&model(21, outs)).expect("imports");
+        let inputs: Vec<&NewNode> = nodes(&e, "L_body").into_iter().filter(|n| n.op == "Data").collect();
+        // iteration, condition, v, list, bound, the outer value
+        assert_eq!(inputs.len(), 6, "{outer}");
+        let read = |op: &str, at: usize| nodes(&e, "L_body").iter().find(|n| n.op == op).map(|n| n.inputs[at]);
+        assert_eq!(read("Neg", 0), Some(ValueRef::new(inputs[5].id, 0)), "{outer}");
+        assert_eq!(read("SequenceInsert", 0), Some(ValueRef::new(inputs[3].id, 0)), "{outer}");
+    }
+    for outer in ["S/turn0", "S/length0", "S/part0", "S/row0"] {
+        let ins = vec![value("a", 1, &["4"]), value("e", 1, &["4"])];
+        let inside = vec![node("Add", &["a", "e"], &["a2"]), node("Neg", &[outer], &["o"])];
+        let attrs = vec![int("num_scan_inputs", 1), graph_attr("body", graph(ins, inside, vec![], &["a2", "o"]))];
+        let n = NodeProto { name: "S".into(), ..with(node("Scan", &["h", "x"], &["y", "all"]), attrs) };
+        let ins = vec![value("h", 1, &["4"]), value("x", 1, &["n", "4"]), value(outer, 1, &["4"])];
+        let e = import(&model(21, graph(ins, vec![n], vec![], &["y", "all"]))).expect("imports");
+        let inputs: Vec<&NewNode> = nodes(&e, "S_body").into_iter().filter(|n| n.op == "Data").collect();
+        // turn, length, a, part, row, the outer value
+        let read = |op: &str, at: usize| nodes(&e, "S_body").iter().find(|n| n.op == op).map(|n| n.inputs[at]);
+        assert_eq!(inputs.len(), 6, "{outer}");
+        assert_eq!(read("Neg", 0), Some(ValueRef::new(inputs[5].id, 0)), "{outer}");
+        assert_eq!(read("GatherV2", 0), Some(ValueRef::new(inputs[4].id, 0)), "{outer}");
+    }
 }
