@@ -89,8 +89,10 @@ pub fn import(
     let scans = n.output.len().saturating_sub(carried);
     let scanned = n.output.iter().skip(carried).any(|o| !o.is_empty());
     if scanned {
-        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref()) {
-            return unroll(im, name, sub, count, state, g, env);
+        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref())
+            && let Some(share) = env.unrolled.take(im, sub, count)
+        {
+            return unroll(im, name, sub, (count, share), state, g, env);
         }
     }
     if bound.is_none() && cond.is_none() {

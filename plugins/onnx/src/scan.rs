@@ -9,7 +9,7 @@ use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::scope::Known;
-use crate::unroll::{UNROLL, turn};
+use crate::unroll::turn;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
@@ -102,8 +102,8 @@ pub fn import(
     let mut state = values;
     let length = rows.iter().enumerate().find_map(|(k, v)| axis_of(&v.desc, number(attrs, "scan_input_axes", k)));
     let length = length.and_then(|l| usize::try_from(l).ok());
-    let fits = |l: &usize| *l > 0 && l.saturating_mul(sub.node.len().max(1)) <= UNROLL;
-    let Some(length) = length.filter(fits) else {
+    let unrolled = length.and_then(|l| Some((l, env.unrolled.take(im, sub, l)?)));
+    let Some((length, share)) = unrolled else {
         return repeat(im, name, attrs, sub, (state, rows), g, env);
     };
     let captured = capture(im, g, &[sub])?;
@@ -116,8 +116,10 @@ pub fn import(
             let axis = number(attrs, "scan_input_axes", j);
             given.push(slice(im, g, row, (at, axis), &format!("{name}/{k}/slice{j}")));
         }
-        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
-        let made = turn(im, sub, given, &captured, g, &env)?;
+        let prefix = format!("{}{name}/{k}/", env.prefix);
+        let made = env.unrolled.turn(share, |unrolled| {
+            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() })
+        })?;
         for (p, o) in parts.iter_mut().zip(&made[carried..]) {
             p.push(o.value);
         }

@@ -17,6 +17,7 @@ use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use crate::read::{self, Nodes, Read};
 use crate::scope::{Known, Scope};
 use crate::tensor::Source;
+use crate::unroll::Budget;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, Frontend, GraphBuilder, ImportOptions, Provenance};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -62,6 +63,8 @@ pub struct Env<'n> {
     pub rename: Option<(String, String)>,
     /// Nesting depth.
     pub depth: usize,
+    /// What loops may still be unrolled to.
+    pub unrolled: Budget,
 }
 
 impl Env<'_> {

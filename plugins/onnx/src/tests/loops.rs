@@ -1,4 +1,4 @@
-//! Loops: what becomes of names and functions in their bodies.
+//! Loops: what becomes of names and functions in their bodies, and how far they are unrolled.
 use super::*;
 use ge_plugin_api::types::ValueRef;
 
@@ -126,4 +126,62 @@ fn values_of_the_model_are_never_taken_for_the_state_of_a_loop() {
         assert_eq!(read("Neg", 0), Some(ValueRef::new(inputs[5].id, 0)), "{outer}");
         assert_eq!(read("GatherV2", 0), Some(ValueRef::new(inputs[4].id, 0)), "{outer}");
     }
+}
+
+/// A loop of `inner` turns within one of `outer` turns.
+fn nested(outer: i64, inner: i64) -> ModelProto {
+    let ins = vec![value("j", 7, &[]), value("gi", 9, &[]), value("u", 1, &["4"])];
+    let most = vec![
+        node("Identity", &["gi"], &["gj"]),
+        node("Sin", &["u"], &["t"]),
+        node("Add", &["t", "x"], &["u2"]),
+        node("Neg", &["u2"], &["r"]),
+    ];
+    let attrs = vec![graph_attr("body", graph(ins, most, vec![], &["gj", "u2", "r"]))];
+    let inside = with(node("Loop", &["k", "", "v"], &["v2", "s"]), attrs);
+    let mut m = looping(outer, vec![node("Identity", &["go"], &["go_on"]), inside]);
+    if let Some(g) = &mut m.graph {
+        g.initializer.push(i64s("k", &[], &[inner]));
+    }
+    m
+}
+
+#[test]
+fn loops_within_loops_are_unrolled_to_a_number_of_nodes_for_all() {
+    // Both, only the outer one, and none.
+    for (outer, inner, whiles, sines) in [(10, 20, 0, 200), (100, 100, 100, 0), (3000, 3000, 1, 0)] {
+        let e = import(&nested(outer, inner)).expect("imports");
+        let all = || e.iter().filter_map(|e| if let Edit::AddNode(n) = e { Some(n) } else { None });
+        assert_eq!((count(&e, "", "While"), count(&e, "", "Sin")), (whiles, sines), "{outer}x{inner}");
+        assert!(all().count() < 20_000, "{outer}x{inner}: {} nodes", all().count());
+    }
+    // Loops side by side share the number.
+    let mut m = looping(1500, body(node("Identity", &["go"], &["go_on"])));
+    if let Some(g) = &mut m.graph {
+        for k in ["a", "b", "c"] {
+            let mut n = g.node[0].clone();
+            n.name = k.into();
+            n.output = ["y", "all"].map(|o| format!("{k}_{o}")).to_vec();
+            g.node.push(n);
+        }
+    }
+    let e = import(&m).expect("imports");
+    assert_eq!((count(&e, "", "While"), count(&e, "", "Neg")), (2, 3000));
+}
+
+/// The nodes of a function in a body count too, and a function that calls itself is refused.
+#[test]
+fn functions_in_a_body_count_with_their_nodes() {
+    let many =
+        (0..50).map(|k| node("Neg", &["a"], &[if k == 0 { "out".to_owned() } else { format!("n{k}") }.as_str()]));
+    let f = function("Many", &["a"], many.collect());
+    let call = || of_domain(node("Many", &["v"], &["s"]), "f");
+    let nodes = || vec![node("Identity", &["go"], &["go_on"]), node("Add", &["v", "v"], &["v2"]), call()];
+    for (turns, whiles) in [(100, 0), (1000, 1)] {
+        let e = import(&with_function(looping(turns, nodes()), f.clone())).expect("imports");
+        assert_eq!(count(&e, "", "While"), whiles, "{turns}");
+    }
+    let own = function("Many", &["a"], vec![of_domain(node("Many", &["a"], &["out"]), "f")]);
+    let why = import(&with_function(looping(3, nodes()), own)).expect_err("it never ends");
+    assert!(why.to_string().contains("does a function call itself"), "{why}");
 }
