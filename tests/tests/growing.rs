@@ -351,3 +351,18 @@ fn a_step_of_known_sizes_that_fails_keeps_the_state() {
         assert_eq!(failed, 1, "task {task}");
     }
 }
+
+/// Each step writes its rows into the room of the state, and the rest of the room stays as it is.
+/// Every byte that a launch writes is checked all the same.
+#[test]
+fn a_state_that_grows_in_place_passes_the_full_check_of_races() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), cache("")).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--state", "all:past"]);
+    let steps = |out: &str, more: &[&str]| {
+        expect_code(d, 0, &[&["run", "m.om", "--random", "1", "--steps", "3", "--outputs", out][..], more].concat());
+        ["step0", "step1", "step2"].map(|s| std::fs::read(d.join(out).join(s).join("output_0.npy")).unwrap())
+    };
+    assert_eq!(steps("checked", &["--device-option", "check_races=full"]), steps("plain", &[]));
+}

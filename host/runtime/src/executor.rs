@@ -389,22 +389,7 @@ impl LoadedModel {
 
     /// Checks that inputs with a value fixed at compile time have that value.
     pub(crate) fn check_fixed(&self, inputs: &[TensorView<'_>]) -> Result<(), RuntimeError> {
-        let want = &self.compiled.inputs;
-        for (k, value) in &self.fixed {
-            let same = |i: &TensorView<'_>| value.bytes().is_some_and(|b| *b == *i.bytes);
-            if inputs.get(*k).is_some_and(|i| !same(i)) {
-                let whole = value.to_i64(4).map(|v| format!("{v:?}"));
-                let shown = whole.or_else(|| value.to_f64(4).map(|v| format!("{v:?}"))).unwrap_or_default();
-                return Err(RuntimeError::Input {
-                    name: want[*k].name.clone(),
-                    found: "another value".into(),
-                    expected: format!("the value that the model was compiled for, {shown}")
-                        .trim_end_matches(", ")
-                        .to_owned(),
-                });
-            }
-        }
-        Ok(())
+        self.fixed.check(&self.compiled, |k| inputs.get(k).map(|i| i.bytes))
     }
 
     /// Feature maps for one run: an idle set, or a new one.

@@ -27,10 +27,14 @@ mod numbering;
 mod several;
 /// Tasks that run slice by slice (FFTS+).
 mod slices;
+/// Whether slices cover an output.
+mod covered;
 /// Tiling on the device (tiling sink), on the loader's side.
 pub mod sink;
 /// Checks the tasks of an OM against the rules of task lists.
 mod tasks;
+/// Inputs whose values were fixed at compile time.
+mod fixed;
 /// Loads models onto a device.
 pub mod load;
 /// Captures what every node wrote.

@@ -4,6 +4,7 @@ use crate::bind::bind;
 use crate::capture::Captures;
 use crate::error::RuntimeError;
 use crate::executor::Maps;
+use crate::fixed::FixedInputs;
 use crate::map_pool::MapPool;
 use crate::numbering::{Counted, Numbering};
 use crate::place::Places;
@@ -43,8 +44,8 @@ pub struct LoadedModel {
     /// What the tasks of nodes left for each other, and the tiling contexts.
     pub(crate) ext: ExtAttrs,
     pub(crate) contexts: Contexts,
-    /// Inputs that have only one legal value: input number and value.
-    pub(crate) fixed: Vec<(usize, ge_plugin_api::types::ConstTensor)>,
+    /// Inputs that have only one legal value.
+    pub(crate) fixed: FixedInputs,
     owned: Vec<u64>,
     registered: Vec<u64>,
     /// Variables of the model, by name.
@@ -96,7 +97,7 @@ impl LoadedModel {
         }
         let mut places = Places::new(&compiled)?;
         let variables = options.variables.bind(&compiled, options.rank)?;
-        let fixed = compiled.fixed_inputs().into_iter().map(|(k, t)| (k, t.clone())).collect();
+        let fixed = FixedInputs::of(&compiled);
         let captures = options.capture.then(|| Captures::new(&compiled, &mut places)).transpose()?;
         let streams: Vec<u32> = match (&kept, others) {
             (Some(kept), Some(_)) => kept.iter().map(Again::stream).collect(),

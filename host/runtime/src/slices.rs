@@ -1,6 +1,7 @@
 //! FFTS+ tasks: the node's engine loads the kernel of each context for one slice, then all kernels
 //! go to the device as one context graph.
 use crate::arguments::arguments;
+use crate::covered;
 use crate::error::RuntimeError;
 use crate::place::NULL;
 use crate::request::{request, resolved};
@@ -113,18 +114,22 @@ fn task_of(
     let damaged = |what: String| RuntimeError::Damaged { what: format!("task {index}: {what}") };
     let node = s.m.node(t.graph, t.node).ok_or_else(|| damaged("it belongs to no node".into()))?;
     let (args, spots) = arguments(s.m, s.places, t, node)?;
-    let access: Vec<Access> =
-        args.iter().map(|a| if matches!(a.kind.as_str(), "o" | "w") { Access::WRITE } else { Access::READ }).collect();
+    let bytes: Vec<u64> = spots.iter().map(|p| p.bytes).collect();
+    let list = slices::ContextGraph { threads: graph.threads, window: graph.window, contexts };
+    let of_kind = |(k, a): (usize, &ArgInfo)| match a.kind.as_str() {
+        "o" => covered::access(&list, k, bytes[k]),
+        "w" => Access::WRITE,
+        _ => Access::READ,
+    };
+    let access: Vec<Access> = args.iter().enumerate().map(of_kind).collect();
     let is_written = |c: &Context| {
         let links = c.kernel.iter().flat_map(|(a, b)| [Some(a), b.as_ref()]).flatten();
         let mut all = links.flat_map(|l| c.args.iter().zip(l.kernel.access.iter()));
         all.any(|(s, a)| *a != Access::READ && access.get(s.arg) == Some(&Access::READ))
     };
-    if contexts.iter().any(is_written) {
+    if list.contexts.iter().any(is_written) {
         return Err(damaged("a context writes to an input".into()));
     }
-    let bytes: Vec<u64> = spots.iter().map(|p| p.bytes).collect();
-    let list = slices::ContextGraph { threads: graph.threads, window: graph.window, contexts };
     let kernel = sliced(list, access, &bytes).map_err(|e| RuntimeError::Border(e.at_node(&node.name, &node.op)))?;
     Ok((kernel, resolved(t, node, &args, spots, Vec::new())))
 }

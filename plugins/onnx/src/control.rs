@@ -80,26 +80,53 @@ pub fn capture(im: &mut Importer<'_>, g: &mut Building, graphs: &[&GraphProto]) 
     Ok(c)
 }
 
-/// Begins a subgraph and makes its inputs; `ins` are names and descriptors in order.
+/// An input of a subgraph under construction.
+pub struct Input {
+    label: String,
+    desc: TensorDesc,
+    /// Whether the label is the model's name of the value.
+    is_named: bool,
+}
+
+impl Input {
+    /// A value that nodes of the subgraph read by this name.
+    pub fn named(name: &str, desc: TensorDesc) -> Input {
+        Input { label: name.to_owned(), desc, is_named: true }
+    }
+    /// A value that the model does not name: it has no name that nodes of the subgraph could read.
+    pub fn internal(label: String, desc: TensorDesc) -> Input {
+        Input { label, desc, is_named: false }
+    }
+    /// The captured values.
+    pub fn captured(c: &Captured) -> impl Iterator<Item = Input> + '_ {
+        c.inputs.iter().map(|(name, k)| Input::named(name, k.desc.as_ref().clone()))
+    }
+}
+
+/// Begins a subgraph and makes its inputs. Returns their values in order.
 pub fn open(
     im: &mut Importer<'_>,
     graph_name: &str,
-    ins: &[(String, TensorDesc)],
+    ins: &[Input],
     constants: &[(String, Known)],
-) -> Building {
+) -> (Building, Vec<ValueRef>) {
     let mut b = Building::new();
-    for (i, (name, desc)) in ins.iter().enumerate() {
-        let node = im.take_name(&format!("{graph_name}/{name}"));
+    let mut values = Vec::with_capacity(ins.len());
+    for (i, Input { label, desc, is_named }) in ins.iter().enumerate() {
+        let node = im.take_name(&format!("{graph_name}/{label}"));
         let v = b.builder.data(&node, i as u32, desc.clone());
-        b.scope.insert(name.clone(), Known::new(v, desc.clone()));
+        if *is_named {
+            b.scope.insert(label.clone(), Known::new(v, desc.clone()));
+        }
+        values.push(v);
     }
     b.scope.extend(constants.iter().cloned());
-    b
+    (b, values)
 }
 
-/// The value with this name in a graph under construction.
-pub fn at(b: &Building, name: &str) -> ValueRef {
-    b.scope.get(name).map_or(ValueRef::ABSENT, |k| k.value)
+/// Outputs of a body that passes these inputs on unchanged.
+pub fn passed_on<'i>(ins: &'i [Input], values: &'i [ValueRef]) -> impl Iterator<Item = (String, ValueRef)> + 'i {
+    ins.iter().zip(values).map(|(i, v)| (i.label.clone(), *v))
 }
 
 /// Makes a node of a plain operator, named like `what`, and returns its output.
@@ -110,11 +137,10 @@ pub fn node(b: &mut Building, im: &mut Importer<'_>, op: &str, given: &[ValueRef
 
 /// Makes the condition graph of loop `name`, whose values begin with the turn and the number of
 /// turns. Returns the graph's name.
-pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[(String, TensorDesc)]) -> String {
+pub fn counted(im: &mut Importer<'_>, name: &str, ins: &[Input]) -> String {
     let cond_name = im.graph_name(name, "cond");
-    let mut b = open(im, &cond_name, ins, &[]);
-    let (turn, length) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
-    let go = node(&mut b, im, "Less", &[turn, length], &format!("{cond_name}/Less"));
+    let (mut b, values) = open(im, &cond_name, ins, &[]);
+    let go = node(&mut b, im, "Less", &values[..2], &format!("{cond_name}/Less"));
     b.builder.outputs(&[("cond".to_owned(), go)]);
     im.finish(cond_name.clone(), b);
     cond_name
@@ -135,12 +161,11 @@ fn branch(
     let (then, other) = (graph(im, n, name, attrs, "then_branch")?, graph(im, n, name, attrs, "else_branch")?);
     let cond = im.read_value(g, n.input.first().map_or("", String::as_str))?;
     let captured = capture(im, g, &[then, other])?;
-    let ins: Vec<(String, TensorDesc)> =
-        captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())).collect();
+    let ins: Vec<Input> = Input::captured(&captured).collect();
     let mut names = Vec::new();
     for (role, sub) in [("then", then), ("else", other)] {
         let gn = im.graph_name(name, role);
-        let mut b = open(im, &gn, &ins, &captured.constants);
+        let (mut b, _) = open(im, &gn, &ins, &captured.constants);
         body(im, sub, &mut b, env)?;
         let mut outs = Vec::new();
         for o in &sub.output {
@@ -212,11 +237,9 @@ pub fn empty(g: &mut Building, im: &mut Importer<'_>, list: &str, output: &Value
     }
 }
 
-/// Appends a tensor to the sequence that a body carries under this name.
-pub fn grown(b: &mut Building, im: &mut Importer<'_>, list: &str, tensor: ValueRef) -> ValueRef {
-    let own = im.take_name(&format!("{list}/insert"));
-    let before = at(b, list);
-    b.builder.node("SequenceInsert").name(&own).input(before).input(tensor).build()
+/// Appends a tensor to the sequence `list`, which is labelled `label`.
+pub fn grown(b: &mut Building, im: &mut Importer<'_>, label: &str, [list, tensor]: [ValueRef; 2]) -> ValueRef {
+    node(b, im, "SequenceInsert", &[list, tensor], &format!("{label}/insert"))
 }
 
 /// Stacks the tensors of a sequence into one tensor.

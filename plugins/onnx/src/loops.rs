@@ -6,9 +6,10 @@
 //! In the standard, the turn, the bound and the conditions are scalars. Exporters write one-element
 //! tensors of any rank, so a body gets its turn and its condition with the rank that it declares.
 use crate::control::{
-    at, body, capture, empty, graph, grown, loosened, node, open, scalar, sequence, stacked, told, while_node,
+    Input, body, capture, empty, graph, grown, loosened, node, open, passed_on, scalar, sequence, stacked, told,
+    while_node,
 };
-use crate::import::{Building, Env, Importer, domain};
+use crate::import::{Building, Env, Importer, domain, is_standard};
 use crate::inputs;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::scope::Known;
@@ -37,7 +38,7 @@ const MOST_COPIES: usize = 8;
 
 /// For each carried value, whether the body passes it on unchanged.
 fn handed_on(sub: &GraphProto, carried: usize) -> Vec<bool> {
-    let copies = sub.node.iter().filter(|n| n.op_type == "Identity");
+    let copies = sub.node.iter().filter(|n| is_standard(n, "Identity"));
     let copies: HashMap<&str, &str> =
         copies.filter_map(|n| Some((n.output.first()?.as_str(), n.input.first()?.as_str()))).collect();
     let is_handed_on = |k: usize| {
@@ -88,8 +89,10 @@ pub fn import(
     let scans = n.output.len().saturating_sub(carried);
     let scanned = n.output.iter().skip(carried).any(|o| !o.is_empty());
     if scanned {
-        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref()) {
-            return unroll(im, name, sub, count, state, g, env);
+        if let Some(count) = turns(sub, bound.as_ref(), cond.as_ref())
+            && let Some(share) = env.unrolled.take(im, sub, count)
+        {
+            return unroll(im, name, sub, (count, share), state, g, env);
         }
     }
     if bound.is_none() && cond.is_none() {
@@ -106,28 +109,24 @@ pub fn import(
         let constant = Known { value: ValueRef::ABSENT, ..state[k].clone() };
         captured.constants.push((sub.input[2 + k].name.clone(), constant));
     }
-    // The state of the While: iteration, condition, carried values, bound, captured values.
+    // The state of the While: iteration, condition, carried values, lists, bound, captured values.
     let (i64s, bools) = (TensorDesc::new(DType::I64, Shape::scalar()), TensorDesc::new(DType::BOOL, Shape::scalar()));
-    let mut ins = vec![(sub.input[0].name.clone(), i64s.clone()), (sub.input[1].name.clone(), bools)];
-    ins.extend(changing.iter().map(|k| (sub.input[2 + k].name.clone(), loosened(&state[*k].desc))));
+    let mut ins = vec![Input::named(&sub.input[0].name, i64s.clone()), Input::named(&sub.input[1].name, bools)];
+    ins.extend(changing.iter().map(|k| Input::named(&sub.input[2 + k].name, loosened(&state[*k].desc))));
+    let first_list = ins.len();
     let lists = if scanned { scans } else { 0 };
     let list_name = |k: usize| format!("{name}/scan{k}/list");
-    ins.extend((0..lists).map(|k| (list_name(k), sequence())));
-    let bound_name = format!("{name}/bound");
-    if bound.is_some() {
-        ins.push((bound_name.clone(), i64s));
-    }
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
+    ins.extend((0..lists).map(|k| Input::internal(list_name(k), sequence())));
+    let first_same = ins.len();
+    ins.extend(bound.iter().map(|_| Input::internal(format!("{name}/bound"), i64s.clone())));
+    ins.extend(Input::captured(&captured));
 
     let cond_name = im.graph_name(name, "cond");
-    let mut b = open(im, &cond_name, &ins, &[]);
-    let (iter, go) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let (mut b, values) = open(im, &cond_name, &ins, &[]);
+    let (iter, go) = (values[0], values[1]);
     let test = if bound.is_some() {
-        let limit = at(&b, &bound_name);
-        let less_name = im.take_name(&format!("{cond_name}/Less"));
-        let less = b.builder.node("Less").name(&less_name).input(iter).input(limit).build();
-        let and_name = im.take_name(&format!("{cond_name}/And"));
-        b.builder.node("LogicalAnd").name(&and_name).input(less).input(go).build()
+        let less = node(&mut b, im, "Less", &[iter, values[first_same]], &format!("{cond_name}/Less"));
+        node(&mut b, im, "LogicalAnd", &[less, go], &format!("{cond_name}/And"))
     } else {
         go
     };
@@ -135,8 +134,7 @@ pub fn import(
     im.finish(cond_name.clone(), b);
 
     let body_name = im.graph_name(name, "body");
-    let mut b = open(im, &body_name, &ins, &captured.constants);
-    let iter = at(&b, &ins[0].0);
+    let (mut b, values) = open(im, &body_name, &ins, &captured.constants);
     for (input, own) in sub.input.iter().take(2).zip(["iteration", "condition"]) {
         if let Some(k) = b.scope.get(&input.name).cloned() {
             let read = of_rank(im, &mut b, &k, declared_rank(Some(input)), &format!("{body_name}/{own}"));
@@ -145,8 +143,7 @@ pub fn import(
     }
     body(im, sub, &mut b, env)?;
     let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
-    let next_name = im.take_name(&format!("{body_name}/next"));
-    let next = b.builder.node("Add").name(&next_name).input(iter).input(one).build();
+    let next = node(&mut b, im, "Add", &[values[0], one], &format!("{body_name}/next"));
     let mut outs = vec![("iteration".to_owned(), next)];
     let mut go = im.read_value(&mut b, &sub.output[0].name)?;
     if go.desc.shape.is_unranked()
@@ -160,11 +157,10 @@ pub fn import(
     }
     for (k, o) in sub.output.iter().skip(1 + carried).take(lists).enumerate() {
         let slice = im.read_value(&mut b, &o.name)?.value;
-        outs.push((o.name.clone(), grown(&mut b, im, &list_name(k), slice)));
+        let list = grown(&mut b, im, &list_name(k), [values[first_list + k], slice]);
+        outs.push((o.name.clone(), list));
     }
-    for (name, _) in ins.iter().skip(2 + changing.len() + lists) {
-        outs.push((name.clone(), at(&b, name)));
-    }
+    outs.extend(passed_on(&ins[first_same..], &values[first_same..]));
     b.builder.outputs(&outs);
     im.finish(body_name.clone(), b);
 

@@ -4,11 +4,12 @@
 //!
 //! Before opset 9, all inputs have a batch as their first axis, and each item is scanned by itself:
 //! this becomes a scan over the items, whose body is a scan of the newer form.
-use crate::control::{self, at, capture, graph, node, scalar};
+use crate::control::{self, Input, capture, graph, node, scalar};
+use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::scope::Known;
-use crate::unroll::{UNROLL, turn};
+use crate::unroll::turn;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
 
@@ -25,7 +26,12 @@ const NEWER: &str = "scan_input_axes";
 
 /// The scan over the items of a batch that a scan before opset 9 stands for.
 fn over_items(n: &NodeProto, name: &str, attrs: Attrs<'_, '_>, sub: &GraphProto) -> NodeProto {
-    let named = |what: &str, count: usize| (0..count).map(|k| format!("{name}/{what}{k}")).collect::<Vec<_>>();
+    let mut own = format!("{name}/");
+    // The body may read outer values, whose names must not begin like those made here.
+    while free::captured(sub).iter().any(|outer| outer.starts_with(&own)) {
+        own.push('_');
+    }
+    let named = |what: &str, count: usize| (0..count).map(|k| format!("{own}{what}{k}")).collect::<Vec<_>>();
     let values = |names: &[String]| names.iter().map(|n| ValueInfoProto { name: n.clone(), r#type: None }).collect();
     let ints = |key: &str, ints: Vec<i64>| AttributeProto { name: key.into(), r#type: 7, ints, ..Default::default() };
     let body = |g: GraphProto| AttributeProto { name: "body".into(), r#type: 5, g: Some(g), ..Default::default() };
@@ -96,8 +102,8 @@ pub fn import(
     let mut state = values;
     let length = rows.iter().enumerate().find_map(|(k, v)| axis_of(&v.desc, number(attrs, "scan_input_axes", k)));
     let length = length.and_then(|l| usize::try_from(l).ok());
-    let fits = |l: &usize| *l > 0 && l.saturating_mul(sub.node.len().max(1)) <= UNROLL;
-    let Some(length) = length.filter(fits) else {
+    let unrolled = length.and_then(|l| Some((l, env.unrolled.take(im, sub, l)?)));
+    let Some((length, share)) = unrolled else {
         return repeat(im, name, attrs, sub, (state, rows), g, env);
     };
     let captured = capture(im, g, &[sub])?;
@@ -110,8 +116,10 @@ pub fn import(
             let axis = number(attrs, "scan_input_axes", j);
             given.push(slice(im, g, row, (at, axis), &format!("{name}/{k}/slice{j}")));
         }
-        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
-        let made = turn(im, sub, given, &captured, g, &env)?;
+        let prefix = format!("{}{name}/{k}/", env.prefix);
+        let made = env.unrolled.turn(share, |unrolled| {
+            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() })
+        })?;
         for (p, o) in parts.iter_mut().zip(&made[carried..]) {
             p.push(o.value);
         }
@@ -137,17 +145,19 @@ fn repeat(
     let parts = sub.output.len() - carried;
     let i64s = TensorDesc::new(DType::I64, Shape::scalar());
     let own = |what: &str, k: usize| format!("{name}/{what}{k}");
-    let mut ins = vec![(own("turn", 0), i64s.clone()), (own("length", 0), i64s)];
+    let mut ins = vec![Input::internal(own("turn", 0), i64s.clone()), Input::internal(own("length", 0), i64s)];
     for (i, k) in sub.input[..carried].iter().zip(&state) {
-        ins.push((i.name.clone(), control::loosened(&k.desc)));
+        ins.push(Input::named(&i.name, control::loosened(&k.desc)));
     }
-    ins.extend((0..parts).map(|k| (own("part", k), control::sequence())));
-    ins.extend(rows.iter().enumerate().map(|(k, r)| (own("row", k), r.desc.as_ref().clone())));
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
+    let first_part = ins.len();
+    ins.extend((0..parts).map(|k| Input::internal(own("part", k), control::sequence())));
+    let first_row = ins.len();
+    ins.extend(rows.iter().enumerate().map(|(k, r)| Input::internal(own("row", k), r.desc.as_ref().clone())));
+    ins.extend(Input::captured(&captured));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
-    let mut b = control::open(im, &body_name, &ins, &captured.constants);
-    let (i, l) = (at(&b, &ins[0].0), at(&b, &ins[1].0));
+    let (mut b, given) = control::open(im, &body_name, &ins, &captured.constants);
+    let (i, l) = (given[0], given[1]);
     let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
     let next = node(&mut b, im, "Add", &[i, one], &format!("{body_name}/next"));
     for (k, rows) in rows.iter().enumerate() {
@@ -157,7 +167,7 @@ fn repeat(
             i
         };
         let axis = scalar(&mut b, im, &own("axis", k), ConstTensor::of(&[], &[number(attrs, "scan_input_axes", k)]));
-        let row = at(&b, &own("row", k));
+        let row = given[first_row + k];
         let v = node(&mut b, im, "GatherV2", &[row, index, axis], &format!("{body_name}/slice{k}"));
         let rank = rows.desc.shape.rank().and_then(|r| r.checked_sub(1));
         b.scope.insert(sub.input[carried + k].name.clone(), Known::new(v, crate::ranks::desc_of_rank(rank)));
@@ -170,16 +180,13 @@ fn repeat(
     for (k, o) in sub.output[carried..].iter().enumerate() {
         let slice = im.read_value(&mut b, &o.name)?.value;
         // An output that is joined in reverse order grows at its front.
-        let list = at(&b, &own("part", k));
-        let mut given = vec![list, slice];
+        let mut insert = vec![given[first_part + k], slice];
         if number(attrs, "scan_output_directions", k) == 1 {
-            given.push(scalar(&mut b, im, &own("front", k), ConstTensor::of(&[], &[0i64])));
+            insert.push(scalar(&mut b, im, &own("front", k), ConstTensor::of(&[], &[0i64])));
         }
-        outs.push((o.name.clone(), node(&mut b, im, "SequenceInsert", &given, &format!("{body_name}/insert{k}"))));
+        outs.push((o.name.clone(), node(&mut b, im, "SequenceInsert", &insert, &format!("{body_name}/insert{k}"))));
     }
-    for (name, _) in ins.iter().skip(2 + carried + parts) {
-        outs.push((name.clone(), at(&b, name)));
-    }
+    outs.extend(control::passed_on(&ins[first_row..], &given[first_row..]));
     b.builder.outputs(&outs);
     im.finish(body_name.clone(), b);
 

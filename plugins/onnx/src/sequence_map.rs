@@ -1,7 +1,7 @@
 //! `SequenceMap`: becomes a `While` over `turn, length, made..., given..., captured...`. Each turn
 //! takes the element with its number from each sequence and appends the results of the body to the
 //! output sequences.
-use crate::control::{self, at, capture, graph, node, scalar};
+use crate::control::{self, Input, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
 use crate::scope::Known;
@@ -36,16 +36,17 @@ pub fn import(
     let made = n.output.len();
     let i64s = TensorDesc::new(DType::I64, Shape::scalar());
     let own = |what: &str, k: usize| format!("{name}/{what}{k}");
-    let mut ins = vec![(own("turn", 0), i64s.clone()), (own("length", 0), i64s)];
-    ins.extend((0..made).map(|k| (own("made", k), control::sequence())));
-    ins.extend(given.iter().enumerate().map(|(k, v)| (own("given", k), v.desc.as_ref().clone())));
-    ins.extend(captured.inputs.iter().map(|(n, k)| (n.clone(), k.desc.as_ref().clone())));
+    let mut ins = vec![Input::internal(own("turn", 0), i64s.clone()), Input::internal(own("length", 0), i64s)];
+    ins.extend((0..made).map(|k| Input::internal(own("made", k), control::sequence())));
+    let first_given = ins.len();
+    ins.extend(given.iter().enumerate().map(|(k, v)| Input::internal(own("given", k), v.desc.as_ref().clone())));
+    ins.extend(Input::captured(&captured));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
-    let mut b = control::open(im, &body_name, &ins, &captured.constants);
-    let turn = at(&b, &ins[0].0);
+    let (mut b, inside) = control::open(im, &body_name, &ins, &captured.constants);
+    let (turn, length) = (inside[0], inside[1]);
     for (k, v) in given.iter().enumerate() {
-        let whole = at(&b, &own("given", k));
+        let whole = inside[first_given + k];
         let known = if v.desc.container == Container::SEQ {
             let element = node(&mut b, im, "SequenceAt", &[whole, turn], &format!("{body_name}/at{k}"));
             Known::new(element, TensorDesc::unknown())
@@ -57,13 +58,13 @@ pub fn import(
     control::body(im, sub, &mut b, env)?;
     let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
     let next = node(&mut b, im, "Add", &[turn, one], &format!("{body_name}/next"));
-    let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), at(&b, &ins[1].0))];
+    let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), length)];
     for (k, o) in sub.output.iter().take(made).enumerate() {
         let element = im.read_value(&mut b, &o.name)?.value;
-        let list = control::grown(&mut b, im, &own("made", k), element);
+        let list = control::grown(&mut b, im, &own("made", k), [inside[2 + k], element]);
         outs.push((o.name.clone(), list));
     }
-    outs.extend(ins.iter().skip(2 + made).map(|(name, _)| (name.clone(), at(&b, name))));
+    outs.extend(control::passed_on(&ins[first_given..], &inside[first_given..]));
     b.builder.outputs(&outs);
     im.finish(body_name.clone(), b);
 

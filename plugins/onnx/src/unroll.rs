@@ -1,14 +1,67 @@
 //! Unrolls bodies of loops and scans turn by turn.
 use crate::control::{Captured, body, capture, scalar};
-use crate::import::{Building, Env, Importer};
+use crate::free;
+use crate::import::{Building, Env, Importer, is_standard};
 use crate::loops::declared_rank;
-use crate::proto::GraphProto;
+use crate::proto::{GraphProto, NodeProto};
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
+use std::cell::Cell;
+use std::rc::Rc;
 
-/// Maximum number of nodes that a loop is unrolled to.
-pub const UNROLL: usize = 20_000;
+/// Maximum number of nodes that all loops of a model together are unrolled to.
+const UNROLL: usize = 10_000;
+
+/// The number of nodes that loops may still be unrolled to. Each turn of an unrolled loop has an
+/// equal share of what its loop has left, so that loops inside it are unrolled in all turns or in
+/// none.
+#[derive(Clone)]
+pub struct Budget(Rc<Cell<usize>>);
+
+impl Budget {
+    /// The budget of a model.
+    pub fn of_model() -> Budget {
+        Budget::of(UNROLL)
+    }
+    fn of(nodes: usize) -> Budget {
+        Budget(Rc::new(Cell::new(nodes)))
+    }
+    fn spend(&self, nodes: usize) {
+        self.0.set(self.0.get().saturating_sub(nodes));
+    }
+    /// Takes what `count` turns of a body need. Returns the share of each turn for the loops in it,
+    /// or `None` if there is no turn or not enough left.
+    pub fn take(&self, im: &Importer<'_>, sub: &GraphProto, count: usize) -> Option<usize> {
+        let each = self.0.get().checked_div(count)?;
+        // A turn without nodes counts like one node.
+        let share = left_after(im, &sub.node, each, 0)?.min(each.checked_sub(1)?);
+        self.spend(count * (each - share));
+        Some(share)
+    }
+    /// Makes a turn that has a budget of `share` nodes.
+    pub fn turn<R>(&self, share: usize, make: impl FnOnce(Budget) -> R) -> R {
+        let own = Budget::of(share);
+        let made = make(own.clone());
+        self.spend(share - own.0.get());
+        made
+    }
+}
+
+/// Maximum depth of functions and subgraphs whose nodes are counted.
+const DEEPEST: usize = 64;
+
+/// What is left of a number of nodes after these nodes, with those of their subgraphs and of the
+/// functions that they call; `None` if they are more.
+fn left_after(im: &Importer<'_>, nodes: &[NodeProto], left: usize, depth: usize) -> Option<usize> {
+    if depth > DEEPEST {
+        return None;
+    }
+    nodes.iter().try_fold(left, |left, n| {
+        let mut inside = free::subgraphs(n).map(|g| &g.node).chain(im.function(n).map(|f| &f.node));
+        inside.try_fold(left.checked_sub(1)?, |left, nodes| left_after(im, nodes, left, depth + 1))
+    })
+}
 
 /// Whether the body passes its condition on unchanged, or returns true.
 fn stays_true(sub: &GraphProto) -> bool {
@@ -23,8 +76,8 @@ fn stays_true(sub: &GraphProto) -> bool {
         return true;
     }
     match sub.node.iter().find(|n| n.output.first() == Some(&o.name)) {
-        Some(n) if n.op_type == "Identity" => n.input.first() == Some(&i.name),
-        Some(n) if n.op_type == "Constant" => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
+        Some(n) if is_standard(n, "Identity") => n.input.first() == Some(&i.name),
+        Some(n) if is_standard(n, "Constant") => n.attribute.iter().any(|a| a.t.as_ref().is_some_and(truth)),
         _ => false,
     }
 }
@@ -55,22 +108,20 @@ pub fn turn(
     made
 }
 
-/// The number of turns, if it is a constant, if no condition can end the loop early and if the
-/// turns can be unrolled.
+/// The number of turns, if it is a constant and if no condition can end the loop early.
 pub fn turns(sub: &GraphProto, bound: Option<&Known>, cond: Option<&Known>) -> Option<usize> {
     let number = |k: &Known| k.constant.as_ref()?.to_i64(1)?.first().copied();
     let count = usize::try_from(number(bound?)?).ok()?;
     let always = cond.is_none_or(|c| number(c) == Some(1)) && stays_true(sub);
-    let nodes = count.saturating_mul(sub.node.len().max(1));
-    (always && count > 0 && nodes <= UNROLL).then_some(count)
+    always.then_some(count)
 }
 
-/// Unrolls a loop of `count` turns.
+/// Unrolls a loop of `count` turns, each with its share of the budget.
 pub fn unroll(
     im: &mut Importer<'_>,
     name: &str,
     sub: &GraphProto,
-    count: usize,
+    (count, share): (usize, usize),
     mut state: Vec<Known>,
     g: &mut Building,
     env: &Env<'_>,
@@ -92,8 +143,11 @@ pub fn unroll(
             constant: ConstTensor::of(&go_dims, &[true]),
         };
         let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
-        let env = Env { prefix: format!("{}{name}/{k}/", env.prefix), ..env.clone() };
-        let made = turn(im, sub, given, &captured, g, &env)?.split_off(1);
+        let prefix = format!("{}{name}/{k}/", env.prefix);
+        let made = env.unrolled.turn(share, |unrolled| {
+            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() })
+        })?;
+        let made = &made[1..];
         for (s, o) in scans.iter_mut().zip(&made[carried..]) {
             s.push(o.value);
         }

@@ -305,3 +305,60 @@ fn values_become_what_the_model_takes_or_are_refused() {
     assert!(run("whole", 0, "[9007199254740993,1.0]").contains("y: i64[2] = 9007199254740993 1"));
     assert!(run("whole", 2, "[1.5,1]").contains("element 0 does not fit i64"));
 }
+
+/// Models of open sizes, with gears, with sizes beside the gears, and with values that decide sizes:
+/// each has the branch for 16000 only.
+#[test]
+fn a_value_that_was_fixed_is_the_only_one_that_any_kind_of_model_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n,2], %sr: i64[]) {
+  %f = Cast(%sr) {dst_type = f32} : f32[]
+  %y = Mul(%x, %f) : f32[n,2]
+  return %y
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let found = text.replace("return %y", "%p = NonZero(%y) : i64[2,?]\n  return %y, %p");
+    std::fs::write(d.join("found.ge"), found).unwrap();
+    let hybrid = ["--dim", "n=2,3", "--set", "compileHybridMode=1"];
+    let kinds: [(&str, &[&str]); 6] = [
+        ("m.ge", &[]),
+        ("m.ge", &["--input-shape", "x:1,2"]),
+        ("m.ge", &["--dim", "n=1,3"]),
+        ("m.ge", &hybrid),
+        ("found.ge", &["--dim", "n=1,3"]),
+        ("found.ge", &["--input-shape", "x:1,2"]),
+    ];
+    for (model, how) in kinds {
+        expect_code(d, 0, &[&["compile", model, "-o", "m.om", "-q", "--input", "sr=16000"], how].concat());
+        let run = ["run", "m.om", "--input", "x=[[1,2]]", "-q"];
+        // Without the value, with it, and as one of several runs: the plan of earlier runs is used.
+        for same in [&[][..], &["--input", "sr=16000"]] {
+            let out = expect_code(d, 0, &[&run[..], same].concat());
+            assert!(String::from_utf8_lossy(&out.stdout).starts_with("y: f32[1,2] = 16000 32000\n"), "{how:?}");
+        }
+        let told = text_of(&expect_code(d, 2, &[&run[..], &["--input", "sr=8000"]].concat()));
+        assert!(told.contains("GE-E0302") && told.contains("compiled for, [16000]"), "{how:?}: {told}");
+    }
+}
+
+/// A choice of open sizes takes its condition in the run.
+#[test]
+fn a_condition_of_several_elements_is_refused_with_its_node_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[n], %c: bool[k]) {
+  %y = If(%c, %x) {then_branch = @t, else_branch = @e} : f32[?]
+  return %y
+}
+graph @t(%x: f32[n]) { %y = ConcatD(%x, %x) {concat_dim = 0, N = 2} : f32[?] return %y }
+graph @e(%x: f32[n]) { %z = Neg(%x) : f32[n] return %z }
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    let told = text_of(&expect_code(d, 1, &["run", "m.om", "--input", "x=[1,2]", "--input", "c=[true,false]"]));
+    for what in ["the condition has 2 elements", "at node `y` (If)", "ReduceMin"] {
+        assert!(told.contains(what), "{told}");
+    }
+}

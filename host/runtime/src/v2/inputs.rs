@@ -1,8 +1,10 @@
 //! Checks the inputs of a run: the type, the declared sizes, equal sizes for equal symbols, sizes
-//! that are computed from symbols, and ranges.
+//! that are computed from symbols, ranges, and values that were fixed at compile time.
 use super::Given;
 use crate::error::RuntimeError;
+use crate::fixed::FixedInputs;
 use ge_model::CompiledModel;
+use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::types::tensor::Container;
 use ge_plugin_api::types::{DType, Expr, TensorDesc};
 
@@ -40,12 +42,23 @@ fn tensor<'g>(given: &'g Given<'_>) -> Option<(DType, &'g [u64], Option<usize>)>
     }
 }
 
+/// The bytes of a tensor.
+fn bytes<'g>(given: &'g Given<'_>) -> Option<&'g [u8]> {
+    match given {
+        Given::Tensor(t) => Some(t.bytes),
+        Given::State(s) => Some(s.bytes()),
+        Given::Sequence(_) | Given::Nothing => None,
+    }
+}
+
 /// The requirements on the sizes of a model's inputs, computed once.
 pub(crate) struct Checks {
     inputs: Vec<Vec<Size>>,
     letters: Vec<String>,
     /// Sizes that are expressions over symbols of inputs: the input, its dimension, the expression.
     formulas: Vec<(usize, usize, Expr)>,
+    /// Values that were fixed at compile time.
+    fixed: FixedInputs,
 }
 
 /// The requirements on one size.
@@ -81,7 +94,14 @@ impl Checks {
             let named = i.desc.shape.dims().iter().map(|d| d.symbol_name().and_then(Expr::parse));
             formulas.extend(named.enumerate().filter_map(|(k, e)| Some((at, k, e.filter(known)?))));
         }
-        Checks { inputs, letters: letters.into_iter().map(str::to_owned).collect(), formulas }
+        let letters = letters.into_iter().map(str::to_owned).collect();
+        Checks { inputs, letters, formulas, fixed: FixedInputs::of(m) }
+    }
+
+    /// Whether all inputs have the values that were fixed at compile time. Plans and ways do not
+    /// depend on these values, so every run compares them.
+    pub(crate) fn fixed_values_hold(&self, given: &[TensorView<'_>]) -> bool {
+        self.fixed.hold(|k| given.get(k).map(|t| t.bytes))
     }
 
     /// Checks the sizes that are computed from the sizes of symbols.
@@ -166,7 +186,8 @@ impl Checks {
         self.computed(m, given, &|s| {
             let letter = self.letters.iter().position(|l| l == s)?;
             i64::try_from((*letters.get(letter)?)?.2).ok()
-        })
+        })?;
+        self.fixed.check(m, |k| given.get(k).and_then(bytes))
     }
 }
 

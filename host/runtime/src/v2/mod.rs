@@ -288,11 +288,22 @@ impl DynamicModel {
     /// Fails if the inputs do not fit the model, or if a node (which is named) cannot compute these
     /// sizes.
     pub fn run(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
-        let Some(gears) = &self.compiled.gears else { return self.run_sized(given, options) };
+        let Some(gears) = &self.compiled.gears else {
+            if !self.checks.fixed_values_hold(given) {
+                self.check(given)?;
+            }
+            return self.run_sized(given, options);
+        };
         let gear = self.gear(gears, &given.iter().map(|t| Given::Tensor(*t)).collect::<Vec<_>>())?;
         let selector = gears::selector(gears, gear)?;
         let all: Vec<TensorView<'_>> = given.iter().copied().chain([selector.view()]).collect();
         Ok(RunOutcome { gear: Some(gear), ..self.run_sized(&all, options)? })
+    }
+
+    /// Checks inputs that are all tensors.
+    fn check(&self, given: &[TensorView<'_>]) -> Result<(), RuntimeError> {
+        let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
+        self.checks.check(&self.compiled, &tensors)
     }
 
     /// The gear that matches these inputs.
@@ -330,8 +341,7 @@ impl DynamicModel {
         }
         // Inputs that match a gear are already checked.
         if self.compiled.gears.is_none() {
-            let tensors: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(*t)).collect();
-            self.checks.check(&self.compiled, &tensors)?;
+            self.check(given)?;
         }
         let mut run = run::Run::new(options, self.executor.threads());
         run.trail = self.tells_way(options).then(trail::Trail::default);

@@ -357,7 +357,7 @@ impl DynamicModel {
             Kind::Choice => {
                 let cond = given.first().and_then(|v| v.as_ref()?.tensor()).ok_or_else(|| lost(n))?;
                 let at = if matches!(n.op.as_str(), "If" | "StatelessIf") {
-                    usize::from(!cond.truth(&n.name)?)
+                    usize::from(!cond.truth(n)?)
                 } else {
                     // An index beyond the branches selects the last one.
                     let last = n.graphs.len().saturating_sub(1);
@@ -378,7 +378,7 @@ impl DynamicModel {
                 loop {
                     let mut told = self.graph(cond, state.clone(), run)?.into_iter();
                     let go = told.next();
-                    let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(&n.name)?;
+                    let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(n)?;
                     // What the condition stores in variables replaces the last values of the state.
                     let left: Vec<Value<'a>> = told.collect();
                     let from = state.len().checked_sub(left.len()).ok_or_else(|| lost(n))?;

@@ -1,8 +1,9 @@
 //! Values of a run: tensors lent by the caller, made by a step or held by the model, and lists of
 //! tensors.
+use super::graph::Node;
 use super::state::State;
 use crate::error::RuntimeError;
-use ge_plugin_api::Error;
+use ge_plugin_api::diagnostic::{Diagnostic, Error};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Shape, TensorDesc};
 use std::sync::Arc;
@@ -119,12 +120,16 @@ impl<'a> Tensor<'a> {
         };
         Ok(HostTensor::from_bytes(dtype, &dims, &bytes)?)
     }
-    /// The truth value of a condition: whether its only element is not zero.
-    pub(crate) fn truth(&self, node: &str) -> Result<bool, RuntimeError> {
-        match self.dims.iter().product::<u64>() {
-            1 => Ok(self.bytes().iter().any(|b| *b != 0)),
-            n => Err(Error::failed(format!("the condition of `{node}` has {n} elements, it needs one")).into()),
+    /// The truth value of a condition of `n`: whether its only element is not zero.
+    pub(crate) fn truth(&self, n: &Node) -> Result<bool, RuntimeError> {
+        let count = self.dims.iter().product::<u64>();
+        if count == 1 {
+            return Ok(self.bytes().iter().any(|b| *b != 0));
         }
+        let text = format!("the condition has {count} elements, it needs one");
+        let remedy = "give a condition of one element, or reduce it in the model (`ReduceMin` or `ReduceMax`)";
+        let told = |d: Diagnostic| d.found(format!("{}{:?}", self.dtype, self.dims), "one element").help(remedy);
+        Err(Error::failed(text).with(told).at_node(&n.name, n.op.as_str()).into())
     }
     /// The first element as an integer; `None` if there is none.
     pub(crate) fn int(&self) -> Option<i64> {

@@ -14,7 +14,12 @@ pub(super) struct Call<'n> {
     pub(super) attrs: &'n [(&'n str, &'n AttributeProto)],
 }
 
-impl Importer<'_> {
+impl<'m> Importer<'m> {
+    /// The function of the model that has the name of a node's operator. A mapping comes before it.
+    pub fn function(&self, n: &NodeProto) -> Option<&'m FunctionProto> {
+        self.functions.get(&(domain(&n.domain), n.op_type.as_str(), n.overload.as_str())).copied()
+    }
+
     /// Inlines a function call.
     pub(super) fn call(&mut self, f: &FunctionProto, c: &Call<'_>, g: &mut Building, env: &Env<'_>) -> Result<()> {
         contradictions::call(f, c.node, c.name)?;
@@ -55,6 +60,7 @@ impl Importer<'_> {
             prefix: format!("{}/", c.name),
             rename: f.output.first().map(|o| (o.clone(), c.name.to_owned())),
             depth: env.depth + 1,
+            unrolled: env.unrolled.clone(),
         };
         self.nodes(&f.node, inner, &env)?;
         let asked = c.node.output.iter().enumerate().filter(|(_, o)| !o.is_empty());

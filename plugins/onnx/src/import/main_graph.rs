@@ -5,6 +5,7 @@ use crate::defaults::{self, Defaults};
 use crate::inputs;
 use crate::proto::GraphProto;
 use crate::scope::Known;
+use crate::unroll::Budget;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::ImportOptions;
 use ge_plugin_api::patch::Patch;
@@ -29,7 +30,14 @@ impl Importer<'_> {
         g.builder.patch().reserve(values);
         self.initializers(graph, &mut g)?;
         self.inputs(graph, options, &mut g)?;
-        let env = Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0 };
+        let env = Env {
+            opsets,
+            attrs: None,
+            prefix: String::new(),
+            rename: None,
+            depth: 0,
+            unrolled: Budget::of_model(),
+        };
         // Nodes are decoded one at a time: a decoded node takes more memory than its bytes in the
         // file.
         self.in_order(self.main.len(), |im, k| im.main.get(k).map(Cow::Owned), &mut g, &env)?;

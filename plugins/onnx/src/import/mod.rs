@@ -13,10 +13,11 @@ mod nodes;
 use crate::contradictions;
 use crate::facts;
 use crate::names::NameSet;
-use crate::proto::{AttributeProto, GraphProto, ModelProto};
+use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use crate::read::{self, Nodes, Read};
 use crate::scope::{Known, Scope};
 use crate::tensor::Source;
+use crate::unroll::Budget;
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::{FileRef, Frontend, GraphBuilder, ImportOptions, Provenance};
 use ge_plugin_api::patch::{Edit, Patch};
@@ -62,6 +63,8 @@ pub struct Env<'n> {
     pub rename: Option<(String, String)>,
     /// Nesting depth.
     pub depth: usize,
+    /// What loops may still be unrolled to.
+    pub unrolled: Budget,
 }
 
 impl Env<'_> {
@@ -122,6 +125,11 @@ pub struct Importer<'m> {
 /// The domain, with `ai.onnx` for the default domain.
 pub fn domain(d: &str) -> &str {
     if d.is_empty() { "ai.onnx" } else { d }
+}
+/// Whether a node is this operator of the standard. An operator or a function of another domain may
+/// have the same name.
+pub fn is_standard(n: &NodeProto, op: &str) -> bool {
+    n.op_type == op && domain(&n.domain) == "ai.onnx"
 }
 /// The error for a model that is not whole or contradicts itself.
 pub fn damaged(message: String) -> Error {

@@ -168,7 +168,7 @@ impl Importer<'_> {
         }
         let found = version.or((dom != "ai.onnx").then_some(1));
         let mapping = found.and_then(|v| Some((self.mappings.find(dom, &n.op_type, v)?, v)));
-        let function = self.functions.get(&(dom, n.op_type.as_str(), n.overload.as_str())).copied();
+        let function = self.function(n);
         let outputs = match (mapping, function) {
             (Some((m, version)), _) => {
                 self.mapped(m, &Call { node: n, name: &name, attrs: &attrs }, version, g, env)?

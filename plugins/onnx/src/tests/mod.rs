@@ -2,6 +2,7 @@
 mod contradictions;
 mod hostile;
 mod known;
+mod loops;
 mod mappings;
 mod structure;
 
