@@ -509,3 +509,89 @@ fn races_are_found_in_a_plan_broken_on_purpose_and_in_no_other() {
         assert!(run.is_err(), "schedule {seed}: a race was not seen");
     }
 }
+
+/// Each text writes over `%a`, or over what lies in its bytes; others read these bytes under another
+/// name, some after the write.
+const OVERWRITTEN: &[(&str, &str)] = &[
+    (
+        "two views",
+        "  %a = Abs(%x) : f32[16]
+  %s = Reshape(%a) {shape = [2,8]} : f32[2,8]
+  %t = Reshape(%a) {shape = [4,4]} : f32[4,4]
+  %k = Const() {value = dense<f32[2,8]: splat 7>} : f32[2,8]
+  %w = AssignAdd(%s, %k) : f32[2,8]
+  %r = Neg(%t) after(%w) : f32[4,4]
+  return %r, %w",
+    ),
+    (
+        "the whole of parts",
+        "  %a = Abs(%x) : f32[16]
+  %b = Relu(%x) : f32[16]
+  %c = PhonyConcat(%a, %b) {N = [2], concat_dim = [0]} : f32[32]
+  %k = Const() {value = dense<f32[32]: splat 7>} : f32[32]
+  %w = AssignAdd(%c, %k) : f32[32]
+  %r = Neg(%a) after(%w) : f32[16]
+  return %r, %w",
+    ),
+    (
+        "a part of a whole",
+        "  %a = Abs(%x) : f32[16]
+  %s = PhonySplit(%a) {num_split = [2], split_dim = [0]} : f32[8], f32[8]
+  %k = Const() {value = dense<f32[8]: splat 7>} : f32[8]
+  %w = AssignAdd(%s#1, %k) : f32[8]
+  %r = Neg(%a) after(%w) : f32[16]
+  return %r, %w",
+    ),
+    (
+        "a part of an output",
+        "  %a = Abs(%x) : f32[16]
+  %s = SplitD(%a) {num_split = 2, split_dim = 0} : f32[8], f32[8]
+  %w = AssignAdd(%s#1, %s) : f32[8]
+  return %a, %w",
+    ),
+];
+
+#[test]
+fn a_value_that_others_read_under_any_name_keeps_it_when_it_is_written_over() {
+    let x: Vec<f32> = (0..16).map(|i| i as f32 - 8.0).collect();
+    let s = session(&[("check_races", "true")]);
+    for (what, body) in OVERWRITTEN {
+        let text = format!("graph @main(%x: f32[16]) {{\n{body}\n}}\n");
+        for set in [&[][..], &[("ge.oo.level", "O1")], &[("ge.x.stream_mode", "parallel:3")]] {
+            let c = compile(&s, &text, set);
+            let out = load(&s, &c).run(&[floats(&x, &[16])]).expect("runs");
+            let first: Vec<f32> =
+                out[0].bytes().chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect();
+            let sign = if body.contains("return %a") { 1.0 } else { -1.0 };
+            let want: Vec<f32> = x.iter().map(|v| sign * v.abs()).collect();
+            assert_eq!(first, want, "{what}, {set:?}");
+        }
+    }
+}
+
+/// The proof finds by itself that a part which is written over is read as a whole.
+#[test]
+fn a_plan_that_writes_over_what_is_still_read_is_refused() {
+    let text = "graph @main(%x: f32[16]) {
+  %a = Abs(%x) : f32[16]
+  %s = PhonySplit(%a) {num_split = [2], split_dim = [0]} : f32[8], f32[8]
+  %k = Const() {value = dense<f32[8]: splat 7>} : f32[8]
+  %r = Neg(%a) : f32[16]
+  %w = AssignAdd(%s#1, %k) after(%r) : f32[8]
+  %q = Neg(%w) : f32[8]
+  return %r, %q
+}";
+    let s = session(&[]);
+    let c = compile(&s, text, UNFUSED);
+    assert_eq!(ge_proof::check(&c.model), Ok(()));
+    assert!(c.model.graphs[0].nodes.iter().all(|n| n.op != "Identity"), "the reader comes first, nothing is copied");
+    // The same plan, in which the whole is also an output.
+    let mut m = c.model.clone();
+    let g = &mut m.graphs[0];
+    let at = |name: &str| g.nodes.iter().position(|n| n.name == name).expect("a node") as u32;
+    let (a, end) = (at("a"), g.nodes.iter().position(|n| n.op == "NetOutput").expect("outputs"));
+    let value = g.nodes.iter().flat_map(|n| n.inputs.iter().flatten()).find(|v| v.node == a).copied();
+    g.nodes[end].inputs.push(value);
+    let fault = ge_proof::check(&m).expect_err("it is written over");
+    assert!(fault.to_string().contains("`w`"), "{fault}");
+}

@@ -43,8 +43,9 @@ pub struct Meeting<'m> {
     pub reader: &'m Node,
     /// Index of the joining input of `reader`.
     pub input: u32,
-    /// Readers of the incoming value, the joining node included.
-    pub readers: usize,
+    /// Whether another node may still read the bytes of the incoming value that the joining node
+    /// writes over.
+    pub read_later: bool,
     /// Whether addresses of the caller's inputs are refreshed while inner offsets are not.
     pub refresh: bool,
 }

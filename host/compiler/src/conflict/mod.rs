@@ -4,7 +4,7 @@
 //! The root graph is walked once per round: every rule by which a node makes values share memory is
 //! tried on the union-find of names. The families below say which pairs of classes cannot be one;
 //! the first family that objects puts a copy before that input. Cost: the joins of the graph times
-//! the number of families.
+//! the number of families, and for each reference the values around it that share memory.
 /// What the memory of each class of values is claimed for.
 pub mod claims;
 /// Contiguous runs of inputs and outputs, with and without padding, against memory that the plan
@@ -16,6 +16,8 @@ pub mod ir_definition_recovery;
 pub mod memory_type;
 /// Read against write: constants, inputs and values with other readers against in-place outputs.
 pub mod read_write;
+/// Who else reads the bytes that a reference writes over.
+mod readers;
 /// The caller's inputs whose addresses are refreshed, against splits without a task.
 pub mod refresh;
 /// Outputs that lie in an input's memory, against nodes that still read the input.
@@ -25,13 +27,14 @@ pub mod user_output;
 
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
-use crate::feature::shared_memory::{JoinKind, Names, Rules, Spot};
+use crate::feature::shared_memory::{Join, JoinKind, Names, Rules, Spot};
 use crate::options::Options;
 use crate::toolbox::Toolbox;
 use claims::{Claims, Meeting};
 use ge_ir::{Graph, Model, Node, NodeId, ValueRef};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::AttrMap;
+use readers::Readers;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A family of pairs: returns why two classes cannot share memory, or `None` if they can.
@@ -98,6 +101,9 @@ fn runs(model: &mut Model, toolbox: &Toolbox, options: &Options) -> Result<()> {
 struct Walk<'g> {
     g: &'g Graph,
     rules: Rules<'g>,
+    readers: Readers<'g>,
+    /// Inputs that have a copy of their own.
+    apart: BTreeSet<(NodeId, u32)>,
     names: Names,
     /// First name of each node's outputs, by node id.
     first: Vec<u32>,
@@ -121,6 +127,8 @@ impl<'g> Walk<'g> {
         let mut w = Walk {
             g,
             rules,
+            readers: Readers::new(g, rules),
+            apart: BTreeSet::new(),
             names: Names::new(),
             first: vec![0; g.id_bound()],
             claims: Vec::new(),
@@ -170,7 +178,7 @@ impl<'g> Walk<'g> {
                     kind: None,
                     reader: out,
                     input: i as u32,
-                    readers: 0,
+                    read_later: false,
                     refresh: false,
                 };
                 match FAMILIES.iter().find_map(|f| f(&meeting)) {
@@ -207,7 +215,7 @@ impl<'g> Walk<'g> {
                 kind: Some(j.kind),
                 reader: n,
                 input: j.input,
-                readers: self.readers(comes_in),
+                read_later: self.read_later(n, &j, comes_in, &claims),
                 refresh: self.refresh,
             };
             let distance = i64::try_from(j.at).unwrap_or(i64::MAX);
@@ -220,6 +228,7 @@ impl<'g> Walk<'g> {
                 self.names.own(fresh, need(comes_in));
                 self.claims.push(Claims { memory: claims::wanted_memory(n), ..Claims::default() });
                 copied.insert(j.input, fresh);
+                self.apart.insert((n.id(), j.input));
                 copies.push(Copy { reader: n.id(), input: j.input, why });
                 if own(to) {
                     a = fresh
@@ -242,18 +251,10 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// Number of readers of a value. Views are followed to their own readers.
-    fn readers(&self, v: ValueRef) -> usize {
-        let mut todo = vec![v];
-        let mut count = 0;
-        while let Some(v) = todo.pop() {
-            for u in self.g.users(v) {
-                match self.g.get(u.node) {
-                    Some(r) if u.input == 0 && self.rules.is_view(r) => todo.push(r.value(0)),
-                    _ => count += 1,
-                }
-            }
-        }
-        count
+    /// Whether another node may still read what the join writes over. Memory that the plan may not
+    /// place is not asked about: it is copied in any case, or meant to be written.
+    fn read_later(&self, n: &Node, j: &Join, v: ValueRef, claims: &Claims) -> bool {
+        let asked = j.kind == JoinKind::Reference && claims.arranged().is_none();
+        asked && self.readers.any_later(n, v, j.input, &self.apart)
     }
 }

@@ -2,6 +2,7 @@
 //! written when nobody reads the input any more. Where the graph itself does not guarantee this,
 //! the output gets a copy that waits for the readers.
 use super::Walk;
+use super::readers::ancestors;
 use crate::error::{CompileError, Result};
 use crate::feature::io_reuse::IoReuse;
 use crate::feature::shared_memory::Rules;
@@ -98,15 +99,4 @@ impl Pair<'_> {
         let from = usize::try_from(at).ok().and_then(|i| writer.input(i));
         alone && plain(writer) && from.is_some_and(|f| f.node == data.id())
     }
-}
-
-/// All nodes that the edges of the graph order before a node.
-fn ancestors(g: &Graph, of: NodeId) -> NodeSet {
-    let mut seen = NodeSet::new(g);
-    let mut todo = vec![of];
-    while let Some(n) = todo.pop().and_then(|id| g.get(id)) {
-        let up = n.inputs().iter().filter(|v| !v.is_absent()).map(|v| v.node).chain(n.controls().iter().copied());
-        todo.extend(up.filter(|id| seen.insert(*id)));
-    }
-    seen
 }
