@@ -117,9 +117,9 @@ pub fn import(
             given.push(slice(im, g, row, (at, axis), &format!("{name}/{k}/slice{j}")));
         }
         let prefix = format!("{}{name}/{k}/", env.prefix);
-        let made = env.unrolled.turn(share, |unrolled| {
-            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() })
-        })?;
+        let made = env
+            .unrolled
+            .turn(share, |unrolled| turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() }))?;
         for (p, o) in parts.iter_mut().zip(&made[carried..]) {
             p.push(o.value);
         }

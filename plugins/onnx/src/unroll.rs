@@ -144,9 +144,9 @@ pub fn unroll(
         };
         let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
         let prefix = format!("{}{name}/{k}/", env.prefix);
-        let made = env.unrolled.turn(share, |unrolled| {
-            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() })
-        })?;
+        let made = env
+            .unrolled
+            .turn(share, |unrolled| turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() }))?;
         let made = &made[1..];
         for (s, o) in scans.iter_mut().zip(&made[carried..]) {
             s.push(o.value);

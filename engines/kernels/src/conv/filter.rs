@@ -64,14 +64,17 @@ impl FilterForms {
     pub const ALL: FilterForms = FilterForms { changed: true, rows: true };
 
     /// The forms that convolutions with the same filter and any of these sizes use. None if the
-    /// first of these convolutions uses the plain filter, or if the filter is large.
+    /// first of these convolutions uses the plain filter, or if the filter is large, unless its
+    /// windows lie side by side: images have few of these, and a model one such filter.
     pub fn of_some<'s>(sizes: impl IntoIterator<Item = &'s ConvSpec>) -> FilterForms {
         let mut out = FilterForms::default();
         for (k, s) in sizes.into_iter().enumerate() {
             match FilterPlan::cheapest(s, FilterForms::ALL) {
                 Ok(FilterPlan::Changed(_)) => out.changed = true,
-                Ok(FilterPlan::Rows(_)) => out.rows = filter_len(s).is_some_and(|n| n <= MOST_AT_HAND),
-                _ if k == 0 => return out,
+                Ok(FilterPlan::Rows(_)) => {
+                    out.rows |= is_patches(s) || filter_len(s).is_some_and(|n| n <= MOST_AT_HAND)
+                }
+                _ if k == 0 && !is_patches(s) => return out,
                 _ => {}
             }
         }
@@ -106,6 +109,11 @@ impl FilterForms {
         let forms = [changed, rows].into_iter().flatten().collect::<Vec<_>>();
         (!forms.is_empty()).then(|| [w, &forms.concat()].concat())
     }
+}
+
+/// Whether windows of several positions lie side by side, as in a patch embedding.
+fn is_patches(s: &ConvSpec) -> bool {
+    s.taps() > 1 && s.stride == s.kernel
 }
 
 /// Elements of the plain filter; `None` if they are too many to count.
@@ -157,6 +165,10 @@ mod tests {
         // The first sizes use the plain filter, or the filter is large.
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 96), &bordered(1, 512, 3)]), FilterForms::default());
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 3)]), FilterForms::default());
+        let patches =
+            |size| ConvSpec { kernel: [1, 8, 8], stride: [1, 8, 8], ..ConvSpec::square(1, [64, 64], size, 8) };
+        let few = FilterForms { changed: false, rows: true };
+        assert_eq!(FilterForms::of_some([&patches(288), &patches(56)]), few);
         let w: Vec<f32> = (0..64 * 64 * 9).map(|i| (i % 23) as f32 - 11.0).collect();
         for forms in [forms, FilterForms::of_some([&large]), FilterForms { changed: false, rows: true }] {
             let all = forms.lay_out(&small, &w).unwrap();

@@ -10,7 +10,8 @@
 //! When: the op store has the kernel for each trial of the open sizes, and the conditions of those
 //! passes hold.
 //! Refuses: sizes without a name; nodes of other engines; filters in single precision for images of
-//! any size, if the largest images take the filter unchanged or if the filter is large.
+//! any size, if the largest images take the filter unchanged or if the filter is large, unless its
+//! windows lie side by side.
 use super::matmul::PRODUCTS;
 use super::{attrs_of, byte_weights, filters, has_kernel_for, open, panels, signature};
 use crate::families::conv;

@@ -30,14 +30,8 @@ impl Importer<'_> {
         g.builder.patch().reserve(values);
         self.initializers(graph, &mut g)?;
         self.inputs(graph, options, &mut g)?;
-        let env = Env {
-            opsets,
-            attrs: None,
-            prefix: String::new(),
-            rename: None,
-            depth: 0,
-            unrolled: Budget::of_model(),
-        };
+        let env =
+            Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0, unrolled: Budget::of_model() };
         // Nodes are decoded one at a time: a decoded node takes more memory than its bytes in the
         // file.
         self.in_order(self.main.len(), |im, k| im.main.get(k).map(Cow::Owned), &mut g, &env)?;
