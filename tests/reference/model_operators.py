@@ -23,6 +23,20 @@ def bytes_of(*shape):
     return RNG.integers(-127, 127, shape).astype(np.int8)
 
 
+def four_bits(rows, block, k=1024, n=1024):
+    """A product by weights of four bits, as onnxruntime's quantiser writes it."""
+    packed = RNG.integers(0, 256, (n, k // block, block // 2)).astype(np.uint8)
+    node = h.make_node("MatMulNBits", ["a", "w", "s"], ["y0"], domain="com.microsoft", K=k, N=n, bits=4, block_size=block)
+    return model([node], [("a", T.FLOAT, [rows, k])], ["y0"], {"w": packed, "s": scales(n * k // block)})
+
+
+def blocks_of_weights(rows, block, k=1024, n=1024):
+    """The same with the standard's operators and bytes."""
+    nodes = [h.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=block), h.make_node("MatMul", ["a", "d"], ["y0"])]
+    weights = {"w": bytes_of(k, n), "s": scales(n * k // block).reshape(k // block, n)}
+    return model(nodes, [("a", T.FLOAT, [rows, k])], ["y0"], weights, opset=21)
+
+
 def quantised():
     for axis, n in ((0, 256), (1, 512)):
         yield f"DequantizeLinear i8 axis {axis}", lambda a=axis, n=n: one(
@@ -38,6 +52,9 @@ def quantised():
     for rows, k in ((128, 256), (1, 512)):
         yield f"MatMulInteger of {rows} rows", lambda r=rows, k=k: one(
             "MatMulInteger", [r, k], types=[T.UINT8], constants=[bytes_of(k, k), np.uint8(3)])
+    for rows, block in ((1, 32), (1, 128), (16, 32), (128, 32)):
+        yield f"MatMulNBits of {rows} rows, blocks of {block}", lambda r=rows, b=block: four_bits(r, b)
+        yield f"MatMul of {rows} rows by blocks of {block}", lambda r=rows, b=block: blocks_of_weights(r, b)
     yield "ConvInteger", lambda: one(
         "ConvInteger", [1, 64, 28, 28], types=[T.UINT8], constants=[bytes_of(64, 64, 3, 3), np.uint8(3)], pads=P1)
 

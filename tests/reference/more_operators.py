@@ -49,6 +49,8 @@ def maps():
         yield op, lambda o=op: one(o, PLANE)
     for op in ("Abs", "Neg", "Sign"):
         yield f"{op} i64", lambda o=op: one(o, PLANE, types=[T.INT64])
+    for shape in (PLANE, [32, 256, 1], [32, 64, 7, 7]):
+        yield f"BatchNormalization {shape}", lambda s=shape: one("BatchNormalization", s, constants=[abs(floats(s[1])) + np.float32(0.5)] * 4)
     yield "PRelu", lambda: one("PRelu", [1, 64, 56, 56], constants=[floats(64, 1, 1)])
     yield "Clip", lambda: one("Clip", PLANE, constants=[np.float32(0), np.float32(6)])
     yield "Sigmoid f16", lambda: one("Sigmoid", PLANE, types=[T.FLOAT16])

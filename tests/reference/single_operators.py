@@ -31,11 +31,12 @@ def floats(*sizes):
     return (RNG.standard_normal(sizes) * 0.5).astype(np.float32)
 
 
-def model(nodes, inputs, outputs, constants=None):
+def model(nodes, inputs, outputs, constants=None, opset=18):
     values = [nh.from_array(np.asarray(v), k) for k, v in (constants or {}).items()]
     ins = [h.make_tensor_value_info(n, t, s) for n, t, s in inputs]
     graph = h.make_graph(nodes, "g", ins, [h.make_empty_tensor_value_info(o) for o in outputs], values)
-    made = h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9)
+    imports = [h.make_opsetid("", opset), h.make_opsetid("com.microsoft", 1)]
+    made = h.make_model(graph, opset_imports=imports, ir_version=9 if opset < 21 else 10)
     return onnx.shape_inference.infer_shapes(made, data_prop=True)
 
 
