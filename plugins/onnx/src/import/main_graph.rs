@@ -37,6 +37,7 @@ impl Importer<'_> {
             rename: None,
             depth: 0,
             unrolled: Budget::of_model(),
+            turn: None,
         };
         // Nodes are decoded one at a time: a decoded node takes more memory than its bytes in the
         // file.
