@@ -107,8 +107,8 @@ impl Importer<'_> {
                 }
             }
         }
-        inputs::apply(&mut ins, options)?;
         inputs::settle_names(&mut ins);
+        inputs::apply(&mut ins, options)?;
         for (i, (name, desc)) in ins.into_iter().enumerate() {
             let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
             self.input(index, name, desc, &mut defaults, g)?;
