@@ -71,12 +71,13 @@ fn sizes(flag: &str, text: &str) -> Result<Vec<u64>> {
     all.ok_or_else(|| bad(flag, text, "whole sizes, apart by commas"))
 }
 
-/// Parses tuples separated by semicolons, each of `width` sizes.
-fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
+/// Parses tuples separated by semicolons, each with a size for each name.
+fn tuples(flag: &str, text: &str, names: &[impl AsRef<str>]) -> Result<Vec<Vec<u64>>> {
     let one = |t: &str| {
         let all = sizes(flag, t)?;
-        let expected = format!("{width} size(s) in each gear, one for each open dimension");
-        if all.len() == width { Ok(all) } else { Err(bad(flag, t, &expected)) }
+        let named: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let expected = format!("{} size(s) in each gear: {}", named.len(), named.join(", "));
+        if all.len() == named.len() { Ok(all) } else { Err(bad(flag, t, &expected)) }
     };
     text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
@@ -111,7 +112,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
         }
         Asked { image: Some(text), .. } => {
             let flag = "--dynamic-image-size";
-            let all = tuples(flag, text, 2)?;
+            let all = tuples(flag, text, &["height", "width"])?;
             let mut place = 0;
             let mut last = None;
             let name = |o: &Open| {
@@ -122,7 +123,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
         }
         Asked { dims: Some(text), .. } => {
             let names = own_names(model, &open);
-            let all = tuples("--dynamic-dims", text, names.len())?;
+            let all = tuples("--dynamic-dims", text, &names)?;
             (names, all)
         }
         _ => by_name(&open, &asked.by_name)?,
@@ -359,6 +360,9 @@ mod tests {
         assert_eq!(wanted(text, &dims).expect("three sizes").0, ["b", "s", "past"]);
         let by_name = |l: &[&str]| Asked { by_name: l.iter().map(|s| (*s).to_owned()).collect(), ..Asked::default() };
         assert_eq!(wanted(text, &by_name(&["b=1,2", "s=1", "past=3"])).expect("three sizes").1.len(), 2);
+        let four = Asked { dims: self::text("1,2,3,5;4,5,6,11"), ..Asked::default() };
+        let why = wanted(text, &four).expect_err("four sizes").to_string();
+        assert!(why.contains("3 size(s) in each gear: b, s, past"), "{why}");
         let why = wanted(text, &by_name(&["b=1,2", "s=1"])).expect_err("`past` is open").to_string();
         assert!(why.contains("size 1 of input `p`"), "{why}");
         let mut m = model("graph @main(%x: f32[n,3], %y: f32[\"2*n\",2]) { %z = Neg(%x) : f32[n,3] return %z }");
