@@ -264,7 +264,7 @@ mod tests {
         };
         let shapes: Vec<_> = shapes.iter().map(wish).collect();
         settle_names(&mut inputs);
-        apply(&mut inputs, &ImportOptions { input_shapes: shapes.into(), ..ImportOptions::default() })
+        apply(&mut inputs, &ImportOptions { input_shapes: shapes.into() })
             .map_err(|e| e.diagnostics[0].message.to_string())?;
         Ok(inputs.iter().map(|(_, d)| d.shape.to_string()).collect())
     }
