@@ -727,3 +727,28 @@ fn a_loop_without_turns_collects_no_strings() {
     assert_eq!((&two.dims[..], &texts(&two)[..]), (&[2, 2][..], &b"aabcbcaabcbc"[..]));
     assert_eq!((&none.dims[..], none.dtype, &texts(&none)[..]), (&[0, 2][..], DType::STRING, &b""[..]));
 }
+
+/// The number of the turn is an input of random operators: turn 0 draws what no turn draws, others
+/// draw other numbers, and a run draws the same as the run before it.
+#[test]
+fn each_turn_of_a_loop_draws_other_random_numbers() {
+    let s = session();
+    let m = load(
+        &s,
+        "graph @main(%x: f32[n], %t: i64[]) {
+           %a = RandomUniform(%t) {shape = [4], seed = 3.0} : f32[4]
+           %b = RandomNormalLike(%x, %t) : f32[n]
+           %c = RandomUniform() {shape = [4], seed = 3.0} : f32[4]
+           return %a, %b, %c }",
+    );
+    let drawn = |t: i64| -> Vec<Vec<f32>> {
+        m.run(&[f32s(&[2], &[1.0; 2]), i64s(&[], &[t])]).unwrap().iter().map(reals).collect()
+    };
+    let all: Vec<_> = (0..4).map(drawn).collect();
+    assert_eq!(all[0][0], all[0][2]);
+    for (k, one) in all.iter().enumerate() {
+        assert_eq!(&drawn(k as i64), one);
+        assert!(all[..k].iter().all(|o| o[0] != one[0] && o[1] != one[1]), "{all:?}");
+        assert_eq!(one[2], all[0][2]);
+    }
+}

@@ -505,3 +505,35 @@ fn a_gear_may_have_a_size_of_zero() {
     let two = run(&f32s(&[2, 2], &[3.0, 4.0, 5.0, 6.0]));
     assert_eq!(two, "scores: f32[1,3] = 11 17 5\nkeys: f32[3,2] = 3 4 5 6 1 2\n");
 }
+
+/// A mask is as long as past and new rows together: the gears set both parts and not the sum.
+#[test]
+fn gears_set_the_parts_of_a_size_that_is_made_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[b,s], %p: f32[b,past], %mask: f32[b,\"past+s\"]) {
+  %all = ConcatD(%p, %x) {N = 2, concat_dim = 1} : f32[b,\"past+s\"]
+  %y = Mul(%all, %mask) : f32[b,\"past+s\"]
+  return %y
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let named = ["--dim", "b=1", "--dim", "s=1,2", "--dim", "past=0,1"];
+    for gears in [&named[..], &["--dynamic-dims", "1,1,0;1,2,1"]] {
+        for hybrid in [&[][..], &["--set", "compileHybridMode=1"]] {
+            expect_code(d, 0, &[&["compile", "m.ge", "-o", "m.om", "-q"], gears, hybrid].concat());
+            let run = |code: i32, mask: &str| {
+                let mask = format!("mask={mask}");
+                let out = expect_code(
+                    d,
+                    code,
+                    &["run", "m.om", "-q", "--input", "x=[[1,2]]", "--input", "p=[[3]]", "--input", &mask],
+                );
+                String::from_utf8_lossy(if code == 0 { &out.stdout } else { &out.stderr }).into_owned()
+            };
+            assert_eq!(run(0, "[[2,3,4]]"), "y: f32[1,3] = 6 3 8\n");
+            let told = run(2, "[[2,3,4,5]]");
+            assert!(told.contains("GE-E0302") && told.contains("3, which `past+s` is"), "{told}");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! and for each gear a list of their values. The compiler makes one branch of a `Case` for each
 //! gear; the compiled model keeps the shapes of the inputs and outputs of each.
 use crate::{CompiledModel, IoInfo};
-use ge_plugin_api::types::{AttrMap, AttrValue, Shape};
+use ge_plugin_api::types::{AttrMap, AttrValue, Dim, Expr, Shape};
 use serde::{Deserialize, Serialize};
 
 /// Attribute of the root graph: names of the sizes that gears set.
@@ -18,8 +18,8 @@ pub const BATCH_NUM: &str = "_batch_num";
 const LABEL: &str = "Batch_";
 /// Attribute of each node of a gear: `Batch_<i>`.
 pub const BATCH_LABEL: &str = "_batch_label";
-/// Attribute of an input: for each dimension the name of the size that gears set, or an empty text
-/// if they set none.
+/// Attribute of an input: for each dimension the name of the size that gears set, or the expression
+/// of such names, or an empty text if they set none.
 pub const OPEN: &str = "_gear_symbols";
 /// Attribute of the switch made from a `Case` of gears: the sizes of each output in each gear.
 pub const OUTPUTS: &str = "_gear_outputs";
@@ -70,6 +70,17 @@ pub struct TwoSizes<'m> {
 /// The label of a gear's nodes: `Batch_<i>`.
 pub fn label(gear: usize) -> String {
     format!("{LABEL}{gear}")
+}
+
+/// The size that a gear sets a dimension to: that of its name, or that of its expression if a gear
+/// sets all sizes in it. `None` if it has neither.
+pub fn size(d: Dim, names: &[String], sizes: &[u64]) -> Option<u64> {
+    let of = |s: &str| sizes.get(names.iter().position(|n| n == s)?).copied();
+    let name = d.symbol_name()?;
+    of(name).or_else(|| {
+        let value = Expr::parse(name)?.value(&|s| i64::try_from(of(s)?).ok())?;
+        u64::try_from(value).ok()
+    })
 }
 
 /// Names and values of the gears that a root graph is to be compiled for; `None` if it asks for
@@ -242,6 +253,15 @@ mod tests {
         let g = gears(&["h", "w"], &[&[224, 224], &[448, 320]]);
         assert_eq!((g.nearest(&[200, 300]), g.shown(1)), (Some(0), "h=448, w=320".to_owned()));
         assert_eq!(g.flag_with(&[5, 6]), "--dynamic-dims \"224,224;448,320;5,6\"");
+    }
+
+    #[test]
+    fn a_gear_sets_names_and_what_is_made_of_them() {
+        let names = ["s", "past"].map(str::to_owned);
+        let at = |name: &str| size(Dim::symbol(name), &names, &[2, 3]);
+        assert_eq!([at("s"), at("past+s"), at("2*past"), at("past-s")], [Some(2), Some(5), Some(6), Some(1)]);
+        assert_eq!([at("s-past"), at("s+n"), at("n"), at("a name")], [None; 4]);
+        assert_eq!(size(Dim::known(4), &names, &[2, 3]), None);
     }
 
     #[test]

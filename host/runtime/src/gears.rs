@@ -4,7 +4,7 @@
 use crate::error::RuntimeError;
 use crate::executor::{ALIGN, Own, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
-use ge_model::{Gears, IoInfo};
+use ge_model::{Gears, IoInfo, gears};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 
@@ -83,22 +83,35 @@ impl LoadedModel {
 /// The gear whose sizes match these inputs.
 ///
 /// # Errors
-/// Fails if one dimension name stands for two sizes, or if no gear has these sizes.
+/// Fails if one dimension name stands for two sizes, if no gear has these sizes, or if a size is not
+/// what its expression is in the gear.
 pub(crate) fn of_sizes<'m, 'd>(
     gears: &Gears,
-    inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])>,
+    inputs: impl Iterator<Item = (&'m IoInfo, &'d [u64])> + Clone,
 ) -> Result<usize, RuntimeError> {
-    let sizes = gears.sizes_in(inputs).map_err(|two| RuntimeError::Input {
+    let sizes = gears.sizes_in(inputs.clone()).map_err(|two| RuntimeError::Input {
         name: two.input.name.clone(),
         found: format!("{}={}", gears.dims[two.name], two.size),
         expected: format!("{}={}, as in `{}`", gears.dims[two.name], two.known, two.first.name),
     })?;
-    gears.find(&sizes).ok_or_else(|| RuntimeError::NoGear {
+    let gear = gears.find(&sizes).ok_or_else(|| RuntimeError::NoGear {
         found: gears.sizes_shown(&sizes),
         nearest: gears.nearest(&sizes).map(|k| gears.shown(k)).unwrap_or_default(),
         all: (0..gears.list.len()).map(|k| gears.shown(k)).collect::<Vec<_>>().join("; "),
         flag: gears.flag_with(&sizes),
-    })
+    })?;
+    for (input, dims) in inputs {
+        for (k, (d, n)) in input.desc.shape.dims().iter().zip(dims).enumerate() {
+            let Some(want) = gears::size(*d, &gears.dims, &sizes).filter(|want| want != n) else { continue };
+            let name = d.symbol_name().unwrap_or_default();
+            return Err(RuntimeError::Input {
+                name: input.name.clone(),
+                found: format!("{n} for dimension {k} (`{name}`)"),
+                expected: format!("{want}, which `{name}` is for {}", gears.shown(gear)),
+            });
+        }
+    }
+    Ok(gear)
 }
 
 /// The value of the extra input after the user's inputs: the sizes of the gear.

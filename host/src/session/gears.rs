@@ -1,14 +1,15 @@
 //! Gears: turns `--dim b=1,4,8` and atc's `--dynamic-batch-size`, `--dynamic-image-size` and
 //! `--dynamic-dims` into attributes of a graph that is compiled for each of these sizes.
 use crate::options::unknown_name;
+use crate::session::symbols;
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_compiler::prepare::name_open_sizes_pass::SizeNames;
 use ge_ir::{AttrValue, Dim, Model, ValueRef};
 use ge_model::gears;
-use ge_plugin_api::types::DictEntry;
 use ge_plugin_api::types::tensor::Container;
-use std::collections::BTreeMap;
+use ge_plugin_api::types::{DictEntry, Expr};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of gears of a model (facts 8.7).
 const MOST: usize = 100;
@@ -41,6 +42,21 @@ struct Open {
     symbol: Option<String>,
 }
 
+impl Open {
+    /// Whether the size is an expression over sizes that `is_known` accepts. Such a size is not
+    /// given: it follows from them.
+    fn follows_from(&self, is_known: impl Fn(&str) -> bool) -> bool {
+        let e = self.symbol.as_deref().and_then(Expr::parse).filter(|e| !e.is_symbol());
+        e.is_some_and(|e| e.value(&|s| is_known(s).then_some(1)).is_some())
+    }
+}
+
+/// Divides open dimensions into those that gears set, and those that follow from them.
+fn divided(open: Vec<Open>) -> (Vec<Open>, Vec<Open>) {
+    let names: BTreeSet<String> = open.iter().filter_map(|o| o.symbol.clone()).collect();
+    open.into_iter().partition(|o| !o.follows_from(|s| names.contains(s)))
+}
+
 fn bad(flag: &str, found: &str, expected: &str) -> Error {
     Diagnostic::error(format!("`{flag}` cannot be read"))
         .found(format!("`{found}`"), expected)
@@ -55,12 +71,13 @@ fn sizes(flag: &str, text: &str) -> Result<Vec<u64>> {
     all.ok_or_else(|| bad(flag, text, "whole sizes, apart by commas"))
 }
 
-/// Parses tuples separated by semicolons, each of `width` sizes.
-fn tuples(flag: &str, text: &str, width: usize) -> Result<Vec<Vec<u64>>> {
+/// Parses tuples separated by semicolons, each with a size for each name.
+fn tuples(flag: &str, text: &str, names: &[impl AsRef<str>]) -> Result<Vec<Vec<u64>>> {
     let one = |t: &str| {
         let all = sizes(flag, t)?;
-        let expected = format!("{width} size(s) in each gear, one for each open dimension");
-        if all.len() == width { Ok(all) } else { Err(bad(flag, t, &expected)) }
+        let named: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let expected = format!("{} size(s) in each gear: {}", named.len(), named.join(", "));
+        if all.len() == named.len() { Ok(all) } else { Err(bad(flag, t, &expected)) }
     };
     text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
@@ -80,7 +97,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
             "gears are given once: by --dim, --dynamic-batch-size, --dynamic-image-size or --dynamic-dims",
         ));
     }
-    let open = open_dims(model)?;
+    let (open, made) = divided(open_dims(model)?);
     if open.is_empty() {
         return Err(Diagnostic::error("no input has an open size: there is nothing that gears could set")
             .help("export the model with the size open, as `b`, and give its sizes: `--dim b=1,4,8`")
@@ -90,27 +107,28 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
         Asked { batch: Some(text), .. } => {
             let flag = "--dynamic-batch-size";
             let all: Vec<Vec<u64>> = sizes(flag, text)?.into_iter().map(|n| vec![n]).collect();
-            (tie(model, &open, |o| (o.dim == 0).then_some("batch"), flag, "dimension 0 of an input")?, all)
+            let name = |o: &Open| (o.dim == 0).then_some("batch");
+            (tie(model, (&open, &made), name, flag, "dimension 0 of an input")?, all)
         }
         Asked { image: Some(text), .. } => {
             let flag = "--dynamic-image-size";
-            let all = tuples(flag, text, 2)?;
+            let all = tuples(flag, text, &["height", "width"])?;
             let mut place = 0;
             let mut last = None;
             let name = |o: &Open| {
                 place = if last.replace(o.at) == Some(o.at) { place + 1 } else { 0 };
                 ["height", "width"].get(place).copied()
             };
-            (tie(model, &open, name, flag, "height and width of an input")?, all)
+            (tie(model, (&open, &made), name, flag, "height and width of an input")?, all)
         }
         Asked { dims: Some(text), .. } => {
             let names = own_names(model, &open);
-            let all = tuples("--dynamic-dims", text, names.len())?;
+            let all = tuples("--dynamic-dims", text, &names)?;
             (names, all)
         }
         _ => by_name(&open, &asked.by_name)?,
     };
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     if let Some(twice) = values.iter().find(|v| !seen.insert(v.as_slice())) {
         return Err(bad("gears", &format!("{twice:?} twice"), "each gear once"));
     }
@@ -121,7 +139,7 @@ pub fn apply(model: &mut Model, asked: &Asked) -> Result<()> {
             "2 to 100 gears; one size is given with `--input-shape`",
         ));
     }
-    within(model, &open, &names, &values)?;
+    within(model, open.iter().chain(&made), &names, &values)?;
     gears::want(model.root_mut().attrs_mut(), &names, &values);
     Ok(())
 }
@@ -150,12 +168,13 @@ fn open_dims(model: &Model) -> Result<Vec<Open>> {
 /// Gives open dimensions the names of a flag. Returns the names in the order of first use.
 fn tie(
     model: &mut Model,
-    open: &[Open],
+    (open, made): (&[Open], &[Open]),
     mut name: impl FnMut(&Open) -> Option<&'static str>,
     flag: &str,
     what: &str,
 ) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
+    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
     for o in open {
         let Some(n) = name(o) else {
             return Err(Diagnostic::error(format!("`{flag}` sets {what}, size {} of `{}` stays open", o.dim, o.input))
@@ -165,7 +184,12 @@ fn tie(
         if !names.iter().any(|x| x == n) {
             names.push(n.to_owned());
         }
-        set(model, o, n);
+        set(model, o, Dim::symbol(n));
+        renamed.extend(o.symbol.as_deref().map(|s| (s, n)));
+    }
+    for o in made {
+        let Some(own) = o.symbol.as_deref() else { continue };
+        set(model, o, symbols::replaced(Dim::symbol(own), |s| renamed.get(s).map(|n| (*n).to_owned())));
     }
     if flag.ends_with("image-size") && names.len() != 2 {
         return Err(bad(flag, "one open size", "two open sizes of an input, its height and width"));
@@ -180,7 +204,7 @@ fn own_names(model: &mut Model, open: &[Open]) -> Vec<String> {
     for o in open {
         let name = o.symbol.clone().unwrap_or_else(|| made.make(&o.input, o.dim));
         if o.symbol.is_none() {
-            set(model, o, &name);
+            set(model, o, Dim::symbol(&name));
         }
         if !names.contains(&name) {
             names.push(name);
@@ -189,10 +213,10 @@ fn own_names(model: &mut Model, open: &[Open]) -> Vec<String> {
     names
 }
 
-fn set(model: &mut Model, o: &Open, name: &str) {
+fn set(model: &mut Model, o: &Open, to: Dim) {
     if let Some(d) = model.root_mut().output_mut(o.at) {
         if let Some(d) = d.shape.dims_mut().get_mut(o.dim) {
-            *d = Dim::symbol(name);
+            *d = to;
         }
     }
 }
@@ -248,24 +272,30 @@ fn by_name(open: &[Open], list: &[String]) -> Result<(Vec<String>, Vec<Vec<u64>>
 
 /// Checks that the gears lie within the ranges of `--input-shape`. The ranges follow the names that
 /// the sizes have now; they hold for what runs beside the gears.
-fn within(model: &mut Model, open: &[Open], names: &[String], values: &[Vec<u64>]) -> Result<()> {
+fn within<'o>(
+    model: &mut Model,
+    open: impl Iterator<Item = &'o Open> + Clone,
+    names: &[String],
+    values: &[Vec<u64>],
+) -> Result<()> {
     let Some(ranges) = model.root_mut().attrs_mut().remove(RANGES) else { return Ok(()) };
     let mut kept: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for e in ranges.as_dict().unwrap_or_default() {
         let Some(&[low, high]) = e.value.as_ints() else { continue };
-        let named = |o: &&Open| match &o.symbol {
+        let named = |o: &&'o Open| match &o.symbol {
             Some(s) => s == e.key.as_str(),
             None => e.key.as_str() == format!("{}:{}", o.input, o.dim),
         };
-        let now = |o: &Open| model.root().desc(o.at)?.shape.dims().get(o.dim)?.symbol_name();
-        let Some(name) = open.iter().find(named).and_then(now) else { continue };
-        let Some(k) = names.iter().position(|n| n == name) else { continue };
-        if let Some(v) = values.iter().find(|v| !(low as u64..=high as u64).contains(&v[k])) {
-            return Err(bad(
-                "gears",
-                &format!("{}={}", names[k], v[k]),
-                &format!("{low} to {high}, as `--input-shape` says"),
-            ));
+        let now = |o: &'o Open| model.root().desc(o.at)?.shape.dims().get(o.dim).copied();
+        let Some(dim) = open.clone().find(named).and_then(now) else { continue };
+        let Some(name) = dim.symbol_name() else { continue };
+        let set = || values.iter().filter_map(move |v| gears::size(dim, names, v));
+        if set().next().is_none() {
+            continue;
+        }
+        if let Some(n) = set().find(|n| !(low as u64..=high as u64).contains(n)) {
+            let expected = format!("{low} to {high}, as `--input-shape` says");
+            return Err(bad("gears", &format!("{name}={n}"), &expected));
         }
         // Sizes with ranges of their own may have become one.
         let both = kept.entry(name.to_owned()).or_insert((low, high));
@@ -320,6 +350,25 @@ mod tests {
         assert_eq!(y.shape.dims()[0].symbol_name(), Some("batch"));
         let both = "graph @main(%x: f32[a,b]) { %z = Neg(%x) : f32[a,b] return %z }";
         assert_eq!(wanted(both, &by_name(&["a=1,2", "b=3,4"])).expect("all").1, [[1, 3], [1, 4], [2, 3], [2, 4]]);
+    }
+
+    #[test]
+    fn a_size_that_is_made_of_others_is_not_asked_for() {
+        let text = "graph @main(%x: f32[b,s], %p: f32[b,past], %m: f32[b,\"past+s\",\"2*b\"]) {
+            %z = Neg(%x) : f32[b,s] return %z }";
+        let dims = Asked { dims: self::text("1,2,3;4,5,6"), ..Asked::default() };
+        assert_eq!(wanted(text, &dims).expect("three sizes").0, ["b", "s", "past"]);
+        let by_name = |l: &[&str]| Asked { by_name: l.iter().map(|s| (*s).to_owned()).collect(), ..Asked::default() };
+        assert_eq!(wanted(text, &by_name(&["b=1,2", "s=1", "past=3"])).expect("three sizes").1.len(), 2);
+        let four = Asked { dims: self::text("1,2,3,5;4,5,6,11"), ..Asked::default() };
+        let why = wanted(text, &four).expect_err("four sizes").to_string();
+        assert!(why.contains("3 size(s) in each gear: b, s, past"), "{why}");
+        let why = wanted(text, &by_name(&["b=1,2", "s=1"])).expect_err("`past` is open").to_string();
+        assert!(why.contains("size 1 of input `p`"), "{why}");
+        let mut m = model("graph @main(%x: f32[n,3], %y: f32[\"2*n\",2]) { %z = Neg(%x) : f32[n,3] return %z }");
+        apply(&mut m, &Asked { batch: self::text("1,2,8"), ..Asked::default() }).expect("a batch");
+        let shape = |name: &str| m.root().find(name).expect("an input").outputs()[0].shape.to_string();
+        assert_eq!([shape("x"), shape("y")], ["[batch,3]", "[2*batch,2]"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{Diagnostic, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_ir::{AttrValue, Dim, Model, ValueRef};
-use ge_plugin_api::types::DictEntry;
+use ge_plugin_api::types::{DictEntry, Expr};
 use std::collections::BTreeMap;
 
 /// One size of `--input-shape`.
@@ -115,17 +115,37 @@ pub fn bind(sizes: &mut BTreeMap<String, u64>, name: &str, size: u64) -> Result<
         .raise(ge_codes::INPUT_SHAPE))
 }
 
-/// Gives each size of the inputs that has a name in `sizes` the size of that name.
+/// Gives each size of the inputs that has a name in `sizes` the size of that name, also within
+/// expressions.
 pub fn settle(model: &mut Model, sizes: &BTreeMap<String, u64>) {
     let inputs: Vec<ge_ir::NodeId> = model.root().data_nodes().iter().map(|n| n.id()).collect();
     for id in inputs.into_iter().filter(|_| !sizes.is_empty()) {
         let Some(d) = model.root_mut().output_mut(ValueRef::new(id, 0)) else { continue };
         for dim in d.shape.dims_mut() {
-            if let Some(n) = dim.symbol_name().and_then(|s| sizes.get(s)) {
-                *dim = Dim::known(*n);
-            }
+            *dim = replaced(*dim, |s| sizes.get(s).map(u64::to_string));
         }
     }
+}
+
+/// A dimension with other names or sizes, as `to` gives them, in place of the names in its
+/// expression. A dimension whose name is no expression is replaced as a whole.
+pub fn replaced(dim: Dim, to: impl Fn(&str) -> Option<String>) -> Dim {
+    let Some(name) = dim.symbol_name() else { return dim };
+    let as_dim = |text: &str| Expr::parse(text).map_or_else(|| Dim::symbol(text), |e| e.dim());
+    if let Some(whole) = to(name) {
+        return as_dim(&whole);
+    }
+    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
+    let (mut text, mut rest) = (String::new(), name);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c: char| in_word(c) != in_word(first)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        // A word before a parenthesis is a function.
+        let other = to(word).filter(|_| !after.starts_with('('));
+        text.push_str(other.as_deref().unwrap_or(word));
+        rest = after;
+    }
+    if text == name || Expr::parse(name).is_none() { dim } else { as_dim(&text) }
 }
 
 fn contains(place: &str, (low, high): (u64, u64), size: u64) -> Result<()> {
@@ -180,6 +200,11 @@ mod tests {
         }
         for text in ["x:5..8,3", "x:b=5..8,3", "x:b,b", "x:b,3;y:b=1..2,?", "x:5,3", "nosuch:?"] {
             assert!(given(TWO, text).is_err(), "{text}");
+        }
+        let made = "graph @main(%x: f32[n,m], %y: f32[\"m+n\",\"2*n\"]) { %z = Neg(%x) : f32[n,m] return %z }";
+        for (text, shapes) in [("x:2,3", "[2,3] [5,4]"), ("x:2,?", "[2,m] [m+2,4]"), ("y:?,?;x:?,3", "[n,3] [n+3,2*n]")]
+        {
+            assert_eq!(given(made, text).expect(text), shapes, "{text}");
         }
         let tied = "graph @main(%x: f32[n], %y: f32[n]) { %z = Neg(%x) : f32[n] return %z }";
         assert_eq!(given(tied, "x:4;y:?").expect("one size"), "[4] [4]");

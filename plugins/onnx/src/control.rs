@@ -8,6 +8,7 @@ use crate::import::{Building, Env, Importer, domain};
 use crate::inputs;
 use crate::order::taken;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::random::Turns;
 use crate::ranks::desc_of_rank;
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
@@ -161,12 +162,14 @@ fn branch(
     let (then, other) = (graph(im, n, name, attrs, "then_branch")?, graph(im, n, name, attrs, "else_branch")?);
     let cond = im.read_value(g, n.input.first().map_or("", String::as_str))?;
     let captured = capture(im, g, &[then, other])?;
-    let ins: Vec<Input> = Input::captured(&captured).collect();
+    let turns = Turns::of(im, &[&then.node, &other.node], env);
+    let ins: Vec<Input> = turns.input(name).into_iter().chain(Input::captured(&captured)).collect();
     let mut names = Vec::new();
     for (role, sub) in [("then", then), ("else", other)] {
         let gn = im.graph_name(name, role);
-        let (mut b, _) = open(im, &gn, &ins, &captured.constants);
-        body(im, sub, &mut b, env)?;
+        let (mut b, values) = open(im, &gn, &ins, &captured.constants);
+        let turn = turns.given().and_then(|_| values.first().copied());
+        body(im, sub, &mut b, &Env { turn, ..env.clone() })?;
         let mut outs = Vec::new();
         for o in &sub.output {
             outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
@@ -176,7 +179,7 @@ fn branch(
         names.push(gn);
     }
     let count = n.output.len();
-    let values: Vec<ValueRef> = captured.inputs.iter().map(|(_, k)| k.value).collect();
+    let values: Vec<ValueRef> = turns.given().into_iter().chain(captured.inputs.iter().map(|(_, k)| k.value)).collect();
     let outs = g
         .builder
         .node("If")

@@ -62,10 +62,11 @@ fn names_a_size(text: &str) -> bool {
     !matches!(text, "" | "?") && Expr::parse(text).is_none_or(|e| e.constant().is_none())
 }
 
-/// Applies the user's shapes to the inputs (names and descriptors in graph order). If a symbol gets
-/// a size, that size holds wherever the symbol occurs.
+/// Applies the user's shapes to the inputs (names and descriptors in graph order), whose names are
+/// settled. If a symbol gets a size, that size holds wherever the symbol occurs, also within
+/// expressions.
 pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Result<()> {
-    let mut sizes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut sizes = Sizes::new();
     let mut problems: Vec<Diagnostic> = Vec::new();
     for wish in options.input_shapes.iter() {
         let Some((name, desc)) = inputs.iter_mut().find(|(n, _)| n == wish.name.as_str()) else {
@@ -110,17 +111,47 @@ pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Re
             }
         }
     }
+    problems.extend(sizes.iter().filter_map(|(name, n)| other_size(name, *n, &sizes)));
     if !problems.is_empty() {
         return Err(Error::all(ErrorKind::USAGE, problems));
     }
-    for (_, desc) in inputs.iter_mut() {
-        for d in desc.shape.dims_mut() {
-            if let Some(n) = d.symbol_name().and_then(|s| sizes.get(s)) {
-                *d = Dim::known(*n);
-            }
-        }
+    for d in inputs.iter_mut().flat_map(|(_, d)| d.shape.dims_mut()).filter(|_| !sizes.is_empty()) {
+        *d = with_sizes(*d, &sizes);
     }
     Ok(())
+}
+
+/// The sizes that the user gives to names.
+type Sizes = BTreeMap<&'static str, u64>;
+
+/// The problem with a size given to an expression whose symbols have sizes that make another one.
+fn other_size(name: &str, size: u64, sizes: &Sizes) -> Option<Diagnostic> {
+    let of = |s: &str| if s == name { None } else { sizes.get(s).and_then(|n| i64::try_from(*n).ok()) };
+    let value = Expr::parse(name)?.value(&of)?;
+    (i64::try_from(size) != Ok(value)).then(|| {
+        Diagnostic::error(format!("--input-shape gives the dimension `{name}` a size that its parts do not make"))
+            .subject(name)
+            .found(size.to_string(), value.to_string())
+            .help("give the sizes of the parts only")
+    })
+}
+
+/// A dimension with the given sizes in place of their names.
+fn with_sizes(d: Dim, sizes: &Sizes) -> Dim {
+    let Some(name) = d.symbol_name() else { return d };
+    if let Some(n) = sizes.get(name) {
+        return Dim::known(*n);
+    }
+    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
+    let (mut text, mut rest) = (String::new(), name);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c: char| in_word(c) != in_word(first)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let size = sizes.get(word).filter(|_| !after.starts_with('('));
+        text.push_str(&size.map_or_else(|| word.to_owned(), u64::to_string));
+        rest = after;
+    }
+    Expr::parse(&text).filter(|_| text != name).map_or(d, |e| e.dim())
 }
 
 /// Settles the names of sizes that read as arithmetic. To ONNX they are names like others: `dim-1`
@@ -221,6 +252,39 @@ mod tests {
         assert_eq!(all, ["dim_1_", "dim_2", "dim_1", "dim_1_", "_2_k", "a batch"]);
         let all = settled(vec![of(&["n + 1", "2*n", "n-1", "m+n"]), of(&["n"])]);
         assert_eq!(all, ["n+1", "2*n", "?", "m_n", "n"]);
+    }
+
+    fn after(dims: &[(&str, &[&str])], shapes: &[(&str, &[i64])]) -> std::result::Result<Vec<String>, String> {
+        let desc = |dims: &[&str]| TensorDesc::new(DType::F32, Shape::new(dims.iter().map(|d| Dim::symbol(d))));
+        let mut inputs: Vec<_> = dims.iter().map(|(name, dims)| ((*name).to_owned(), desc(dims))).collect();
+        let wish = |(name, dims): &(&str, &[i64])| ge_plugin_api::frontend::InputShape {
+            name: (*name).into(),
+            dims: dims.to_vec().into(),
+            unranked: false,
+        };
+        let shapes: Vec<_> = shapes.iter().map(wish).collect();
+        settle_names(&mut inputs);
+        apply(&mut inputs, &ImportOptions { input_shapes: shapes.into() })
+            .map_err(|e| e.diagnostics[0].message.to_string())?;
+        Ok(inputs.iter().map(|(_, d)| d.shape.to_string()).collect())
+    }
+
+    #[test]
+    fn sizes_hold_within_expressions() {
+        let all: [(&str, &[&str]); 3] =
+            [("x", &["b", "s"]), ("p", &["b", "past"]), ("mask", &["b", "past + s", "max(s, 2) * s3", "s3"])];
+        let shapes = |given: &[(&str, &[i64])]| after(&all, given);
+        let open = ["[b,s]", "[b,past]", "[b,past+s,s3*max(s,2),s3]"].map(str::to_owned);
+        assert_eq!(shapes(&[]).as_deref(), Ok(&open[..]));
+        let both = shapes(&[("x", &[1, 2]), ("p", &[-1, 3])]).expect("sizes");
+        assert_eq!(both, ["[1,2]", "[1,3]", "[1,5,2*s3,s3]"]);
+        let one = shapes(&[("x", &[-1, 4])]).expect("sizes");
+        assert_eq!(one, ["[b,4]", "[b,past]", "[b,past+4,4*s3,s3]"]);
+        let whole = shapes(&[("mask", &[-1, 5, -1, -1])]).expect("sizes");
+        assert_eq!(whole, ["[b,s]", "[b,past]", "[b,5,s3*max(s,2),s3]"]);
+        assert!(shapes(&[("x", &[1, 2]), ("p", &[1, 3]), ("mask", &[1, 5, -1, -1])]).is_ok());
+        let why = shapes(&[("x", &[1, 2]), ("p", &[1, 3]), ("mask", &[1, 9, -1, -1])]).unwrap_err();
+        assert!(why.contains("`past+s`"), "{why}");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub mod order;
 #[allow(missing_docs, clippy::all)]
 #[rustfmt::skip]
 pub mod proto;
+/// Random operators in loops.
+mod random;
 pub mod ranks;
 pub mod read;
 pub mod schema;

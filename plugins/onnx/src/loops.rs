@@ -12,6 +12,7 @@ use crate::control::{
 use crate::import::{Building, Env, Importer, domain, is_standard};
 use crate::inputs;
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::random::Turns;
 use crate::scope::Known;
 use crate::unroll::{turns, unroll};
 use ge_plugin_api::diagnostic::Result;
@@ -119,6 +120,9 @@ pub fn import(
     ins.extend((0..lists).map(|k| Input::internal(list_name(k), sequence())));
     let first_same = ins.len();
     ins.extend(bound.iter().map(|_| Input::internal(format!("{name}/bound"), i64s.clone())));
+    let turns = Turns::of(im, &[&sub.node], env);
+    let outer_turn = ins.len();
+    ins.extend(turns.input(name));
     ins.extend(Input::captured(&captured));
 
     let cond_name = im.graph_name(name, "cond");
@@ -141,7 +145,9 @@ pub fn import(
             b.scope.insert(input.name.clone(), read);
         }
     }
-    body(im, sub, &mut b, env)?;
+    let outer = turns.given().map(|_| values[outer_turn]);
+    let turn = turns.within(im, &mut b, (outer, values[0]), &body_name);
+    body(im, sub, &mut b, &Env { turn, ..env.clone() })?;
     let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
     let next = node(&mut b, im, "Add", &[values[0], one], &format!("{body_name}/next"));
     let mut outs = vec![("iteration".to_owned(), next)];
@@ -175,6 +181,7 @@ pub fn import(
         values.push(empty(g, im, &list_name(k), &sub.output[1 + carried + k]));
     }
     values.extend(bound.iter().map(|k| k.value));
+    values.extend(turns.given());
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
     let outs = while_node(g, name, &values, (&cond_name, &body_name));
     let (made, gathered) = outs[2..].split_at(changing.len());

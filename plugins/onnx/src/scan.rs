@@ -8,6 +8,7 @@ use crate::control::{self, Input, capture, graph, node, scalar};
 use crate::free;
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::random::Turns;
 use crate::scope::Known;
 use crate::unroll::turn;
 use ge_plugin_api::diagnostic::Result;
@@ -107,6 +108,7 @@ pub fn import(
         return repeat(im, name, attrs, sub, (state, rows), g, env);
     };
     let captured = capture(im, g, &[sub])?;
+    let turns = Turns::of(im, &[&sub.node], env);
     let mut parts: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - carried];
     for k in 0..length {
         let mut given = state.clone();
@@ -117,9 +119,10 @@ pub fn import(
             given.push(slice(im, g, row, (at, axis), &format!("{name}/{k}/slice{j}")));
         }
         let prefix = format!("{}{name}/{k}/", env.prefix);
-        let made = env
-            .unrolled
-            .turn(share, |unrolled| turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() }))?;
+        let number = turns.unrolled(im, g, k, &format!("{name}/{k}"));
+        let made = env.unrolled.turn(share, |unrolled| {
+            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, turn: number, ..env.clone() })
+        })?;
         for (p, o) in parts.iter_mut().zip(&made[carried..]) {
             p.push(o.value);
         }
@@ -153,6 +156,9 @@ fn repeat(
     ins.extend((0..parts).map(|k| Input::internal(own("part", k), control::sequence())));
     let first_row = ins.len();
     ins.extend(rows.iter().enumerate().map(|(k, r)| Input::internal(own("row", k), r.desc.as_ref().clone())));
+    let turns = Turns::of(im, &[&sub.node], env);
+    let outer_turn = ins.len();
+    ins.extend(turns.input(name));
     ins.extend(Input::captured(&captured));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
@@ -172,7 +178,9 @@ fn repeat(
         let rank = rows.desc.shape.rank().and_then(|r| r.checked_sub(1));
         b.scope.insert(sub.input[carried + k].name.clone(), Known::new(v, crate::ranks::desc_of_rank(rank)));
     }
-    control::body(im, sub, &mut b, env)?;
+    let outer = turns.given().map(|_| given[outer_turn]);
+    let turn = turns.within(im, &mut b, (outer, i), &body_name);
+    control::body(im, sub, &mut b, &Env { turn, ..env.clone() })?;
     let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), l)];
     for o in &sub.output[..carried] {
         outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
@@ -209,6 +217,7 @@ fn repeat(
         values.push(control::empty(g, im, &own("part", k), &sub.output[carried + k]));
     }
     values.extend(rows.iter().map(|k| k.value));
+    values.extend(turns.given());
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
     let outs = control::while_node(g, name, &values, (&cond_name, &body_name));
     let mut all: Vec<Known> =

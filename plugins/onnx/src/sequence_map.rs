@@ -4,6 +4,7 @@
 use crate::control::{self, Input, capture, graph, node, scalar};
 use crate::import::{Building, Env, Importer, domain};
 use crate::proto::{AttributeProto, NodeProto};
+use crate::random::Turns;
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::tensor::Container;
@@ -40,6 +41,9 @@ pub fn import(
     ins.extend((0..made).map(|k| Input::internal(own("made", k), control::sequence())));
     let first_given = ins.len();
     ins.extend(given.iter().enumerate().map(|(k, v)| Input::internal(own("given", k), v.desc.as_ref().clone())));
+    let turns = Turns::of(im, &[&sub.node], env);
+    let outer_turn = ins.len();
+    ins.extend(turns.input(name));
     ins.extend(Input::captured(&captured));
     let cond_name = control::counted(im, name, &ins);
     let body_name = im.graph_name(name, "body");
@@ -55,7 +59,9 @@ pub fn import(
         };
         b.scope.insert(sub.input[k].name.clone(), known);
     }
-    control::body(im, sub, &mut b, env)?;
+    let outer = turns.given().map(|_| inside[outer_turn]);
+    let number = turns.within(im, &mut b, (outer, turn), &body_name);
+    control::body(im, sub, &mut b, &Env { turn: number, ..env.clone() })?;
     let one = scalar(&mut b, im, &format!("{body_name}/one"), ConstTensor::of(&[], &[1i64]));
     let next = node(&mut b, im, "Add", &[turn, one], &format!("{body_name}/next"));
     let mut outs = vec![("turn".to_owned(), next), ("length".to_owned(), length)];
@@ -75,6 +81,7 @@ pub fn import(
         values.push(control::empty(g, im, &own("made", k), &sub.output[k]));
     }
     values.extend(given.iter().map(|k| k.value));
+    values.extend(turns.given());
     values.extend(captured.inputs.iter().map(|(_, k)| k.value));
     let outs = control::while_node(g, name, &values, (&cond_name, &body_name));
     Ok(outs.into_iter().skip(2).take(made).map(|v| Known::new(v, control::sequence())).collect())

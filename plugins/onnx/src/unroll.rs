@@ -4,6 +4,7 @@ use crate::free;
 use crate::import::{Building, Env, Importer, is_standard};
 use crate::loops::declared_rank;
 use crate::proto::{GraphProto, NodeProto};
+use crate::random::Turns;
 use crate::scope::Known;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::types::{ConstTensor, DType, Shape, TensorDesc, ValueRef};
@@ -129,6 +130,7 @@ pub fn unroll(
     let carried = state.len();
     let captured = capture(im, g, &[sub])?;
     let mut scans: Vec<Vec<ValueRef>> = vec![Vec::new(); sub.output.len() - 1 - carried];
+    let turns = Turns::of(im, &[&sub.node], env);
     let [turn_dims, go_dims] = [0, 1].map(|at| vec![1_u64; declared_rank(sub.input.get(at))]);
     for k in 0..count {
         let number = ConstTensor::of(&turn_dims, &[k as i64]);
@@ -144,9 +146,10 @@ pub fn unroll(
         };
         let given: Vec<Known> = [iter, always].into_iter().chain(state.iter().cloned()).collect();
         let prefix = format!("{}{name}/{k}/", env.prefix);
-        let made = env
-            .unrolled
-            .turn(share, |unrolled| turn(im, sub, given, &captured, g, &Env { prefix, unrolled, ..env.clone() }))?;
+        let number = turns.unrolled(im, g, k, &format!("{name}/{k}"));
+        let made = env.unrolled.turn(share, |unrolled| {
+            turn(im, sub, given, &captured, g, &Env { prefix, unrolled, turn: number, ..env.clone() })
+        })?;
         let made = &made[1..];
         for (s, o) in scans.iter_mut().zip(&made[carried..]) {
             s.push(o.value);

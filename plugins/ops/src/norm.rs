@@ -24,7 +24,7 @@ use crate::read;
 use ge_plugin_api::diagnostic::Result;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::*, infer};
 use ge_plugin_api::register_ops;
-use ge_plugin_api::types::dtype::FLOATS;
+use ge_plugin_api::types::dtype::{FLOATS, INDEX};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
 fn checked_axis(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
@@ -209,6 +209,7 @@ fn defs() -> Vec<OpDef> {
             .input("x", FLOATS, "T")
             .opt("ratio", FLOATS, "")
             .opt("training", BOOL, "")
+            .opt("turn", INDEX, "")
             .output("y", FLOATS, "T")
             .output("mask", BOOL, "")
             .opt_attr("seed", AttrKind::INT)

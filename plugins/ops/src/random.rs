@@ -1,9 +1,10 @@
 //! Random numbers. These operators are never merged or folded; `seed` makes a run reproducible.
+//! In a loop, the input `turn` is the number of the turn: each turn has numbers of its own.
 //!
-//! `RandomUniform() {shape, dtype, low, high, seed}`,
-//! `RandomNormal() {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x)`,
-//! `RandomNormalLike(x)`, `Bernoulli(x) {dtype, seed}`,
-//! `Multinomial(x [B,C]) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
+//! `RandomUniform(turn) {shape, dtype, low, high, seed}`,
+//! `RandomNormal(turn) {shape, dtype, mean, scale, seed}`, `RandomUniformLike(x, turn)`,
+//! `RandomNormalLike(x, turn)`, `Bernoulli(x, turn) {dtype, seed}`,
+//! `Multinomial(x [B,C], turn) {sample_size, dtype = i32, seed} -> [B,sample_size]`.
 //! `DropOutGenMask(shape, prob) {seed, seed2}` gives one bit for each element of that shape, which
 //! is 1 with probability `prob`. `DropOutDoMask(x, mask, keep_prob)` gives `x / keep_prob` where
 //! the bit is 1, and zero elsewhere.
@@ -40,7 +41,7 @@ fn mask(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
 
 fn defs() -> Vec<OpDef> {
     let (t, f) = (AttrKind::TYPE, AttrKind::FLOAT);
-    let seeded = |d: OpDef| d.opt_attr("seed", f).opt_attr("dtype", t).flags(RANDOM);
+    let seeded = |d: OpDef| d.opt("turn", INDEX, "").opt_attr("seed", f).opt_attr("dtype", t).flags(RANDOM);
     let plain =
         |name: &str| seeded(OpDef::new(name, made).output("y", FLOATS, "").required_attr("shape", AttrKind::INTS));
     let of = |name: &str| seeded(OpDef::new(name, like).input("x", ANY, "").output("y", ANY, ""));

@@ -1,11 +1,12 @@
 //! Random numbers: `RandomUniform`, `RandomNormal`, their `Like` forms, `Bernoulli`, `Multinomial`.
 //!
 //! They use SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators"),
-//! seeded by `seed`, or by the node's name without one, so that a compiled model gives the same
-//! numbers in each run. Normal numbers use the method of Box and Muller.
+//! seeded by `seed`, or by the node's name without one, and by the turn of the loop, so that a
+//! compiled model gives the same numbers in each run and other ones in each turn. Normal numbers use
+//! the method of Box and Muller.
 use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
 use crate::op::Op;
-use crate::store::types::{BITS, FLOAT, NUMB};
+use crate::store::types::{BITS, FLOAT, INDEX, NUMB};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
@@ -13,22 +14,22 @@ use ge_plugin_api::types::DType;
 /// A stream of random numbers.
 pub struct Source(u64);
 impl Source {
-    /// Seeded by the node's `seed`, or by its name.
-    pub fn of(ctx: &KernelCtx<'_>) -> Source {
-        Source(match ctx.attrs.float("seed") {
+    /// Seeded by the node's `seed`, or by its name, and by its input `turn`, which is input `at`.
+    pub fn of(ctx: &KernelCtx<'_>, at: usize) -> Result<Source> {
+        let seed = match ctx.attrs.float("seed") {
             Some(s) => s.to_bits(),
             None => {
                 ctx.node.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
             }
-        })
+        };
+        let turn = Arg::opt(ctx, at)?.map_or(Ok(0), |t| t.int())?;
+        // The seeds of turns are far apart: neighbouring seeds would give parts of one stream.
+        Ok(Source(seed ^ mixed(turn as u64)))
     }
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mixed(self.0)
     }
     /// A uniform number in `0..1`.
     pub fn unit(&mut self) -> f64 {
@@ -40,22 +41,30 @@ impl Source {
         (-2.0 * u.ln()).sqrt() * (core::f64::consts::TAU * v).cos()
     }
 }
-/// A mask of the elements that a dropout keeps: each is dropped with probability `ratio`.
-pub fn mask(ctx: &KernelCtx<'_>, n: usize, ratio: f64) -> Result<Vec<bool>> {
-    let mut s = Source::of(ctx);
+/// The mixing function of SplitMix64; 0 stays 0.
+fn mixed(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+/// A mask of the elements that a dropout keeps: each is dropped with probability `ratio`. Input
+/// `turn` of the node is the number of the turn.
+pub fn mask(ctx: &KernelCtx<'_>, turn: usize, n: usize, ratio: f64) -> Result<Vec<bool>> {
+    let mut s = Source::of(ctx, turn)?;
     let mut v = room(n)?;
     v.extend((0..n).map(|_| s.unit() >= ratio));
     Ok(v)
 }
 fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let shape = if ctx.op.ends_with("Like") {
+    let is_like = ctx.op.ends_with("Like");
+    let shape = if is_like {
         ctx.input(0)?.dims.iter().map(|&d| size("input 0", d as i64)).collect::<Result<Vec<_>>>()?
     } else {
         let s = ints_attr(ctx, "shape").ok_or_else(|| bad("attribute `shape`", "nothing", "a list of integers"))?;
         s.iter().map(|&d| size("attribute `shape`", d)).collect::<Result<Vec<_>>>()?
     };
     let n = count(&shape)?;
-    let mut s = Source::of(ctx);
+    let mut s = Source::of(ctx, usize::from(is_like))?;
     let mut v = room(n)?;
     if ctx.op.contains("Normal") {
         let (mean, scale) = (float_attr(ctx, "mean", 0.0), float_attr(ctx, "scale", 1.0));
@@ -74,7 +83,7 @@ fn run_gen_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (n, keep) = (count(&shape)?, Arg::of(ctx, 1)?.scalar()?);
     let (first, second) = (int_attr(ctx, "seed", 0), int_attr(ctx, "seed2", 0));
     let seed = (first as u64).rotate_left(32) ^ second as u64;
-    let mut s = if seed == 0 { Source::of(ctx) } else { Source(seed) };
+    let mut s = if seed == 0 { Source::of(ctx, 2)? } else { Source(seed) };
     let bytes = n.div_ceil(128) * 16;
     let mut mask = room(bytes)?;
     mask.extend((0..bytes).map(|k| {
@@ -96,7 +105,7 @@ fn run_do_mask(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 fn run_bernoulli(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
-    let mut s = Source::of(ctx);
+    let mut s = Source::of(ctx, 1)?;
     let v: Vec<i64> = x.f64s()?.into_iter().map(|p| i64::from(s.unit() < p)).collect();
     put_i64(ctx, 0, &x.shape, &v)
 }
@@ -109,7 +118,7 @@ fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if x.shape[1] == 0 {
         return Err(bad("input 0", format!("shape {:?}", x.shape), "at least one class"));
     }
-    let mut s = Source::of(ctx);
+    let mut s = Source::of(ctx, 1)?;
     let mut v = room(count(&shape)?)?;
     for row in x.f64s()?.chunks_exact_mut(x.shape[1]) {
         crate::kernels::norm::softmax::softmax(row);
@@ -128,12 +137,12 @@ fn run_multinomial(ctx: &mut KernelCtx<'_>) -> Result<()> {
 
 /// Operator rows of this file.
 pub const OPS: &[Op] = &[
-    Op::new("DropOutGenMask", run_gen_mask, &[crate::store::types::INDEX, FLOAT]).gives(&[&[DType::U8]]),
+    Op::new("DropOutGenMask", run_gen_mask, &[INDEX, FLOAT]).gives(&[&[DType::U8]]),
     Op::new("DropOutDoMask", run_do_mask, &[FLOAT, &[DType::U8], FLOAT]).gives(&[FLOAT]),
-    Op::new("RandomUniform", run_plain, &[BITS]).gives(&[FLOAT]),
-    Op::new("RandomNormal", run_plain, &[BITS]).gives(&[FLOAT]),
-    Op::new("RandomUniformLike", run_plain, &[BITS]).gives(&[FLOAT]),
-    Op::new("RandomNormalLike", run_plain, &[BITS]).gives(&[FLOAT]),
-    Op::new("Bernoulli", run_bernoulli, &[FLOAT]).gives(&[NUMB]),
-    Op::new("Multinomial", run_multinomial, &[FLOAT]).gives(&[NUMB]),
+    Op::new("RandomUniform", run_plain, &[INDEX]).gives(&[FLOAT]),
+    Op::new("RandomNormal", run_plain, &[INDEX]).gives(&[FLOAT]),
+    Op::new("RandomUniformLike", run_plain, &[BITS, INDEX]).gives(&[FLOAT]),
+    Op::new("RandomNormalLike", run_plain, &[BITS, INDEX]).gives(&[FLOAT]),
+    Op::new("Bernoulli", run_bernoulli, &[FLOAT, INDEX]).gives(&[NUMB]),
+    Op::new("Multinomial", run_multinomial, &[FLOAT, INDEX]).gives(&[NUMB]),
 ];

@@ -1,7 +1,7 @@
 //! The gears of a model as the compiled model stores them: for each gear the shapes of all inputs
 //! and outputs, and the names of the sizes that gears set.
 use ge_ir::{AttrValue, Dim, Graph, Model, Shape};
-use ge_model::gears::{BATCH_NUM, OPEN, OUTPUTS, SELECTOR, SUFFIX, wanted};
+use ge_model::gears::{self, BATCH_NUM, OPEN, OUTPUTS, SELECTOR, SUFFIX, wanted};
 use ge_model::{CompiledModel, Gear, Gears, IoInfo};
 
 /// If the model has gears, describes its inputs and outputs as the user sees them, and their shapes
@@ -20,7 +20,7 @@ pub fn describe(model: &Model, m: &mut CompiledModel) {
             let known = i.desc.shape.sizes().unwrap_or_default();
             let at = |(d, n): (usize, u64)| {
                 let name = open.get(d).filter(|s| !s.is_empty());
-                name.and_then(|s| dims.iter().position(|x| x == s)).map_or(n, |x| sizes[x])
+                name.and_then(|s| gears::size(Dim::symbol(s), &dims, sizes)).unwrap_or(n)
             };
             known.into_iter().enumerate().map(at).collect()
         };

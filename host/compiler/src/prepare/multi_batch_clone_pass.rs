@@ -70,10 +70,7 @@ fn named(name: &str, gear: usize) -> String {
 impl Clone<'_> {
     /// A descriptor with the sizes of a gear.
     fn at(&self, d: &TensorDesc, gear: usize) -> TensorDesc {
-        let size = |d: &Dim| {
-            let k = self.names.iter().position(|n| d.symbol_name() == Some(n.as_str()));
-            k.map_or(*d, |k| Dim::known(self.values[gear][k]))
-        };
+        let size = |d: &Dim| gears::size(*d, self.names, &self.values[gear]).map_or(*d, Dim::known);
         if d.shape.is_unranked() || d.shape.is_static() {
             return d.clone();
         }
@@ -172,7 +169,8 @@ impl Clone<'_> {
         let data = self.root.data_nodes();
         for n in &data {
             p.push(Edit::SetOutputs(n.id(), n.outputs().iter().map(|d| self.largest(d)).collect()));
-            let open = |d: &Dim| d.symbol_name().filter(|s| self.names.iter().any(|n| n == s)).unwrap_or("");
+            let set = |d: &Dim| gears::size(*d, self.names, &self.values[0]).is_some();
+            let open = |d: &Dim| d.symbol_name().filter(|_| set(d)).unwrap_or("");
             let open: Vec<&str> = n.outputs().iter().flat_map(|d| d.shape.dims()).map(open).collect();
             if open.iter().any(|s| !s.is_empty()) {
                 p.set_attr(n.id(), OPEN, AttrValue::Strs(open.into_iter().map(Into::into).collect()));

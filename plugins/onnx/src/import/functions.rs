@@ -61,6 +61,7 @@ impl<'m> Importer<'m> {
             rename: f.output.first().map(|o| (o.clone(), c.name.to_owned())),
             depth: env.depth + 1,
             unrolled: env.unrolled.clone(),
+            turn: env.turn,
         };
         self.nodes(&f.node, inner, &env)?;
         let asked = c.node.output.iter().enumerate().filter(|(_, o)| !o.is_empty());

@@ -30,8 +30,15 @@ impl Importer<'_> {
         g.builder.patch().reserve(values);
         self.initializers(graph, &mut g)?;
         self.inputs(graph, options, &mut g)?;
-        let env =
-            Env { opsets, attrs: None, prefix: String::new(), rename: None, depth: 0, unrolled: Budget::of_model() };
+        let env = Env {
+            opsets,
+            attrs: None,
+            prefix: String::new(),
+            rename: None,
+            depth: 0,
+            unrolled: Budget::of_model(),
+            turn: None,
+        };
         // Nodes are decoded one at a time: a decoded node takes more memory than its bytes in the
         // file.
         self.in_order(self.main.len(), |im, k| im.main.get(k).map(Cow::Owned), &mut g, &env)?;
@@ -100,8 +107,8 @@ impl Importer<'_> {
                 }
             }
         }
-        inputs::apply(&mut ins, options)?;
         inputs::settle_names(&mut ins);
+        inputs::apply(&mut ins, options)?;
         for (i, (name, desc)) in ins.into_iter().enumerate() {
             let index = u32::try_from(i).map_err(|_| damaged("too many inputs".into()))?;
             self.input(index, name, desc, &mut defaults, g)?;

@@ -65,6 +65,8 @@ pub struct Env<'n> {
     pub depth: usize,
     /// What loops may still be unrolled to.
     pub unrolled: Budget,
+    /// The number of the turn of the loops around, if random operators read it.
+    pub turn: Option<ValueRef>,
 }
 
 impl Env<'_> {

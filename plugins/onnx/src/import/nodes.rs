@@ -8,6 +8,7 @@ use crate::flex;
 use crate::inferred::Inferred;
 use crate::order::{self, Names};
 use crate::proto::{AttributeProto, NodeProto};
+use crate::random;
 use crate::schema;
 use crate::scope::{Known, Scope};
 use crate::tensor;
@@ -222,6 +223,13 @@ impl Importer<'_> {
             node.constants.push(known.and_then(|k| k.constant).map_or(ROption::RNone, ROption::RSome));
         }
         self.materialise(g, &mut node)?;
+        if let Some((at, turn)) = random::turn_input(n).zip(env.turn) {
+            node.inputs.resize(at, ValueRef::ABSENT);
+            node.inputs.push(turn);
+            node.input_names.resize(at + 1, "".into());
+            node.input_descs.resize(at + 1, TensorDesc::unknown());
+            node.constants.resize(at + 1, ROption::RNone);
+        }
         g.builder.set_prefix(&format!("{}/", c.name));
         let before = g.builder.patch().edits().len();
         let values = mapping.map(&node, &mut g.builder).map_err(|e| e.at_node(c.name, &n.op_type))?;

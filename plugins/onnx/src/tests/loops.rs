@@ -1,4 +1,5 @@
-//! Loops: what becomes of names and functions in their bodies, and how far they are unrolled.
+//! Loops: what becomes of names, functions and random operators in their bodies, and how far they are
+//! unrolled.
 use super::*;
 use ge_plugin_api::types::ValueRef;
 
@@ -184,4 +185,51 @@ fn functions_in_a_body_count_with_their_nodes() {
     let own = function("Many", &["a"], vec![of_domain(node("Many", &["a"], &["out"]), "f")]);
     let why = import(&with_function(looping(3, nodes()), own)).expect_err("it never ends");
     assert!(why.to_string().contains("does a function call itself"), "{why}");
+}
+
+/// The number of the turn goes into random operators: from one loop, from two, through branches,
+/// and as a constant where a loop is unrolled.
+#[test]
+fn random_operators_in_loops_read_the_number_of_the_turn() {
+    let drawn = |then: &str| {
+        let branch = |op: &str, out: &str| graph(vec![], vec![node(op, &["v"], &[out])], vec![], &[out]);
+        let attrs = vec![graph_attr("then_branch", branch(then, "t")), graph_attr("else_branch", branch("Neg", "e"))];
+        vec![
+            node("Identity", &["go"], &["go_on"]),
+            node("Add", &["v", "v"], &["v2"]),
+            with(node("If", &["go"], &["s"]), attrs),
+        ]
+    };
+    let mut m = looping(0, drawn("RandomNormalLike"));
+    if let Some(g) = &mut m.graph {
+        g.initializer.clear();
+        g.input.push(value("m", 7, &[]));
+    }
+    let e = import(&m).expect("imports");
+    let iteration = nodes(&e, "L_body")[0].id;
+    let choice = nodes(&e, "L_body").into_iter().find(|n| n.op == "If").expect("a choice");
+    assert_eq!(choice.inputs[1], ValueRef::new(iteration, 0));
+    let inside = nodes(&e, "n_s_then");
+    let random = inside.iter().find(|n| n.op == "RandomNormalLike").expect("a random node");
+    assert_eq!(random.inputs[1], ValueRef::new(inside[0].id, 0));
+    // Without random operators, there is no such value.
+    let e = import(&looping(0, drawn("Abs"))).expect("imports");
+    let choice = nodes(&e, "L_body").into_iter().find(|n| n.op == "If").expect("a choice");
+    assert_eq!(choice.inputs.len(), 2);
+
+    let flat = vec![
+        node("Identity", &["go"], &["go_on"]),
+        node("Add", &["v", "v"], &["v2"]),
+        with(node("RandomUniform", &[], &["s"]), vec![ints("shape", &[4]), float("seed", 3.0)]),
+    ];
+    let e = import(&looping(3, flat)).expect("imports");
+    let turns: Vec<i64> = nodes(&e, "")
+        .iter()
+        .filter(|n| n.op == "RandomUniform")
+        .map(|n| {
+            let from = nodes(&e, "").into_iter().find(|c| c.id == n.inputs[0].node).expect("a constant");
+            from.attrs.tensor("value").and_then(|t| t.to_i64(1)).expect("an integer")[0]
+        })
+        .collect();
+    assert_eq!(turns, [0, 1, 2]);
 }

@@ -6,7 +6,7 @@ use super::zip::map;
 use crate::args::{Arg, out, out_bytes, view_error};
 use crate::kernels::shape::moving::{Source, pack, with_width};
 use crate::op::Op;
-use crate::store::types::{ANY, BOOL, NUM};
+use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUM};
 use ge_kernels::view::{Bool, Nest, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -67,7 +67,7 @@ fn run_dropout(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let ratio = Arg::opt(ctx, 1)?.map_or(Ok(0.5), |r| r.scalar())?;
     let training = Arg::opt(ctx, 2)?.map_or(Ok(0), |r| r.int())? != 0;
-    let keep = if training && ratio > 0.0 { Some(crate::kernels::random::mask(ctx, x.len, ratio)?) } else { None };
+    let keep = if training && ratio > 0.0 { Some(crate::kernels::random::mask(ctx, 3, x.len, ratio)?) } else { None };
     let mut v = x.f64s()?;
     if let Some(k) = &keep {
         v.iter_mut().zip(k).for_each(|(v, k)| *v = if *k { *v / (1.0 - ratio) } else { 0.0 });
@@ -85,5 +85,5 @@ pub const OPS: &[Op] = &[
     Op::moves("SelectV2", run_select, &[BOOL, ANY]),
     Op::moves("Select", run_select, &[BOOL, ANY]),
     Op::new("ClipByValue", run_clip, &[NUM]).gives(&[NUM]),
-    Op::new("DropoutV3", run_dropout, &[crate::store::types::FLOAT, crate::store::types::FLOAT, BOOL]),
+    Op::new("DropoutV3", run_dropout, &[FLOAT, FLOAT, BOOL, INDEX]),
 ];
