@@ -307,3 +307,56 @@ fn tasks_behind_a_collective_keep_their_numbers() {
     assert_eq!((of("UPDATE"), of("PREPROCESS_KERNEL")), (vec!["g"], vec!["g"]), "{events:?}");
     assert!(of("KERNEL").contains(&"g"), "{events:?}");
 }
+
+/// Two ranks: rank 0 sends, rank 1 answers; each program orders its halves in its own way.
+#[test]
+fn halves_may_name_each_other_and_those_of_other_pairs() {
+    let receive = "shape = [64], dtype = f32} ";
+    let after = format!(
+        "graph @main(%x: f32[64]) {{\n  %s1 = HcomSend(%x) {{sr_tag = 1, dest_rank = 1}} : ()\n  %r1 = HcomReceive() \
+         {{sr_tag = 1, src_rank = 0, {receive}after(%s1) : f32[64]\n  return %r1\n}}\n"
+    );
+    let pairs = |a: u8, b: u8| {
+        format!(
+            "graph @main(%x: f32[64]) {{\n  %s1 = HcomSend(%x) {{sr_tag = {a}, dest_rank = 1}} : ()\n  %r1 = HcomReceive() \
+             {{sr_tag = {a}, src_rank = 0, {receive}: f32[64]\n  %n = Neg(%x) : f32[64]\n  %s2 = HcomSend(%n) {{sr_tag = \
+             {b}, dest_rank = 0}} after(%r1) : ()\n  %r2 = HcomReceive() {{sr_tag = {b}, src_rank = 1, {receive}after(%s1) \
+             : f32[64]\n  %y = Add(%r1, %r2) : f32[64]\n  return %y\n}}\n"
+        )
+    };
+    let forward = |a: u8, b: u8| {
+        format!(
+            "graph @main(%x: f32[64]) {{\n  %s1 = HcomSend(%x) {{sr_tag = {a}, dest_rank = 1}} : ()\n  %r1 = HcomReceive() \
+             {{sr_tag = {a}, src_rank = 0, {receive}: f32[64]\n  %s2 = HcomSend(%r1) {{sr_tag = {b}, dest_rank = 0}} : \
+             ()\n  %r2 = HcomReceive() {{sr_tag = {b}, src_rank = 1, {receive}: f32[64]\n  return %r2\n}}\n"
+        )
+    };
+    let (x0, minus): (Vec<f32>, Vec<f32>) = (input(0, 64), input(1, 64).iter().map(|v| -v).collect());
+    let zeros = vec![0f32; 64];
+    assert_same(&Case::new(&after).run(2, 64), &[zeros.clone(), x0.clone()], "a receive after its send");
+    for (a, b) in [(1, 2), (2, 1)] {
+        let plus = |v: &[f32]| v.iter().map(|v| v + 0.0).collect::<Vec<f32>>();
+        assert_same(&Case::new(&pairs(a, b)).run(2, 64), &[plus(&minus), plus(&x0)], "two pairs");
+    }
+    for (a, b) in [(1, 2), (2, 1), (3, 3)] {
+        assert_same(&Case::new(&forward(a, b)).run(2, 64), &[x0.clone(), zeros.clone()], "what came goes on");
+    }
+}
+
+#[test]
+fn pairs_that_wait_for_each_other_are_refused_by_their_names() {
+    let text = "graph @main(%x: f32[64]) {
+  %r1 = HcomReceive() {sr_tag = 1, src_rank = 0, shape = [64], dtype = f32} : f32[64]
+  %a = Add(%r1, %x) : f32[64]
+  %s2 = HcomSend(%a) {sr_tag = 2, dest_rank = 0} : ()
+  %r2 = HcomReceive() {sr_tag = 2, src_rank = 1, shape = [64], dtype = f32} : f32[64]
+  %b = Add(%r2, %x) : f32[64]
+  %s1 = HcomSend(%b) {sr_tag = 1, dest_rank = 1} : ()
+  return %a, %b
+}
+";
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("m.ge"), text).unwrap();
+    let e = expect_code(dir.path(), 3, &["compile", "m.ge", "-o", "m.om", "-q"]);
+    assert!(["`s1`", "`r1`", "`s2`", "`r2`", "wait for"].iter().all(|w| e.contains(w)), "{e}");
+}

@@ -496,3 +496,138 @@ fn random_graphs_give_the_same_bits_under_every_schedule() {
         holds(dir, "m.om");
     }
 }
+
+/// `k` diamonds over two labelled streams: two events each.
+fn ladder(k: usize) -> String {
+    let mut text = "graph @main(%x: f32[8]) {\n".to_owned();
+    let mut at = "x".to_owned();
+    for i in 0..k {
+        text.push_str(&format!("  %a{i} = Neg(%{at}) {{_stream_label = \"A\"}} : f32[8]\n"));
+        text.push_str(&format!("  %b{i} = Neg(%a{i}) {{_stream_label = \"B\"}} : f32[8]\n"));
+        at = format!("b{i}");
+    }
+    format!("{text}  return %{at}\n}}\n")
+}
+
+#[test]
+fn ids_are_reused_where_streams_are_cut_and_where_cuts_need_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("m.ge"), ladder(60)).unwrap();
+    let soc = |name: &str, more: &str| std::fs::write(dir.join(name), format!("{SMALL}{more}")).unwrap();
+    soc("small.toml", "");
+    // 119 events between the labels alone; those that join the pieces pass the limit.
+    soc("exact.toml", "max_events = 119\n");
+    soc("few.toml", "max_events = 40\n");
+    soc("notify.toml", "max_notifies = 40\n");
+    let cases: [(&str, &[&str]); 5] = [
+        ("small.toml", &["ge.x.event_reuse=always"]),
+        ("small.toml", &["ge.x.event_reuse=always", "ge.event=notify"]),
+        ("exact.toml", &[]),
+        ("few.toml", &[]),
+        ("notify.toml", &["ge.event=notify"]),
+    ];
+    for (soc, sets) in cases {
+        let soc = format!("./{soc}");
+        let mut args = vec!["compile", "m.ge", "-o", "m.om", "-q", "--soc", &soc];
+        args.extend_from_slice(PLAIN);
+        sets.iter().for_each(|s| args.extend(["--set", s]));
+        expect_code(dir, 0, &args);
+        let want = run(dir, "m.om", &[]);
+        for schedule in ["schedule=random:1", "schedule=random:2"] {
+            let options = ["--device-option", schedule, "--device-option", "check_races=true"];
+            assert_eq!(run(dir, "m.om", &options), want, "{soc} {sets:?}");
+        }
+    }
+    let off = ["compile", "m.ge", "-o", "m.om", "-q", "--soc", "./few.toml", "--set", "ge.x.event_reuse=off"];
+    let told = expect_code(dir, 1, &[&off[..], PLAIN].concat());
+    assert!(String::from_utf8_lossy(&told.stderr).contains("ge.x.event_reuse"), "the help names the option");
+}
+
+#[test]
+fn nodes_with_streams_of_the_user_stay_on_them_beside_a_composite_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for bound in ["_user_stream_label = \"1\"", "_parallel_group = \"g\"", "NewStreamId = 3"] {
+        let text = format!(
+            "graph @main(%x: f32[64,64]) {{\n  %a = Exp(%x) {{{bound}}} : f32[64,64]\n  %b = Neg(%a) {{{bound}}} : \
+             f32[64,64]\n  %c = Exp(%b) : f32[64,64]\n  return %c\n}}\n"
+        );
+        std::fs::write(dir.join("m.ge"), text).unwrap();
+        let mut args = vec!["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.x.composite_engines=ffts_plus"];
+        args.extend_from_slice(PLAIN);
+        expect_code(dir, 0, &args);
+        let doc = expect_code(dir, 0, &["inspect", "m.om", "--json"]).stdout;
+        let doc: Value = serde_json::from_slice(&doc).unwrap();
+        let nodes = doc["graphs"][0]["nodes"].as_array().unwrap();
+        let kept = |name: &str, op: &str| nodes.iter().any(|n| n["name"] == name && n["type"] == op);
+        assert!(kept("a", "Exp") && kept("b", "Neg"), "{bound}: {nodes:?}");
+    }
+}
+
+#[test]
+fn a_plan_is_no_wider_than_the_soc() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("three.toml"), "name = \"three\"\nbase = \"sim\"\nstreams_normal = 3\n").unwrap();
+    let nodes: String = (0..6).map(|i| format!("  %a{i} = Sqrt(%x) : f32[4096]\n")).collect();
+    let text = format!(
+        "graph @main(%x: f32[4096]) {{\n{nodes}  %s = AddN(%a0, %a1, %a2, %a3, %a4, %a5) {{N = 6}} : f32[4096]\n  return %s\n}}\n"
+    );
+    std::fs::write(dir.join("m.ge"), text).unwrap();
+    let mut args = vec!["compile", "m.ge", "-o", "m.om", "-q", "--soc", "./three.toml"];
+    args.extend(["--set", "ge.x.stream_mode=parallel:6"]);
+    args.extend_from_slice(PLAIN);
+    expect_code(dir, 0, &args);
+}
+
+#[test]
+fn every_long_loop_gets_a_huge_stream_while_there_are_some() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let soc = "name = \"h\"\nbase = \"sim\"\ntasks_normal = 60\ntasks_huge = 400\nstreams_huge = 4\n";
+    std::fs::write(dir.join("h.toml"), soc).unwrap();
+    let mut text = "graph @main(%x: f32[32]) {
+  %i = Const() {value = dense<i32[1]: 0>} : i32[1]
+  %l = Const() {value = dense<i32[1]: 3>} : i32[1]
+  %d = Const() {value = dense<i32[1]: 1>} : i32[1]
+  %f = For(%i, %l, %d, %x) {body = @b1} : f32[32]
+  %g = For(%i, %l, %d, %x) {body = @b2} : f32[32]
+  %s = Add(%f, %g) : f32[32]
+  return %s
+}
+"
+    .to_owned();
+    for k in 1..=2 {
+        let body: String = (1..=70).map(|i| format!("  %b{k}_{i} = Neg(%b{k}_{}) : f32[32]\n", i - 1)).collect();
+        text += &format!(
+            "graph @b{k}(%i: i32[1], %x: f32[32]) {{\n  %b{k}_0 = Neg(%x) : f32[32]\n{body}  return %b{k}_70\n}}\n"
+        );
+    }
+    std::fs::write(dir.join("m.ge"), text).unwrap();
+    let mut args = vec!["compile", "m.ge", "-o", "m.om", "-q", "--soc", "./h.toml"];
+    args.extend(["--set", "ge.x.stream_mode=parallel:2"]);
+    args.extend_from_slice(PLAIN);
+    expect_code(dir, 0, &args);
+    run(dir, "m.om", &[]);
+}
+
+#[test]
+fn two_files_of_a_plan_are_written_both_or_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let graph = r#"{"nodes": [{"id": "a,b", "out_bytes": 5}, {"id": "c", "out_bytes": 3}], "edges": [["a,b", "c"]]}"#;
+    std::fs::write(dir.join("g.json"), graph).unwrap();
+    expect_code(dir, 1, &["plan", "streams", "g.json", "-o", "none/p.json", "--memory", "m.csv"]);
+    assert!(!dir.join("m.csv").exists());
+    let told = expect_code(dir, 1, &["plan", "streams", "g.json", "-o", "p", "--memory", "./p"]);
+    assert!(String::from_utf8_lossy(&told.stderr).contains("name two files"));
+    expect_code(dir, 0, &["plan", "streams", "g.json", "-o", "p.json", "--memory", "m.csv"]);
+    let text = std::fs::read_to_string(dir.join("m.csv")).unwrap();
+    assert!(text.contains("\"a,b\",5,"), "{text}");
+    let most = u64::MAX.to_string();
+    expect_code(dir, 1, &["plan", "streams", "g.json", "-o", "p.json", "--event-cost", &most]);
+    std::fs::write(dir.join("g.json"), graph.replace(": 5}", ": 9223372036854775808}")).unwrap();
+    let told = expect_code(dir, 4, &["plan", "streams", "g.json", "-o", "p.json"]);
+    assert!(String::from_utf8_lossy(&told.stderr).contains("out_bytes"));
+}

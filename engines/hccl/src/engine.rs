@@ -1,5 +1,5 @@
 //! The engine: builder and executor. Source of cost and flags: facts 1.3.
-use crate::collective::{Collective, reduces};
+use crate::collective::{ANY_RANKS, Collective, reduces};
 use crate::schedule::{Step, steps};
 use crate::{store, transfer};
 use ge_plugin_api::abi::ROption;
@@ -19,9 +19,23 @@ const BYTES_PER_NS: u64 = 25;
 /// The engine `DNN_HCCL`.
 pub struct Hccl;
 
-/// Number of ranks assumed when the SQEs of a node are counted and the size of its group is
-/// unknown.
-const COUNTED_RANKS: u32 = 8;
+/// The share of a stream that a node may take when its SQEs are counted and the size of its group
+/// is unknown: one of this many parts.
+const STREAM_SHARE: u32 = 8;
+/// The least number of ranks that is counted for such a node.
+const LEAST_RANKS: u32 = 8;
+
+/// Copies and reductions of a node: two for each rank and input. For a group of unknown size, those
+/// of as many ranks as a share of a stream of this SoC holds.
+fn moves(c: &Collective, inputs: usize, soc: &SocSpec) -> u32 {
+    let each = u32::try_from(inputs).unwrap_or(u32::MAX).saturating_mul(2).max(1);
+    let ranks = match c.ranks {
+        0 if soc.tasks_normal == 0 => ANY_RANKS,
+        0 => (soc.tasks_normal / STREAM_SHARE / each).clamp(LEAST_RANKS, ANY_RANKS),
+        n => n,
+    };
+    ranks.saturating_mul(each)
+}
 
 /// Kernel that fills its argument with zeros.
 struct Zeros;
@@ -92,8 +106,7 @@ impl Engine for Hccl {
         (0..node.inputs().len()).for_each(|i| operands.push_str(&format!("{{i{i}*}}")));
         (0..node.outputs().len()).for_each(|k| operands.push_str(&format!("{{o{k}*}}")));
         let barriers = c.notifies() * 2;
-        let ranks = if c.ranks == 0 { COUNTED_RANKS } else { c.ranks };
-        let moves = ranks.saturating_mul(2).saturating_mul(u32::try_from(node.inputs().len()).unwrap_or(u32::MAX));
+        let moves = moves(&c, node.inputs().len(), &context.target.soc);
         Ok(vec![Task {
             operands: operands.into(),
             private: c.encode().into(),

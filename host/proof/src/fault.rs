@@ -23,7 +23,7 @@ pub const RULES: &[(Rule, &str, &str)] = &[
     (Rule(7), "flow", "a stream is woken after all that it did is over"),
     (Rule(8), "flow", "jumps come to an end"),
     (Rule(9), "order", "no record is left for the next run to find"),
-    (Rule(10), "tasks", "the SoC has as many streams, tasks, events and notifies as the model needs"),
+    (Rule(10), "tasks", "the SoC has the streams, tasks, events and notifies that are needed; each stream has a task"),
     (Rule(11), "effects", "a variable is reached in the order of the imported graph"),
     (Rule(12), "parts", "parts, references and runs lie where their wholes say, and tasks stand where their nodes do"),
 ];
@@ -112,6 +112,12 @@ pub enum PlanFault {
         /// How many the SoC has.
         most: u32,
     },
+    /// A stream on which nothing runs; no device can load it.
+    #[error("stream {stream} has no task")]
+    Idle {
+        /// Index of the stream.
+        stream: usize,
+    },
     /// Two accesses to a variable may run in another order than in the imported graph.
     #[error("`{second}` may reach a variable before `{first}` is over, against the order of the imported graph")]
     Effect {
@@ -144,7 +150,7 @@ impl PlanFault {
             PlanFault::Woken { .. } => 7,
             PlanFault::Endless { .. } => 8,
             PlanFault::Left { .. } => 9,
-            PlanFault::Limit { .. } => 10,
+            PlanFault::Limit { .. } | PlanFault::Idle { .. } => 10,
             PlanFault::Effect { .. } => 11,
             PlanFault::Place { .. } => 12,
         })

@@ -74,6 +74,7 @@ mod tests {
             PlanFault::Endless { node: name() },
             PlanFault::Left { id: 0 },
             PlanFault::Limit { what: name(), found: 2, most: 1 },
+            PlanFault::Idle { stream: 0 },
             PlanFault::Effect { first: name(), second: name() },
             PlanFault::Place { node: name(), what: name() },
         ];

@@ -160,5 +160,9 @@ fn limits(m: &CompiledModel) -> Result<(), PlanFault> {
         let all = m.streams.physical.iter().zip(&tasks).enumerate();
         faults.extend(all.map(|(s, (p, n))| over(&format!("tasks on stream {s}"), *n, most(p))));
     }
-    faults.into_iter().flatten().next().map_or(Ok(()), Err)
+    faults.into_iter().flatten().next().map_or(Ok(()), Err)?;
+    match tasks.iter().position(|n| *n == 0) {
+        Some(stream) if !m.tasks.is_empty() => Err(PlanFault::Idle { stream }),
+        _ => Ok(()),
+    }
 }

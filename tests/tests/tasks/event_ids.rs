@@ -269,3 +269,23 @@ fn attributes_that_the_file_has_for_the_plan_do_not_come_from_the_graph() {
         assert_eq!(to_f32(&r.outputs[0]), [1.0, 2.0, 3.0, 0.5], "{value}");
     }
 }
+
+/// No device has streams without tasks.
+#[test]
+fn a_node_without_a_task_gets_no_attached_stream() {
+    let asks =
+        "_attached_stream_info_list = [{_attached_resource_name = \"t\", _attached_resource_required_flag = true}]";
+    for body in [
+        format!("  %s = Reshape(%a) {{shape = [2,2], {asks}}} : f32[2,2]\n  %m = Neg(%s) : f32[2,2]\n"),
+        format!(
+            "  %s = PhonySplit(%a) {{num_split = [1], split_dim = [0], {asks}}} : f32[4]\n  %m = Neg(%s) : f32[4]\n"
+        ),
+    ] {
+        let c = Compiled::new(
+            &format!("graph @main(%x: f32[4]) {{\n  %a = Abs(%x) : f32[4]\n{body}  return %m\n}}\n"),
+            UNFUSED,
+        );
+        let r = run(&c.load(&[]), &[f32s(&[4], &[-1.0, 2.0, -3.0, 0.5])]).unwrap();
+        assert_eq!(to_f32(&r.outputs[0]), [-1.0, -2.0, -3.0, -0.5]);
+    }
+}

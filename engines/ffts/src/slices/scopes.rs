@@ -12,6 +12,22 @@ use ge_plugin_api::types::NodeId;
 use ge_plugin_api::view::Graph;
 use std::collections::{BTreeSet, HashMap};
 
+/// Attributes by which a user says where a node runs; such a node keeps a task of its own.
+const BINDING: &[&str] = &[
+    "_stream_label",
+    "_user_stream_label",
+    "_user_stream_priority",
+    "_parallel_group",
+    "NewStreamId",
+    "_continuous_stream_label",
+    "_attached_stream_info",
+    "_attached_stream_info_list",
+    "_force_attach_stream",
+    "_event_multiplexing",
+    "_super_kernel_scope",
+    COMPOSITE_SCOPE,
+];
+
 /// A scope under construction.
 struct Scope {
     extent: u64,
@@ -25,7 +41,8 @@ pub fn mark(graph: &Graph<'_>, patch: &mut Patch) {
     let (mut scopes, mut of): (Vec<Scope>, HashMap<NodeId, usize>) = (Vec::new(), HashMap::new());
     let mut into: Vec<usize> = Vec::new();
     for node in graph.nodes() {
-        let bound = ["_stream_label", "_super_kernel_scope", COMPOSITE_SCOPE].iter().any(|k| node.attr(*k).is_some());
+        let says = |k: &&str| node.attr(*k).is_some_and(|v| v.as_str() != Some(""));
+        let bound = BINDING.iter().any(says);
         let Ok(s) = sliced(&node) else { continue };
         if bound {
             continue;

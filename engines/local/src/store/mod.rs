@@ -91,21 +91,38 @@ pub fn refusal(node: &Node<'_>) -> Option<String> {
         Some(Family::PhonyConcat) => {
             let inputs: Option<Vec<_>> = (0..node.inputs().len()).map(|i| node.input_desc(i)).collect();
             match (inputs, node.outputs()) {
-                (Some(x), [y]) => phony::refusal("inputs", &x, y, &axes(node, "concat_dim")),
+                (Some(x), [y]) => phony::refusal("inputs", &x, y, &concat_axes(node)),
                 _ => Some("it needs all its inputs and one output".into()),
             }
         }
         Some(Family::PhonySplit) => match node.input_desc(0) {
             Some(x) => {
-                phony::refusal("outputs", &node.outputs().iter().collect::<Vec<_>>(), x, &axes(node, "split_dim"))
+                let axes = axes(node, "split_dim", "num_split");
+                phony::refusal("outputs", &node.outputs().iter().collect::<Vec<_>>(), x, &axes)
             }
             None => Some("input 0 is missing".into()),
         },
     }
 }
 
-/// The dimensions given by an attribute that is a list or a single number.
-fn axes(node: &Node<'_>, key: &str) -> Vec<i64> {
+/// The dimensions along which there is more than one part, in the order of the attribute `dims`;
+/// `counts` names the attribute with the number of parts of each.
+fn axes(node: &Node<'_>, dims: &str, counts: &str) -> Vec<i64> {
+    let counts = list(node, counts);
+    let several = |(k, _): &(usize, i64)| counts.get(*k) != Some(&1);
+    list(node, dims).into_iter().enumerate().filter(several).map(|(_, axis)| axis).collect()
+}
+
+/// The dimensions of a `PhonyConcat`, outermost first: its attribute begins with the innermost
+/// grouping.
+fn concat_axes(node: &Node<'_>) -> Vec<i64> {
+    let mut axes = axes(node, "concat_dim", "N");
+    axes.reverse();
+    axes
+}
+
+/// An attribute that is a list or a single number.
+fn list(node: &Node<'_>, key: &str) -> Vec<i64> {
     node.ints(key).map(<[i64]>::to_vec).or_else(|| node.int(key).map(|a| vec![a])).unwrap_or_default()
 }
 

@@ -4,7 +4,8 @@ use ge_plugin_api::types::TensorDesc;
 /// Why `parts` cannot be stored side by side in `whole`; `None` if they can. `what` names the
 /// parts; `axes` are the dimensions along which they are counted, outermost first. Parts must have
 /// equal shapes and sizes that are multiples of 32 bytes, and all axes before the last of `axes`
-/// must have size one: then the k-th part is at k times its size (facts 6).
+/// must have size one, and the axes must ascend: then the k-th part is at k times its size (facts
+/// 6).
 pub fn refusal(what: &str, parts: &[&TensorDesc], whole: &TensorDesc, axes: &[i64]) -> Option<String> {
     if let Some(k) = parts.iter().position(|p| !p.shape.is_static()) {
         return Some(format!("{what} {k} has a shape that is not known"));
@@ -17,7 +18,14 @@ pub fn refusal(what: &str, parts: &[&TensorDesc], whole: &TensorDesc, axes: &[i6
             return Some(format!("its {what} have {b} bytes each, not a multiple of 32"));
         }
         let sizes = first.shape.sizes().unwrap_or_default();
-        let last = axes.iter().filter_map(|a| first.shape.axis(*a)).max().unwrap_or(0);
+        let axes: Vec<usize> = axes.iter().filter_map(|a| first.shape.axis(*a)).collect();
+        if let Some(w) = axes.windows(2).find(|w| w[0] > w[1]) {
+            return Some(format!(
+                "its {what} do not follow each other: axis {} is counted outside of axis {}",
+                w[0], w[1]
+            ));
+        }
+        let last = axes.last().copied().unwrap_or(0);
         if let Some(at) = sizes.iter().take(last).position(|s| *s != 1) {
             return Some(format!("axis {at} of its {what} has size {} before axis {last}", sizes[at]));
         }
@@ -56,6 +64,8 @@ mod tests {
         assert!(why(&[&b, &b], &d(DType::F16, &[6, 5]), &[0]).is_some_and(|r| r.contains("not a multiple of 32")));
         assert!(why(&[&a, &a], &d(DType::F16, &[2, 32]), &[1]).is_some_and(|r| r.contains("axis 0")));
         assert_eq!(why(&[&d(DType::F16, &[1, 16]); 4], &d(DType::F16, &[2, 32]), &[0, 1]), None);
+        let back = why(&[&d(DType::F16, &[1, 16]); 4], &d(DType::F16, &[2, 32]), &[1, 0]);
+        assert!(back.is_some_and(|r| r.contains("axis 1 is counted outside of axis 0")));
         assert!(why(&[&a, &d(DType::F32, &[2, 16])], &w, &[0]).is_some());
     }
 }

@@ -7,6 +7,7 @@ use crate::feature::{atomic_clean, ffts_plus, super_kernel, tiling_sink};
 use crate::ids::NodeKey;
 use crate::memory::graph_planner;
 use crate::model::{GeRootModel, sync_nodes, weights};
+use crate::options::EventReuse;
 use crate::place::reassign;
 use crate::streams::{ExecutionOrder, StreamPlan, activation, flow};
 use crate::sync::{resources, streamed};
@@ -136,7 +137,8 @@ impl Compilation<'_> {
         self.need_streams()?;
         let (streams, order) = decided(&self.streams, Stage::Sync)?;
         let params = decided(&self.params, Stage::Sync)?;
-        let mut plan = sync::run(&self.model, streams, order, self.options, &self.toolbox.target.soc)?;
+        let limits = sync::Limits::new(&self.toolbox.target.soc, &self.model, params, self.scarce_ids);
+        let mut plan = sync::run(&self.model, streams, order, self.options, &limits)?;
         resources::assign(&mut plan, params, streams, order);
         // Orderings that a super kernel provides itself need no events.
         let plans = super_kernel::chains::Plans {
@@ -189,10 +191,17 @@ impl Compilation<'_> {
 
     /// Splits logical streams into physical ones. Planning starts again from streams if a switch
     /// whose stream was cut needs a StreamActive of its own, or if a node waits for more streams
-    /// than one stream can hold waits for; nodes that gather these waits are then inserted.
+    /// than one stream can hold waits for; nodes that gather these waits are then inserted. The same
+    /// holds if the cuts need more ids than there are and ids are not reused yet.
     pub(super) fn split(&mut self) -> Result<Stage> {
         let (streams, order) = decided(&self.streams, Stage::Split)?;
-        let input = split::Input { streams, order, soc: &self.toolbox.target.soc, options: self.options };
+        let input = split::Input {
+            streams,
+            order,
+            soc: &self.toolbox.target.soc,
+            options: self.options,
+            may_reuse: self.options.event_reuse == EventReuse::Auto && !self.scarce_ids,
+        };
         let Some(sync) = &mut self.sync else { return Err(CompileError::internal("split", "there are no events")) };
         match split::run(&mut self.model, &input, std::mem::take(&mut self.tasks), sync)? {
             split::Split::Done(physical) => {
@@ -206,6 +215,12 @@ impl Compilation<'_> {
                 self.place_again()?;
                 Ok(Stage::Streams)
             }
+            split::Split::ManyIds if !std::mem::replace(&mut self.scarce_ids, true) => {
+                self.plan_anew();
+                self.place_again()?;
+                Ok(Stage::Streams)
+            }
+            split::Split::ManyIds => Err(CompileError::internal("split", "ids were to be reused and are not")),
             split::Split::NeedsActive(switches) => {
                 self.plan_anew();
                 self.wake(&switches)?;

@@ -82,6 +82,8 @@ pub struct Compilation<'c> {
     pub(super) physical: Option<PhysicalPlan>,
     /// How many times streams were planned again because a node that wakes others was missing.
     pub(super) rounds: u32,
+    /// Whether a plan without reuse of event ids had too many of them.
+    pub(super) scarce_ids: bool,
     /// Whether marks on single nodes decide which shapes are unknown. This is the case for a text
     /// that enters at `partition` without [`KNOWN`].
     pub(super) reads_marks: bool,
@@ -144,6 +146,7 @@ impl<'c> Compilation<'c> {
             stored: Vec::new(),
             physical: None,
             rounds: 0,
+            scarce_ids: false,
             reads_marks: false,
             idle: None,
             is_modelled: false,

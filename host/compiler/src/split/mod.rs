@@ -87,6 +87,9 @@ pub enum Split {
     /// These switches wake a stream that was cut. Each needs a StreamActive of its own stream; then
     /// planning starts again.
     NeedsActive(Vec<NodeKey>),
+    /// There are more event or notify ids than the SoC has, and `may_reuse` allows them to be
+    /// reused; then planning starts again.
+    ManyIds,
     /// These nodes wait for more streams than their own has room for. Other nodes must wait in
     /// their place; then planning starts again.
     Crowded(Vec<gather::Crowded>),
@@ -102,6 +105,8 @@ pub struct Input<'a> {
     pub soc: &'a SocSpec,
     /// Options of the compilation.
     pub options: &'a Options,
+    /// Whether ids may be reused but are not yet.
+    pub may_reuse: bool,
 }
 
 /// Cuts streams that are too long, adds the events that join the pieces to the sync plan, and
@@ -112,7 +117,7 @@ pub struct Input<'a> {
 /// Fails if nodes that must stay together do not fit on one stream, or if more streams, events or
 /// notifies are needed than the SoC has.
 pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &mut SyncPlan) -> Result<Split> {
-    let Input { streams, order, soc, options } = *input;
+    let Input { streams, order, soc, options, may_reuse } = *input;
     let logical = streams.streams.len();
     let wakers = Wakers::of(model, streams);
     let tasks = NodeTasks::new(model, order, tasks);
@@ -129,7 +134,7 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
             .iter()
             .map(|s| PhysicalStream {
                 logical: *s,
-                huge: huge == Some(*s),
+                huge: huge.contains(s),
                 head: wakers.by.get(s.0 as usize).is_none_or(Vec::is_empty),
                 tasks: 0,
             })
@@ -177,7 +182,9 @@ pub fn run(model: &mut Model, input: &Input<'_>, tasks: Vec<PlacedTask>, sync: &
     if pieces.len() > logical {
         stands.join_pieces(model, sync, &physical, options.sync_by == SyncBy::Notify)?;
     }
-    enough_events(sync, soc)?;
+    if let Err(e) = enough_events(sync, soc) {
+        return if may_reuse { Ok(Split::ManyIds) } else { Err(e) };
+    }
     let mut waits: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
     let mut records: BTreeMap<NodeKey, Vec<PlacedTask>> = BTreeMap::new();
     for p in &sync.pairs[had..] {
@@ -275,19 +282,19 @@ fn wake(tasks: impl Iterator<Item = PlacedTask>, woken: &[PhysicalId]) -> Vec<Pl
 }
 
 /// Returns the logical stream of each physical one, the physical stream of each position in
-/// `stands`, and the logical stream that becomes huge.
+/// `stands`, and the logical streams that become huge.
 fn pieces(
     model: &Model,
     input: &Input<'_>,
     stands: &Stands,
     tasks: &NodeTasks,
-) -> Result<(Vec<StreamId>, Vec<u32>, Option<StreamId>)> {
+) -> Result<(Vec<StreamId>, Vec<u32>, Vec<StreamId>)> {
     let Input { streams, soc, .. } = *input;
     let logical = streams.streams.len().max(1);
     let mut pieces: Vec<StreamId> = (0..logical as u32).map(StreamId).collect();
     let mut physical: Vec<u32> = stands.iter().map(|(_, s)| s.0).collect();
     if soc.unlimited_depth || soc.tasks_normal == 0 {
-        return Ok((pieces, physical, None));
+        return Ok((pieces, physical, Vec::new()));
     }
     let limit = u64::from(soc.tasks_normal);
     let mut rough = vec![0u64; logical];
@@ -312,18 +319,20 @@ fn pieces(
             list.push((i, points::Stand { node, count }));
         }
     }
-    let all = |s: usize| on[s].iter().map(|(_, s)| s.count).sum::<u64>();
-    // A stream with jumps can be cut only in few places, so it becomes huge if necessary, as the
-    // one stream of single-stream mode does.
+    let all = |s: usize| on[s].iter().fold(0u64, |sum, (_, s)| sum.saturating_add(s.count));
+    // A stream with jumps can be cut only in few places, so it becomes huge if necessary and if the
+    // SoC has a huge stream left. So does the one stream of single-stream mode.
     let jumps = |s: usize| streams.flow.is_some() && on[s].iter().any(|(_, s)| scope_of(s.node).is_some());
     let may_be_huge = |s: &usize| (streams.single && *s == 0) || jumps(*s);
-    let huge = (0..logical)
-        .filter(|_| soc.streams_huge > 0 && soc.tasks_huge > soc.tasks_normal)
+    let huge: Vec<usize> = (0..logical)
+        .filter(|_| soc.tasks_huge > soc.tasks_normal)
         .filter(may_be_huge)
-        .find(|s| all(*s) + RESERVED_TASKS > limit);
+        .filter(|s| all(*s).saturating_add(RESERVED_TASKS) > limit)
+        .take(soc.streams_huge as usize)
+        .collect();
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for (s, list) in on.iter().enumerate() {
-        let limit = if huge == Some(s) { u64::from(soc.tasks_huge) } else { limit };
+        let limit = if huge.contains(&s) { u64::from(soc.tasks_huge) } else { limit };
         let plain: Vec<points::Stand<'_>> = list.iter().map(|(_, s)| s.clone()).collect();
         cuts.extend(points::cuts(&plain, limit, &soc.name)?.into_iter().map(|k| (list[k].0, s)));
     }
@@ -338,7 +347,7 @@ fn pieces(
             *p = *piece;
         }
     }
-    Ok((pieces, physical, huge.map(|s| StreamId(s as u32))))
+    Ok((pieces, physical, huge.into_iter().map(|s| StreamId(s as u32)).collect()))
 }
 
 /// Nodes with so many waits that a stream cannot hold them together with what every piece needs.
@@ -373,15 +382,16 @@ fn sqes(node: &ge_ir::Node, tasks: &[PlacedTask], s: StreamId, wakes: impl Fn(us
             _ => own += sqe,
         }
     }
-    given.unwrap_or(own) + sync
+    given.unwrap_or(own).saturating_add(sync)
 }
 
 fn enough_streams(plan: &PhysicalPlan, soc: &SocSpec) -> Result<()> {
     let huge = plan.streams.iter().filter(|s| s.huge).count();
     let normal = plan.streams.len() - huge;
+    let help = "compile for a SoC with more or longer streams, or with fewer streams";
     for (what, found, most) in [("streams", normal, soc.streams_normal), ("huge streams", huge, soc.streams_huge)] {
         if most > 0 && found > most as usize {
-            return Err(too_many(what, found, most, soc));
+            return Err(too_many(what, found, most, soc, help));
         }
     }
     Ok(())
@@ -389,22 +399,17 @@ fn enough_streams(plan: &PhysicalPlan, soc: &SocSpec) -> Result<()> {
 
 fn enough_events(sync: &SyncPlan, soc: &SocSpec) -> Result<()> {
     let most_notifies = soc.max_notifies.min(crate::sync::MAX_NOTIFIES);
+    let help = "compile for a SoC with longer streams, with fewer streams, or with ge.x.event_reuse=auto";
     for (what, found, most) in
         [("events", sync.event_num, soc.max_events), ("notifies", sync.notify_num, most_notifies)]
     {
         if most > 0 && found > most {
-            return Err(too_many(what, found as usize, most, soc));
+            return Err(too_many(what, found as usize, most, soc, help));
         }
     }
     Ok(())
 }
 
-fn too_many(what: &'static str, found: usize, most: u32, soc: &SocSpec) -> CompileError {
-    CompileError::Limit {
-        what,
-        needs: found as u64,
-        whose: format!("{} has", soc.name),
-        has: u64::from(most),
-        help: "compile for a SoC with longer streams, or with fewer streams",
-    }
+fn too_many(what: &'static str, found: usize, most: u32, soc: &SocSpec, help: &'static str) -> CompileError {
+    CompileError::Limit { what, needs: found as u64, whose: format!("{} has", soc.name), has: u64::from(most), help }
 }

@@ -27,8 +27,7 @@ pub struct Stand<'m> {
 /// # Errors
 /// Fails if nodes that must stay together do not fit on one stream.
 pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
-    let total: u64 = stands.iter().map(|s| s.count).sum();
-    if total + RESERVED_TASKS <= limit {
+    if sum(stands).saturating_add(RESERVED_TASKS) <= limit {
         return Ok(Vec::new());
     }
     let held = held_together(stands);
@@ -40,8 +39,8 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
         if at > first && may_be_cut(&stands[at], held[at]) {
             last_cut = Some(at);
         }
-        count += stands[at].count;
-        if at > first && count + RESERVED_TASKS > limit {
+        count = count.saturating_add(stands[at].count);
+        if at > first && count.saturating_add(RESERVED_TASKS) > limit {
             if let Some(cut) = last_cut {
                 out.push(cut);
                 // The new piece begins with the wait for the previous one; nodes after the cut are
@@ -52,12 +51,17 @@ pub fn cuts(stands: &[Stand<'_>], limit: u64, soc: &str) -> Result<Vec<usize>> {
         }
         // If there is no cut, the piece may use the reserve too, except for the record that joins
         // the next piece.
-        if count + 1 > limit {
+        if count >= limit {
             return Err(too_large(&stands[first..=at], limit, soc));
         }
         at += 1;
     }
     Ok(out)
+}
+
+/// SQEs of all of these together.
+fn sum(stands: &[Stand<'_>]) -> u64 {
+    stands.iter().fold(0, |sum, s| sum.saturating_add(s.count))
 }
 
 /// Whether the stream may be cut before the node.
@@ -108,7 +112,7 @@ fn held_together(stands: &[Stand<'_>]) -> Vec<bool> {
 }
 
 fn too_large(piece: &[Stand<'_>], limit: u64, soc: &str) -> CompileError {
-    let count: u64 = piece.iter().map(|s| s.count).sum();
+    let count = sum(piece);
     let (first, last) = (piece.first().map_or("", |s| s.node.name()), piece.last().map_or("", |s| s.node.name()));
     let what = if piece.len() == 1 {
         format!("`{first}` has {count} tasks")
@@ -116,7 +120,7 @@ fn too_large(piece: &[Stand<'_>], limit: u64, soc: &str) -> CompileError {
         format!("`{first}` to `{last}` must stay on one stream and have {count} tasks")
     };
     let op = piece.last().map_or("", |s| s.node.op());
-    let d = Diagnostic::error(format!("{what}, a stream of {soc} holds {limit}"))
+    let d = Diagnostic::error(format!("{what}, a stream of {soc} has room for {}", limit.saturating_sub(1)))
         .node(last, op)
         .help("split the work over several nodes, or compile for a SoC with longer streams");
     CompileError::model(ge_codes::STREAM_TOO_SHORT, d)
@@ -182,7 +186,7 @@ mod tests {
         let l = "Relu {_continuous_stream_label = \"c\"}";
         let why = cut(&[l; 40], 1, 32).expect_err("too many");
         assert!(
-            why.contains("`n0` to `n31` must stay on one stream and have 32 tasks, a stream of small holds 32"),
+            why.contains("`n0` to `n31` must stay on one stream and have 32 tasks, a stream of small has room for 31"),
             "{why}"
         );
     }

@@ -3,12 +3,13 @@
 //! Before: `%a = A() {_parallel_group = "g"}  %b = B() {_parallel_group = "g"}`   After: `%b = B()
 //! {...} after(%a)`
 //! When: two or more nodes of a graph name the same group.
-//! Refuses: the group "-1", which is no group; a node that is alone in its group.
+//! Refuses: the groups "-1" and "", which are no groups; a node that is alone in its group.
 //! Keeps: all existing edges.
 //! Source: 003 §2.2, facts 4.5 (d), DESIGN 9. Cost: each node once.
 use crate::error::Result;
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
+use crate::streams::logical::context::group_of;
 use ge_ir::{Model, Node};
 use ge_plugin_api::patch::Edit;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     let g = &model.graphs()[gi];
     let mut groups: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     for n in g.nodes() {
-        if let Some(name) = n.attrs().str("_parallel_group").filter(|g| *g != "-1") {
+        if let Some(name) = group_of(n).filter(|g| *g != "-1") {
             cx.visits += 1;
             groups.entry(name).or_default().push(n);
         }

@@ -77,8 +77,15 @@ impl StreamPlan {
     }
 
     /// Drops streams that have no node with a task and that no node wakes, because a device has no
-    /// streams without tasks. Their nodes are then on no stream. Returns whether there were any.
+    /// streams without tasks. Their nodes are then on no stream. A node without a task has no
+    /// attached work, so it keeps no attached stream. Returns whether anything was dropped.
     pub fn drop_idle(&mut self, model: &Model) -> bool {
+        let mut changed = false;
+        for (gi, g) in model.graphs().iter().enumerate() {
+            for key in g.nodes().map(|n| NodeKey::new(gi, n.id())).filter(|k| self.taskless[*k]) {
+                changed |= !std::mem::take(&mut self.attached[key]).is_empty();
+            }
+        }
         let mut used = vec![false; self.streams.len()];
         let nodes = || model.graphs().iter().enumerate();
         let keys = || nodes().flat_map(|(gi, g)| g.nodes().map(move |n| NodeKey::new(gi, n.id())));
@@ -90,7 +97,7 @@ impl StreamPlan {
             }
         }
         if used.iter().all(|u| *u) || !used.contains(&true) {
-            return false;
+            return changed;
         }
         let mut next = 0;
         let to: Vec<Option<StreamId>> = used

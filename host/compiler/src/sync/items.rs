@@ -137,6 +137,12 @@ impl Items {
         Items { stream: stream.to_vec(), ..Items::default() }
     }
 
+    /// Whether two items stand in different branches of one choice.
+    pub(super) fn never_both(&self, a: u32, b: u32) -> bool {
+        let at = |i: u32| self.branches.get(i as usize).map_or(&[][..], Vec::as_slice);
+        at(a).iter().any(|(choice, branch)| at(b).iter().any(|(c, other)| c == choice && other != branch))
+    }
+
     /// InsertSyncEvents: one event for every edge between two streams, in the order of the
     /// receivers.
     pub(super) fn crossing(&self) -> Vec<Event> {

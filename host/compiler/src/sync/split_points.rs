@@ -8,7 +8,7 @@ use crate::streams::{ExecutionOrder, StreamPlan};
 use ge_ir::Model;
 use ge_planners::events::check::SyncKind;
 use ge_planners::events::transitive::Event;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Positions of nodes on the streams of a plan, in execution order.
 pub struct Stands {
@@ -60,11 +60,26 @@ impl Stands {
         let event = |p: &SyncPair| Some((Event { send: of(&p.send)?, recv: of(&p.recv)? }, (kind(p.notify), p.id.0)));
         let (had, old_ids): (Vec<Event>, Vec<(SyncKind, u32)>) = plan.pairs.iter().filter_map(event).unzip();
         let known: HashSet<(u32, u32)> = had.iter().map(|e| (e.send, e.recv)).collect();
-        let mut all: Vec<Event> = had.iter().copied().chain(joins).collect();
+        let mut all: Vec<Event> = had.iter().chain(&joins).copied().collect();
         all.sort_unstable_by_key(|e| (e.recv, e.send));
         all.dedup();
         let least = self.items.reduced(&all);
-        let fresh: Vec<Event> = least.into_iter().filter(|e| !known.contains(&(e.send, e.recv))).collect();
+        // A wait for an id that several events share must not take an earlier record, so it also
+        // needs the joins that only its own event would make superfluous.
+        let shared = shared_waits(&had, &old_ids);
+        let held = |e: &Event| {
+            let s = logical[e.recv as usize];
+            let crosses = |(from, to): &(u32, u32)| {
+                let begins = logical[*from as usize] != s || e.recv > *from;
+                logical[*to as usize] == s && begins && e.recv <= *to
+            };
+            shared.iter().filter(|(from, to)| !self.items.never_both(*from, *to)).any(crosses)
+        };
+        let joins: Vec<Event> = joins.into_iter().filter(held).collect();
+        let mut fresh: Vec<Event> = least.into_iter().chain(joins).collect();
+        fresh.retain(|e| !known.contains(&(e.send, e.recv)));
+        fresh.sort_unstable_by_key(|e| (e.recv, e.send));
+        fresh.dedup();
         // The waits of the pieces come first.
         let proven: Vec<Event> = fresh.iter().chain(&had).copied().collect();
         let mut ids: Vec<(SyncKind, u32)> = Vec::new();
@@ -84,4 +99,18 @@ impl Stands {
         ids.extend(old_ids);
         self.items.prove(model, &proven, &ids, &[])
     }
+}
+
+/// For each id that several events have, the positions of each wait for it and of the next one.
+fn shared_waits(events: &[Event], ids: &[(SyncKind, u32)]) -> Vec<(u32, u32)> {
+    let mut waits: BTreeMap<(SyncKind, u32), Vec<u32>> = BTreeMap::new();
+    for (e, id) in events.iter().zip(ids) {
+        waits.entry(*id).or_default().push(e.recv);
+    }
+    let mut out = Vec::new();
+    for list in waits.values_mut().filter(|l| l.len() > 1) {
+        list.sort_unstable();
+        out.extend(list.windows(2).map(|w| (w[0], w[1])));
+    }
+    out
 }

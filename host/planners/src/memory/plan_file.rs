@@ -116,6 +116,14 @@ pub enum PlanFileError {
         /// Number of further buffers that are live then.
         more_holders: usize,
     },
+    /// The sizes add up to more than the planner can compute with.
+    #[error("{}: the sizes up to buffer {id} add up to more than 2^63 bytes", path.display())]
+    Sum {
+        /// Path of the file.
+        path: PathBuf,
+        /// The `id` in the file of the first buffer at which the sum is too large.
+        id: String,
+    },
     /// The planner rejected the buffers or was cancelled.
     #[error(transparent)]
     Assign(#[from] AssignError),
@@ -161,7 +169,13 @@ pub fn plan_memory_file(
 ) -> Result<PlanMemoryReport, PlanFileError> {
     let file = read_buffer_file(input)?;
     let assign_options = AssignOptions { effort: options.effort, capacity: options.capacity, memory_priority: false };
-    let plan = assign(&file.buffers, &assign_options, &Watch { progress, cancel })?;
+    let plan = assign(&file.buffers, &assign_options, &Watch { progress, cancel }).map_err(|e| match e {
+        AssignError::TooLarge { id } => {
+            let id = usize::try_from(id).ok().and_then(|k| file.ids.get(k)).cloned().unwrap_or_default();
+            PlanFileError::Sum { path: input.to_owned(), id }
+        }
+        other => other.into(),
+    })?;
     if let Some(capacity) = options.capacity.filter(|&capacity| plan.arena > capacity) {
         return Err(capacity_error(&file, &plan, capacity)?);
     }

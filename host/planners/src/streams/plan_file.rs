@@ -16,6 +16,16 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// The greatest accepted size of a graph file when unpacked, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The greatest accepted sum of the outputs of all nodes in bytes, each with room for alignment, so
+/// that no computed place overflows.
+const BYTES_LIMIT: u64 = 1 << 62;
+
+/// Room for the alignment of one output in bytes.
+const ALIGNMENT: u64 = 512;
+
 /// The planner to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
@@ -101,6 +111,14 @@ pub enum PlanFileError {
         /// What is wrong, with the names used in the file.
         message: String,
     },
+    /// The options do not go together, or not with the graph.
+    #[error("{path}: {message}")]
+    Asked {
+        /// Path of the file that it is about.
+        path: PathBuf,
+        /// What does not go together.
+        message: String,
+    },
     /// The plan did not pass its own check; this is a bug of the program.
     #[error("the plan made is not sound: {0}")]
     Unsound(#[from] PlanFault),
@@ -176,7 +194,11 @@ pub fn read_graph(path: &Path) -> Result<StreamGraph, PlanFileError> {
     let raw = std::fs::read(path).map_err(io)?;
     let text = if raw.starts_with(&[0x1f, 0x8b]) {
         let mut out = Vec::new();
-        MultiGzDecoder::new(raw.as_slice()).read_to_end(&mut out).map_err(io)?;
+        MultiGzDecoder::new(raw.as_slice()).take(MOST_BYTES + 1).read_to_end(&mut out).map_err(io)?;
+        if out.len() as u64 > MOST_BYTES {
+            let message = format!("it unpacks to more than {MOST_BYTES} bytes");
+            return Err(PlanFileError::Content { path: path.to_owned(), message });
+        }
         out
     } else {
         raw
@@ -202,6 +224,10 @@ fn graph_of(form: GraphForm) -> Result<StreamGraph, String> {
     let mut engines: IndexMap<String, ()> = IndexMap::new();
     let mut labels: IndexMap<String, ()> = IndexMap::new();
     let (mut names, mut nodes) = (Vec::new(), Vec::new());
+    let sizes = form.nodes.iter().map(|f| f.out_bytes.saturating_add(ALIGNMENT));
+    if sizes.fold(0, u64::saturating_add) > BYTES_LIMIT {
+        return Err(format!("the outputs (out_bytes) add up to more than {BYTES_LIMIT} bytes"));
+    }
     for f in form.nodes {
         let k = u32::try_from(nodes.len()).map_err(|_| "more than 4,294,967,295 nodes".to_owned())?;
         if index.insert(f.id.to_string(), k).is_some() {
@@ -283,7 +309,16 @@ pub fn plan_streams_file(
     options: &PlanStreamsOptions,
     cancel: &dyn Fn() -> bool,
 ) -> Result<PlanStreamsReport, PlanFileError> {
+    if options.memory.as_ref().is_some_and(|memory| one_file(output, memory)) {
+        let message = "it is to hold the plan and the offsets (--memory); name two files".to_owned();
+        return Err(PlanFileError::Asked { path: output.to_owned(), message });
+    }
     let graph = read_graph(input)?;
+    let events = (graph.dag.edges.len() as u64).saturating_add(1).saturating_mul(2);
+    if options.event_cost.saturating_mul(events) > COST_LIMIT {
+        let message = format!("events of {} ns each could add up to more than {COST_LIMIT} ns", options.event_cost);
+        return Err(PlanFileError::Asked { path: input.to_owned(), message });
+    }
     let stop = || if cancel() { Err(PlanFileError::Cancelled) } else { Ok(()) };
     stop()?;
     let content = |e: DagError| PlanFileError::Content { path: input.to_owned(), message: e.to_string() };
@@ -313,11 +348,14 @@ pub fn plan_streams_file(
             .collect(),
     };
     stop()?;
-    let memory = match &options.memory {
-        Some(path) => Some(write_offsets(path, &graph, &plan.assignment)?),
-        None => None,
-    };
-    write_json(output, &form)?;
+    let mut files = vec![(output, json(output, &form)?)];
+    let mut memory = None;
+    if let Some(path) = &options.memory {
+        let (text, need) = offsets_text(&graph, &plan.assignment);
+        files.push((path, packed(path, text)?));
+        memory = Some(need);
+    }
+    write_all(&files)?;
     Ok(PlanStreamsReport {
         memory,
         nodes: graph.dag.len(),
@@ -329,18 +367,31 @@ pub fn plan_streams_file(
     })
 }
 
-/// Places the outputs under the plan's order and writes `id,size,offset`, one line for each output
-/// of non-zero size.
-fn write_offsets(path: &Path, graph: &StreamGraph, a: &StreamAssignment) -> Result<PlanMemory, PlanFileError> {
+/// Whether two paths name one file.
+fn one_file(a: &Path, b: &Path) -> bool {
+    let folder = |p: &Path| {
+        let parent = p.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned())
+    };
+    a.file_name() == b.file_name() && folder(a) == folder(b)
+}
+
+/// A field of a CSV file, in quotes if it has characters that separate fields or lines.
+fn field(text: String) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// Places the outputs under the plan's order. The text is `id,size,offset`, one line for each
+/// output of non-zero size.
+fn offsets_text(graph: &StreamGraph, a: &StreamAssignment) -> (Vec<u8>, PlanMemory) {
     let dag = &graph.dag;
     let (offsets, arena) = offsets(dag, a);
     let mut text = String::from("id,size,offset\n");
     for (v, offset) in offsets {
         let size = dag.nodes[v as usize].out_bytes;
-        text.push_str(&format!("{},{size},{offset}\n", graph.names[v as usize]));
+        text.push_str(&format!("{},{size},{offset}\n", field(graph.names[v as usize].to_string())));
     }
-    write_packed(path, text.into_bytes())?;
-    Ok(PlanMemory { arena, one_stream: live_sum(dag, &dag.topo) })
+    (text.into_bytes(), PlanMemory { arena, one_stream: live_sum(dag, &dag.topo) })
 }
 
 /// Verifies that a plan is sound before it is written.
@@ -371,37 +422,54 @@ fn check_made(graph: &StreamGraph, stream: &[u32], order: &[u32], events: &[Even
     })
 }
 
-/// Writes to a temporary file beside the target and renames it; a name that ends in `.gz` means a
-/// compressed file.
-fn write_json<T: Serialize>(path: &Path, form: &T) -> Result<(), PlanFileError> {
+/// The bytes of a JSON file.
+fn json<T: Serialize>(path: &Path, form: &T) -> Result<Vec<u8>, PlanFileError> {
     let io = |source| PlanFileError::Io { what: "write", path: path.to_owned(), source };
     let mut text = serde_json::to_vec(form).map_err(|e| io(e.into()))?;
     text.push(b'\n');
-    write_packed(path, text)
+    packed(path, text)
 }
 
-fn write_packed(path: &Path, mut text: Vec<u8>) -> Result<(), PlanFileError> {
+/// The bytes of a file; a name that ends in `.gz` means a compressed file.
+fn packed(path: &Path, text: Vec<u8>) -> Result<Vec<u8>, PlanFileError> {
     let io = |source| PlanFileError::Io { what: "write", path: path.to_owned(), source };
-    if path.extension().is_some_and(|e| e == "gz") {
-        let mut gz = GzEncoder::new(Vec::new(), flate2::Compression::default());
-        gz.write_all(&text).map_err(io)?;
-        text = gz.finish().map_err(io)?;
+    if path.extension().is_none_or(|e| e != "gz") {
+        return Ok(text);
     }
-    write_atomic(path, &text).map_err(io)
+    let mut gz = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gz.write_all(&text).and_then(|()| gz.finish()).map_err(io)
 }
 
-fn write_atomic(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let name = path.file_name().ok_or_else(|| std::io::Error::other("the path names no file"))?;
-    let mut part = std::ffi::OsString::from(".");
-    part.push(name);
-    part.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(part);
-    let done = std::fs::File::create(&part)
-        .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()))
-        .and_then(|()| std::fs::rename(&part, path));
-    if done.is_err() {
-        // The error to report is the one above.
-        let _ = std::fs::remove_file(&part);
+/// Writes files to temporary ones beside them and renames these once all are written.
+fn write_all(files: &[(&Path, Vec<u8>)]) -> Result<(), PlanFileError> {
+    let mut parts: Vec<(PathBuf, &Path)> = Vec::new();
+    let mut done = Ok(());
+    for (path, bytes) in files {
+        let name = path.file_name().unwrap_or_default();
+        let mut part = std::ffi::OsString::from(".");
+        part.push(name);
+        part.push(format!(".{}.part", std::process::id()));
+        let part = path.with_file_name(part);
+        parts.push((part.clone(), path));
+        done = match name.is_empty() {
+            true => Err(std::io::Error::other("the path names no file")),
+            false => write_synced(&part, bytes),
+        }
+        .map_err(|e| (*path, e));
+        if done.is_err() {
+            break;
+        }
     }
-    done
+    done = done.and_then(|()| parts.iter().try_for_each(|(part, to)| std::fs::rename(part, to).map_err(|e| (*to, e))));
+    done.map_err(|(path, source)| {
+        // The error to report is the one above.
+        parts.iter().for_each(|(part, _)| drop(std::fs::remove_file(part)));
+        PlanFileError::Io { what: "write", path: path.to_owned(), source }
+    })
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }

@@ -133,7 +133,7 @@ impl InputFlags {
             // This fails with the name of an input for which no random value can be made.
             return Ok(random_inputs(m, seed)?.into_iter().map(Item::Tensor).collect());
         }
-        let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
+        let dir = self.dir.as_ref().map(|d| input_dir(d, rank, ranks));
         items::gather(m, &Given { dir: dir.as_deref(), ..self.by_name.given(global) })
     }
     /// Inputs of a rank. Where the model leaves sizes open, random inputs have those of
@@ -148,7 +148,7 @@ impl InputFlags {
         if let Some(seed) = self.random {
             return Sizes::asked(flags)?.inputs(m, seed.wrapping_add(u64::from(rank)));
         }
-        let dir = self.dir.as_ref().map(|d| rank_dir(d, rank, ranks));
+        let dir = self.dir.as_ref().map(|d| input_dir(d, rank, ranks));
         let beyond = dir.as_ref().map(|d| d.join(format!("input_{}.npy", m.inputs.len())));
         if let Some(file) = beyond.filter(|f| f.exists()) {
             let (file, count) = (file.display(), m.inputs.len());
@@ -165,7 +165,14 @@ impl NamedInputs {
     }
 }
 
-/// The input folder of a rank.
+/// The folder from which a rank reads its inputs. A single rank reads `rank0` where the folder has
+/// no inputs of its own.
+fn input_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
+    let own = dir.join("rank0");
+    if ranks == 1 && own.is_dir() && !dir.join("input_0.npy").exists() { own } else { rank_dir(dir, rank, ranks) }
+}
+
+/// The folder of a rank.
 pub fn rank_dir(dir: &Path, rank: u32, ranks: u32) -> PathBuf {
     if ranks == 1 { dir.to_path_buf() } else { dir.join(format!("rank{rank}")) }
 }

@@ -71,7 +71,7 @@ pub fn profile(options: &Options) -> Result<Profile> {
 }
 
 /// Replaces the streams of nodes that no rule binds by those of a plan of at most `width` streams,
-/// and the root's order by the plan's.
+/// fewer if the SoC has fewer, and the root's order by the plan's.
 ///
 /// # Errors
 /// Fails if the profile cannot be read, or if the sum of costs exceeds what the planner can hold.
@@ -93,6 +93,9 @@ pub fn apply(
     let internal = |e: DagError| CompileError::internal("streams", e.to_string());
     let dag = Dag::new(items.nodes.clone(), &items.edges).map_err(internal)?;
     let rules = Rules { independent: vec![false], slots: vec![None], labels: bound.reserved.len(), max_streams: None };
+    let attached = plan.streams.len().saturating_sub(plan.main_count());
+    let most = (soc.streams_normal as usize).saturating_sub(bound.reserved.len() + attached).max(1);
+    let width = if soc.streams_normal > 0 { width.min(most) } else { width };
     let made =
         plan_parallel(&dag, &rules, &ParallelOptions { plain: width, events, aim: Aim::of(options.plan.text()) })
             .map_err(internal)?;
