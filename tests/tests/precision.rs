@@ -420,3 +420,25 @@ fn attention_goes_to_half_precision_though_its_mask_does_not() {
     let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
     assert_eq!(types(&doc, &["PromptFlashAttention"]), [("a".to_owned(), "f16".to_owned())]);
 }
+
+/// Whole numbers above 2048 do not all exist in half precision.
+#[test]
+fn a_cast_of_the_model_reads_the_model_s_numbers_though_half_precision_is_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,4]) {
+  %k = Cast(%x) {dst_type = i64} : i64[1,4]
+  %w = Const() {value = dense<f32[4,4]: splat 0.001>} : f32[4,4]
+  %y = MatMulV2(%x, %w) : f32[1,4]
+  return %k, %y
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    write_floats(&d.join("in/input_0.npy"), "1, 4", &[2049.0, 3001.0, 16777.0, 100_000.0]);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.exec.precision_mode=force_fp16"]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+    let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
+    let got: Vec<i64> =
+        bytes[bytes.len() - 32..].chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(got, [2049, 3001, 16777, 100_000]);
+}

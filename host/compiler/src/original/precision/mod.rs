@@ -126,7 +126,7 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
 fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(ValueRef) -> Option<String>) {
     let mut found: Vec<String> = Vec::new();
     for n in g.nodes() {
-        let Some(l) = choice.of(n.id()).filter(|l| !l.moves) else { continue };
+        let Some(l) = choice.of(n.id()).filter(|l| !l.moves || n.op() == "Cast") else { continue };
         let read = n.inputs().iter().enumerate().filter(|(i, _)| l.inputs.get(*i) == Some(&true));
         let own = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (d, t))| d.dtype != **t);
         let why = read.filter_map(|(i, v)| Some(format!("its input {i} {}", beyond(*v)?))).next().or_else(|| {
@@ -154,6 +154,9 @@ fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(Va
 fn item(mode: &Mode, n: &Node, proto_flags: u64, l: &Lowered) -> Item {
     let open = Item::Open(0, 0);
     match &mode.rule {
+        // The model's own cast reads another type than the model's only where that saves a cast, or
+        // where it makes that type anyway.
+        _ if n.op() == "Cast" && n.outputs().iter().all(|d| d.dtype != mode.to) => Item::Open(0, 1),
         _ if l.moves => open,
         Rule::All | Rule::Needed | Rule::CubeOnly => Item::Goes,
         Rule::Mixed(list) => match list.colour(n.op(), proto_flags) {
