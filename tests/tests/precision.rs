@@ -442,3 +442,25 @@ fn a_cast_of_the_model_reads_the_model_s_numbers_though_half_precision_is_forced
         bytes[bytes.len() - 32..].chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect();
     assert_eq!(got, [2049, 3001, 16777, 100_000]);
 }
+
+#[test]
+fn a_list_of_colours_names_operators() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[4,8], %w: f32[8,8]) {
+  %a = MatMulV2(%x, %w) : f32[4,8]
+  %b = Exp(%a) : f32[4,8]
+  return %b
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let compile = ["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B", "--set", "ge.exec.modify_mixlist=mix.json"];
+    std::fs::write(d.join("mix.json"), r#"{"white-list": {"to-add": ["Expp"]}}"#).unwrap();
+    let said = String::from_utf8(expect_code(d, 2, &compile).stderr).unwrap();
+    assert!(said.contains("`mix.json` names operators that no plugin has: `Expp`"), "{said}");
+    assert!(said.contains("did you mean `Exp` for `Expp`?"), "{said}");
+    std::fs::write(d.join("mix.json"), r#"{"white-list": {"to-add": ["Exp", "Tanh"]}}"#).unwrap();
+    let said = String::from_utf8(expect_code(d, 0, &compile).stderr).unwrap();
+    assert!(said.contains("of which the model has none where types are chosen: `Tanh`"), "{said}");
+    assert!(!said.contains("`Exp`"), "{said}");
+}

@@ -66,6 +66,9 @@ pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
     let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
+    if gi == 0 {
+        warn_of_absent(cx, model, &mode.rule);
+    }
     let g = &model.graphs()[gi];
     let ranks = cx.toolbox.ranks()?;
     let limits = values::limits(mode.to).filter(|_| mode.from.contains(&DType::F32));
@@ -120,6 +123,16 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
         warn(cx, g, &choice, |v| ranges.refusal(v, *limits, mode.to));
     }
     Ok(edits(cx, model, gi, &choice, values))
+}
+
+/// Warns about operators in the user's list of colours of which the model has none.
+fn warn_of_absent(cx: &mut PassContext<'_>, model: &Model, rule: &Rule) {
+    let has = |op: &&String| model.graphs().iter().flat_map(|g| g.nodes()).any(|n| n.op() == op.as_str());
+    let absent: Vec<String> = rule.named().filter(|op| !has(op)).map(|op| format!("`{op}`")).collect();
+    if !absent.is_empty() {
+        let (option, list) = (mode::MIX_LIST, absent.join(", "));
+        cx.warn(format!("{option} names operators of which the model has none where types are chosen: {list}"));
+    }
 }
 
 /// Warns about nodes that the mode puts into the other type although their numbers may not fit it.
