@@ -144,6 +144,35 @@ pub mod flags {
     /// A matrix product: the last axis of input 0 meets the last axis but one of input 1, and each
     /// is the other way round if `transpose_x1` or `transpose_x2` (`adj_x1`, `adj_x2`) is set.
     pub const PRODUCT: u64 = 1 << 20;
+    /// What remains of input 0 after whole turns or whole divisors decides the result (`Sin`,
+    /// `Mod`), so an error that is small beside a large number is large for the result. In mixed
+    /// precision, where the input may be large, neither the operator nor anything that leads to the
+    /// input is rounded to a narrow type.
+    pub const NEEDS_FRACTION: u64 = 1 << 21;
+
+    /// Position of the flag [`wide`] of input 0.
+    const WIDE: u32 = 32;
+    /// Number of inputs that can have the flag [`wide`].
+    const WIDE_INPUTS: u32 = 8;
+
+    /// The flag of an input that no precision mode rounds to a narrow type: its numbers lie in
+    /// another range than those of the other inputs (a mask that is added to scores), or they are
+    /// places (the grid of `GridSample`). Inputs from 8 on have no such flag.
+    /// # Examples
+    /// ```
+    /// use ge_plugin_api::ops::flags;
+    ///
+    /// let proto_flags = flags::LOW_PRECISION | flags::wide(3);
+    /// assert!(flags::is_wide(proto_flags, 3) && !flags::is_wide(proto_flags, 0));
+    /// ```
+    pub const fn wide(input: u32) -> u64 {
+        if input < WIDE_INPUTS { 1 << (WIDE + input) } else { 0 }
+    }
+
+    /// Whether an operator with these flags marks an input as [`wide`].
+    pub fn is_wide(flags: u64, input: usize) -> bool {
+        u32::try_from(input).is_ok_and(|i| flags & wide(i) != 0)
+    }
 
     /// Indices of the inputs that an operator with these flags writes: input k is output k.
     pub fn written(flags: u64) -> impl Iterator<Item = usize> {

@@ -420,3 +420,132 @@ fn attention_goes_to_half_precision_though_its_mask_does_not() {
     let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
     assert_eq!(types(&doc, &["PromptFlashAttention"]), [("a".to_owned(), "f16".to_owned())]);
 }
+
+/// Whole numbers above 2048 do not all exist in half precision.
+#[test]
+fn a_cast_of_the_model_reads_the_model_s_numbers_though_half_precision_is_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,4]) {
+  %k = Cast(%x) {dst_type = i64} : i64[1,4]
+  %w = Const() {value = dense<f32[4,4]: splat 0.001>} : f32[4,4]
+  %y = MatMulV2(%x, %w) : f32[1,4]
+  return %k, %y
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    write_floats(&d.join("in/input_0.npy"), "1, 4", &[2049.0, 3001.0, 16777.0, 100_000.0]);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--set", "ge.exec.precision_mode=force_fp16"]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+    let bytes = std::fs::read(d.join("out/output_0.npy")).unwrap();
+    let got: Vec<i64> =
+        bytes[bytes.len() - 32..].chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(got, [2049, 3001, 16777, 100_000]);
+}
+
+#[test]
+fn a_list_of_colours_names_operators() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[4,8], %w: f32[8,8]) {
+  %a = MatMulV2(%x, %w) : f32[4,8]
+  %b = Exp(%a) : f32[4,8]
+  return %b
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let compile = ["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B", "--set", "ge.exec.modify_mixlist=mix.json"];
+    std::fs::write(d.join("mix.json"), r#"{"white-list": {"to-add": ["Expp"]}}"#).unwrap();
+    let said = String::from_utf8(expect_code(d, 2, &compile).stderr).unwrap();
+    assert!(said.contains("`mix.json` names operators that no plugin has: `Expp`"), "{said}");
+    assert!(said.contains("did you mean `Exp` for `Expp`?"), "{said}");
+    std::fs::write(d.join("mix.json"), r#"{"white-list": {"to-add": ["Exp", "Tanh"]}}"#).unwrap();
+    let said = String::from_utf8(expect_code(d, 0, &compile).stderr).unwrap();
+    assert!(said.contains("of which the model has none where types are chosen: `Tanh`"), "{said}");
+    assert!(!said.contains("`Exp`"), "{said}");
+}
+
+/// A mask that the caller gives is read in f32 in every mode, so a row that it hides gives the mean
+/// of the values.
+#[test]
+fn a_given_mask_of_attention_is_never_rounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,8,32], %m: f32[1,1,8,8]) {
+  %a = PromptFlashAttention(%x, %x, %x, %m) {num_heads = 2, scale_value = 0.25, input_layout = \"BSH\"} : f32[1,8,32]
+  return %a
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let x: Vec<f32> = (0..256).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
+    write_floats(&d.join("in/input_0.npy"), "1, 8, 32", &x);
+    let mean: Vec<f32> = (0..32).map(|k| (0..8).map(|s| x[s * 32 + k]).sum::<f32>() / 8.0).collect();
+    expect_code(d, 0, &["compile", "m.ge", "-o", "wide.om", "-q"]);
+    let (mixed, forced) = ("allow_mix_precision", "force_fp16");
+    for (fill, mode) in [(-1e9, mixed), (f32::MIN, mixed), (-65504.0, mixed), (-1e9, forced)] {
+        // Row 2 sees nothing.
+        let mask: Vec<f32> = (0..64).map(|i| if i / 8 == 2 || i % 8 > 5 { fill } else { 0.0 }).collect();
+        write_floats(&d.join("in/input_1.npy"), "1, 1, 8, 8", &mask);
+        let mode = format!("ge.exec.precision_mode={mode}");
+        expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B", "--set", &mode]);
+        expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+        let got = floats(&d.join("out/output_0.npy"));
+        assert!(got[64..96].iter().zip(&mean).all(|(g, w)| (g - w).abs() < 2e-3), "{fill} {mode}: {:?}", &got[64..96]);
+    }
+}
+
+/// The positions of a rotary embedding reach hundreds of turns.
+#[test]
+fn sines_of_large_numbers_are_right_by_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%t: f32[4,1]) {
+  %f = Const() {value = dense<f32[1,4]: 1 0.3 0.1 0.03>} : f32[1,4]
+  %a = MatMulV2(%t, %f) : f32[4,4]
+  %s = Sin(%a) : f32[4,4]
+  %w = Const() {value = dense<f32[4,4]: 1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1>} : f32[4,4]
+  %y = MatMulV2(%s, %w) : f32[4,4]
+  return %y
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    let t = [7.3f32, 501.7, 777.1, 999.9];
+    write_floats(&d.join("in/input_0.npy"), "4, 1", &t);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B", "-q"]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+    let want = t.iter().flat_map(|t| [1f32, 0.3, 0.1, 0.03].map(|f| (f64::from(*t) * f64::from(f)).sin()));
+    let got = floats(&d.join("out/output_0.npy"));
+    assert!(got.iter().zip(want).all(|(g, w)| (f64::from(*g) - w).abs() < 1e-3), "{got:?}");
+    let doc: Value = serde_json::from_slice(&expect_code(d, 0, &["inspect", "m.om", "--json"]).stdout).unwrap();
+    assert!(types(&doc, PRODUCTS).iter().any(|(_, t)| t == "f16"), "the layer behind the sine is in half precision");
+}
+
+/// Coordinates of a picture of 1024 pixels.
+#[test]
+fn places_in_pictures_are_right_by_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let text = "graph @main(%x: f32[1,1,1,1024], %g: f32[1,1,64,2]) {
+  %w = Const() {value = dense<f32[1,1,1,1]: 1>} : f32[1,1,1,1]
+  %a = Conv2D(%x, %w) {strides = [1,1,1,1], pads = [0,0,0,0], dilations = [1,1,1,1]} : f32[1,1,1,1024]
+  %b = GridSample(%a, %g) {align_corners = true} : f32[1,1,1,64]
+  %c = Conv2D(%b, %w) {strides = [1,1,1,1], pads = [0,0,0,0], dilations = [1,1,1,1]} : f32[1,1,1,64]
+  return %c
+}
+";
+    std::fs::write(d.join("m.ge"), text).unwrap();
+    // A wave of 8 pixels, read at places between pixels.
+    let wave: Vec<f32> = (0..1024).map(|i| (i as f32 * std::f32::consts::FRAC_PI_4).sin()).collect();
+    let places: Vec<f32> = (0..64).map(|i| i as f32 * 15.3 + 20.4).collect();
+    let grid: Vec<f32> = places.iter().flat_map(|p| [p / 511.5 - 1.0, 0.0]).collect();
+    write_floats(&d.join("in/input_0.npy"), "1, 1, 1, 1024", &wave);
+    write_floats(&d.join("in/input_1.npy"), "1, 1, 64, 2", &grid);
+    expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "--soc", "Ascend910B", "-q"]);
+    expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+    let want = places.iter().map(|p| {
+        let (low, part) = (p.floor() as usize, p - p.floor());
+        wave[low] * (1.0 - part) + wave[low + 1] * part
+    });
+    let got = floats(&d.join("out/output_0.npy"));
+    assert!(got.iter().zip(want).all(|(g, w)| (g - w).abs() < 4e-3), "{got:?}");
+}

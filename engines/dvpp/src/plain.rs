@@ -21,6 +21,13 @@ fn u32_at(b: &[u8], at: usize) -> Result<u32> {
     Ok(u32::from(u16_at(b, at)?) | u32::from(u16_at(b, at + 2)?) << 16)
 }
 
+/// An empty buffer for `n` bytes.
+fn room(n: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(n).map_err(|_| Fault::Unsupported(format!("{n} bytes, which no memory holds")))?;
+    Ok(bytes)
+}
+
 /// Decodes a bitmap. Rows are stored from the bottom, or from the top if the height is negative,
 /// and each is padded to a multiple of 4 bytes.
 pub fn bmp(b: &[u8]) -> Result<Decoded> {
@@ -50,7 +57,14 @@ pub fn bmp(b: &[u8]) -> Result<Decoded> {
         n => n.min(256) as usize,
     };
     let palette = if depth == 8 { b.get(14 + header..14 + header + used * 4).ok_or_else(short)? } else { &[] };
-    let mut bytes = Vec::with_capacity(width * rows * 3);
+    // All rows must be in the file before their memory is taken. The padding of the last one may
+    // be missing.
+    let before_last = stride.saturating_mul(rows.saturating_sub(1));
+    let end = pixels.saturating_add(before_last).saturating_add(width * each);
+    if rows > 0 && end > b.len() {
+        return Err(short());
+    }
+    let mut bytes = room(width * rows * 3)?;
     for y in 0..rows {
         let row = if from_top { y } else { rows - 1 - y };
         let from = row.checked_mul(stride).and_then(|r| r.checked_add(pixels)).ok_or_else(short)?;
@@ -179,6 +193,9 @@ mod tests {
             assert!(!told(bmp(&whole[..n]).err().expect("cut")).0, "cut to {n}");
         }
         assert!(told(bmp(&bitmap(16, 2, &rows, &[])).err().expect("16 bits")).0);
+        // More rows than the file has, and more than any memory holds.
+        assert!(!told(bmp(&bitmap(24, 3, &rows, &[])).err().expect("a row too many")).0);
+        assert!(told(room(usize::MAX).err().expect("no memory")).0);
     }
 
     #[test]

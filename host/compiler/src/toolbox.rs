@@ -188,6 +188,10 @@ impl Toolbox {
     pub fn op(&self, op: Key) -> Option<&OpHandle> {
         self.ops.get(&op)
     }
+    /// Names of the operator types that have a prototype, in no order.
+    pub fn op_names(&self) -> impl Iterator<Item = &str> {
+        self.ops.values().map(|o| o.proto.name.as_str())
+    }
     /// Flags of an operator type ([`ge_plugin_api::ops::flags`]); 0 if the type is unknown.
     pub fn op_flags(&self, op: Key) -> u64 {
         self.op(op).map_or(0, |o| o.proto.flags)

@@ -22,7 +22,11 @@
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::LOW_PRECISION, infer};
+use ge_plugin_api::ops::{
+    AttrKind, InferCtx, OpDef,
+    flags::{LOW_PRECISION, wide},
+    infer,
+};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{ANY, FLOATS, INDEX};
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
@@ -129,7 +133,7 @@ fn defs() -> Vec<OpDef> {
             .choices(&["BSH", "BNSD", "BSND"])
             .attr("num_key_value_heads", i, 0i64)
             .value_inputs(&[5, 6])
-            .flags(LOW_PRECISION),
+            .flags(LOW_PRECISION | wide(3)),
         OpDef::new("Attention", attention)
             .input("Q", FLOATS, "")
             .input("K", FLOATS, "")
@@ -152,7 +156,7 @@ fn defs() -> Vec<OpDef> {
             .attr("right_window_size", i, -1i64)
             .attr("qk_matmul_output_mode", i, 0i64)
             .range(0.0, 3.0)
-            .flags(LOW_PRECISION),
+            .flags(LOW_PRECISION | wide(3)),
         OpDef::new("LinearAttention", linear)
             .input("query", FLOATS, "T")
             .input("key", FLOATS, "T")

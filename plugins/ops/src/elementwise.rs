@@ -141,7 +141,12 @@ fn defs() -> Vec<OpDef> {
         v.push(binary(name, NUMERIC).flags(COMMUTATIVE));
     }
     for name in ["Sub", "Div", "FloorDiv", "Mod", "FloorMod", "SquaredDifference"] {
-        v.push(binary(name, NUMERIC).flags(if name == "SquaredDifference" { FULL_PRECISION } else { 0 }));
+        let further = match name {
+            "SquaredDifference" => FULL_PRECISION,
+            "Mod" | "FloorMod" => NEEDS_FRACTION,
+            _ => 0,
+        };
+        v.push(binary(name, NUMERIC).flags(further));
     }
     for name in ["RealDiv", "Atan2"] {
         v.push(binary(name, FLOATS));

@@ -163,7 +163,8 @@ fn defs() -> Vec<OpDef> {
             .choices(&["bilinear", "nearest", "bicubic"])
             .attr("padding_mode", s, "zeros")
             .choices(&["zeros", "border", "reflection"])
-            .attr("align_corners", AttrKind::BOOL, false),
+            .attr("align_corners", AttrKind::BOOL, false)
+            .flags(wide(1)),
         OpDef::new("AffineGrid", affine_grid)
             .input("theta", FLOATS, "T")
             .input("size", INDEX, "")

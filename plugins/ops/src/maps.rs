@@ -12,7 +12,7 @@
 //!   `Shrink {lambd, bias}` (x < -lambd: x+bias; x > lambd: x-bias; else 0), `Muls {value}`,
 //!   `Adds {value}`.
 use crate::value_ranges::{number, sloped};
-use ge_plugin_api::ops::flags::{ELEMENTWISE, FULL_PRECISION, INPLACE, MAKES_DIGITS, NEEDS_DIGITS};
+use ge_plugin_api::ops::flags::{ELEMENTWISE, FULL_PRECISION, INPLACE, MAKES_DIGITS, NEEDS_DIGITS, NEEDS_FRACTION};
 use ge_plugin_api::ops::{AttrKind, OpDef, infer};
 use ge_plugin_api::range::{Range, RangeCtx, RangeFn};
 use ge_plugin_api::types::DType;
@@ -47,9 +47,9 @@ const PLAIN: &[Row] = &[
     ("Softplus", FLOATS, FULL_PRECISION | MAKES_DIGITS, Some(|c| vec![c.input(0).through(softplus)])),
     ("Softsign", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
     ("Mish", FLOATS, 0, Some(|c| vec![gated(c, 1.0)])),
-    ("Sin", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
-    ("Cos", FLOATS, 0, Some(|_| vec![Range::within(1.0)])),
-    ("Tan", FLOATS, FULL_PRECISION, None),
+    ("Sin", FLOATS, NEEDS_FRACTION, Some(|_| vec![Range::within(1.0)])),
+    ("Cos", FLOATS, NEEDS_FRACTION, Some(|_| vec![Range::within(1.0)])),
+    ("Tan", FLOATS, FULL_PRECISION | NEEDS_FRACTION, None),
     ("Asin", FLOATS, FULL_PRECISION, Some(|_| vec![Range::within(std::f64::consts::FRAC_PI_2)])),
     ("Acos", FLOATS, FULL_PRECISION, Some(|_| vec![Range::new(0.0, std::f64::consts::PI)])),
     ("Atan", FLOATS, 0, Some(|_| vec![Range::within(std::f64::consts::FRAC_PI_2)])),

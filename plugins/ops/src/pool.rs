@@ -18,7 +18,10 @@ use crate::conv::{axis_out, full_list, layout, pads, with_auto_pad};
 use crate::dims;
 use crate::read;
 use ge_plugin_api::diagnostic::Result;
-use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags::FULL_PRECISION};
+use ge_plugin_api::ops::{
+    AttrKind, InferCtx, OpDef,
+    flags::{FULL_PRECISION, wide},
+};
 use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX, NUMERIC};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
@@ -139,13 +142,15 @@ fn defs() -> Vec<OpDef> {
             .attr("output_height", AttrKind::INT, 1i64)
             .attr("output_width", AttrKind::INT, 1i64)
             .attr("sampling_ratio", AttrKind::INT, 0i64)
-            .attr("spatial_scale", AttrKind::FLOAT, 1.0),
+            .attr("spatial_scale", AttrKind::FLOAT, 1.0)
+            .flags(FULL_PRECISION | wide(1)),
         OpDef::new("MaxRoiPool", roi)
             .input("x", FLOATS, "T")
             .input("rois", FLOATS, "T")
             .output("y", FLOATS, "T")
             .required_attr("pooled_shape", AttrKind::INTS)
-            .attr("spatial_scale", AttrKind::FLOAT, 1.0),
+            .attr("spatial_scale", AttrKind::FLOAT, 1.0)
+            .flags(FULL_PRECISION | wide(1)),
     ]
 }
 register_ops!(|| crate::value_ranges::given(defs()));

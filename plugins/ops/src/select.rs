@@ -126,7 +126,7 @@ fn defs() -> Vec<OpDef> {
             .opt("score_threshold", FLOATS, "")
             .output("selected_indices", INDEX, "")
             .attr("center_point_box", i, 0i64)
-            .flags(DATA_DEPENDENT_SHAPE),
+            .flags(DATA_DEPENDENT_SHAPE | wide(0)),
     ]
 }
 register_ops!(defs);

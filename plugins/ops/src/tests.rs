@@ -368,7 +368,7 @@ fn table() -> String {
         };
         v.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let names: [(u64, &str); 21] = [
+    let names: [(u64, &str); 25] = [
         (flags::RANDOM, "random"),
         (flags::STATEFUL, "stateful"),
         (flags::ELEMENTWISE, "element-wise"),
@@ -390,6 +390,10 @@ fn table() -> String {
         (flags::INDEXES, "indexes"),
         (flags::MAY_FAIL, "may fail"),
         (flags::PRODUCT, "product"),
+        (flags::NEEDS_FRACTION, "needs fraction"),
+        (flags::wide(0), "wide input 0"),
+        (flags::wide(1), "wide input 1"),
+        (flags::wide(3), "wide input 3"),
     ];
     let mut out = String::from(
         "# Operator prototypes\n\nLoaded as `libge_ops.so`. Semantics stand at the head of each family file in `src/`; this table is \

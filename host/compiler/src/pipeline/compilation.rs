@@ -221,14 +221,14 @@ impl<'c> Compilation<'c> {
         match stage {
             Stage::Import => self.passes.verify_input(&self.model)?,
             Stage::Prepare => {
-                precision::names::check(&self.model, self.options)?;
+                precision::names::check(&self.model, self.options, self.toolbox)?;
                 // Whether streams are planned by it or not, a file that is named must be readable.
                 of_model::profile(self.options)?;
                 prepare::run(&mut self.model, &self.passes, &mut self.records)?;
             }
             Stage::Original => {
                 if self.entered == Stage::Original {
-                    precision::names::check(&self.model, self.options)?;
+                    precision::names::check(&self.model, self.options, self.toolbox)?;
                 }
                 original::run(&mut self.model, &self.passes, &mut self.records)?;
             }

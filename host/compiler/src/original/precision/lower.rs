@@ -4,7 +4,7 @@
 //! Nothing here is specific to an operator. The prototype says which types the parameters may have
 //! and which of them must agree, and infers the outputs; the engines say whether they take the
 //! node.
-use super::digits::Digits;
+use super::digits::{Digits, Need};
 use super::mode::{Mode, Rule};
 use super::names::names_of;
 use super::params::spec;
@@ -120,6 +120,7 @@ impl<'t> Asker<'t> {
             let asked_for = !tied || op.proto.outputs.iter().any(followed);
             let value = op.proto.value_inputs.contains(&(i as u32));
             let held = n.input(i).is_none_or(|v| self.beyond(n, v).is_none());
+            let held = held && !self.stays_wide(n, &op.proto, p, i);
             self.replaced(d) && (any || p.types.contains(&self.mode.to)) && !value && asked_for && held
         };
         // An input whose numbers do not fit is the reason to report if nothing else of the node can
@@ -158,12 +159,30 @@ impl<'t> Asker<'t> {
         changed.map(|(k, _)| k).find_map(|k| Some(format!("its output {k} {}", self.beyond(n, n.value(k as u32))?)))
     }
 
-    /// Why a reader needs the digits of small numbers that the node produces; `None` if no reader
-    /// does.
+    /// Why a reader, or the node itself, needs what the other type loses; `None` if none does.
     fn loses_digits(&self, g: &Graph, n: &Node) -> Option<String> {
-        let reader = self.digits?.reader(g, n).filter(|_| !self.is_asked_for(n))?;
-        let (to, reader, op) = (self.mode.to, reader.name(), reader.op());
-        Some(format!("`{reader}` ({op}) needs the digits of small numbers that it makes, which {to} loses"))
+        let (reader, need) = self.digits?.reader(g, n).filter(|_| !self.is_asked_for(n))?;
+        let (to, name, op) = (self.mode.to, reader.name(), reader.op());
+        Some(match need {
+            Need::Digits => {
+                format!("`{name}` ({op}) needs the digits of small numbers that it makes, which {to} loses")
+            }
+            _ if reader.id() == n.id() => format!("its input may have large numbers whose fraction {to} loses"),
+            Need::Fraction => format!("`{name}` ({op}) needs the fraction of large numbers, which {to} loses"),
+            Need::Place => format!("`{name}` ({op}) reads what it makes in its own type, because {to} is too coarse"),
+        })
+    }
+
+    /// Whether no mode may lower an input: the prototype says so, and no other parameter has to
+    /// follow it into the type of an operator that the user has put on the white list.
+    fn stays_wide(&self, n: &Node, proto: &OpProto, p: &ParamSpec, i: usize) -> bool {
+        let is_tied = !p.type_group.is_empty();
+        flags::is_wide(proto.flags, i) && self.is_narrowing() && !(is_tied && self.is_asked_for(n))
+    }
+
+    /// Whether the mode's type is narrower than those that it replaces.
+    fn is_narrowing(&self) -> bool {
+        self.mode.from.contains(&DType::F32)
     }
 
     /// The node with some of its inputs in the other type, or the reason why that is not possible.
@@ -283,6 +302,7 @@ impl<'t> Asker<'t> {
     fn ask_variants(&self, g: &Graph, n: &Node) -> crate::error::Result<Asked> {
         let (own, to) = (WhatIf::new(g, self.toolbox), self.mode.to);
         let own_output = self.toolbox.op(n.op_key()).is_some_and(|o| says_its_type(&o.proto));
+        let proto_flags = self.toolbox.op_flags(n.op_key());
         let view = own.graph();
         for id in self.of(n) {
             let e = self.toolbox.engine(id);
@@ -290,7 +310,10 @@ impl<'t> Asker<'t> {
             let fits = |v: &&Variant| {
                 let ins =
                     n.inputs().iter().enumerate().all(|(i, _)| match (v.input_types.get(i), g.input_desc(n, i)) {
-                        (Some(t), Some(d)) => *t == DType::UNKNOWN || *t == d.dtype || (*t == to && self.replaced(d)),
+                        (Some(t), Some(d)) => {
+                            let lowered = *t == to && self.replaced(d) && !flags::is_wide(proto_flags, i);
+                            *t == DType::UNKNOWN || *t == d.dtype || lowered
+                        }
                         (Some(_), None) => true,
                         (None, _) => false,
                     });

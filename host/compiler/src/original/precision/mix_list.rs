@@ -66,6 +66,11 @@ impl MixList {
         Ok(out)
     }
 
+    /// The operators that the user's file names.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.changed.keys()
+    }
+
     /// Whether the user's file puts an operator on the white list. Such an operator is lowered
     /// whatever is known of its numbers.
     pub fn is_asked_for(&self, op: &str) -> bool {

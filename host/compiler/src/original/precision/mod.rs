@@ -66,6 +66,9 @@ pub fn wanted(passes: &crate::pass::PassManager<'_>) -> Result<bool> {
 
 fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> {
     let Some(mode) = mode::mode(cx.options, &cx.toolbox.target.soc)? else { return Ok(Vec::new()) };
+    if gi == 0 {
+        warn_of_absent(cx, model, &mode.rule);
+    }
     let g = &model.graphs()[gi];
     let ranks = cx.toolbox.ranks()?;
     let limits = values::limits(mode.to).filter(|_| mode.from.contains(&DType::F32));
@@ -122,11 +125,21 @@ fn run(cx: &mut PassContext<'_>, model: &Model, gi: usize) -> Result<Vec<Edit>> 
     Ok(edits(cx, model, gi, &choice, values))
 }
 
+/// Warns about operators in the user's list of colours of which the model has none.
+fn warn_of_absent(cx: &mut PassContext<'_>, model: &Model, rule: &Rule) {
+    let has = |op: &&String| model.graphs().iter().flat_map(|g| g.nodes()).any(|n| n.op() == op.as_str());
+    let absent: Vec<String> = rule.named().filter(|op| !has(op)).map(|op| format!("`{op}`")).collect();
+    if !absent.is_empty() {
+        let (option, list) = (mode::MIX_LIST, absent.join(", "));
+        cx.warn(format!("{option} names operators of which the model has none where types are chosen: {list}"));
+    }
+}
+
 /// Warns about nodes that the mode puts into the other type although their numbers may not fit it.
 fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(ValueRef) -> Option<String>) {
     let mut found: Vec<String> = Vec::new();
     for n in g.nodes() {
-        let Some(l) = choice.of(n.id()).filter(|l| !l.moves) else { continue };
+        let Some(l) = choice.of(n.id()).filter(|l| !l.moves || n.op() == "Cast") else { continue };
         let read = n.inputs().iter().enumerate().filter(|(i, _)| l.inputs.get(*i) == Some(&true));
         let own = n.outputs().iter().zip(&l.outputs).enumerate().filter(|(_, (d, t))| d.dtype != **t);
         let why = read.filter_map(|(i, v)| Some(format!("its input {i} {}", beyond(*v)?))).next().or_else(|| {
@@ -154,6 +167,9 @@ fn warn(cx: &mut PassContext<'_>, g: &Graph, choice: &Choice, beyond: impl Fn(Va
 fn item(mode: &Mode, n: &Node, proto_flags: u64, l: &Lowered) -> Item {
     let open = Item::Open(0, 0);
     match &mode.rule {
+        // The model's own cast reads another type than the model's only where that saves a cast, or
+        // where it makes that type anyway.
+        _ if n.op() == "Cast" && n.outputs().iter().all(|d| d.dtype != mode.to) => Item::Open(0, 1),
         _ if l.moves => open,
         Rule::All | Rule::Needed | Rule::CubeOnly => Item::Goes,
         Rule::Mixed(list) => match list.colour(n.op(), proto_flags) {

@@ -22,6 +22,17 @@ pub enum Rule {
     CubeOnly,
 }
 
+impl Rule {
+    /// The operators that the user's list of colours names.
+    pub fn named(&self) -> impl Iterator<Item = &String> {
+        let list = if let Rule::Mixed(list) = self { Some(list) } else { None };
+        list.into_iter().flat_map(MixList::names)
+    }
+}
+
+/// Name of the option whose file changes the colours of operators.
+pub const MIX_LIST: &str = "ge.exec.modify_mixlist";
+
 /// A mode that changes types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mode {
@@ -93,10 +104,9 @@ fn mix_list(options: &Options, rule: Option<Rule>) -> Result<Rule> {
     match (path, rule) {
         ("", rule) => Ok(rule.unwrap_or(Rule::All)),
         (_, Some(Rule::Mixed(_))) => {
-            const OPTION: &str = "ge.exec.modify_mixlist";
             let form = "{\"black-list\": {\"to-add\": [\"Add\"], \"to-remove\": []}, \"white-list\": {\"to-add\": []}}";
-            let list = MixList::parse(&super::names::read(OPTION, path)?).map_err(|why| OptionFault::File {
-                option: OPTION,
+            let list = MixList::parse(&super::names::read(MIX_LIST, path)?).map_err(|why| OptionFault::File {
+                option: MIX_LIST,
                 path: path.into(),
                 why,
                 form,

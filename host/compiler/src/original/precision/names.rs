@@ -2,9 +2,11 @@
 //! for the inputs and outputs of a node or an operator). A name that the model does not have is an
 //! error, which suggests the nearest name. A fused node also goes by the names of its original
 //! nodes.
+use super::mode::{MIX_LIST, Rule};
 use crate::error::OptionFault;
 use crate::error::Result;
 use crate::options::Options;
+use crate::toolbox::Toolbox;
 use ge_ir::{DType, Model, Node};
 use ge_plugin_api::fusion::ORIGINALS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,56 +148,90 @@ pub fn names_of(n: &Node) -> impl Iterator<Item = &str> {
     std::iter::once(n.name()).chain(n.attrs().strs(ORIGINALS).into_iter().flatten())
 }
 
-/// Checks that the model has all names that the options give. A node may also be named as
-/// `GRAPH/NODE`.
+/// Checks that the model has all names of nodes, and that an operator has each name of a type,
+/// that the options give. A node may also be named as `GRAPH/NODE`.
 ///
 /// # Errors
-/// Fails if the model does not have some names; the error suggests the nearest ones. Fails if a
-/// file or list of names cannot be read.
-pub fn check(model: &Model, options: &Options) -> Result<()> {
+/// Fails if there is nothing with some of the names; the error suggests the nearest ones. Fails if
+/// a file or list of names cannot be read.
+pub fn check(model: &Model, options: &Options, toolbox: &Toolbox) -> Result<()> {
     let (keep, custom) = (kept(options)?, custom(options)?);
     // These names need not be in the model, but they must be names.
     calibrated(options)?;
-    if keep.is_empty() && custom.by_name.is_empty() {
-        return Ok(());
+    if !keep.is_empty() || !custom.by_name.is_empty() {
+        let known = names_in(model);
+        Asked { option: KEEP, value: &options.keep_dtype, names: keep.iter().collect() }.are_nodes(&known)?;
+        let names = custom.by_name.keys().collect();
+        Asked { option: CUSTOM, value: &options.customize_dtypes, names }.are_nodes(&known)?;
     }
+    let mode = super::mode::mode(options, &toolbox.target.soc)?;
+    let colours = mode.as_ref().map(|m| &m.rule).into_iter().flat_map(Rule::named).collect();
+    let types = Asked { option: CUSTOM, value: &options.customize_dtypes, names: custom.by_type.keys().collect() };
+    let colours = Asked { option: MIX_LIST, value: &options.modify_mixlist, names: colours };
+    for asked in [types, colours].into_iter().filter(|a| !a.names.is_empty()) {
+        let made = model.graphs().iter().flat_map(|g| g.nodes()).map(|n| n.op().to_owned());
+        asked.are_operators(&toolbox.op_names().map(str::to_owned).chain(made).collect())?;
+    }
+    Ok(())
+}
+
+/// The names by which the nodes of a model can be named.
+fn names_in(model: &Model) -> BTreeSet<String> {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for (g, n) in model.graphs().iter().flat_map(|g| g.nodes().map(move |n| (g, n))) {
         known.extend(names_of(n).map(str::to_owned));
         known.insert(format!("{}/{}", g.name(), n.name()));
     }
-    let asked = [
-        (KEEP, &options.keep_dtype, keep.iter().collect::<Vec<_>>()),
-        (CUSTOM, &options.customize_dtypes, custom.by_name.keys().collect()),
-    ];
-    for (option, value, names) in asked {
-        let unknown: Vec<&String> = names.into_iter().filter(|n| !known.contains(*n)).collect();
+    known
+}
+
+/// Names that the file of an option gives.
+struct Asked<'a> {
+    option: &'static str,
+    value: &'a str,
+    names: Vec<&'a String>,
+}
+
+impl Asked<'_> {
+    /// Fails if the model has no node for one of the names.
+    fn are_nodes(&self, known: &BTreeSet<String>) -> Result<()> {
+        let show = "`ge inspect MODEL --what graph` lists the names";
+        self.are_in(known, "names what the model has not", show)
+    }
+
+    /// Fails if no operator has one of the names.
+    fn are_operators(&self, known: &BTreeSet<String>) -> Result<()> {
+        let show = "`ge inspect MODEL --what graph` lists the types of the model's nodes, docs/operators.md all";
+        self.are_in(known, "names operators that no plugin has", show)
+    }
+
+    fn are_in(&self, known: &BTreeSet<String>, what: &str, show: &str) -> Result<()> {
+        let unknown: Vec<&&String> = self.names.iter().filter(|n| !known.contains(**n)).collect();
         if unknown.is_empty() {
-            continue;
+            return Ok(());
         }
         let said: Vec<String> = unknown.iter().take(10).map(|n| format!("`{n}`")).collect();
         let more = unknown.len().saturating_sub(said.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let near = |name: &str| {
-            let plain = known.iter().filter(|k| !k.contains('/') || name.contains('/'));
-            plain
-                .map(|k| (strsim::levenshtein(name, k), k))
-                .min()
-                .filter(|(d, k)| *d <= 2 + k.len() / 4)
-                .map(|(_, k)| k)
-        };
-        let meant: Vec<String> =
-            unknown.iter().take(10).filter_map(|n| Some(format!("`{}` for `{n}`", near(n)?))).collect();
+        let near = |n: &&&String| Some(format!("`{}` for `{n}`", nearest(n, known)?));
+        let meant: Vec<String> = unknown.iter().take(10).filter_map(near).collect();
         let meant = if meant.is_empty() { String::new() } else { format!("did you mean {}? ", meant.join(", ")) };
-        return Err(OptionFault::Model {
-            option,
-            value: value.clone(),
-            what: format!("names what the model has not: {}{more}", said.join(", ")),
-            help: format!("{meant}`ge inspect MODEL --what graph` lists the names"),
+        Err(OptionFault::Model {
+            option: self.option,
+            value: self.value.to_owned(),
+            what: format!("{what}: {}{more}", said.join(", ")),
+            help: format!("{meant}{show}"),
         }
-        .into());
+        .into())
     }
-    Ok(())
+}
+
+/// The known name that is nearest to `name`, unless they differ by more than a quarter of it and
+/// two letters.
+fn nearest<'k>(name: &str, known: &'k BTreeSet<String>) -> Option<&'k String> {
+    let plain = known.iter().filter(|k| !k.contains('/') || name.contains('/'));
+    let by_distance = plain.map(|k| (strsim::levenshtein(name, k), k)).min();
+    by_distance.filter(|(d, k)| *d <= 2 + k.len() / 4).map(|(_, k)| k)
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Ranges {
                 let usual = Range::within(if given { GIVEN } else { COMMON });
                 let said = noted.or(said.get(k).copied()).unwrap_or(Range::UNKNOWN);
                 let mut range = settled(said, d, usual);
-                if product && range.magnitude() <= limits.most {
+                if product && range.magnitude() <= limits.most && !has_one_term(toolbox, g, n) {
                     range = range.and(usual);
                 }
                 of.insert(n.value(k as u32), Known { range, constant: false });
@@ -129,6 +129,14 @@ impl Ranges {
     pub fn range(&self, v: ValueRef) -> Range {
         self.of.get(&v).map_or(Range::UNKNOWN, |k| k.range)
     }
+}
+
+/// Whether each number of a matrix product is a single product, such as a position times a
+/// frequency: it reaches its bound, unlike the sums of a layer.
+fn has_one_term(toolbox: &Toolbox, g: &ge_ir::Graph, n: &Node) -> bool {
+    let is_turned = ["transpose_x1", "adj_x1"].into_iter().any(|a| n.attrs().flag(a));
+    let inner = |d: &TensorDesc| d.shape.dims().iter().rev().nth(usize::from(is_turned)).and_then(|d| d.size());
+    toolbox.op_flags(n.op_key()) & flags::PRODUCT != 0 && g.input_desc(n, 0).and_then(inner) == Some(1)
 }
 
 /// Ranges of the outputs of an operator without a range function: those of its inputs, if it only
@@ -168,7 +176,7 @@ fn settled(said: Range, d: &TensorDesc, usual: Range) -> Range {
 }
 
 /// Range of an integer or boolean type; `None` for other types.
-fn of_type(t: DType) -> Option<Range> {
+pub(super) fn of_type(t: DType) -> Option<Range> {
     let bits = |n: i32| 2f64.powi(n);
     Some(match t {
         DType::BOOL => Range::new(0.0, 1.0),
