@@ -273,8 +273,6 @@ impl Session {
                 .help("name sizes: `--dim b=1,4,8`; without gears one OM runs any sizes by itself")
                 .raise(ge_codes::GEARS));
         }
-        // Both compilations must give the outputs the same names, whatever each of them fuses.
-        ge_compiler::pipeline::keep_output_names(&mut graph);
         let mut open = graph.clone();
         gears::leave_ranges(&mut graph);
         ge_model::gears::unwant(open.root_mut().attrs_mut());
