@@ -280,7 +280,8 @@ impl Session {
         if built.stopped.is_some() {
             return Ok(built);
         }
-        let outside = self.build_once(&format!("{name}_outside"), open, options, toolbox, &Beside(observer))?;
+        let outside =
+            self.build_once(&ge_model::gears::outside_name(name), open, options, toolbox, &Beside(observer))?;
         if !outside.model.is_dynamic() {
             return Err(crate::Error::internal("sizes that gears set are open, and the model without gears is static"));
         }
