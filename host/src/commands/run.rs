@@ -17,7 +17,7 @@ use ge_model::CompiledModel;
 use ge_plugin::{Status, Want};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
-use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
+use ge_runtime::{LoadOptions, RunOptions, RunOutcome, Snapshot};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -256,7 +256,7 @@ fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value
 /// names the node to blame.
 fn warnings(
     global: &Global,
-    (session, before): (&Session, &[(String, HostTensor)]),
+    (session, before): (&Session, &Snapshot),
     m: &CompiledModel,
     inputs: &[Vec<Item>],
     outputs: &[Vec<Item>],

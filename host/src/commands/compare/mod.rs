@@ -135,7 +135,7 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     let (outputs, forms) = forms::outputs(&names, made)?;
     Ok(Side {
         inputs: m.inputs.iter().map(|i| i.name.clone()).collect(),
-        nodes: named(m, outcome.captured),
+        nodes: named(model.ran(&outcome), outcome.captured),
         outputs,
         forms,
     })
