@@ -162,10 +162,10 @@ fn run_model(global: &Global, a: &RunArgs, model: &Path) -> Result<u8> {
     let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
         let (r, outputs) = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
-        let ran = compiled.outside().filter(|_| r.gear.is_none()).unwrap_or(&compiled);
+        let ran = models[rank].ran(&r);
         let finite = if a.check_numerics { tensors::check(ran, &r.captured) } else { Ok(()) };
         if let Some(dir) = &a.dump_tensors {
-            tensors::dump(&rank_dir(dir, rank as u32, ranks), ran, r.captured)?;
+            tensors::dump(&rank_dir(dir, rank as u32, ranks), ran, r.captured, &outputs)?;
         }
         finite?;
         gear = r.gear.or(gear);
