@@ -152,7 +152,7 @@ fn nodes_of_parts_of_known_shape_are_told_and_blamed() {
     calibrated(d, &text, &known);
     let out = expect_code(d, 0, &["run", "half.om", "--inputs", "in"]);
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("has numbers that are not finite") && said.contains("`grown` ("), "{said}");
+    assert!(said.contains("has numbers that are not finite") && said.contains("`sum` ("), "{said}");
 }
 
 #[test]
@@ -192,11 +192,11 @@ fn sizes_of_no_gear_are_calibrated_compared_and_told_by_the_nodes_that_ran() {
     calibrated(d, &text, &HYBRID);
     let out = expect_code(d, 0, &["run", "half.om", "--inputs", "in"]);
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("`grown` (") && !said.contains("MapIndex"), "{said}");
+    assert!(said.contains("`sum` (") && !said.contains("MapIndex"), "{said}");
     let open = ["compile", "m.ge", "-o", "open.om", "-q"];
     expect_code(d, 0, &open);
     let out = expect_code(d, 0, &["compare", "wide.om", "open.om", "--inputs", "in", "--json"]).stdout;
     let told: Value = serde_json::from_slice(&out).unwrap();
-    assert!(told["nodes"].as_array().unwrap().iter().any(|n| n["node"] == "grown"), "{told}");
+    assert!(told["nodes"].as_array().unwrap().iter().any(|n| n["node"] == "sum"), "{told}");
     assert_eq!(told["only_a"], serde_json::json!([]), "{told}");
 }
