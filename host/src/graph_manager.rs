@@ -55,7 +55,7 @@ use crate::options::OptionMap;
 use crate::session::{GraphModel, Model, Session};
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::pipeline::Silent;
-use ge_ir::{Shape, ValueRef};
+use ge_ir::{Shape, TensorDesc, ValueRef};
 use ge_plugin_api::kernel::HostTensor;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -71,7 +71,8 @@ pub struct GraphManager {
 struct Entry {
     graph: GraphModel,
     options: OptionMap,
-    /// The built model, and the input shapes it was built for if inputs were given.
+    /// The built model, and the input shapes that it was built for. `None`: it runs all shapes that
+    /// the graph takes.
     built: Option<(Arc<Model>, Option<Vec<Vec<u64>>>)>,
 }
 
@@ -124,11 +125,12 @@ impl GraphManager {
         Ok(!built)
     }
 
-    /// Compiles a graph and loads it, unless that is already done.
+    /// Compiles a graph and loads it, unless that is already done. A graph with open input shapes
+    /// is built for all shapes that it takes; if the first run builds it instead, it is built for
+    /// the shapes of that run's inputs.
     ///
     /// # Errors
-    /// Fails if the compiler or the device reports an error, or if the graph has open input shapes
-    /// ([`GraphManager::run`] builds it for the shapes that it is given).
+    /// Fails if the compiler or the device reports an error.
     pub fn build(&self, id: u32) -> Result<()> {
         self.built(id, None).map(|_| ())
     }
@@ -143,7 +145,7 @@ impl GraphManager {
 
     /// Runs a graph; `inputs` are in the graph's input order. May be called from any number of
     /// threads. The graph is built first if it is new or has changed, or if it has open input
-    /// shapes and was last built for other shapes.
+    /// shapes and was last built by a run on other shapes.
     ///
     /// # Errors
     /// See [`GraphManager::build`]; also fails if the run itself fails.
@@ -179,10 +181,13 @@ impl GraphManager {
         // A second thread that needs the same graph waits here until the first one has built it.
         let mut e = lock(&entry);
         let wanted = inputs.map(|l| l.iter().map(|t| t.dims.to_vec()).collect::<Vec<_>>());
-        let open =
-            e.graph.root().data_nodes().iter().any(|n| n.outputs().first().is_some_and(|d| !d.shape.is_static()));
+        // A graph with gears is built for its gears, whatever inputs are given.
+        let has_gears = ge_model::gears::wanted(e.graph.root().attrs()).is_some();
+        let is_open = |d: &TensorDesc| !d.shape.is_static();
+        let open = !has_gears && e.graph.root().data_nodes().iter().any(|n| n.outputs().first().is_some_and(is_open));
         if let Some((model, shapes)) = &e.built {
-            if !open || wanted.is_none() || *shapes == wanted {
+            // A model that was built for no shapes in particular runs all that the graph takes.
+            if shapes.is_none() || wanted.is_none() || *shapes == wanted {
                 return Ok(model.clone());
             }
         }

@@ -88,6 +88,27 @@ fn options_of_a_graph_stand_over_the_session_over_the_global_ones() {
     assert_eq!((of(1, "ge.deterministic"), of(1, "ge.x.memory_effort")), ("0".into(), "fast".into()));
 }
 
+/// A graph that was built before its first run runs every shape that it takes: one with open sizes,
+/// and one with gears.
+#[test]
+fn a_graph_built_without_inputs_is_built_once() {
+    let m = GraphManager::new(session(OptionMap::default()), OptionMap::default());
+    let text = "graph @relu(%x: f32[n,2]) {\n  %r = Relu(%x) : f32[n,2]\n  return %r\n}\n";
+    m.add_graph(1, graph(m.session(), text), OptionMap::default()).unwrap();
+    m.build(1).unwrap();
+    let mut geared = graph(m.session(), text);
+    ge_model::gears::want(geared.root_mut().attrs_mut(), &["n".to_owned()], &[vec![1], vec![2]]);
+    m.add_graph(2, geared, OptionMap::default()).unwrap();
+    for id in [1, 2] {
+        let run = |rows: u64| {
+            let x = tensor(&[rows, 2], &[-1.0, 2.0].repeat(rows as usize));
+            assert_eq!(values(&m.run(id, &[x]).unwrap()[0]), [0.0, 2.0].repeat(rows as usize), "graph {id}");
+            m.model(id).unwrap()
+        };
+        assert!(std::sync::Arc::ptr_eq(&run(1), &run(2)), "graph {id}");
+    }
+}
+
 #[test]
 fn outputs_that_are_given_back_are_written_again_and_no_number_stays() {
     let s = session(OptionMap::default());
@@ -138,6 +159,53 @@ fn one_model_is_run_from_four_threads() {
             });
         }
     });
+}
+
+/// One loaded model of known sizes, of open sizes and with gears (alone, and beside a model for
+/// other sizes): each gives many threads, whose sizes differ, the bits that it gives to one.
+#[test]
+fn threads_that_share_a_model_get_the_bits_of_one() {
+    let text = |rows: &str| {
+        format!(
+            "graph @main(%x: f32[{rows},16]) {{
+               %w = Const() {{value = dense<f32[16,16]: splat 0.3>}} : f32[16,16]
+               %m = MatMulV2(%x, %w) : f32[{rows},16]
+               %t = Tanh(%m) : f32[{rows},16]
+               %y = Add(%t, %x) : f32[{rows},16]
+               return %y }}"
+        )
+    };
+    let s = session(OptionMap::default());
+    for (rows, gears, hybrid, sizes) in [
+        ("8", false, "0", vec![8]),
+        ("n", false, "0", vec![1, 3, 8]),
+        ("n", true, "0", vec![2, 4]),
+        ("n", true, "1", vec![2, 3, 4, 7]),
+    ] {
+        let mut g = graph(&s, &text(rows));
+        if gears {
+            ge_model::gears::want(g.root_mut().attrs_mut(), &["n".to_owned()], &[vec![2], vec![4]]);
+        }
+        let options = options(&[format!("ge.compileHybridMode={hybrid}").as_str()]);
+        let model = s.load(s.compile("m", g, &options, &ge::session::Quiet).unwrap().model).unwrap();
+        let bits = |rows: u64, seed: u64| {
+            let x: Vec<f32> = (0..rows * 16).map(|k| ((k * 7 + seed * 13) % 29) as f32 / 9.0 - 1.5).collect();
+            model.run(&[tensor(&[rows, 16], &x)]).unwrap()[0].bytes().to_vec()
+        };
+        let runs: Vec<(u64, u64)> = (0..12).map(|k| (sizes[k as usize % sizes.len()], k)).collect();
+        let want: Vec<Vec<u8>> = runs.iter().map(|(rows, seed)| bits(*rows, *seed)).collect();
+        std::thread::scope(|scope| {
+            for t in 0..4 {
+                let (runs, want, bits) = (&runs, &want, &bits);
+                scope.spawn(move || {
+                    for k in (0..48).map(|k| (k * 5 + t * 3) % runs.len()) {
+                        let (rows, seed) = runs[k];
+                        assert!(bits(rows, seed) == want[k], "thread {t}, {rows} rows, gears {gears}, hybrid {hybrid}");
+                    }
+                });
+            }
+        });
+    }
 }
 
 /// Before they run, the models of a group's ranks are compared: all must have the same collectives

@@ -55,6 +55,15 @@ fn weights_of_both_stand_in_the_file_once() {
         assert_eq!(std::fs::read(d.join("kept.om")).unwrap(), std::fs::read(d.join("both.om")).unwrap());
     }
     assert!(d.join("cache").read_dir().unwrap().next().is_some());
+    // Also under another name, which the model for sizes of no gear follows.
+    std::fs::copy(&model, d.join("other.onnx")).unwrap();
+    let other = ["compile", "other.onnx", "-o", "found.om", "--dim", "N=1,8"];
+    let said = expect_code(d, 0, &[&other[..], &HYBRID, &cache].concat()).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("cache hit"), "{said:?}");
+    let data = models().join("dynamic_batch/s1").display().to_string();
+    let doc = expect_code(d, 0, &["run", "found.om", "--inputs", &data, "--json"]).stdout;
+    let doc: Value = serde_json::from_slice(&doc).unwrap();
+    assert_eq!(doc["gear"]["outside"], "other_outside", "{doc}");
     check(d, "kept.om");
 }
 

@@ -410,6 +410,20 @@ fn variables_are_saved_and_restored_by_the_command_line() {
     let other = COUNT.replace("f32[2]", "f32[3]").replace("10 20", "1 2 3");
     refused(&other, &["GE-E0331", "`n`", "f32[2]", "f32[3]"]);
     refused(&COUNT.replace("%n", "%m"), &["GE-E0331", "`m`", "f32[2]"]);
+    let moved = "graph @moved(%x: f32[3,2]) {
+  %n = Variable() : f32[2,3]
+  %t = TransposeD(%n) {perm = [1, 0]} : f32[3,2]
+  %y = Add(%x, %t) : f32[3,2]
+  return %y
+}
+";
+    refused(moved, &["GE-E0331", "`n`", "the layout of TransposeD", "VariableOpPass:off"]);
+    // What the model does not use is not read.
+    let header =
+        r#"{"n":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"o":{"dtype":"F9","shape":[],"data_offsets":[8,8]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+    std::fs::write(dir.path().join("v.safetensors"), bytes).unwrap();
+    assert_eq!(run(dir.path(), &on), [[1., 2.]]);
     std::fs::write(dir.path().join("v.safetensors"), b"12345678").unwrap();
     expect_code(dir.path(), 4, &["run", "m.ge", "--random", "1", "--restore-variables", "v.safetensors"]);
     expect_code(dir.path(), 2, &["run", "m.ge", "--random", "1", "--restore-variables", "none"]);

@@ -104,5 +104,7 @@ mod nested_parts;
 mod executors;
 /// Models of open sizes on several streams.
 mod open_streams;
+/// Calibration: which nodes keep f32 for given inputs.
+mod calibration;
 /// The guide's commands and schemas.
 mod guide;

@@ -49,6 +49,8 @@ pub mod tasks;
 pub mod split;
 /// Weights, the GeRootModel and its OM file.
 pub mod model;
+/// Names of a model's outputs.
+mod output_names;
 /// Models of unknown shapes, which executor v2 runs.
 pub mod dynamic;
 

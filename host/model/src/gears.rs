@@ -109,6 +109,11 @@ pub fn unwant(attrs: &mut AttrMap) {
     attrs.remove(VALUES);
 }
 
+/// Name of the model that runs sizes of no gear, beside the gears of the model `name`.
+pub fn outside_name(name: &str) -> String {
+    format!("{name}_outside")
+}
+
 impl CompiledModel {
     /// The model that runs sizes of no gear, if a model with gears was compiled with one
     /// (`ge.compileHybridMode`). Its parts follow it in `parts` of this model.
@@ -119,6 +124,20 @@ impl CompiledModel {
     pub(crate) fn outside_at(&self) -> Option<usize> {
         self.gears.as_ref()?;
         self.parts.iter().position(CompiledModel::is_dynamic)
+    }
+    /// Gives the model and its root graph other names. The model that runs sizes of no gear follows
+    /// them: it has the name [`outside_name`], and its root graph that of this one.
+    pub fn rename(&mut self, name: &str, graph: &str) {
+        self.rename_one(name, graph);
+        if let Some(outside) = self.outside_at().and_then(|at| self.parts.get_mut(at)) {
+            outside.rename_one(&outside_name(name), graph);
+        }
+    }
+    fn rename_one(&mut self, name: &str, graph: &str) {
+        name.clone_into(&mut self.name);
+        if let Some(root) = self.graphs.first_mut() {
+            graph.clone_into(&mut root.name);
+        }
     }
     /// Takes out the model that runs sizes of no gear, together with its parts.
     pub fn take_outside(&mut self) -> Option<CompiledModel> {

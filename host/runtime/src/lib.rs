@@ -77,4 +77,4 @@ pub use request::{Engines, LoadOptions};
 pub use stream_allocator::StreamAllocator;
 pub use stream_pool::{StreamHandle, StreamPool};
 pub use v2::{DynamicModel, Tools};
-pub use variables::{VariableInfo, Variables};
+pub use variables::{Snapshot, VariableInfo, Variables};

@@ -4,6 +4,8 @@
 //! same `w`. A variable lies in the memory of one device context at a time and moves to where a run
 //! needs it. Runs that share a variable take turns, unless all of them only read it. A run that
 //! fails leaves each variable as it was. Each rank of a group has its own variables.
+mod snapshot;
+
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, GraphInfo, KEPT, NodeInfo, SlotInfo};
 use ge_plugin::OpenDevice;
@@ -13,6 +15,8 @@ use ge_plugin_api::types::DType;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use snapshot::Snapshot;
 
 /// The variables shared by the models of one session.
 #[derive(Default)]
@@ -136,18 +140,35 @@ impl Variables {
     /// # Errors
     /// Fails if the variable has another type or shape, or if a compiler has changed its layout.
     pub fn write(&self, name: &str, value: &TensorView<'_>) -> Result<(), RuntimeError> {
-        let given = VariableInfo { name: name.to_owned(), dtype: value.dtype, dims: value.dims.to_vec() };
-        let cell = match self.cells().entry((0, name.to_owned())) {
-            Entry::Occupied(e) => e.get().clone(),
-            Entry::Vacant(e) => {
-                let home = RwLock::new(Home::Host(value.bytes.to_vec()));
-                e.insert(Arc::new(Cell { info: given, layout: String::new(), home }));
-                return Ok(());
+        self.write_all(std::iter::once((name, *value)))
+    }
+
+    /// Sets the values of several variables (of rank 0), as [`Variables::write`] does. If one value
+    /// does not fit, no variable is changed.
+    ///
+    /// # Errors
+    /// Fails in the same cases.
+    pub fn write_all<'v>(&self, values: impl Iterator<Item = (&'v str, TensorView<'v>)>) -> Result<(), RuntimeError> {
+        let (mut known, mut new) = (Vec::new(), Vec::new());
+        let mut cells = self.cells();
+        for (name, value) in values {
+            let given = VariableInfo { name: name.to_owned(), dtype: value.dtype, dims: value.dims.to_vec() };
+            match cells.get(&(0, name.to_owned())) {
+                Some(cell) => {
+                    cell.plain()?;
+                    cell.fits(&given)?;
+                    known.push((cell.clone(), value));
+                }
+                None => new.push((given, value)),
             }
-        };
-        cell.plain()?;
-        cell.fits(&given)?;
-        cell.home.write().unwrap_or_else(|e| e.into_inner()).set(value.bytes);
+        }
+        for (info, value) in new {
+            let home = RwLock::new(Home::Host(value.bytes.to_vec()));
+            cells.insert((0, info.name.clone()), Arc::new(Cell { info, layout: String::new(), home }));
+        }
+        // A variable may be in use by a run, which is waited for without the lock of all of them.
+        drop(cells);
+        known.iter().for_each(|(cell, value)| cell.set(value.bytes));
         Ok(())
     }
 
@@ -214,6 +235,10 @@ impl Variables {
 }
 
 impl Cell {
+    /// Waits for runs in progress and replaces the value.
+    fn set(&self, value: &[u8]) {
+        self.home.write().unwrap_or_else(|e| e.into_inner()).set(value);
+    }
     fn fits(&self, other: &VariableInfo) -> Result<(), RuntimeError> {
         if (self.info.dtype, &self.info.dims) == (other.dtype, &other.dims) {
             return Ok(());

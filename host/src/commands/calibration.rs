@@ -50,8 +50,13 @@ pub fn run(
 }
 
 fn shown(e: &Errors) -> String {
-    let classes = if e.classes > 0 { format!(", {} row(s) of another class", e.classes) } else { String::new() };
-    format!("{:.2e} ({:.2e} of the output's greatest number{classes})", e.max_abs, e.max_rel)
+    let counts = [
+        (e.classes, "row(s) of another class"),
+        (e.unequal, "other integer(s), boolean(s) or string(s)"),
+        (e.sizes, "output(s) of another size"),
+    ];
+    let counts = counts.iter().filter(|c| c.0 > 0).map(|(n, what)| format!(", {n} {what}")).collect::<String>();
+    format!("{:.2e} ({:.2e} of the output's greatest number{counts})", e.max_abs, e.max_rel)
 }
 
 /// The line in the summary.
@@ -69,7 +74,12 @@ pub fn line(c: &Calibration) -> String {
 
 /// The result as JSON. Errors that are not a number (a NaN where f32 has a number) are null.
 pub fn document(c: &Calibration) -> Value {
-    let errors = |e: &Errors| json!({"max_abs": e.max_abs, "max_rel": e.max_rel, "classes_changed": e.classes});
+    let errors = |e: &Errors| {
+        json!({
+            "max_abs": e.max_abs, "max_rel": e.max_rel, "classes_changed": e.classes, "values_changed": e.unequal,
+            "sizes_changed": e.sizes,
+        })
+    };
     let mut out = errors(&c.after);
     out["nodes_f32"] = json!(c.nodes_f32);
     out["sets"] = json!(c.sets);

@@ -8,7 +8,7 @@ use ge_compiler::original::precision::mode;
 use ge_model::CompiledModel;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
-use ge_runtime::{LoadOptions, RunOptions};
+use ge_runtime::{LoadOptions, RunOptions, Snapshot};
 
 /// The options that name a precision mode.
 const MODES: [&str; 2] = ["ge.exec.precision_mode", "ge.exec.precision_mode_v2"];
@@ -36,8 +36,8 @@ pub fn by_default(m: &CompiledModel) -> Option<&'static str> {
 /// The narrow type used by nodes of a model that has f32 inputs or outputs, if any.
 fn narrow(m: &CompiledModel) -> Option<DType> {
     let single = m.inputs.iter().chain(&m.outputs).any(|io| io.desc.dtype == DType::F32);
-    let types = || m.graphs.iter().flat_map(|g| &g.nodes).flat_map(|n| &n.outputs).map(|t| t.dtype);
-    types().find(|t| single && matches!(*t, DType::F16 | DType::BF16))
+    let mut types = m.every_graph().flat_map(|g| &g.nodes).flat_map(|n| &n.outputs).map(|t| t.dtype);
+    types.find(|t| single && matches!(*t, DType::F16 | DType::BF16))
 }
 
 /// Whether all numbers of a tensor are finite.
@@ -59,17 +59,13 @@ pub fn not_finite<'m>(m: &'m CompiledModel, inputs: &[HostTensor], outputs: &[Ho
     if bad.is_empty() || !inputs.iter().all(is_finite) { Vec::new() } else { bad }
 }
 
-/// The values of the session's variables before a run, in case a second run must find a node to
+/// The contents of the session's variables before a run, in case a second run must find a node to
 /// blame; empty if the model has no reduced types.
-pub fn variables(session: &Session, m: &CompiledModel) -> Result<Vec<(String, HostTensor)>> {
+pub fn variables(session: &Session, m: &CompiledModel) -> Result<Snapshot> {
     if reason(m).is_none() {
-        return Ok(Vec::new());
+        return Ok(Snapshot::default());
     }
-    session.variables().values().map_err(|e| e.into_error())
-}
-
-fn set(session: &Session, values: &[(String, HostTensor)]) -> Result<()> {
-    values.iter().try_for_each(|(name, v)| session.variables().write(name, &v.view())).map_err(|e| e.into_error())
+    session.variables().snapshot().map_err(|e| e.into_error())
 }
 
 /// Runs a model once more on a separate device, with the variables as they were `before` the first
@@ -79,18 +75,18 @@ pub fn blame(
     session: &Session,
     m: &CompiledModel,
     inputs: &[HostTensor],
-    before: &[(String, HostTensor)],
+    before: &Snapshot,
 ) -> Result<Option<Diagnostic>> {
     let context = session.open_device(&m.soc)?;
     let options = LoadOptions { rank_size: 1, capture: true, ..LoadOptions::default() };
     let model = session.load_on(m.clone(), context, &options)?;
     let views: Vec<TensorView<'_>> = inputs.iter().map(HostTensor::view).collect();
-    let left = session.variables().values().map_err(|e| e.into_error())?;
-    set(session, before)?;
+    let left = session.variables().snapshot().map_err(|e| e.into_error())?;
+    session.variables().restore(before);
     let outcome = model.run_views(&views, RunOptions::default());
-    set(session, &left)?;
+    session.variables().restore(&left);
     let outcome = outcome?;
-    Ok(tensors::first_not_finite(m, &outcome.captured))
+    Ok(tensors::first_not_finite(model.ran(&outcome), &outcome.captured))
 }
 
 /// The warning about outputs that are not finite.

@@ -17,7 +17,7 @@ use ge_model::CompiledModel;
 use ge_plugin::{Status, Want};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::DType;
-use ge_runtime::{LoadOptions, RunOptions, RunOutcome};
+use ge_runtime::{LoadOptions, RunOptions, RunOutcome, Snapshot};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -162,10 +162,10 @@ fn run_model(global: &Global, a: &RunArgs, model: &Path) -> Result<u8> {
     let mut gear = None;
     for (rank, r) in results.into_iter().enumerate() {
         let (r, outputs) = r.map_err(|e| a.inputs.made_up(&compiled, e))?;
-        let ran = compiled.outside().filter(|_| r.gear.is_none()).unwrap_or(&compiled);
+        let ran = models[rank].ran(&r);
         let finite = if a.check_numerics { tensors::check(ran, &r.captured) } else { Ok(()) };
         if let Some(dir) = &a.dump_tensors {
-            tensors::dump(&rank_dir(dir, rank as u32, ranks), ran, r.captured)?;
+            tensors::dump(&rank_dir(dir, rank as u32, ranks), ran, r.captured, &outputs)?;
         }
         finite?;
         gear = r.gear.or(gear);
@@ -256,7 +256,7 @@ fn gear_json(m: &CompiledModel, gear: Option<usize>) -> Option<serde_json::Value
 /// names the node to blame.
 fn warnings(
     global: &Global,
-    (session, before): (&Session, &[(String, HostTensor)]),
+    (session, before): (&Session, &Snapshot),
     m: &CompiledModel,
     inputs: &[Vec<Item>],
     outputs: &[Vec<Item>],

@@ -3,6 +3,7 @@
 mod layout;
 
 use super::numbers;
+use crate::session::model::Item;
 use crate::{Diagnostic, Error, ErrorKind, Result};
 use ge_ir::graph::{ORIGIN_TENSORS, origin_tensors};
 use ge_model::{CompiledModel, NodeInfo};
@@ -11,6 +12,9 @@ use ge_runtime::Captured;
 use serde_json::json;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+
+/// The operator type that marks a graph output.
+pub const OUTPUT: &str = "NetOutput";
 
 /// File beside dumped tensors that lists which file holds which tensor.
 pub const INDEX: &str = "tensors.json";
@@ -45,17 +49,18 @@ impl Names {
 }
 
 /// The model's names of a captured output. The value of a graph output has the output's name if it
-/// has no other: the compiler has then put a copy behind a tensor of the model, or dropped an
-/// `Identity`.
+/// has no other: the compiler has then put a copy behind a tensor of the model, fused the node that
+/// the output is named after, or dropped an `Identity`.
 fn names(m: &CompiledModel, of: Names, n: &NodeInfo, c: &Captured) -> Vec<String> {
     let given = of.tensors(n, c.output);
-    if !given.is_empty() || c.graph != 0 {
+    if c.graph != 0 || (of.own() && !given.is_empty()) {
         return given;
     }
     let results = m.graphs.first().and_then(|g| g.nodes.iter().rfind(|n| n.op == "NetOutput"));
     let results = results.map_or(&[][..], |n| n.inputs.as_slice()).iter().zip(&m.outputs);
     let own = results.filter(|(v, _)| v.is_some_and(|v| (v.node, v.output) == (c.node, c.output)));
-    own.map(|(_, o)| o.name.clone()).collect()
+    let own: Vec<String> = own.map(|(_, o)| o.name.clone()).collect();
+    if own.is_empty() { given } else { own }
 }
 
 /// Name of a tensor by its node: `NODE` for the first output, `NODE:K` for others.
@@ -86,6 +91,23 @@ pub struct Computed {
 }
 
 impl Computed {
+    /// Output `k` of a graph, by its name.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be allocated.
+    fn output(name: &str, k: u32, t: &HostTensor) -> Result<Computed> {
+        Ok(Computed {
+            names: vec![name.to_owned()],
+            node: name.to_owned(),
+            output: k,
+            element: None,
+            op: OUTPUT.into(),
+            engine: String::new(),
+            no_task: true,
+            turn: 1,
+            tensor: HostTensor::from_bytes(t.dtype, &t.dims, t.bytes())?,
+        })
+    }
     /// The name to show to the user.
     pub fn shown(&self) -> String {
         self.names.first().cloned().unwrap_or_else(|| ours(&self.node, self.output))
@@ -152,41 +174,74 @@ fn short(mut name: String) -> String {
 }
 
 /// Writes every captured tensor that `.npy` can represent, and a list of the files. A tensor with
-/// names in the model is written under each of them, others as `NODE_OUTPUT.npy`.
-pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>) -> Result<()> {
+/// names in the model is written under each of them, others as `NODE_OUTPUT.npy`. Outputs that no
+/// node computed (an input, a constant, what a loop without a turn passes on) follow under their
+/// own names.
+pub fn dump(dir: &Path, m: &CompiledModel, captured: Vec<Captured>, outputs: &[Item]) -> Result<()> {
     let fail = |p: &Path, e: std::io::Error| {
         Diagnostic::error(format!("cannot write `{}`: {e}", p.display())).raise(ge_codes::UNWRITABLE)
     };
     std::fs::create_dir_all(dir).map_err(|e| fail(dir, e))?;
     let own = Names::of(m).own();
-    let mut seen = BTreeSet::new();
-    let mut rows = Vec::new();
+    let mut files = Files { dir, seen: BTreeSet::new(), rows: Vec::new() };
     for t in named(m, captured) {
         let Some(bytes) = ge_runtime::npy::write(&t.tensor) else { continue };
-        let names: Vec<(String, String)> = if own && !t.names.is_empty() {
-            t.names.iter().map(|n| (n.clone(), format!("{}.npy", short(safe(n))))).collect()
+        let node = ours(&t.node, t.output);
+        let is_ours = t.names.is_empty() || (!own && t.names == [node.as_str()]);
+        let names: Vec<(String, String)> = if is_ours {
+            vec![(node, file_name(&t.node, t.output))]
         } else {
-            vec![(ours(&t.node, t.output), file_name(&t.node, t.output))]
+            t.names.iter().map(|n| (n.clone(), named_file(n))).collect()
         };
-        for (name, wanted) in names {
-            // Different names may give the same file name: if they differ only in separators, or in
-            // upper and lower case on file systems that ignore case.
-            let mut file = wanted.clone();
-            let mut k = 1;
-            while !seen.insert(file.to_lowercase()) {
-                file = format!("{}.{k}.npy", wanted.trim_end_matches(".npy"));
-                k += 1;
-            }
-            crate::files::write_atomic(&dir.join(&file), &bytes)?;
-            rows.push(json!({
-                "tensor": name, "file": file, "node": t.node, "output": t.output, "type": t.op, "engine": t.engine,
-                "turn": t.turn, "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
-            }));
+        for (name, file) in names {
+            files.write(&name, &file, &bytes, &t)?;
         }
     }
-    let list = json!({"schema": 1, "model": m.name, "tensors": rows});
+    for (k, (o, item)) in (0..).zip(m.outputs.iter().zip(outputs)) {
+        let Some(t) = item.tensor().filter(|_| !files.has(&o.name)) else { continue };
+        let Some(bytes) = ge_runtime::npy::write(t) else { continue };
+        files.write(&o.name, &named_file(&o.name), &bytes, &Computed::output(&o.name, k, t)?)?;
+    }
+    let list = json!({"schema": 1, "model": m.name, "tensors": files.rows});
     let text = serde_json::to_string_pretty(&list).map_err(|e| Error::internal(e.to_string()))?;
     crate::files::write_atomic(&dir.join(INDEX), format!("{text}\n").as_bytes())
+}
+
+/// The file name for a tensor with a name in the model.
+fn named_file(name: &str) -> String {
+    format!("{}.npy", short(safe(name)))
+}
+
+/// The files of a dump.
+struct Files<'d> {
+    dir: &'d Path,
+    /// Names of the files, in lower case.
+    seen: BTreeSet<String>,
+    /// The list of the files.
+    rows: Vec<serde_json::Value>,
+}
+
+impl Files<'_> {
+    /// Whether a tensor of this name is written.
+    fn has(&self, name: &str) -> bool {
+        self.rows.iter().any(|r| r["tensor"] == name)
+    }
+    /// Writes a tensor under a name. Different names may give the same file name: if they differ
+    /// only in separators, or in upper and lower case on file systems that ignore case.
+    fn write(&mut self, name: &str, wanted: &str, bytes: &[u8], t: &Computed) -> Result<()> {
+        let mut file = wanted.to_owned();
+        let mut k = 1;
+        while !self.seen.insert(file.to_lowercase()) {
+            file = format!("{}.{k}.npy", wanted.trim_end_matches(".npy"));
+            k += 1;
+        }
+        crate::files::write_atomic(&self.dir.join(&file), bytes)?;
+        self.rows.push(json!({
+            "tensor": name, "file": file, "node": t.node, "output": t.output, "type": t.op, "engine": t.engine,
+            "turn": t.turn, "dtype": t.tensor.dtype.name(), "shape": t.tensor.dims.to_vec(),
+        }));
+        Ok(())
+    }
 }
 
 /// The first node, in the graph's order, that computed a NaN or an infinity in any turn.
@@ -266,6 +321,28 @@ mod tests {
     fn a_copy_of_an_output_has_the_name_of_the_output() {
         let of = named(&model(), vec![captured(1, 1.0, 1, None), captured(2, 1.0, 1, None)]);
         assert_eq!(of.iter().map(|t| t.names.join(" ")).collect::<Vec<_>>(), ["t", "y"]);
+    }
+
+    #[test]
+    fn a_copy_has_the_name_of_the_output_where_only_nodes_have_names() {
+        let mut m = model();
+        m.graphs[0].nodes[1].attrs.remove(ORIGIN_TENSORS);
+        let of = named(&m, vec![captured(1, 1.0, 1, None), captured(2, 1.0, 1, None)]);
+        assert_eq!(of.iter().map(|t| t.names.join(" ")).collect::<Vec<_>>(), ["neg", "y"]);
+    }
+
+    #[test]
+    fn outputs_that_no_node_computes_are_dumped() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let outputs = [Item::Tensor(captured(1, 4.0, 1, None).tensor)];
+        for (computed, file) in [(vec![], "y.npy"), (vec![captured(2, 4.0, 1, None)], "y.npy")] {
+            let dir = dir.path().join(computed.len().to_string());
+            dump(&dir, &model(), computed, &outputs).expect("written");
+            let mut names: Vec<_> =
+                std::fs::read_dir(dir).expect("read").map(|f| f.expect("read").file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["tensors.json", file]);
+        }
     }
 
     #[test]

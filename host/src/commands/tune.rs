@@ -67,7 +67,9 @@ pub fn run(global: &Global, a: &TuneArgs) -> Result<u8> {
     if let Some(n) = a.threads {
         ge_plugin::services::set_jobs(usize::from(n));
     }
-    // A file of another kind is rejected before anything is measured.
+    // A file of another kind, or one that cannot be written, is rejected before anything is
+    // measured.
+    crate::files::check_writable(&a.output)?;
     let mut file = if a.output.exists() { Tuning::read(&a.output)? } else { Tuning::default() };
     let given = a.inputs.given(global);
     let target = Target { model: &a.model, flags: &a.flags, build: &BuildFlags::default(), device: &a.device, given };

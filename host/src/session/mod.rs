@@ -273,8 +273,6 @@ impl Session {
                 .help("name sizes: `--dim b=1,4,8`; without gears one OM runs any sizes by itself")
                 .raise(ge_codes::GEARS));
         }
-        // Both compilations must give the outputs the same names, whatever each of them fuses.
-        ge_compiler::pipeline::keep_output_names(&mut graph);
         let mut open = graph.clone();
         gears::leave_ranges(&mut graph);
         ge_model::gears::unwant(open.root_mut().attrs_mut());
@@ -282,7 +280,8 @@ impl Session {
         if built.stopped.is_some() {
             return Ok(built);
         }
-        let outside = self.build_once(&format!("{name}_outside"), open, options, toolbox, &Beside(observer))?;
+        let outside =
+            self.build_once(&ge_model::gears::outside_name(name), open, options, toolbox, &Beside(observer))?;
         if !outside.model.is_dynamic() {
             return Err(crate::Error::internal("sizes that gears set are open, and the model without gears is static"));
         }

@@ -53,6 +53,14 @@ impl Model {
             Loaded::Dynamic(m, _) => m.compiled(),
         }
     }
+    /// The compiled model that a run was of: of a model with gears, the one for sizes outside the
+    /// gears, if no gear ran. What a run captured is of the graphs of this model.
+    pub fn ran(&self, outcome: &RunOutcome) -> &ge_model::CompiledModel {
+        let outside = match &self.loaded {
+            Loaded::Static(_, outside) | Loaded::Dynamic(_, outside) => outside.as_ref(),
+        };
+        outside.filter(|_| outcome.gear.is_none()).map_or_else(|| self.info(), |o| o.compiled())
+    }
     /// The model's physical streams, from the session's pool; empty if shapes are settled by each
     /// run.
     pub fn device_streams(&self) -> &[ge_runtime::StreamHandle] {

@@ -57,35 +57,54 @@ pub fn write(tensors: &[(String, HostTensor)]) -> Result<Vec<u8>, (String, DType
     Ok(out)
 }
 
-/// Reads the named tensors of a file.
-///
-/// # Errors
-/// Says what is wrong with the file.
-pub fn read(bytes: &[u8]) -> Result<Vec<(String, HostTensor)>, String> {
-    let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it is shorter than eight bytes")?;
-    let length = u64::from_le_bytes(*length);
-    let inside = usize::try_from(length).ok().filter(|n| length <= MOST && *n <= rest.len());
-    let length = inside.ok_or_else(|| format!("its header says {length} bytes, which it does not have"))?;
-    let (text, data) = rest.split_at(length);
-    let header: BTreeMap<String, serde_json::Value> =
-        serde_json::from_slice(text).map_err(|e| format!("its header is no JSON of the form: {e}"))?;
-    let mut out = Vec::new();
-    for (name, value) in header.into_iter().filter(|(name, _)| name != "__metadata__") {
-        let entry: Entry = serde_json::from_value(value).map_err(|e| format!("tensor `{name}`: {e}"))?;
+/// The tensors of a file: their names, and each one when it is asked for.
+pub struct Tensors<'b> {
+    header: BTreeMap<String, serde_json::Value>,
+    data: &'b [u8],
+}
+
+impl<'b> Tensors<'b> {
+    /// Reads the header of a file.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn open(bytes: &'b [u8]) -> Result<Tensors<'b>, String> {
+        let (length, rest) = bytes.split_first_chunk::<8>().ok_or("it is shorter than eight bytes")?;
+        let length = u64::from_le_bytes(*length);
+        let inside = usize::try_from(length).ok().filter(|n| length <= MOST && *n <= rest.len());
+        let length = inside.ok_or_else(|| format!("its header says {length} bytes, which it does not have"))?;
+        let (text, data) = rest.split_at(length);
+        let mut header: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(text).map_err(|e| format!("its header is no JSON of the form: {e}"))?;
+        header.remove("__metadata__");
+        Ok(Tensors { header, data })
+    }
+
+    /// The names of the tensors, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.header.keys().map(String::as_str)
+    }
+
+    /// Reads one tensor; `None` if the file has no tensor of this name.
+    ///
+    /// # Errors
+    /// Says what is wrong with the tensor.
+    pub fn read(&self, name: &str) -> Result<Option<HostTensor>, String> {
+        let Some(value) = self.header.get(name) else { return Ok(None) };
+        let entry = Entry::deserialize(value).map_err(|e| format!("tensor `{name}`: {e}"))?;
         let known = TYPES.iter().find(|(_, n)| *n == entry.dtype);
         let dtype =
             known.ok_or_else(|| format!("tensor `{name}` is of type {}, which ge does not read", entry.dtype))?.0;
         let [begin, end] = entry.data_offsets.map(|o| usize::try_from(o).unwrap_or(usize::MAX));
-        let part = data.get(begin..end).ok_or_else(|| format!("tensor `{name}` lies beyond the end of the file"))?;
+        let part = self.data.get(begin..end);
+        let part = part.ok_or_else(|| format!("tensor `{name}` lies beyond the end of the file"))?;
         let count = entry.shape.iter().try_fold(1u64, |a, b| a.checked_mul(*b));
         let wanted = count.and_then(|c| c.checked_mul(dtype.bits()? / 8));
         if wanted != Some(part.len() as u64) {
             return Err(format!("tensor `{name}` is {dtype}{:?} and has {} bytes", entry.shape, part.len()));
         }
-        let tensor = HostTensor::from_bytes(dtype, &entry.shape, part).map_err(|e| e.to_string())?;
-        out.push((name, tensor));
+        HostTensor::from_bytes(dtype, &entry.shape, part).map(Some).map_err(|e| e.to_string())
     }
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -96,6 +115,23 @@ mod tests {
         let one = HostTensor::from_bytes(DType::F32, &[2, 1], &[0, 0, 128, 63, 0, 0, 0, 64]).expect("a tensor");
         let two = HostTensor::from_bytes(DType::I64, &[], &[7, 0, 0, 0, 0, 0, 0, 0]).expect("a tensor");
         vec![("step".into(), two), ("w".into(), one)]
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<(String, HostTensor)>, String> {
+        let file = Tensors::open(bytes)?;
+        file.names().map(|n| Ok((n.to_owned(), file.read(n)?.expect("it is named")))).collect()
+    }
+
+    #[test]
+    fn a_tensor_of_another_type_does_not_concern_the_others() {
+        let header = r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"F9","shape":[1],"data_offsets":[2,3]},"c":7}"#;
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[5, 6, 7]].concat();
+        let file = Tensors::open(&bytes).expect("read");
+        assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(file.read("a").expect("read").expect("there").bytes(), [5, 6]);
+        assert!(file.read("b").is_err_and(|e| e.contains("tensor `b` is of type F9, which ge does not read")));
+        assert!(file.read("c").is_err_and(|e| e.contains("tensor `c`")));
+        assert!(file.read("d").expect("none").is_none());
     }
 
     #[test]

@@ -293,6 +293,13 @@ impl<'m> Steps<'m> {
             let name = lacks.map_or("", |k| self.model.info().inputs[k].name.as_str());
             return Err(Error::usage(format!("step {}: input `{name}` is not given", self.taken)));
         }
+        if others.len() > wanted {
+            return Err(Error::usage(format!(
+                "step {}: {} inputs are given, the model takes {wanted} beside its state",
+                self.taken,
+                others.len()
+            )));
+        }
         if !self.begun {
             self.begin(&others)?;
         }

@@ -1,5 +1,6 @@
 //! Saving and restoring a session's variables in files.
-use super::{Session, import, safetensors};
+use super::safetensors::{self, Tensors};
+use super::{Session, import};
 use crate::files::write_atomic;
 use crate::{Diagnostic, Error, Result};
 use ge_plugin_api::kernel::HostTensor;
@@ -26,22 +27,26 @@ impl Session {
     /// # Errors
     /// Fails if the file is missing or damaged, or if a variable has another type or shape there.
     pub fn restore_variables(&self, path: impl AsRef<Path>) -> Result<()> {
-        let values = read(path.as_ref())?;
-        self.restore(&values)
+        let path = path.as_ref();
+        let bytes = import::map(path)?;
+        let file = Tensors::open(&bytes).map_err(|e| unreadable(path, &e))?;
+        let names: Vec<&str> = file.names().collect();
+        self.restore(path, &file, &names)
     }
 
     /// Like [`Session::restore_variables`], but the file must contain every variable of the loaded
-    /// models, and other values in it are ignored.
+    /// models. Other tensors in it are not read.
     ///
     /// # Errors
     /// Fails in the same cases, and if the file lacks a variable; the error names it with type and
     /// shape.
     pub fn restore_all_variables(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let values = read(path)?;
+        let bytes = import::map(path)?;
+        let file = Tensors::open(&bytes).map_err(|e| unreadable(path, &e))?;
         let known = self.variables().list();
-        if let Some(v) = known.iter().find(|v| !values.iter().any(|(name, _)| *name == v.name)) {
-            let names: Vec<&str> = values.iter().map(|(n, _)| n.as_str()).collect();
+        if let Some(v) = known.iter().find(|v| !file.names().any(|name| name == v.name)) {
+            let names: Vec<&str> = file.names().collect();
             let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             return Err(Diagnostic::error(format!("`{}` has no variable `{}`", path.display(), v.name))
                 .subject(v.name.clone())
@@ -49,30 +54,22 @@ impl Session {
                 .help("restore from a file that was saved after a run of this model")
                 .raise(ge_codes::VARIABLE));
         }
-        // Other values in the file belong to other models.
-        let own: Vec<_> = values.into_iter().filter(|(name, _)| known.iter().any(|v| v.name == *name)).collect();
-        self.restore(&own)
+        let names: Vec<&str> = known.iter().map(|v| v.name.as_str()).collect();
+        self.restore(path, &file, &names)
     }
 
-    fn restore(&self, values: &[(String, HostTensor)]) -> Result<()> {
-        let known = self.variables().list();
-        for (name, t) in values {
-            let Some(v) = known.iter().find(|v| v.name == *name) else { continue };
-            if (v.dtype, v.dims.as_slice()) != (t.dtype, &t.dims[..]) {
-                return Err(ge_runtime::RuntimeError::Variable {
-                    name: name.clone(),
-                    found: format!("{}{:?}", t.dtype, t.dims.to_vec()),
-                    expected: format!("{}{:?}", v.dtype, v.dims),
-                }
-                .into_error());
-            }
+    /// Sets the named variables to what the file has for them.
+    fn restore(&self, path: &Path, file: &Tensors<'_>, names: &[&str]) -> Result<()> {
+        let mut values: Vec<(&str, HostTensor)> = Vec::with_capacity(names.len());
+        for name in names {
+            let value = file.read(name).map_err(|e| unreadable(path, &e))?;
+            values.extend(value.map(|t| (*name, t)));
         }
-        values.iter().try_for_each(|(name, t)| self.variables().write(name, &t.view())).map_err(|e| e.into_error())
+        let views = values.iter().map(|(name, t)| (*name, t.view()));
+        self.variables().write_all(views).map_err(|e| e.into_error())
     }
 }
 
-fn read(path: &Path) -> Result<Vec<(String, HostTensor)>> {
-    let bytes = import::map(path)?;
-    safetensors::read(&bytes)
-        .map_err(|e| Error::damaged(format!("`{}` is no safetensors file that ge can read: {e}", path.display())))
+fn unreadable(path: &Path, why: &str) -> Error {
+    Error::damaged(format!("`{}` is no safetensors file that ge can read: {why}", path.display()))
 }

@@ -140,3 +140,56 @@ fn dumps_are_files_by_the_models_names_with_a_list_of_them() {
     let v = json(d, 0, &["compare", "m.om", "t", "--random", "1"]);
     assert_eq!((v["same"].as_bool(), names(&v["unmatched_reference"]).len()), (Some(true), 0), "{v}");
 }
+
+/// Outputs are named after the nodes of the model, whatever passes make of these; two outputs of
+/// one value have two names.
+#[test]
+fn outputs_of_a_graph_in_text_form_have_the_same_names_in_every_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let half = ["--soc", "Ascend910B", "--set", "ge.exec.precision_mode=force_fp16"];
+    for (size, shape) in [("2", "x=[1,2]"), ("n", "x=[1,2]")] {
+        for (returned, want) in [("%y, %z", ["y", "z"]), ("%y, %y", ["y", "y_1"])] {
+            let text = format!(
+                "graph @main(%x: f32[{size}], %s: f32[{size}]) {{
+                   %y = Add(%x, %s) : f32[{size}]
+                   %z = Neg(%y) : f32[{size}]
+                   return {returned} }}"
+            );
+            std::fs::write(d.join("m.ge"), text).unwrap();
+            for flags in [&[][..], &half] {
+                expect_code(d, 0, &[&["compile", "m.ge", "-o", "m.om", "-q", "--state", "y:s"], flags].concat());
+                let doc = json(d, 0, &["run", "m.om", "--input", shape, "--input", "s=[3,4]"]);
+                let found: Vec<&str> =
+                    doc["outputs"].as_array().unwrap().iter().map(|o| o["name"].as_str().unwrap()).collect();
+                assert_eq!(found, want, "{size} {flags:?}");
+            }
+        }
+    }
+}
+
+/// What a model passes on, and what it holds, is in a dump under the names of the outputs.
+#[test]
+fn outputs_that_no_node_computes_are_in_a_dump() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    for size in ["2", "n"] {
+        let text = format!(
+            "graph @main(%x: f32[{size}]) {{
+               %k = Const() {{value = dense<f32[3]: 1 2 3>}} : f32[3]
+               %y = Relu(%x) : f32[{size}]
+               return %x, %k, %y }}"
+        );
+        std::fs::write(d.join("m.ge"), text).unwrap();
+        expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q"]);
+        let dump = format!("dump_{size}");
+        expect_code(d, 0, &["run", "m.om", "--input", "x=[1,2]", "--dump-tensors", &dump, "-q"]);
+        let list: Value = serde_json::from_slice(&std::fs::read(d.join(&dump).join("tensors.json")).unwrap()).unwrap();
+        let rows = list["tensors"].as_array().unwrap();
+        for name in ["x", "k", "y"] {
+            assert!(rows.iter().any(|r| r["tensor"] == name), "{name}: {list}");
+        }
+        let v = json(d, 0, &["compare", "m.om", &dump, "--input", "x=[1,2]"]);
+        assert_eq!((v["same"].as_bool(), names(&v["unmatched_model"]).len()), (Some(true), 0), "{v}");
+    }
+}

@@ -131,3 +131,15 @@ fn tune_writes_a_file_that_a_compilation_reads() {
     }
     assert_eq!(std::fs::read_to_string(d.join("other.json")).unwrap(), "{\"mine\": 1}");
 }
+
+/// Nothing is measured for a file that cannot be written.
+#[test]
+fn a_file_that_cannot_be_written_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    std::fs::write(d.join("m.ge"), MODEL).unwrap();
+    let start = std::time::Instant::now();
+    let out = expect_code(d, 1, &["tune", "m.ge", "-o", "missing/t.json", "--budget", "600"]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("cannot write `missing/t.json`"));
+    assert!(start.elapsed().as_secs() < 500);
+}

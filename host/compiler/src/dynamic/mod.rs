@@ -15,6 +15,7 @@ use crate::error::{CompileError, Result, VariableFault};
 use crate::ids::NodeKey;
 use crate::model::weights::{self, Weights};
 use crate::options::Options;
+use crate::output_names;
 use crate::pass::Records;
 use crate::toolbox::{EngineId, EngineRanks, Toolbox};
 use bytes::Bytes;
@@ -245,19 +246,7 @@ fn io(g: &Graph, m: &mut CompiledModel) {
         });
     }
     let Some(out) = g.net_output() else { return };
-    for (v, name) in out.inputs().iter().zip(output_names(g, out)) {
+    for (v, name) in out.inputs().iter().zip(output_names::of(g, out)) {
         m.outputs.push(IoInfo { name, desc: g.desc(*v).map(plain).unwrap_or_default(), slot: SlotInfo::default() });
     }
-}
-
-/// Names of a graph's outputs: those that the model states, else those of the nodes that produce
-/// them.
-pub fn output_names(g: &Graph, out: &Node) -> Vec<String> {
-    let names = out.attrs().strs("_output_names").unwrap_or_default();
-    let one = |(k, v): (usize, &ge_ir::ValueRef)| {
-        let producer = g.get(v.node).map_or("", |n| n.name());
-        let fallback = if v.output == 0 { producer.to_owned() } else { format!("{producer}:{}", v.output) };
-        names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned())
-    };
-    out.inputs().iter().enumerate().map(one).collect()
 }

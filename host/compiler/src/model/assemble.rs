@@ -4,6 +4,7 @@ use super::{GeRootModel, gears};
 use crate::fusion::FusionRecord;
 use crate::ids::NodeKey;
 use crate::memory::{Io, Slot, Space, SpaceReport, ZeroCopyRange};
+use crate::output_names;
 use crate::sync::Resource;
 use crate::tasks::PlacedTask;
 use bytes::Bytes;
@@ -281,13 +282,10 @@ fn io(root: &GeRootModel, m: &mut CompiledModel) {
         });
     }
     if let Some(out) = g.net_output() {
-        let names = out.attrs().strs("_output_names").unwrap_or_default();
-        for (k, v) in out.inputs().iter().enumerate() {
+        for (v, name) in out.inputs().iter().zip(output_names::of(g, out)) {
             let p = NodeKey::new(0, v.node);
-            let producer = g.get(v.node).map_or("", |n| n.name());
-            let fallback = if v.output == 0 { producer.to_owned() } else { format!("{producer}:{}", v.output) };
             m.outputs.push(IoInfo {
-                name: names.get(k).filter(|n| !n.is_empty()).map_or(fallback, |n| (*n).to_owned()),
+                name,
                 desc: g.desc(*v).cloned().unwrap_or_default(),
                 slot: root.memory.outputs[p].get(v.output as usize).map(slot).unwrap_or_default(),
             });

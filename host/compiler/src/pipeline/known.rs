@@ -61,10 +61,9 @@ impl Compilation<'_> {
     }
 
     /// Turns memory that outlives a run, where the model reads or writes it, into input and output
-    /// values. The outputs keep their names.
+    /// values.
     fn leave_effects(&mut self) -> Result<()> {
         if effects::has_states(&self.model, self.toolbox) {
-            keep_output_names(&mut self.model);
             effects::to_values(&mut self.model, self.toolbox)?;
         }
         Ok(())
@@ -96,7 +95,6 @@ impl Compilation<'_> {
         let mut built: BTreeMap<(usize, usize), GeRootModel> = BTreeMap::new();
         loop {
             let mut model = self.model.clone();
-            keep_output_names(&mut model);
             let parts = seal::seal(&mut model, &found, &whole)?;
             let known_of = |(at, f): (usize, &Found)| {
                 let known = f.parts.known.iter().enumerate().filter(|(_, known)| **known);
@@ -142,16 +140,6 @@ impl Compilation<'_> {
             at = next;
         }
     }
-}
-
-/// Stores the names of the outputs as an attribute. They derive from the nodes that produce the
-/// outputs, which may move into parts.
-pub fn keep_output_names(model: &mut Model) {
-    let Some((id, names)) = model.root().net_output().map(|out| (out.id(), dynamic::output_names(model.root(), out)))
-    else {
-        return;
-    };
-    model.root_mut().set_attr(id, "_output_names", names);
 }
 
 /// The graphs that have known parts, each with all its parts: the root, and graphs called by nodes

@@ -25,13 +25,13 @@ mod build;
 
 use crate::error::OptionFault;
 pub use compilation::{Compilation, Goal};
-pub use known::keep_output_names;
 pub use observer::{Observer, Silent};
 pub use stage::{STAGES, Stage};
 
 use crate::error::Result;
 use crate::model::GeRootModel;
 use crate::options::Options;
+use crate::output_names;
 use crate::pass::Records;
 use crate::toolbox::Toolbox;
 use ge_ir::Model;
@@ -62,6 +62,7 @@ pub fn compile(
     let mut records = Records::default();
     let stop = Step::of(options)?;
     let resumed = tuning::take(&mut model, &mut records)?;
+    output_names::keep(&mut model);
     let mut c = Compilation::new(model, toolbox, options, observer, Goal::Model, records)?;
     let mut at = c.enter(resumed.map_or(Stage::Import, Step::entry))?;
     let mut stopped = None;

@@ -9,7 +9,7 @@ mod reference;
 use super::compile::BuildFlags;
 use super::inputs::{DeviceFlags, InputFlags};
 use super::run::{Target, open};
-use super::tensors::{Computed, named, ours};
+use super::tensors::{Computed, OUTPUT, named, ours};
 use crate::commands::flags::{CompileFlags, Global};
 use crate::commands::talk::{print, print_json};
 use crate::{Diagnostic, Error, Result};
@@ -24,9 +24,6 @@ use reference::{Entry, Reference};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-
-/// The operator type that marks a graph output.
-const OUTPUT: &str = "NetOutput";
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ge compare a.om b.om --random 1\n  ge compare model.om reference.npz --inputs in")]
@@ -101,7 +98,10 @@ pub fn run(global: &Global, a: &CompareArgs) -> Result<u8> {
     if verdict.pairs.is_empty() {
         let help = "tensors are paired by the model's names, or by `NODE_OUTPUT.npy` as --dump-tensors writes them; outputs also \
                     by position (`output_0.npy`)";
-        let few = |names: &[String]| names.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
+        let few = |names: &[String]| match names {
+            [] => "no tensor".to_owned(),
+            names => names.iter().take(6).cloned().collect::<Vec<_>>().join(", "),
+        };
         return Err(Diagnostic::error("nothing of the two can be compared: no tensor has its name on both sides")
             .found(few(&verdict.only_b), few(&verdict.only_a))
             .help(help)
@@ -135,7 +135,7 @@ fn compute(global: &Global, a: &CompareArgs, path: &Path) -> Result<Side> {
     let (outputs, forms) = forms::outputs(&names, made)?;
     Ok(Side {
         inputs: m.inputs.iter().map(|i| i.name.clone()).collect(),
-        nodes: named(m, outcome.captured),
+        nodes: named(model.ran(&outcome), outcome.captured),
         outputs,
         forms,
     })

@@ -117,10 +117,7 @@ impl Cache {
         }
         match self.read(key.digest()) {
             Ok((_, mut model)) => {
-                name.clone_into(&mut model.name);
-                if let Some(g) = model.graphs.first_mut() {
-                    graph.clone_into(&mut g.name);
-                }
+                model.rename(name, graph);
                 // Record the time of last use, which `prune` goes by. Errors are ignored so that a
                 // read-only cache works.
                 if let Ok(f) = std::fs::File::options().append(true).open(&path) {
@@ -184,10 +181,7 @@ impl Cache {
         // The bytes depend only on the key: the model's name comes from the file name, so it is
         // replaced here and restored when the entry is used.
         let mut plain = model.clone();
-        NAME.clone_into(&mut plain.name);
-        if let Some(g) = plain.graphs.first_mut() {
-            NAME.clone_into(&mut g.name);
-        }
+        plain.rename(NAME, NAME);
         write_om(&plain, &path)?;
         let file = open_om(&path)?;
         let manifest = Manifest {
