@@ -1,5 +1,6 @@
 //! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes identified by tree and number) and
 //! `TreeEnsemble` (nodes and leaves identified by index): all become one table of [`crate::trees`].
+//! A leaf whose weight for the only target is repeated counts it once, as in onnxruntime.
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
@@ -18,8 +19,8 @@ fn mode(name: &str) -> Option<Mode> {
     names.iter().position(|n| *n == name).map(|p| Mode::ALL[p])
 }
 
-/// The trees of a classifier (`class`) or a regressor (`target`).
-fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
+/// The trees of a classifier (`class`) or a regressor (`target`) with this many scores per row.
+fn numbered(n: &ForeignNode, kind: &str, scores: usize) -> Result<Trees> {
     let list = |name: &str| ints(n, name);
     let (trees, ids) = (list("nodes_treeids"), list("nodes_nodeids"));
     let (features, yes, no) = (list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"));
@@ -66,7 +67,7 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
             out.nodes[at].no = find(trees[i], no[i])?;
         }
     }
-    weigh(n, kind, &mut out, find)?;
+    weigh(n, kind, scores, &mut out, find)?;
     Ok(out)
 }
 
@@ -75,6 +76,7 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
 fn weigh(
     n: &ForeignNode,
     kind: &str,
+    scores: usize,
     out: &mut Trees,
     find: impl Fn(i64, i64) -> Result<i32>,
 ) -> Result<()> {
@@ -89,7 +91,20 @@ fn weigh(
         let place = find(tree[k], node[k])?;
         let leaf = usize::try_from(-1 - i64::from(place))
             .map_err(|_| n.refuse(format!("node {} of tree {} has a weight and is no leaf", node[k], tree[k])))?;
-        by_leaf[leaf].push((i32::try_from(target[k]).unwrap_or(-1), weights[k]));
+        let weight = (i32::try_from(target[k]).unwrap_or(-1), weights[k]);
+        let known = if scores == 1 { by_leaf[leaf].iter().find(|w| w.0 == weight.0) } else { None };
+        match known {
+            None => by_leaf[leaf].push(weight),
+            // skl2onnx repeats a weight once per class; it counts once, as in onnxruntime.
+            Some(first) if first.1 == weight.1 => {}
+            Some(first) => {
+                return Err(n.refuse(format!(
+                    "node {} of tree {} has the weights {} and {} for target {}, of which runtimes take the first \
+                     or the sum: give it one",
+                    node[k], tree[k], first.1, weight.1, target[k]
+                )));
+            }
+        }
     }
     for (leaf, weights) in by_leaf.into_iter().enumerate() {
         let from = out.weights.len() as i32;
@@ -101,7 +116,7 @@ fn weigh(
 
 fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let targets = usize::try_from(n.int_or("n_targets", 1)).unwrap_or(0);
-    let trees = numbered(n, "target")?;
+    let trees = numbered(n, "target", targets)?;
     let post = Post::of(n)?;
     let base = reals(n, "base_values").unwrap_or_default();
     if !base.is_empty() && base.len() != targets {
@@ -120,7 +135,7 @@ map_op!("onnx", "ai.onnx.ml", "TreeEnsembleRegressor", 1..=u32::MAX, regressor);
 fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let labels = Labels::of(n, "classlabels_int64s", "classlabels_strings");
     let classes = labels.numbers.len();
-    let trees = numbered(n, "class")?;
+    let trees = numbered(n, "class", classes)?;
     let ids: std::collections::BTreeSet<i32> = trees.weights.iter().map(|w| w.0).collect();
     let one = classes == 2 && ids.len() <= 1;
     if one && ids.first().is_some_and(|id| *id != 0) {
@@ -245,5 +260,16 @@ mod tests {
         assert_eq!(regressor_of(DType::I64), ["MlTrees"]);
         assert_eq!(regressor_of(DType::F64), ["MlTrees", "Cast"]);
         assert_eq!(regressor_of(DType::UNKNOWN), ["MlTrees", "Cast"]);
+    }
+
+    #[test]
+    fn a_weight_of_one_target_that_is_repeated_counts_once() {
+        let weights = |scores: usize, w: &[f64]| {
+            let made = numbered(&leaf(DType::F32, w), "target", scores).map_err(|e| e.message().to_owned());
+            made.map(|t| t.weights.iter().map(|w| w.1).collect::<Vec<_>>())
+        };
+        assert_eq!(weights(1, &[1.5, 1.5, 1.5]), Ok(vec![1.5]));
+        assert_eq!(weights(2, &[1.5, 1.5]), Ok(vec![1.5, 1.5]));
+        assert!(weights(1, &[1.5, 2.5]).is_err_and(|e| e.contains("the weights 1.5 and 2.5 for target 0")));
     }
 }
