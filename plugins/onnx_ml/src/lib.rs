@@ -47,6 +47,8 @@ mod leaves;
 pub mod trees;
 /// TreeEnsembleClassifier, TreeEnsembleRegressor, TreeEnsemble.
 pub mod tree_ensembles;
+/// ZipMap.
+mod zip_map;
 
 mod plugin;
 
