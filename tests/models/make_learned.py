@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer, MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVR
+from sklearn.tree import DecisionTreeClassifier
 
 X, Y = load_iris(return_X_y=True)
 X = X.astype(np.float32)
@@ -63,11 +64,19 @@ MODELS = {
     "named_perceptron": (MLPClassifier((8,), max_iter=300, random_state=0), X, NAMES[Y]),
     "one_hot_of_words": (OneHotEncoder(), NAMES[Y][:, None], None),
     "one_hot": (OneHotEncoder(handle_unknown="ignore"), (X * 2).astype(np.int64), None),
+    # The number of the leaf; skl2onnx repeats it once per class.
+    "leaves_of_a_tree": (DecisionTreeClassifier(max_depth=3, random_state=0), X, Y),
+    # Shares as dictionaries, by a ZipMap at the end.
+    "zipped": (LogisticRegression(max_iter=500), X, NAMES[Y]),
 }
+# What skl2onnx is asked for; without a row: shares as a matrix.
+OPTIONS = {"leaves_of_a_tree": {"zipmap": False, "decision_leaf": True}, "zipped": {}}
 
 
 def plain(v):
-    """Words as NumPy's own type of text."""
+    """Words as NumPy's own type of text, and a list of dictionaries as the matrix of their values."""
+    if isinstance(v, list):
+        return np.array([list(row.values()) for row in v], np.float32)
     return v.astype(str) if v.dtype == object else v
 
 
@@ -129,7 +138,7 @@ def main(folder, names):
             x = x.astype(object)
         opsets = {"": 17, "ai.onnx.ml": 3}
         try:
-            made = to_onnx(model, x[:1], options={id(model): {"zipmap": False}}, target_opset=opsets)
+            made = to_onnx(model, x[:1], options={id(model): OPTIONS.get(name, {"zipmap": False})}, target_opset=opsets)
         except NameError:
             made = to_onnx(model, x[:1], target_opset=opsets)
         data = x[::5][:20].copy()

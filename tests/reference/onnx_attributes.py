@@ -11,6 +11,9 @@ import onnx
 KINDS = {"FLOAT": "float", "INT": "int", "STRING": "str", "TENSOR": "tensor", "GRAPH": "graph", "FLOATS": "floats", "INTS": "ints",
          "STRINGS": "strs", "TENSORS": "tensors", "GRAPHS": "graphs", "SPARSE_TENSOR": "sparse", "TYPE_PROTO": "type"}
 
+# Attributes of onnxruntime's own version 1 of an operator that the standard has from a later version on.
+BESIDE = {"MeanVarianceNormalization": {"across_channels": ("int", 8), "normalize_variance": ("int", 8)}}
+
 
 def main():
     operators = collections.defaultdict(list)
@@ -30,6 +33,8 @@ def main():
                 if kind not in kinds[a.name]:
                     kinds[a.name].append(kind)
                 last[a.name] = after and after.since_version - 1
+        for a, (kind, until) in BESIDE.get(name, {}).items():
+            kinds[a], last[a] = [kind], until
         texts = [f"{a}:{'|'.join(kinds[a])}" + (f"..{last[a]}" if last[a] else "") for a in sorted(kinds)]
         print(f'    ("{name}", "{" ".join(texts)}"),')
     print("];")

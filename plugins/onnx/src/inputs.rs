@@ -55,6 +55,14 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
     Ok(TensorDesc { container, ..TensorDesc::new(dt, shape) })
 }
 
+/// Whether a value is declared as a sequence of maps.
+pub fn is_list_of_maps(v: &ValueInfoProto) -> bool {
+    use type_proto::Value::{MapType, SequenceType};
+    let value = v.r#type.as_ref().and_then(|t| t.value.as_ref());
+    let Some(SequenceType(s)) = value else { return false };
+    matches!(s.elem_type.as_ref().and_then(|e| e.value.as_ref()), Some(MapType(_)))
+}
+
 /// Whether the text names a single size. It does not if it is `?`, which exporters write for any
 /// unnamed size, so that two of them may differ. Nor if it is a number that was traced for an open
 /// size: a name guarantees no value.

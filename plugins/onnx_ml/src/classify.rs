@@ -7,11 +7,12 @@
 //! half, and the scores are one minus it and itself. 2: it is signed; the second label is chosen
 //! above zero, and the scores are its negative and itself. 3: chosen above zero, but the scores are
 //! one minus it and itself (a linear model with one row). The logistic transform always gives two
-//! probabilities; the other transforms change nothing, as in onnxruntime. If 1 is the only label
-//! and has one score, the label is 1 above zero, else 0.
+//! probabilities; the other transforms change nothing, as in onnxruntime. If 0 or 1 is the only
+//! label and has one score, the label is 1 above zero, else 0.
 use crate::labels::Labels;
 use crate::post::{Post, logistic};
-use crate::shared::{Rows, columns, rows};
+use crate::rows::Rows;
+use crate::shared::{columns, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -106,24 +107,29 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if x.width != expected || labels.is_empty() || (second != Second::No && labels.len() != 2) {
         return Err(Error::failed(format!("{} scores a row for {} labels", x.width, labels.len())));
     }
-    let (mut chosen, mut all) = (Vec::with_capacity(x.count), Vec::with_capacity(x.count * labels.len()));
-    let mut row = Vec::new();
-    for i in 0..x.count {
-        x.read(i..i + 1, &mut row)?;
-        if second == Second::No {
-            let at = greatest(&row);
-            chosen.push(if labels.len() == 1 { i64::from(row[0] > 0.0) } else { labels[at] });
-            post.apply(&mut row);
-            all.extend(row.iter().map(|s| *s as f32));
-        } else {
-            let (at, both) = second.of(row[0], post);
-            chosen.push(labels[at]);
-            all.extend(both.map(|s| s as f32));
-        }
+    let mut buffer = Vec::new();
+    let scores = x.block::<f64>(0..x.count, &mut buffer)?;
+    let (mut chosen, mut all) = (vec![0; x.count], vec![0.0; x.count * labels.len()]);
+    let each = chosen.iter_mut().zip(all.chunks_exact_mut(labels.len())).enumerate();
+    for (i, (label, out)) in each {
+        let row = scores.row(i);
+        *label = match second {
+            Second::No => {
+                out.copy_from_slice(row);
+                post.apply(out);
+                if labels.len() == 1 { i64::from(row[0] > 0.0) } else { labels[greatest(row)] }
+            }
+            _ => {
+                let (at, both) = second.of(row[0], post);
+                out.copy_from_slice(&both);
+                labels[at]
+            }
+        };
     }
     let dims = [x.count as u64, labels.len() as u64];
     ctx.alloc_output(0, &dims[..1])?.values::<i64>()?.copy_from_slice(&chosen);
-    ctx.alloc_output(1, &dims)?.values::<f32>()?.copy_from_slice(&all);
+    let mut y = ctx.alloc_output(1, &dims)?;
+    y.values::<f32>()?.iter_mut().zip(&all).for_each(|(y, v)| *y = *v as f32);
     Ok(())
 }
 register_kernel!("OnnxMlEngine", "MlClassify", [DType::F32, DType::F64], run);

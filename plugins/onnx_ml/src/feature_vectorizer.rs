@@ -2,7 +2,8 @@
 //! (`FeatureVectorizer`). Input `k` contributes `sizes[k]` columns: zeros follow if it has fewer,
 //! and further ones are left out. Without `sizes` it contributes all that it has. A vector is one
 //! row.
-use crate::shared::{NUMBERS, Outs, Rows, matrix};
+use crate::rows::Rows;
+use crate::shared::{NUMBERS, Outs, matrix};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -79,13 +80,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let mut y = ctx.alloc_output(0, &[count as u64, width])?;
     let (y, width) = (y.values::<f32>()?, width as usize);
     y.fill(0.0);
-    let mut row = Vec::new();
+    let mut buffer = Vec::new();
     for i in 0..count {
         let mut at = i * width;
         for (x, part) in inputs.iter().zip(&parts) {
-            x.read(i..i + 1, &mut row)?;
+            let row = x.block::<f32>(i..i + 1, &mut buffer)?.values;
             let part = *part as usize;
-            y[at..at + part].iter_mut().zip(&row).for_each(|(y, x)| *y = *x as f32);
+            y[at..at + part].iter_mut().zip(row).for_each(|(y, x)| *y = *x);
             at += part;
         }
     }

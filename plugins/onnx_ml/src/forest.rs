@@ -1,100 +1,185 @@
-//! Evaluation of trees for many rows: each tree is converted to a form that needs no checks and
-//! processes several rows at a time, so that no row waits for the comparisons of another.
-use crate::trees::{NODE, Tables};
+//! The tables of a forest as its kernel reads them, and the leaves that rows reach: several paths
+//! are followed at a time, so that none waits for the comparisons of another.
+//!
+//! A node is a few words of 32 bits: the split, as f32 in one word or as f64 in two (the lower one
+//! first); the test, which is a feature and the bits below; and the next node if the test holds and
+//! if it does not. A negative node is the leaf `-1 - node`. For [`MEMBER`], the first word is the
+//! number of a set.
+use crate::rows::{Block, Feature};
+use ge_plugin_api::{Error, Result};
 
-/// A comparison, or a leaf, which leads to itself.
-#[derive(Clone, Copy)]
-struct Step {
-    split: f64,
-    feature: u32,
-    /// Whether NaN counts as satisfying the comparison.
-    missing: bool,
-    /// Next step if the comparison holds, and if it does not.
-    next: [u32; 2],
+/// Words of a node whose split is f32.
+pub const NARROW: usize = 4;
+/// Words of a node whose split is f64.
+pub const WIDE: usize = 5;
+
+/// Bit of a test: NaN satisfies it.
+pub const MISSING: u32 = 1 << 31;
+/// Place of the comparison within a test.
+const COMPARISON: u32 = 29;
+/// The greatest feature that a test can name.
+pub const LAST_FEATURE: u32 = (1 << COMPARISON) - 1;
+/// Comparison `<=`.
+pub const LEQ: u32 = 0;
+/// Comparison `<`.
+pub const LT: u32 = 1 << COMPARISON;
+/// Comparison `==`.
+pub const EQ: u32 = 2 << COMPARISON;
+/// Whether the feature is a member of a set.
+pub const MEMBER: u32 = 3 << COMPARISON;
+
+/// Which comparisons a forest has; the usual ones take less work when they are known to be the only
+/// ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tests {
+    /// Only `<=`.
+    Leq,
+    /// Only `<`.
+    Lt,
+    /// Any.
+    Any,
 }
 
-/// Number of rows that are processed together.
+impl Tests {
+    /// Values of the attribute.
+    pub const NAMES: [&'static str; 3] = ["ANY", "LEQ", "LT"];
+
+    /// The comparisons with this name.
+    pub fn named(name: &str) -> Tests {
+        match name {
+            "LEQ" => Tests::Leq,
+            "LT" => Tests::Lt,
+            _ => Tests::Any,
+        }
+    }
+
+    /// The name of the comparisons of these tests.
+    pub fn name(tests: impl Iterator<Item = u32> + Clone) -> &'static str {
+        let all = |only: u32| tests.clone().all(|t| t & !LAST_FEATURE & !MISSING == only);
+        match (all(LEQ), all(LT)) {
+            (true, _) => "LEQ",
+            (_, true) => "LT",
+            _ => "ANY",
+        }
+    }
+}
+
+/// The members of sets, in ascending order within each.
+#[derive(Clone, Copy)]
+pub struct Sets<'a> {
+    /// The range of each set.
+    pub ranges: &'a [i32],
+    /// The members of all sets.
+    pub members: &'a [f64],
+}
+
+impl Sets<'_> {
+    /// Whether `x` is in the set of this number; `None` without such a set.
+    fn holds(&self, set: i32, x: f64) -> Option<bool> {
+        let at = 2 * usize::try_from(set).ok()?;
+        let [from, to] = *self.ranges.get(at..at + 2)? else { return None };
+        let set = self.members.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?)?;
+        let at = set.partition_point(|m| *m < x);
+        Some(set.get(at) == Some(&x))
+    }
+}
+
+/// The nodes of all trees, `W` words each.
+#[derive(Clone, Copy)]
+pub struct Forest<'a, const W: usize> {
+    /// All nodes.
+    pub nodes: &'a [[i32; W]],
+    /// The root of each tree; negative: a leaf.
+    pub roots: &'a [i32],
+    /// The sets of tests of membership.
+    pub sets: Sets<'a>,
+    /// Which comparisons there are.
+    pub tests: Tests,
+}
+
+/// Number of paths that are followed together.
 const LANES: usize = 8;
 
-/// One tree, all of whose nodes use the same comparison.
-#[derive(Default)]
-pub struct Tree {
-    steps: Vec<Step>,
-    /// For each step that is a leaf, its index in the table.
-    leaves: Vec<u32>,
-    mode: i32,
-    /// Nodes still to be placed: index in the table, and the step and branch that lead to it.
-    open: Vec<(i32, Option<(u32, usize)>)>,
-    /// For each node of the table, the last tree in which it was seen.
-    seen: Vec<u32>,
+fn nowhere() -> Error {
+    Error::failed("a tree leads to a node, a feature or a set that is not there")
 }
 
-impl Tree {
-    /// Loads tree `number` of the tables, for rows of `width` features. Returns false if this form
-    /// cannot represent its nodes or if they lead nowhere; such trees are evaluated node by node.
-    pub fn read(&mut self, tables: &Tables<'_>, number: usize, width: usize) -> bool {
-        self.steps.clear();
-        self.leaves.clear();
-        self.open.clear();
-        self.seen.resize(tables.splits.len(), 0);
-        let stamp = number as u32 + 1;
-        self.mode = -1;
-        self.open.push((tables.roots[number], None));
-        while let Some((at, from)) = self.open.pop() {
-            let here = self.steps.len() as u32;
-            if let Some((from, way)) = from {
-                self.steps[from as usize].next[way] = here;
+impl<const W: usize> Forest<'_, W> {
+    /// Calls `f(row, leaf)` for each row and each tree, with the trees in order.
+    ///
+    /// # Errors
+    /// Fails if the tables lead nowhere or in a circle, and if `f` fails.
+    pub fn each<X: Feature>(&self, rows: &Block<'_, X>, f: impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
+        // Which comparison a node has cannot be predicted, so all are made.
+        let any = |node: &[i32; W], test: u32, x: X, split: X| {
+            let all = u32::from(x <= split) | u32::from(x < split) << 1 | u32::from(x == split) << 2;
+            match test & !LAST_FEATURE & !MISSING {
+                // A set that is not there has no members; the tables are checked when made.
+                MEMBER => self.sets.holds(node[0], x.wide()).unwrap_or(false),
+                one => all >> (one >> COMPARISON) & 1 != 0,
             }
-            let Ok(i) = usize::try_from(at) else {
-                let leaf = (-1 - i64::from(at)) as u32;
-                self.steps.push(Step { split: 0.0, feature: 0, missing: false, next: [here; 2] });
-                self.leaves.push(leaf);
-                continue;
-            };
-            let (Some(node), Some(split)) = (tables.nodes.get(i * NODE..(i + 1) * NODE), tables.splits.get(i)) else {
-                return false;
-            };
-            let again = std::mem::replace(&mut self.seen[i], stamp) == stamp;
-            let other_way = self.mode >= 0 && node[1] != self.mode;
-            let feature = usize::try_from(node[0]).ok().filter(|f| *f < width);
-            let Some(feature) = feature.filter(|_| !again && !other_way && (0..=3).contains(&node[1])) else {
-                return false;
-            };
-            self.mode = node[1];
-            self.steps.push(Step { split: *split, feature: feature as u32, missing: node[2] != 0, next: [0; 2] });
-            self.leaves.push(0);
-            self.open.extend([(node[4], Some((here, 1))), (node[3], Some((here, 0)))]);
-        }
-        width > 0
-    }
-
-    /// Calls `f(row, leaf)` for each row of `width` features.
-    pub fn each(&self, rows: &[f64], width: usize, f: impl FnMut(usize, u32)) {
-        match self.mode {
-            1 => self.walk(rows, width, |x, split| x < split, f),
-            2 => self.walk(rows, width, |x, split| x >= split, f),
-            3 => self.walk(rows, width, |x, split| x > split, f),
-            _ => self.walk(rows, width, |x, split| x <= split, f),
+        };
+        let missing = |test: u32, x: X| (test & MISSING != 0) & x.is_nan();
+        match (self.tests, rows.values.iter().any(|x| x.is_nan())) {
+            (Tests::Leq, false) => self.all(rows, f, |_, _, x, split| x <= split),
+            (Tests::Lt, false) => self.all(rows, f, |_, _, x, split| x < split),
+            (Tests::Any, false) => self.all(rows, f, any),
+            (Tests::Leq, true) => self.all(rows, f, |_, test, x, split| (x <= split) | missing(test, x)),
+            (Tests::Lt, true) => self.all(rows, f, |_, test, x, split| (x < split) | missing(test, x)),
+            (Tests::Any, true) => {
+                self.all(rows, f, |node, test, x, split| any(node, test, x, split) | missing(test, x))
+            }
         }
     }
 
-    fn walk(&self, rows: &[f64], width: usize, holds: impl Fn(f64, f64) -> bool, mut f: impl FnMut(usize, u32)) {
-        for (block, rows) in rows.chunks(width * LANES).enumerate() {
-            let mut at = [0u32; LANES];
-            let lanes = rows.len() / width;
-            loop {
-                let before = at;
-                for (at, row) in at.iter_mut().zip(rows.chunks_exact(width)) {
-                    let step = &self.steps[*at as usize];
-                    let x = row[step.feature as usize];
-                    let goes = holds(x, step.split) | (step.missing & x.is_nan());
-                    *at = step.next[usize::from(!goes)];
-                }
-                if at == before {
-                    break;
+    /// [`Forest::each`] for tests of one form.
+    fn all<X: Feature>(
+        &self,
+        rows: &Block<'_, X>,
+        mut f: impl FnMut(usize, usize) -> Result<()>,
+        holds: impl Fn(&[i32; W], u32, X, X) -> bool,
+    ) -> Result<()> {
+        // A lane is one row in one tree; the lanes of small batches belong to several trees.
+        let (mut at, mut of) = ([-1i32; LANES], [0usize; LANES]);
+        let mut open = 0;
+        for root in self.roots {
+            for row in 0..rows.count {
+                (at[open], of[open]) = (*root, row);
+                open += 1;
+                if open == LANES {
+                    self.walk(rows, &mut at, &of, &holds)?;
+                    at.iter().zip(&of).try_for_each(|(at, row)| f(*row, !*at as usize))?;
+                    open = 0;
                 }
             }
-            at[..lanes].iter().enumerate().for_each(|(l, at)| f(block * LANES + l, self.leaves[*at as usize]));
         }
+        at[open..].fill(-1);
+        self.walk(rows, &mut at, &of, &holds)?;
+        at[..open].iter().zip(&of).try_for_each(|(at, row)| f(*row, !*at as usize))
+    }
+
+    /// Leads each lane from its node to a leaf.
+    fn walk<X: Feature>(
+        &self,
+        rows: &Block<'_, X>,
+        at: &mut [i32; LANES],
+        of: &[usize; LANES],
+        holds: impl Fn(&[i32; W], u32, X, X) -> bool,
+    ) -> Result<()> {
+        let starts = of.map(|row| row * rows.width);
+        // A path that is longer than the number of nodes must be a cycle.
+        for _ in 0..=self.nodes.len() {
+            if at.iter().fold(-1, |all, at| all & at) < 0 {
+                return Ok(());
+            }
+            for (at, start) in at.iter_mut().zip(&starts) {
+                let node = self.nodes.get((*at).max(0) as usize).ok_or_else(nowhere)?;
+                let test = node[W - 3] as u32;
+                let x = *rows.values.get(start + (test & LAST_FEATURE) as usize).ok_or_else(nowhere)?;
+                let next = node[W - 2 + usize::from(!holds(node, test, x, X::split(node)))];
+                *at = if *at < 0 { *at } else { next };
+            }
+        }
+        Err(Error::failed("a tree goes round"))
     }
 }

@@ -15,7 +15,7 @@ pub mod classify;
 pub mod feature_vectorizer;
 /// Imputer, Binarizer.
 pub mod fill;
-/// Evaluation of trees for many rows.
+/// Tables of trees, and the leaves that rows reach.
 mod forest;
 /// LabelEncoder.
 pub mod label_encoder;
@@ -35,14 +35,20 @@ pub mod post;
 mod refused;
 /// Scaler.
 pub mod scaler;
-/// Helpers for mappings and kernels.
+/// Rows of features, and parallel loops over them.
+mod rows;
+/// Helpers for mappings.
 mod shared;
 /// SVMClassifier, SVMRegressor.
 pub mod svm;
+/// What leaves add to the scores of a row.
+mod leaves;
 /// Tree ensembles as one table, and their kernel.
 pub mod trees;
 /// TreeEnsembleClassifier, TreeEnsembleRegressor, TreeEnsemble.
 pub mod tree_ensembles;
+/// ZipMap.
+mod zip_map;
 
 mod plugin;
 

@@ -3,14 +3,13 @@
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
-use crate::shared::{NUMBERS, Outs, Rows, columns, list, reals};
+use crate::rows::{Rows, dot};
+use crate::shared::{NUMBERS, Outs, columns, list, reals};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
-use ge_plugin_api::services::parallel_for;
 use ge_plugin_api::types::{ConstTensor, DType, TensorDesc, ValueRef};
 use ge_plugin_api::{Error, Result, map_op, register_kernel, register_op};
-use std::sync::Mutex;
 
 /// The coefficients and intercepts as constants, for `rows` outputs.
 fn constants(n: &ForeignNode, b: &mut GraphBuilder<'_>, rows: usize) -> Result<[ValueRef; 2]> {
@@ -66,46 +65,6 @@ register_op!(|| OpDef::new("MlLinear", infer)
     .output("y", &[DType::F32], "")
     .attr("post", AttrKind::STRING, "NONE"));
 
-/// Computes rows in parallel: `of` writes `width` numbers for a row of features.
-pub fn each_row(x: &Rows<'_>, width: usize, of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync) -> Result<Vec<f32>> {
-    row_blocks(x, width, CHUNK, |rows, out| {
-        if width == 0 {
-            return Ok(());
-        }
-        let count = out.len() / width;
-        for (i, out) in out.chunks_exact_mut(width).enumerate() {
-            of(&rows[rows.len() / count * i..][..rows.len() / count], out)?;
-        }
-        Ok(())
-    })
-}
-
-/// Like [`each_row`], in blocks of at most `block` rows: `of` writes the numbers of a whole block.
-pub fn row_blocks(
-    x: &Rows<'_>,
-    width: usize,
-    block: usize,
-    of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync,
-) -> Result<Vec<f32>> {
-    let done: Vec<Mutex<Vec<f32>>> = (0..x.count.div_ceil(block)).map(|_| Mutex::default()).collect();
-    parallel_for(done.len(), 1, |blocks| {
-        let (mut rows, mut out) = (Vec::new(), Vec::new());
-        for c in blocks {
-            let range = c * block..((c + 1) * block).min(x.count);
-            out.clear();
-            out.resize(range.len() * width, 0.0);
-            x.read(range, &mut rows)?;
-            of(&rows, &mut out)?;
-            *done[c].lock().unwrap_or_else(|p| p.into_inner()) = out.iter().map(|v| *v as f32).collect();
-        }
-        Ok(())
-    })?;
-    Ok(done.into_iter().flat_map(|m| m.into_inner().unwrap_or_else(|p| p.into_inner())).collect())
-}
-
-/// Number of rows per part of a parallel loop.
-const CHUNK: usize = 64;
-
 fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Rows::of(ctx.input(0)?)?;
     let (w, bias) = (ctx.input(1)?, ctx.input(2)?);
@@ -115,15 +74,13 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let expected = w.len().checked_div(bias.len()).unwrap_or(0);
         return Err(Error::failed(format!("input 0 has {} features, the model takes {expected}", x.width)));
     }
-    let y = each_row(&x, bias.len(), |row, out| {
+    let mut y = ctx.alloc_output(0, &[x.count as u64, bias.len() as u64])?;
+    x.one_by_one(bias.len(), y.values::<f32>()?, |row, out| {
         for (k, y) in out.iter_mut().enumerate() {
-            let weights = &w[k * row.len()..(k + 1) * row.len()];
-            *y = weights.iter().zip(row).map(|(w, x)| w * x).sum::<f64>() + bias[k];
+            *y = dot(&w[k * row.len()..(k + 1) * row.len()], row) + bias[k];
         }
         post.apply(out);
         Ok(())
-    })?;
-    ctx.alloc_output(0, &[x.count as u64, bias.len() as u64])?.values::<f32>()?.copy_from_slice(&y);
-    Ok(())
+    })
 }
 register_kernel!("OnnxMlEngine", "MlLinear", [DType::F32, DType::F64, DType::I64, DType::I32], run);

@@ -1,7 +1,8 @@
 //! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: divides each row by its
 //! greatest number, by the sum of its absolute values or by its Euclidean length; a row whose
 //! divisor is zero stays unchanged.
-use crate::shared::{NUMBERS, Outs, Rows};
+use crate::rows::Rows;
+use crate::shared::{NUMBERS, Outs};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -32,9 +33,9 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let rows = Rows::of(x)?;
     let norm = ctx.attrs.str("norm").unwrap_or("MAX").to_owned();
     let mut all = Vec::with_capacity(rows.count * rows.width);
-    let mut row = Vec::new();
+    let mut buffer = Vec::new();
     for i in 0..rows.count {
-        rows.read(i..i + 1, &mut row)?;
+        let row = rows.block::<f64>(i..i + 1, &mut buffer)?.values;
         let by = match norm.as_str() {
             "L1" => row.iter().map(|v| v.abs()).sum::<f64>(),
             "L2" => row.iter().map(|v| v * v).sum::<f64>().sqrt(),

@@ -1,6 +1,5 @@
-//! Helpers for mappings and kernels: attribute lists as constants, and rows of numbers.
+//! Helpers for mappings: attribute lists as constants, and the shapes of matrices.
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
-use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::ops::InferCtx;
 use ge_plugin_api::types::{ConstTensor, DType, Dim, Scalar, Shape, ValueRef};
 use ge_plugin_api::{Error, Result};
@@ -35,55 +34,6 @@ pub fn ints(n: &ForeignNode, name: &str) -> Vec<i64> {
     match n.attrs.ints(name) {
         Some(v) => v.to_vec(),
         None => n.attrs.tensor(name).and_then(|t| t.to_i64(usize::MAX)).unwrap_or_default(),
-    }
-}
-
-/// Rows of a numeric matrix; a vector counts as one row. Integers are read as f32, as the standard
-/// requires.
-pub struct Rows<'a> {
-    x: TensorView<'a>,
-    /// Number of rows.
-    pub count: usize,
-    /// Number of columns.
-    pub width: usize,
-}
-
-impl<'a> Rows<'a> {
-    /// Reads the shape of `x`, which is input 0.
-    ///
-    /// # Errors
-    /// Fails if `x` is neither a vector nor a matrix.
-    pub fn of(x: TensorView<'a>) -> Result<Rows<'a>> {
-        Rows::at(x, 0)
-    }
-
-    /// Like [`Rows::of`], for input `k`.
-    ///
-    /// # Errors
-    /// Fails if `x` is neither a vector nor a matrix.
-    pub fn at(x: TensorView<'a>, k: usize) -> Result<Rows<'a>> {
-        let (count, width) = match *x.dims {
-            [n] => (1, n),
-            [rows, n] => (rows, n),
-            _ => return Err(Error::failed(format!("input {k}: found shape {:?}, expected [rows, features]", x.dims))),
-        };
-        Ok(Rows { x, count: count as usize, width: width as usize })
-    }
-
-    /// Reads a range of rows, one after the other, into `to`.
-    ///
-    /// # Errors
-    /// Fails if the type is one that no prototype allows.
-    pub fn read(&self, rows: std::ops::Range<usize>, to: &mut Vec<f64>) -> Result<()> {
-        let at = rows.start * self.width..rows.end * self.width;
-        to.clear();
-        match self.x.dtype {
-            DType::F64 => to.extend_from_slice(&self.x.values::<f64>()?[at]),
-            DType::I64 => to.extend(self.x.values::<i64>()?[at].iter().map(|v| f64::from(*v as f32))),
-            DType::I32 => to.extend(self.x.values::<i32>()?[at].iter().map(|v| f64::from(*v as f32))),
-            _ => to.extend(self.x.values::<f32>()?[at].iter().map(|v| f64::from(*v))),
-        }
-        Ok(())
     }
 }
 

@@ -5,9 +5,9 @@
 //! its kernel function is, and the coefficients are its rows.
 use crate::classify::{Second, greatest};
 use crate::labels::Labels;
-use crate::linear::each_row;
 use crate::post::{Post, logistic};
-use crate::shared::{NUMBERS, Outs, Rows, columns, ints, list, reals, rows};
+use crate::rows::{Rows, distance, dot};
+use crate::shared::{NUMBERS, Outs, columns, ints, list, reals, rows};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -96,32 +96,32 @@ register_op!(|| shared(
 .required_attr("labels", AttrKind::INTS)
 .attr("per_class", AttrKind::INTS, Vec::<i64>::new()));
 
-fn dot(x: &[f64], v: &[f64]) -> f64 {
-    x.iter().zip(v).map(|(a, b)| a * b).sum()
-}
-
 /// The kernel function, which compares a row with a vector.
-struct Kernel {
-    name: String,
-    gamma: f64,
-    coef0: f64,
-    degree: f64,
+enum Kernel {
+    Linear,
+    Poly { gamma: f64, coef0: f64, degree: f64 },
+    Rbf { gamma: f64 },
+    Sigmoid { gamma: f64, coef0: f64 },
 }
 
 impl Kernel {
     fn of(ctx: &KernelCtx<'_>) -> Kernel {
         let p = ctx.attrs.floats("params").unwrap_or_default();
         let at = |i: usize| p.get(i).copied().unwrap_or(0.0);
-        let name = ctx.attrs.str("kernel").unwrap_or("LINEAR").to_owned();
-        Kernel { name, gamma: at(0), coef0: at(1), degree: at(2) }
+        let (gamma, coef0, degree) = (at(0), at(1), at(2));
+        match ctx.attrs.str("kernel").unwrap_or("LINEAR") {
+            "POLY" => Kernel::Poly { gamma, coef0, degree },
+            "SIGMOID" => Kernel::Sigmoid { gamma, coef0 },
+            "RBF" => Kernel::Rbf { gamma },
+            _ => Kernel::Linear,
+        }
     }
     fn value(&self, x: &[f64], v: &[f64]) -> f64 {
-        let dot = || dot(x, v);
-        match self.name.as_str() {
-            "POLY" => (self.gamma * dot() + self.coef0).powf(self.degree),
-            "SIGMOID" => (self.gamma * dot() + self.coef0).tanh(),
-            "RBF" => (-self.gamma * x.iter().zip(v).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()).exp(),
-            _ => dot(),
+        match self {
+            Kernel::Linear => dot(x, v),
+            Kernel::Poly { gamma, coef0, degree } => (gamma * dot(x, v) + coef0).powf(*degree),
+            Kernel::Rbf { gamma } => (-gamma * distance(x, v)).exp(),
+            Kernel::Sigmoid { gamma, coef0 } => (gamma * dot(x, v) + coef0).tanh(),
         }
     }
 }
@@ -139,7 +139,8 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if !fits || x.width == 0 {
         return Err(Error::failed(format!("input 0 has {} features, the model takes another number", x.width)));
     }
-    let y = each_row(&x, 1, |row, out| {
+    let mut y = ctx.alloc_output(0, &[x.count as u64, 1])?;
+    x.one_by_one(1, y.values::<f32>()?, |row, out| {
         let sum: f64 = if count > 0 {
             vectors.chunks_exact(row.len()).zip(w).map(|(v, w)| w * kernel.value(row, v)).sum()
         } else {
@@ -151,9 +152,7 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
         }
         post.apply(out);
         Ok(())
-    })?;
-    ctx.alloc_output(0, &[x.count as u64, 1])?.values::<f32>()?.copy_from_slice(&y);
-    Ok(())
+    })
 }
 register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64, DType::I64, DType::I32], run_regressor);
 
@@ -232,7 +231,8 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     per_class.iter().for_each(|n| starts.push(starts[starts.len() - 1] + n));
     let wide = width(classes, linear, coupling);
     // Each result row holds the scores, followed by the index of the label.
-    let all = each_row(&x, wide + 1, |row, out| {
+    let mut all = vec![0f32; x.count * (wide + 1)];
+    x.one_by_one(wide + 1, &mut all, |row, out| {
         if linear {
             out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = dot(row, w) + rho[0]);
             let at = greatest(&out[..wide]);

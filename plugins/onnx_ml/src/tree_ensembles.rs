@@ -1,10 +1,11 @@
 //! `TreeEnsembleClassifier`, `TreeEnsembleRegressor` (nodes identified by tree and number) and
 //! `TreeEnsemble` (nodes and leaves identified by index): all become one table of [`crate::trees`].
+//! A leaf whose weight for the only target is repeated counts it once, as in onnxruntime.
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
 use crate::shared::{Outs, ints, known_type, reals};
-use crate::trees::{Branch, Trees};
+use crate::trees::{Branch, Mode, Trees};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::types::DType;
 use ge_plugin_api::{Result, map_op};
@@ -13,13 +14,13 @@ use std::collections::HashMap;
 /// Index of each tree's nodes: a comparison, or a leaf if negative.
 type Places = HashMap<(i64, i64), i32>;
 
-fn mode(name: &str) -> Option<i32> {
+fn mode(name: &str) -> Option<Mode> {
     let names = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"];
-    names.iter().position(|n| *n == name).map(|p| p as i32)
+    names.iter().position(|n| *n == name).map(|p| Mode::ALL[p])
 }
 
-/// The trees of a classifier (`class`) or a regressor (`target`).
-fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
+/// The trees of a classifier (`class`) or a regressor (`target`) with this many scores per row.
+fn numbered(n: &ForeignNode, kind: &str, scores: usize) -> Result<Trees> {
     let list = |name: &str| ints(n, name);
     let (trees, ids) = (list("nodes_treeids"), list("nodes_nodeids"));
     let (features, yes, no) = (list("nodes_featureids"), list("nodes_truenodeids"), list("nodes_falsenodeids"));
@@ -43,7 +44,7 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
             };
             let feature = i32::try_from(features[i]).unwrap_or(-1);
             let missing = missing.get(i).is_some_and(|m| *m != 0);
-            let (split, set) = (splits[i], (0, 0));
+            let (split, set) = (splits[i], 0);
             out.nodes.push(Branch { feature, mode, missing, split, yes: 0, no: 0, set });
             out.nodes.len() as i32 - 1
         };
@@ -66,8 +67,20 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
             out.nodes[at].no = find(trees[i], no[i])?;
         }
     }
-    // Collect the weights of each leaf, so that they are adjacent.
-    let of = |what: &str| list(&format!("{kind}_{what}"));
+    weigh(n, kind, scores, &mut out, find)?;
+    Ok(out)
+}
+
+/// Collects the weights of each leaf, so that they are adjacent. `find` gives the node of a tree and
+/// a number.
+fn weigh(
+    n: &ForeignNode,
+    kind: &str,
+    scores: usize,
+    out: &mut Trees,
+    find: impl Fn(i64, i64) -> Result<i32>,
+) -> Result<()> {
+    let of = |what: &str| ints(n, &format!("{kind}_{what}"));
     let (tree, node, target) = (of("treeids"), of("nodeids"), of("ids"));
     let weights = reals(n, &format!("{kind}_weights")).unwrap_or_default();
     if [tree.len(), node.len(), target.len()].iter().any(|c| *c != weights.len()) {
@@ -78,19 +91,32 @@ fn numbered(n: &ForeignNode, kind: &str) -> Result<Trees> {
         let place = find(tree[k], node[k])?;
         let leaf = usize::try_from(-1 - i64::from(place))
             .map_err(|_| n.refuse(format!("node {} of tree {} has a weight and is no leaf", node[k], tree[k])))?;
-        by_leaf[leaf].push((i32::try_from(target[k]).unwrap_or(-1), weights[k]));
+        let weight = (i32::try_from(target[k]).unwrap_or(-1), weights[k]);
+        let known = if scores == 1 { by_leaf[leaf].iter().find(|w| w.0 == weight.0) } else { None };
+        match known {
+            None => by_leaf[leaf].push(weight),
+            // skl2onnx repeats a weight once per class; it counts once, as in onnxruntime.
+            Some(first) if first.1 == weight.1 => {}
+            Some(first) => {
+                return Err(n.refuse(format!(
+                    "node {} of tree {} has the weights {} and {} for target {}, of which runtimes take the first \
+                     or the sum: give it one",
+                    node[k], tree[k], first.1, weight.1, target[k]
+                )));
+            }
+        }
     }
     for (leaf, weights) in by_leaf.into_iter().enumerate() {
         let from = out.weights.len() as i32;
         out.weights.extend(weights);
         out.leaves[leaf] = (from, out.weights.len() as i32);
     }
-    Ok(out)
+    Ok(())
 }
 
 fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let trees = numbered(n, "target")?;
     let targets = usize::try_from(n.int_or("n_targets", 1)).unwrap_or(0);
+    let trees = numbered(n, "target", targets)?;
     let post = Post::of(n)?;
     let base = reals(n, "base_values").unwrap_or_default();
     if !base.is_empty() && base.len() != targets {
@@ -107,10 +133,10 @@ fn regressor(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx.ml", "TreeEnsembleRegressor", 1..=u32::MAX, regressor);
 
 fn classifier(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let trees = numbered(n, "class")?;
     let labels = Labels::of(n, "classlabels_int64s", "classlabels_strings");
-    let ids: std::collections::BTreeSet<i32> = trees.weights.iter().map(|w| w.0).collect();
     let classes = labels.numbers.len();
+    let trees = numbered(n, "class", classes)?;
+    let ids: std::collections::BTreeSet<i32> = trees.weights.iter().map(|w| w.0).collect();
     let one = classes == 2 && ids.len() <= 1;
     if one && ids.first().is_some_and(|id| *id != 0) {
         return Err(
@@ -149,25 +175,19 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     if all.iter().any(|c| *c != count) {
         return Err(n.refuse(format!("its lists of nodes have different lengths: {count} features, {all:?}")));
     }
-    let mut out = Trees { members: reals(n, "membership_values").unwrap_or_default(), ..Trees::default() };
+    let members = reals(n, "membership_values").unwrap_or_default();
+    let mut out = Trees::default();
     let place = |at: i64, leaf: i64| i32::try_from(if leaf != 0 { -1 - at } else { at }).unwrap_or(i32::MAX);
     // The sets are stored one after the other, separated by NaN, in the order of the nodes that use
     // them.
-    let mut sets = out.members.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(i, _)| i as i32);
-    let mut from = 0;
+    let mut sets = members.split(|v| v.is_nan());
     for i in 0..count {
-        let mode = i32::try_from(modes[i]).unwrap_or(-1);
-        if !(0..=6).contains(&mode) {
+        let Some(mode) = usize::try_from(modes[i]).ok().and_then(|m| Mode::ALL.get(m)).copied() else {
             return Err(n.refuse(format!("node mode {} is unknown", modes[i])));
-        }
-        let set = if mode == 6 {
-            let to = sets.next().unwrap_or(out.members.len() as i32);
-            let range = (from, to);
-            from = to + 1;
-            range
-        } else {
-            (0, 0)
         };
+        if mode == Mode::Member {
+            out.sets.push(sets.next().unwrap_or_default().to_vec());
+        }
         out.nodes.push(Branch {
             feature: i32::try_from(features[i]).unwrap_or(-1),
             mode,
@@ -175,7 +195,7 @@ fn ensemble(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
             split: splits[i],
             yes: place(yes[i], yes_leaf[i]),
             no: place(no[i], no_leaf[i]),
-            set,
+            set: out.sets.len() as i32 - 1,
         });
     }
     let (targets, weights) = (list("leaf_targetids"), reals(n, "leaf_weights").unwrap_or_default());
@@ -206,8 +226,8 @@ mod tests {
     use ge_plugin_api::patch::Edit;
     use ge_plugin_api::types::{AttrValue, NodeId, Shape, TensorDesc, ValueRef};
 
-    /// A regressor with a single leaf, for features of this type: the operators that it becomes.
-    fn regressor_of(dtype: DType) -> Vec<String> {
+    /// A regressor of one target, with a single leaf that has these weights.
+    fn leaf(dtype: DType, weights: &[f64]) -> ForeignNode {
         let mut n = ForeignNode { name: "y".into(), ..ForeignNode::default() };
         n.inputs.push(ValueRef::new(NodeId(1), 0));
         n.input_descs.push(TensorDesc::new(dtype, Shape::unranked()));
@@ -215,13 +235,18 @@ mod tests {
             n.attrs.set(key, AttrValue::Ints(vec![0].into()));
         }
         for key in ["target_treeids", "target_nodeids", "target_ids"] {
-            n.attrs.set(key, AttrValue::Ints(vec![0].into()));
+            n.attrs.set(key, AttrValue::Ints(vec![0; weights.len()].into()));
         }
         n.attrs.set("nodes_modes", AttrValue::Strs(vec!["LEAF".into()].into()));
         n.attrs.set("nodes_values", AttrValue::Floats(vec![0.0].into()));
-        n.attrs.set("target_weights", AttrValue::Floats(vec![1.5].into()));
+        n.attrs.set("target_weights", AttrValue::Floats(weights.to_vec().into()));
+        n
+    }
+
+    /// The operators that a regressor becomes for features of this type.
+    fn regressor_of(dtype: DType) -> Vec<String> {
         let mut b = GraphBuilder::new(None);
-        regressor(&n, &mut b).expect("maps");
+        regressor(&leaf(dtype, &[1.5]), &mut b).expect("maps");
         let op = |e: &Edit| match e {
             Edit::AddNode(n) if n.op != "Const" => Some(n.op.to_string()),
             _ => None,
@@ -235,5 +260,16 @@ mod tests {
         assert_eq!(regressor_of(DType::I64), ["MlTrees"]);
         assert_eq!(regressor_of(DType::F64), ["MlTrees", "Cast"]);
         assert_eq!(regressor_of(DType::UNKNOWN), ["MlTrees", "Cast"]);
+    }
+
+    #[test]
+    fn a_weight_of_one_target_that_is_repeated_counts_once() {
+        let weights = |scores: usize, w: &[f64]| {
+            let made = numbered(&leaf(DType::F32, w), "target", scores).map_err(|e| e.message().to_owned());
+            made.map(|t| t.weights.iter().map(|w| w.1).collect::<Vec<_>>())
+        };
+        assert_eq!(weights(1, &[1.5, 1.5, 1.5]), Ok(vec![1.5]));
+        assert_eq!(weights(2, &[1.5, 1.5]), Ok(vec![1.5, 1.5]));
+        assert!(weights(1, &[1.5, 2.5]).is_err_and(|e| e.contains("the weights 1.5 and 2.5 for target 0")));
     }
 }

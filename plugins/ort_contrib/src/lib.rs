@@ -20,6 +20,8 @@ pub mod distances;
 pub mod dynamic_quantize_lstm;
 /// FusedConv, FusedGemm.
 pub mod fused;
+/// GatherBlockQuantized.
+pub mod gather_block_quantized;
 /// GroupQueryAttention.
 pub mod group_query_attention;
 /// The inputs of GroupQueryAttention.

@@ -142,12 +142,13 @@ impl Importer<'_> {
     }
 
     /// The outputs by name. Those that are not tensors are kept as problems, unless a node that was
-    /// refused makes them: its reason is more useful.
+    /// refused makes them: its reason is more useful. Dictionaries of a `ZipMap` are a matrix here.
     fn outputs(&mut self, graph: &GraphProto, g: &mut Building) -> Result<Vec<(String, ValueRef)>> {
         let mut outs = Vec::new();
         for o in &graph.output {
             let declared = inputs::declared(o);
-            if let Some(e) = declared.as_ref().err().filter(|_| !self.stood_in.contains(&o.name)) {
+            let known = self.stood_in.contains(&o.name) || inputs::is_list_of_maps(o) && self.is_zipped(&o.name)?;
+            if let Some(e) = declared.as_ref().err().filter(|_| !known) {
                 self.problem(e.clone())?;
                 continue;
             }
@@ -158,6 +159,17 @@ impl Importer<'_> {
             outs.push((o.name.clone(), k.value));
         }
         Ok(outs)
+    }
+
+    /// Whether a `ZipMap` makes a value: its mapping gives the matrix in place of dictionaries.
+    fn is_zipped(&self, value: &str) -> Result<bool> {
+        for k in 0..self.main.len() {
+            let n = self.main.get(k)?;
+            if n.output.iter().any(|o| o == value) {
+                return Ok(n.op_type == "ZipMap" && n.domain == "ai.onnx.ml");
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod legacy;
 pub mod matmul;
 pub mod norm;
 pub mod npu;
+pub mod ort;
 pub mod pool;
 pub mod reduce;
 pub mod rnn;

@@ -74,7 +74,8 @@ fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     }
     Ok(v)
 }
-map_op!("onnx", "ai.onnx", "LayerNormalization", 17..=u32::MAX, layer_norm);
+// onnxruntime has the operator in all opsets; its optimiser writes it into models of old ones.
+map_op!("onnx", "ai.onnx", "LayerNormalization", 1..=u32::MAX, layer_norm);
 
 /// Batch normalisation with statistics for each place (`spatial = 0`, before opset 9): scale,
 /// shift, mean and variance have the shape of one item of the batch.

@@ -3,7 +3,8 @@ use super::{Outs, scalar};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
 
-fn slice(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+/// Slice with starts, ends, axes and steps as inputs.
+pub(super) fn slice(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let d = b.node("StridedSliceV2").name(&n.name).input(n.input(0)?).input(n.input(1)?).input(n.input(2)?);
     Ok(vec![d.opt_input(n.opt_input(3)).opt_input(n.opt_input(4)).build()])
 }

@@ -126,7 +126,7 @@ pub const OPERATORS: &[(&str, &str)] = &[
     ("MaxRoiPool", "pooled_shape:ints spatial_scale:float"),
     ("MaxUnpool", "kernel_shape:ints pads:ints strides:ints"),
     ("Mean", "consumed_inputs:ints..5"),
-    ("MeanVarianceNormalization", "axes:ints"),
+    ("MeanVarianceNormalization", "across_channels:int..8 axes:ints normalize_variance:int..8"),
     ("MelWeightMatrix", "output_datatype:int"),
     ("Min", "consumed_inputs:ints..5"),
     ("Mish", ""),

@@ -419,3 +419,23 @@ fn statistics_for_each_place_are_taken_away_by_themselves() {
     let e = said(&square(7, 1, n), "").replace("n_y/", "");
     assert_eq!(e, "Sub=Sub Adds=Adds Sqrt=Sqrt Div=Div Mul=Mul n_y=Add");
 }
+
+/// onnxruntime has some operators in ai.onnx that the standard has later or not at all.
+#[test]
+fn operators_of_onnxruntime_in_the_domain_of_the_standard_are_mapped() {
+    let of = |opset: i64, op: &str, ins: &[&str], attrs: Vec<AttributeProto>| {
+        said(&one(opset, with(node(op, ins, &["y"]), attrs), vec![]), "").replace("n_y/", "")
+    };
+    assert_eq!(of(13, "LayerNormalization", &["x", "m", "m"], vec![int("axis", -1)]), "n_y=LayerNormV3");
+    let two = || vec![float("alpha", 2.0), float("beta", 0.5)];
+    assert_eq!(of(9, "Affine", &["x"], two()), "Muls=Muls n_y=Adds");
+    assert_eq!(of(9, "ScaledTanh", &["x"], two()), "Muls=Muls Tanh=Tanh n_y=Muls");
+    assert_eq!(of(9, "ParametricSoftplus", &["x"], two()), "Muls=Muls Softplus=Softplus n_y=Muls");
+    assert_eq!(of(9, "Crop", &["x"], vec![ints("border", &[1, 0, 2, 1])]), "n_y=StridedSliceV2");
+    assert_eq!(of(8, "MeanVarianceNormalization", &["x"], vec![int("across_channels", 1)]), "n_y=MVNV2");
+    let centred = of(8, "MeanVarianceNormalization", &["x"], vec![int("normalize_variance", 0)]);
+    assert_eq!(centred, "ReduceMean=ReduceMean n_y=Sub");
+    let n = node("Crop", &["x"], &["y"]);
+    let g = graph(vec![value("x", 1, &["2", "3", "8", "8"])], vec![n], vec![], &["y"]);
+    assert!(import(&model(9, g)).expect_err("no border").message().contains("`border` has no four numbers"));
+}
