@@ -234,6 +234,21 @@ fn operators_of_ascends_own_domain_go_over_by_name() {
     }
 }
 
+/// The standard has these types, so the model is not damaged.
+#[test]
+fn types_of_six_bits_are_refused_as_not_supported() {
+    for (code, name) in [(27, "FLOAT6E2M3"), (28, "FLOAT6E3M2")] {
+        let input = graph(vec![value("x", code, &["4"])], vec![node("Identity", &["x"], &["y"])], vec![], &["y"]);
+        let k = TensorProto { name: "k".into(), data_type: code, dims: vec![4], ..TensorProto::default() };
+        let constant = graph(vec![], vec![node("Identity", &["k"], &["y"])], vec![k], &["y"]);
+        for g in [input, constant] {
+            let e = import(&model(28, g)).err().expect("refused");
+            assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::UNSUPPORTED);
+            assert!(e.to_string().contains(name), "{e}");
+        }
+    }
+}
+
 /// Coordinates are rounded up along axes that shrink, and down along all others.
 #[test]
 fn a_resize_of_opset_10_rounds_axis_by_axis() {
