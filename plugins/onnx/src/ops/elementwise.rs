@@ -1,5 +1,5 @@
 //! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators with any number of inputs.
-use super::{Outs, like_input, type_attr};
+use super::{Outs, known_type, like_input, type_attr};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::DType;
@@ -63,6 +63,21 @@ fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
 map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);
+
+/// From opset 9 to 12 the type may be an integer; the function is computed in double precision, and
+/// the result is cut off, as in the reference of the standard.
+fn erf(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    const WHOLE: [DType; 8] =
+        [DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64];
+    let x = n.input(0)?;
+    let Some(t) = known_type(n).filter(|t| WHOLE.contains(t)) else {
+        return Ok(vec![b.node("Erf").name(&n.name).input(x).build()]);
+    };
+    let wide = b.node("Cast").input(x).attr("dst_type", DType::F64).build();
+    let y = b.node("Erf").input(wide).build();
+    Ok(vec![b.node("Cast").name(&n.name).input(y).attr("dst_type", t).build()])
+}
+map_op!("onnx", "ai.onnx", "Erf", 9..=12, erf);
 
 fn modulo(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let op = if n.int_or("fmod", 0) == 0 { "FloorMod" } else { "Mod" };

@@ -234,6 +234,25 @@ fn operators_of_ascends_own_domain_go_over_by_name() {
     }
 }
 
+/// Neither the number of channels nor the size of the kernel need be known.
+#[test]
+fn a_causal_convolution_takes_a_weight_of_open_sizes() {
+    let causal = |ins: &[&str], sizes: &[&str]| {
+        let inputs = ["x", "p"].map(|n| value(n, 1, &["b", "c", n])).to_vec();
+        let inputs = [inputs, vec![value("w", 1, sizes)]].concat();
+        let e =
+            import(&model(28, graph(inputs, vec![node("CausalConvWithState", ins, &["y", "s"])], vec![], &["y", "s"])));
+        said(&e.expect("imports"), "").replace("n_y/", "")
+    };
+    let open = ["channels", "1", "k"];
+    let rest = "Unsqueeze=Unsqueeze Unsqueeze=Unsqueeze DepthwiseConv2D=DepthwiseConv2D n_y=Squeeze Shape=Shape \
+                StridedSliceV2=StridedSliceV2";
+    let padded = "Shape=Shape Sub=Sub ConcatD=ConcatD PadV3=PadV3";
+    assert_eq!(causal(&["x", "w"], &open), format!("{padded} {rest}"));
+    assert_eq!(causal(&["x", "w", "", "p"], &open), format!("ConcatD=ConcatD {rest}"));
+    assert!(causal(&["x", "w"], &["4", "1", "3"]).contains("PadD=PadD Unsqueeze=Unsqueeze"));
+}
+
 /// The standard has these types, so the model is not damaged.
 #[test]
 fn types_of_six_bits_are_refused_as_not_supported() {
@@ -247,6 +266,14 @@ fn types_of_six_bits_are_refused_as_not_supported() {
             assert!(e.to_string().contains(name), "{e}");
         }
     }
+}
+
+/// The versions from 9 to 12 list integer types.
+#[test]
+fn erf_of_integers_is_computed_in_double_precision() {
+    let erf = |opset, elem| said(&square(opset, elem, node("Erf", &["t"], &["y"])), "");
+    assert_eq!(erf(9, 6), "n_y/Cast=Cast n_y/Erf=Erf n_y=Cast");
+    assert_eq!((erf(12, 1), erf(13, 1)), ("n_y=Erf".to_owned(), "n_y=Erf".to_owned()));
 }
 
 /// Coordinates are rounded up along axes that shrink, and down along all others.
