@@ -50,19 +50,29 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes. Without one, the bound is the greatest finite number
-/// of the type; where the type is not known, that of f64, which is infinite in smaller types.
+/// From opset 6 to 10 the bounds are attributes, whose default is the greatest number of single
+/// precision whatever the type: infinite in f16, and a bound for f64.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let most = match n.desc(0).map(|d| d.dtype) {
-        Some(DType::F32) => f64::from(f32::MAX),
-        Some(DType::F16) => half::f16::MAX.to_f64(),
-        _ => f64::MAX,
-    };
+    let most = f64::from(f32::MAX);
     let lo = like_input(n, b, "min", n.float_or("min", -most))?;
     let hi = like_input(n, b, "max", n.float_or("max", most))?;
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
-map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);
+map_op!("onnx", "ai.onnx", "Clip", 6..=10, clip_attrs);
+
+/// Before opset 6 the attributes have no default: there is no bound without one.
+fn clip_if_given(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let mut y = n.input(0)?;
+    let bounds = [("min", "Maximum"), ("max", "Minimum")];
+    let given: Vec<_> = bounds.into_iter().filter_map(|(key, op)| Some((key, op, n.attrs.float(key)?))).collect();
+    for (k, (key, op, v)) in given.iter().copied().enumerate() {
+        let bound = like_input(n, b, key, v)?;
+        let name = if k + 1 == given.len() { n.name.as_str() } else { "" };
+        y = b.node(op).name(name).input(y).input(bound).build();
+    }
+    Ok(vec![if given.is_empty() { b.node("Identity").name(&n.name).input(y).build() } else { y }])
+}
+map_op!("onnx", "ai.onnx", "Clip", 1..=5, clip_if_given);
 
 /// From opset 9 to 12 the type may be an integer; the function is computed in double precision, and
 /// the result is cut off, as in the reference of the standard.

@@ -426,14 +426,19 @@ fn defaults_of_old_operators_are_those_of_their_schema() {
         nodes(&e, "").last().and_then(|n| n.attrs.float("scale"))
     };
     assert_eq!((selu(1), selu(6)), (Some(1.0507), Some(1.050_701_022_148_132_3)));
-    let clip = |elem: i32| {
-        let e = square(6, elem, node("Clip", &["t"], &["y"]));
+    let clip = |opset, elem: i32| {
+        let e = square(opset, elem, node("Clip", &["t"], &["y"]));
         let bounds = nodes(&e, "").into_iter().filter_map(|n| n.attrs.tensor("value")?.to_f64(1)).collect::<Vec<_>>();
         bounds.concat()
     };
-    assert_eq!(clip(1), [f64::from(f32::MIN), f64::from(f32::MAX)]);
-    assert_eq!(clip(11), [f64::MIN, f64::MAX]);
-    assert_eq!(clip(10), [-65504.0, 65504.0]);
+    // The default is that of single precision in every type.
+    let single = [f64::from(f32::MIN), f64::from(f32::MAX)];
+    assert_eq!((clip(6, 1), clip(10, 11)), (single.to_vec(), single.to_vec()));
+    assert_eq!(clip(6, 10), [f64::NEG_INFINITY, f64::INFINITY]);
+    // Before opset 6 there is none.
+    assert_eq!(clip(1, 10), [0.0; 0]);
+    let one_bound = square(5, 10, with(node("Clip", &["t"], &["y"]), vec![float("max", 2.0)]));
+    assert!(said(&one_bound, "").ends_with("n_y=Minimum"), "{}", said(&one_bound, ""));
 }
 
 /// Coordinates are rounded up along axes that shrink, and down along all others.
