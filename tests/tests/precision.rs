@@ -488,7 +488,13 @@ fn a_given_mask_of_attention_is_never_rounded() {
         write_floats(&d.join("in/input_1.npy"), "1, 1, 8, 8", &mask);
         let mode = format!("ge.exec.precision_mode={mode}");
         expect_code(d, 0, &["compile", "m.ge", "-o", "m.om", "-q", "--soc", "Ascend910B", "--set", &mode]);
-        expect_code(d, 0, &["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"]);
+        expect_code(d, 0, &["run", "wide.om", "--inputs", "in", "--outputs", "wide", "-q"]);
+        let run = ["run", "m.om", "--inputs", "in", "--outputs", "out", "-q"];
+        expect_code(d, 0, &[&run[..], &["--expect", "wide", "--rtol", "5e-3", "--atol", "5e-3"]].concat());
+        // Next to a lesser number, the scores still count.
+        if fill > -1e8 {
+            continue;
+        }
         let got = floats(&d.join("out/output_0.npy"));
         assert!(got[64..96].iter().zip(&mean).all(|(g, w)| (g - w).abs() < 2e-3), "{fill} {mode}: {:?}", &got[64..96]);
     }

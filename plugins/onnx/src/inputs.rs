@@ -1,6 +1,6 @@
 //! Graph inputs: their declared types and shapes, and the changes by `--input-shape`.
 use crate::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
-use crate::tensor::dtype;
+use crate::tensor::{dtype, no_dtype};
 use ge_plugin_api::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use ge_plugin_api::frontend::ImportOptions;
 use ge_plugin_api::types::tensor::Container;
@@ -38,9 +38,7 @@ pub fn declared(v: &ValueInfoProto) -> Result<TensorDesc> {
         Some(d) => d,
         None if t.elem_type == 0 => DType::UNKNOWN,
         None => {
-            return Err(Diagnostic::error(format!("`{}` has an unknown element type", v.name))
-                .found(t.elem_type.to_string(), "1 to 26")
-                .raise(ge_plugin_api::diagnostic::BROKEN_MODEL));
+            return Err(no_dtype(&format!("`{}`", v.name), t.elem_type));
         }
     };
     let shape = match &t.shape {

@@ -3,6 +3,9 @@
 //! [`read`] checks sizes and decodes without copying weights. [`import`] walks over graphs,
 //! subgraphs and functions and looks up the mapping for each node's domain, operator and version.
 //! [`ops`] has the mappings of `ai.onnx`.
+//!
+//! Element types are those of the standard up to number 26; FLOAT6E2M3 and FLOAT6E3M2 are refused
+//! as not supported, and so are maps, sparse tensors as inputs, and sequences of sequences.
 #![forbid(unsafe_code)]
 
 pub mod attributes;

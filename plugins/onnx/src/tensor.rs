@@ -39,6 +39,23 @@ pub fn dtype(code: i32) -> Option<DType> {
     })
 }
 
+/// The error for a number that is not the element type of `what`: one that the standard has but
+/// this program does not compute with, or one that the standard does not have.
+pub fn no_dtype(what: &str, code: i32) -> Error {
+    let unsupported = match code {
+        27 => "FLOAT6E2M3",
+        28 => "FLOAT6E3M2",
+        _ => {
+            return Diagnostic::error(format!("{what} has an unknown element type"))
+                .found(code.to_string(), "1 to 26")
+                .raise(ge_plugin_api::diagnostic::BROKEN_MODEL);
+        }
+    };
+    Diagnostic::error(format!("{what} has element type {unsupported}, which is not supported"))
+        .help("convert its values to another type, such as FLOAT8E4M3FN, which holds all numbers of both")
+        .raise(ge_plugin_api::diagnostic::NOT_MAPPED)
+}
+
 /// Source of the bytes of tensors.
 pub struct Source<'a> {
     /// The model file.
@@ -57,9 +74,7 @@ impl Source<'_> {
     /// Converts a tensor message to a constant.
     pub fn tensor(&self, t: &TensorProto) -> Result<ConstTensor> {
         let name = if t.name.is_empty() { "(attribute)" } else { t.name.as_str() };
-        let dt = dtype(t.data_type).ok_or_else(|| {
-            damaged(name, "unknown element type").with(|d| d.found(t.data_type.to_string(), "1 to 26"))
-        })?;
+        let dt = dtype(t.data_type).ok_or_else(|| no_dtype(&format!("tensor `{name}`"), t.data_type))?;
         let dims: Vec<u64> = t
             .dims
             .iter()

@@ -27,6 +27,18 @@ use ge_plugin_api::register_ops;
 use ge_plugin_api::types::dtype::{FLOATS, INDEX};
 use ge_plugin_api::types::{DType, Dim, Shape, TensorDesc};
 
+/// The types of `DropoutV3`.
+const DROPPED: &[DType] = &[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F64,
+    DType::F8E4M3FN,
+    DType::F8E4M3FNUZ,
+    DType::F8E5M2,
+    DType::F8E5M2FNUZ,
+];
+
 fn checked_axis(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let d = c.like(0)?;
     if let Some(r) = d.shape.rank().filter(|&r| r > 0) {
@@ -206,11 +218,11 @@ fn defs() -> Vec<OpDef> {
             .attr("eps", f, 1e-9)
             .flags(FULL_PRECISION),
         OpDef::new("DropoutV3", dropout)
-            .input("x", FLOATS, "T")
-            .opt("ratio", FLOATS, "")
+            .input("x", DROPPED, "T")
+            .opt("ratio", DROPPED, "")
             .opt("training", BOOL, "")
             .opt("turn", INDEX, "")
-            .output("y", FLOATS, "T")
+            .output("y", DROPPED, "T")
             .output("mask", BOOL, "")
             .opt_attr("seed", AttrKind::INT)
             .value_inputs(&[1, 2])

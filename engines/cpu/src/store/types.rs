@@ -27,6 +27,12 @@ pub const INDEX: &[D] = &[D::I32, D::I64];
 pub const BOOL: &[D] = &[D::BOOL];
 /// i8 u8.
 pub const BYTE: &[D] = &[D::I8, D::U8];
+/// The floating-point types of 8 bits that hold signed numbers.
+pub const F8: &[D] = &[D::F8E4M3FN, D::F8E4M3FNUZ, D::F8E5M2, D::F8E5M2FNUZ];
+/// i8, u8 and floating-point types of 8 bits.
+pub const BYTE_F8: &[D] = &join::<6>(&[BYTE, F8]);
+/// Floating-point types, including those of 8 bits.
+pub const FLOAT_F8: &[D] = &join::<8>(&[FLOAT, F8]);
 const COMPLEX: &[D] = &[D::COMPLEX64, D::COMPLEX128];
 /// Floating-point types of 8 and 4 bits.
 const SMALL_FLOAT: &[D] = &[D::F8E4M3FN, D::F8E4M3FNUZ, D::F8E5M2, D::F8E5M2FNUZ, D::F8E8M0, D::F4E2M1];

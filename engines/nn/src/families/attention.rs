@@ -57,8 +57,7 @@ struct Attention {
     cap: f32,
     /// Position in the shift for each score.
     shift: Option<Nest<1>>,
-    /// The shift is f32 although the operands are 16-bit; masked scores are then limited to the
-    /// range of the 16-bit type.
+    /// The shift is f32 although the operands are 16-bit; masked scores then stay finite.
     wide_shift: bool,
     /// The keys that each query sees.
     band: Band,
@@ -69,13 +68,10 @@ struct Attention {
     empty_is_zero: bool,
 }
 
-/// Lower limit of a masked score in a 16-bit type, so that a fully masked row still gives finite
-/// numbers.
-const MASKED: f32 = -65504.0;
-
-/// Limits a masked score, and leaves NaN as it is.
+/// The score with a mask added: never infinite, so that a fully masked row gives finite numbers.
+/// NaN stays as it is.
 fn limited(score: f32) -> f32 {
-    if score < MASKED { MASKED } else { score }
+    if score < f32::MIN { f32::MIN } else { score }
 }
 
 /// The kernel of an attention.

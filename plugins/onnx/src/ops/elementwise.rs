@@ -1,5 +1,5 @@
 //! `Cast`, `CastLike`, `Clip`, `Mod`, `BitShift` and the operators with any number of inputs.
-use super::{Outs, like_input, type_attr};
+use super::{Outs, known_type, like_input, type_attr};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::map_op;
 use ge_plugin_api::types::DType;
@@ -50,19 +50,44 @@ fn clip(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 map_op!("onnx", "ai.onnx", "Clip", 11..=u32::MAX, clip);
 
-/// Before opset 11 the bounds are attributes. Without one, the bound is the greatest finite number
-/// of the type; where the type is not known, that of f64, which is infinite in smaller types.
+/// From opset 6 to 10 the bounds are attributes, whose default is the greatest number of single
+/// precision whatever the type: infinite in f16, and a bound for f64.
 fn clip_attrs(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
-    let most = match n.desc(0).map(|d| d.dtype) {
-        Some(DType::F32) => f64::from(f32::MAX),
-        Some(DType::F16) => half::f16::MAX.to_f64(),
-        _ => f64::MAX,
-    };
+    let most = f64::from(f32::MAX);
     let lo = like_input(n, b, "min", n.float_or("min", -most))?;
     let hi = like_input(n, b, "max", n.float_or("max", most))?;
     Ok(vec![b.node("ClipByValue").name(&n.name).input(n.input(0)?).input(lo).input(hi).build()])
 }
-map_op!("onnx", "ai.onnx", "Clip", 1..=10, clip_attrs);
+map_op!("onnx", "ai.onnx", "Clip", 6..=10, clip_attrs);
+
+/// Before opset 6 the attributes have no default: there is no bound without one.
+fn clip_if_given(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let mut y = n.input(0)?;
+    let bounds = [("min", "Maximum"), ("max", "Minimum")];
+    let given: Vec<_> = bounds.into_iter().filter_map(|(key, op)| Some((key, op, n.attrs.float(key)?))).collect();
+    for (k, (key, op, v)) in given.iter().copied().enumerate() {
+        let bound = like_input(n, b, key, v)?;
+        let name = if k + 1 == given.len() { n.name.as_str() } else { "" };
+        y = b.node(op).name(name).input(y).input(bound).build();
+    }
+    Ok(vec![if given.is_empty() { b.node("Identity").name(&n.name).input(y).build() } else { y }])
+}
+map_op!("onnx", "ai.onnx", "Clip", 1..=5, clip_if_given);
+
+/// From opset 9 to 12 the type may be an integer; the function is computed in double precision, and
+/// the result is cut off, as in the reference of the standard.
+fn erf(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    const WHOLE: [DType; 8] =
+        [DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64];
+    let x = n.input(0)?;
+    let Some(t) = known_type(n).filter(|t| WHOLE.contains(t)) else {
+        return Ok(vec![b.node("Erf").name(&n.name).input(x).build()]);
+    };
+    let wide = b.node("Cast").input(x).attr("dst_type", DType::F64).build();
+    let y = b.node("Erf").input(wide).build();
+    Ok(vec![b.node("Cast").name(&n.name).input(y).attr("dst_type", t).build()])
+}
+map_op!("onnx", "ai.onnx", "Erf", 9..=12, erf);
 
 fn modulo(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
     let op = if n.int_or("fmod", 0) == 0 { "FloorMod" } else { "Mod" };

@@ -234,6 +234,48 @@ fn operators_of_ascends_own_domain_go_over_by_name() {
     }
 }
 
+/// Neither the number of channels nor the size of the kernel need be known.
+#[test]
+fn a_causal_convolution_takes_a_weight_of_open_sizes() {
+    let causal = |ins: &[&str], sizes: &[&str]| {
+        let inputs = ["x", "p"].map(|n| value(n, 1, &["b", "c", n])).to_vec();
+        let inputs = [inputs, vec![value("w", 1, sizes)]].concat();
+        let e =
+            import(&model(28, graph(inputs, vec![node("CausalConvWithState", ins, &["y", "s"])], vec![], &["y", "s"])));
+        said(&e.expect("imports"), "").replace("n_y/", "")
+    };
+    let open = ["channels", "1", "k"];
+    let rest = "Unsqueeze=Unsqueeze Unsqueeze=Unsqueeze DepthwiseConv2D=DepthwiseConv2D n_y=Squeeze Shape=Shape \
+                StridedSliceV2=StridedSliceV2";
+    let padded = "Shape=Shape Sub=Sub ConcatD=ConcatD PadV3=PadV3";
+    assert_eq!(causal(&["x", "w"], &open), format!("{padded} {rest}"));
+    assert_eq!(causal(&["x", "w", "", "p"], &open), format!("ConcatD=ConcatD {rest}"));
+    assert!(causal(&["x", "w"], &["4", "1", "3"]).contains("PadD=PadD Unsqueeze=Unsqueeze"));
+}
+
+/// The standard has these types, so the model is not damaged.
+#[test]
+fn types_of_six_bits_are_refused_as_not_supported() {
+    for (code, name) in [(27, "FLOAT6E2M3"), (28, "FLOAT6E3M2")] {
+        let input = graph(vec![value("x", code, &["4"])], vec![node("Identity", &["x"], &["y"])], vec![], &["y"]);
+        let k = TensorProto { name: "k".into(), data_type: code, dims: vec![4], ..TensorProto::default() };
+        let constant = graph(vec![], vec![node("Identity", &["k"], &["y"])], vec![k], &["y"]);
+        for g in [input, constant] {
+            let e = import(&model(28, g)).err().expect("refused");
+            assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::UNSUPPORTED);
+            assert!(e.to_string().contains(name), "{e}");
+        }
+    }
+}
+
+/// The versions from 9 to 12 list integer types.
+#[test]
+fn erf_of_integers_is_computed_in_double_precision() {
+    let erf = |opset, elem| said(&square(opset, elem, node("Erf", &["t"], &["y"])), "");
+    assert_eq!(erf(9, 6), "n_y/Cast=Cast n_y/Erf=Erf n_y=Cast");
+    assert_eq!((erf(12, 1), erf(13, 1)), ("n_y=Erf".to_owned(), "n_y=Erf".to_owned()));
+}
+
 /// Coordinates are rounded up along axes that shrink, and down along all others.
 #[test]
 fn a_resize_of_opset_10_rounds_axis_by_axis() {
@@ -384,14 +426,19 @@ fn defaults_of_old_operators_are_those_of_their_schema() {
         nodes(&e, "").last().and_then(|n| n.attrs.float("scale"))
     };
     assert_eq!((selu(1), selu(6)), (Some(1.0507), Some(1.050_701_022_148_132_3)));
-    let clip = |elem: i32| {
-        let e = square(6, elem, node("Clip", &["t"], &["y"]));
+    let clip = |opset, elem: i32| {
+        let e = square(opset, elem, node("Clip", &["t"], &["y"]));
         let bounds = nodes(&e, "").into_iter().filter_map(|n| n.attrs.tensor("value")?.to_f64(1)).collect::<Vec<_>>();
         bounds.concat()
     };
-    assert_eq!(clip(1), [f64::from(f32::MIN), f64::from(f32::MAX)]);
-    assert_eq!(clip(11), [f64::MIN, f64::MAX]);
-    assert_eq!(clip(10), [-65504.0, 65504.0]);
+    // The default is that of single precision in every type.
+    let single = [f64::from(f32::MIN), f64::from(f32::MAX)];
+    assert_eq!((clip(6, 1), clip(10, 11)), (single.to_vec(), single.to_vec()));
+    assert_eq!(clip(6, 10), [f64::NEG_INFINITY, f64::INFINITY]);
+    // Before opset 6 there is none.
+    assert_eq!(clip(1, 10), [0.0; 0]);
+    let one_bound = square(5, 10, with(node("Clip", &["t"], &["y"]), vec![float("max", 2.0)]));
+    assert!(said(&one_bound, "").ends_with("n_y=Minimum"), "{}", said(&one_bound, ""));
 }
 
 /// Coordinates are rounded up along axes that shrink, and down along all others.

@@ -2,12 +2,14 @@
 //! and zero points belong to.
 use super::matmul::batched;
 use crate::args::{Arg, bad, put_i64, room, view_error};
+use crate::kernels::math::cast::{doubles, put_nums};
 use crate::op::Op;
-use crate::store::types::{BYTE, FLOAT};
-use ge_kernels::view::{Layout, Nest, broadcast_shapes};
+use crate::store::types::{BYTE, BYTE_F8, FLOAT};
+use ge_kernels::view::{Layout, Nest, Num, broadcast_shapes};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
+use std::ops::SubAssign;
 
 /// The matrices of a product that a scale or zero point describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,18 @@ impl Part {
 /// # Errors
 /// Fails if the shape of the zero points does not fit.
 pub fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, part: Part, turned: bool) -> Result<Vec<i64>> {
-    let mut v = x.i64s()?;
+    minus(x, zero, part, turned, |x| x.i64s())
+}
+
+/// As [`less_zero`], with elements read by `read`.
+fn minus<W: Copy + SubAssign>(
+    x: &Arg<'_>,
+    zero: Option<&Arg<'_>>,
+    part: Part,
+    turned: bool,
+    read: fn(&Arg<'_>) -> Result<Vec<W>>,
+) -> Result<Vec<W>> {
+    let mut v = read(x)?;
     let Some(z) = zero else { return Ok(v) };
     let mut sizes = part.matrices(&x.shape);
     let mut axes: Vec<usize> = (0..sizes.len()).collect();
@@ -72,7 +85,7 @@ pub fn less_zero(x: &Arg<'_>, zero: Option<&Arg<'_>>, part: Part, turned: bool) 
         sizes.swap(x.rank() - 2, x.rank() - 1);
     }
     let l = part.parameter(z, &sizes)?.broadcast_to(&sizes).and_then(|l| l.permute(&axes)).map_err(view_error)?;
-    let zeros = z.i64s()?;
+    let zeros = read(z)?;
     let mut at = 0;
     Nest::new(l.shape(), [&l]).each_run(|[p], len, [step]| {
         for (i, e) in v[at..at + len].iter_mut().enumerate() {
@@ -98,13 +111,27 @@ fn run_integer(ctx: &mut KernelCtx<'_>) -> Result<()> {
     put_i64(ctx, 0, &shape, &y)
 }
 
-/// The factor of each sum is computed in single precision, as in onnxruntime.
+/// The product of two factors less their zero points: exact for integers, in double precision if a
+/// factor has a floating-point type of 8 bits.
+fn sums(a: [&Arg<'_>; 2], b: [&Arg<'_>; 2]) -> Result<(Vec<usize>, Vec<f64>)> {
+    let ([a, za], [b, zb]) = (a, b);
+    if [a, b].iter().any(|x| !BYTE.contains(&x.dtype)) {
+        let va = minus(a, Some(za), Part::A, false, doubles)?;
+        let vb = minus(b, Some(zb), Part::B, false, doubles)?;
+        return batched(&va, &a.shape, &vb, &b.shape, (false, false), None);
+    }
+    let (va, vb) = (less_zero(a, Some(za), Part::A, false)?, less_zero(b, Some(zb), Part::B, false)?);
+    let (shape, y) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
+    Ok((shape, y.into_iter().map(|v| v as f64).collect()))
+}
+
+/// The factor of each sum is computed in single precision, as in onnxruntime. A result of a
+/// floating-point type of 8 bits is rounded to it once.
 fn run_linear(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let given = |i| Arg::of(ctx, i);
     let (a, sa, za, b) = (given(0)?, given(1)?, given(2)?, given(3)?);
     let (sb, zb, sy, zy) = (given(4)?, given(5)?, given(6)?, given(7)?);
-    let (va, vb) = (less_zero(&a, Some(&za), Part::A, false)?, less_zero(&b, Some(&zb), Part::B, false)?);
-    let (shape, sums) = batched(&va, &a.shape, &vb, &b.shape, (false, false), None)?;
+    let (shape, sums) = sums([&a, &za], [&b, &zb])?;
     let (of_a, of_b) = (Part::A.matrices(&a.shape), Part::B.matrices(&b.shape));
     let [lead_a, lead_b] = [&of_a, &of_b].map(|s| &s[..s.len() - 2]);
     let mut whole = broadcast_shapes(lead_a, lead_b).map_err(view_error)?;
@@ -112,7 +139,7 @@ fn run_linear(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let over = |part: Part, p: &Arg<'_>, of: &[usize]| part.parameter(p, of)?.broadcast_to(&whole).map_err(view_error);
     let (la, lb) = (over(Part::A, &sa, &of_a)?, over(Part::B, &sb, &of_b)?);
     let (ly, lz) = (over(Part::Y, &sy, &whole)?, over(Part::Y, &zy, &whole)?);
-    let (sa, sb, sy, zy) = (sa.f64s()?, sb.f64s()?, sy.f64s()?, zy.i64s()?);
+    let (sa, sb, sy, zy) = (sa.f64s()?, sb.f64s()?, sy.f64s()?, doubles(&zy)?);
     let d = ctx.output_dtype(0).unwrap_or_default();
     let mut q = room(sums.len())?;
     Nest::new(&whole, [&la, &lb, &ly, &lz]).each_run(|from, len, step| {
@@ -120,16 +147,18 @@ fn run_linear(ctx: &mut KernelCtx<'_>) -> Result<()> {
         for (i, sum) in sums[at..at + len].iter().enumerate() {
             let [a, b, y, z] = std::array::from_fn(|k| (from[k] + i as isize * step[k]) as usize);
             let factor = (sa[a] * sb[b]) as f32 / sy[y] as f32;
-            q.push(saturate(*sum as f64 * f64::from(factor), zy[z], d));
+            let v = sum * f64::from(factor);
+            q.push(if BYTE.contains(&d) { Num::I(saturate(v, zy[z] as i64, d)) } else { Num::F(v + zy[z]) });
         }
     });
-    put_i64(ctx, 0, &shape, &q)
+    put_nums(ctx, 0, &shape, &q, true, "up")
 }
 
 /// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("MatMulInteger", run_integer, &[BYTE]).gives(&[&[DType::I32]]),
-    Op::new("QLinearMatMul", run_linear, &[BYTE, FLOAT, BYTE, BYTE, FLOAT, BYTE, FLOAT, BYTE]).gives(&[BYTE]),
+    Op::new("QLinearMatMul", run_linear, &[BYTE_F8, FLOAT, BYTE_F8, BYTE_F8, FLOAT, BYTE_F8, FLOAT, BYTE_F8])
+        .gives(&[BYTE_F8]),
 ];
 
 #[cfg(test)]
@@ -162,6 +191,21 @@ mod tests {
         // The same for zero points.
         assert_eq!(linear([&one, &za], [&one, &t(&[2, 1, 2], &[0i8, -1, -2, -3])]), [3, 6, 3, 6, 9, 12, 9, 12]);
         assert_eq!(linear([&one, &t(&[2, 2, 1], &[1u8, 0, 0, 1])], [&one, &zb]), [0, 0, 3, 3, 3, 3, 0, 0]);
+    }
+
+    #[test]
+    fn factors_and_results_may_be_floating_point_numbers_of_8_bits() {
+        // 1.5 and -2 (E4M3FN), by 3 and 4 of 8-bit integers.
+        let f8 = |dims: &[u64], v: &[u8]| HostTensor::from_bytes(DType::F8E4M3FN, dims, v).unwrap();
+        let (a, za) = (f8(&[1, 2], &[0x3c, 0xc0]), f8(&[], &[0]));
+        let (b, zb, s) = (t(&[2, 1], &[3i8, 4]), t(&[], &[0i8]), t(&[], &[0.5f32]));
+        let product = |zy: &HostTensor, to| {
+            let inputs = [&a, &s, &za, &b, &s, &zb, &s, zy].map(Some);
+            call("QLinearMatMul", &inputs, &attrs(&[]), &[to]).unwrap()[0].bytes().to_vec()
+        };
+        // (4.5 - 8) / 2 = -1.75; rounded to even in whole numbers.
+        assert_eq!(product(&za, DType::F8E4M3FN), [0xbe]);
+        assert_eq!(product(&t(&[], &[10u8]), DType::U8), [8]);
     }
 
     #[test]
