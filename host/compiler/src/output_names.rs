@@ -44,8 +44,8 @@ mod tests {
     fn every_output_has_a_name_of_its_own_that_stays() {
         let text = "graph @main(%x: f32[2]) {
   %y = Relu(%x) : f32[2]
-  %s, %t = TwoOutputs(%y) : f32[2], f32[2]
-  return %y, %t, %y, %s, %y {_output_names = [\"\", \"\", \"\", \"y_2\"]}
+  %s = TwoOutputs(%y) : f32[2], f32[2]
+  return %y, %s#1, %y, %s, %y {_output_names = [\"\", \"\", \"\", \"y_2\"]}
 }
 ";
         let mut model = ge_ir::text::parse(text, "t.ge", &ge_ir::text::NoFiles).expect("legal");
