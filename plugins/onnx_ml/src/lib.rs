@@ -43,7 +43,9 @@ mod shared;
 pub mod svm;
 /// What leaves add to the scores of a row.
 mod leaves;
-/// Tree ensembles as one table, and their kernel.
+/// The scores of trees: prototype and kernel.
+mod ml_trees;
+/// Tree ensembles as one table.
 pub mod trees;
 /// TreeEnsembleClassifier, TreeEnsembleRegressor, TreeEnsemble.
 pub mod tree_ensembles;
