@@ -8,7 +8,7 @@ use crate::args::{Arg, bad, out, out_bytes, view_error};
 use crate::kernels::shape::moving::{Source, pack, with_width};
 use crate::op::Op;
 use crate::store::types::{ANY, BOOL, FLOAT_F8, INDEX, NUM};
-use ge_kernels::view::{Bool, Nest, broadcast_shapes};
+use ge_kernels::view::{Bool, Nest, Num, broadcast_shapes};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
