@@ -34,9 +34,10 @@ fn dense<T: ToString>(values: &[T]) -> String {
 /// a column.
 fn case(seed: u64) -> Case {
     let mut c = Chance(seed);
-    let (m, n, k) = (c.pick(&[1, 2, 3, 5, 17, 40]), c.pick(&[1, 3, 16, 33]), c.pick(&[1, 2, 7, 32, 48, 130]));
+    let (m, n, k): (usize, usize, usize) =
+        (c.pick(&[1, 2, 3, 5, 17, 40]), c.pick(&[1, 3, 16, 33]), c.pick(&[1, 2, 7, 32, 48, 130]));
     let (kind, low, count) = c.pick(&[("i8", -128i64, 256), ("u8", 0, 256), ("i4", -8, 16), ("u4", 0, 16)]);
-    let block = c.pick(&[0, 0, 2, 16, 32, 64]);
+    let block: usize = c.pick(&[0, 0, 2, 16, 32, 64]);
     let (turned, zeros) = (c.below(2) == 0, c.below(2) == 0);
     let groups = if block == 0 { 1 } else { k.div_ceil(block) };
     let integers = |c: &mut Chance, len: usize| (0..len).map(|_| low + c.below(count) as i64).collect::<Vec<_>>();
