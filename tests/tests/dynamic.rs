@@ -600,7 +600,7 @@ fn sequences_optionals_and_strings_have_a_file_form() {
     std::fs::remove_file(d.join("out/output_0/2.npy")).unwrap();
     differs("found a sequence of 3, expected a sequence of 2");
     std::fs::write(d.join("out/output_3.npy"), ge_runtime::npy::write(&strings(&["", "u"])).unwrap()).unwrap();
-    differs("output `w` differs at element 1");
+    differs("output `v` differs at element 1");
 
     // An optional with a value is a file. The sequence may be empty: `--input` gives it an empty
     // folder by name. Files of the previous run are removed.
@@ -614,7 +614,7 @@ fn sequences_optionals_and_strings_have_a_file_form() {
     let shown = expect_code(d, 0, &["run", "m.om", "--inputs", "in"]).stdout;
     let shown = String::from_utf8(shown).unwrap();
     assert!(
-        shown.contains("r: a sequence of 3\nr[0]: f32[2] = 1 2\n") && shown.contains("w: string[2] = \"\" \"ü"),
+        shown.contains("r: a sequence of 3\nr[0]: f32[2] = 1 2\n") && shown.contains("v: string[2] = \"\" \"ü"),
         "{shown}"
     );
 

@@ -14,6 +14,8 @@ pub mod io_reuse;
 pub mod ffts_plus;
 /// Kernels, compiled once for equal nodes.
 pub mod kernel_cache;
+/// Nodes that run one after the other on a stream of their own.
+pub mod parallel_group;
 /// Values that share memory: views, references, and contiguous runs of inputs and outputs.
 pub mod shared_memory;
 /// Chains of kernels that are launched as one task.

@@ -7,9 +7,9 @@
 //! Keeps: all existing edges.
 //! Source: 003 §2.2, facts 4.5 (d), DESIGN 9. Cost: each node once.
 use crate::error::Result;
+use crate::feature::parallel_group::group_of;
 use crate::pass::declare::graph_pass;
 use crate::pass::{PassContext, Rewriter};
-use crate::streams::logical::context::group_of;
 use ge_ir::{Model, Node};
 use ge_plugin_api::patch::Edit;
 use std::collections::BTreeMap;

@@ -5,9 +5,10 @@
 //! Nodes of engines that may use any stream stay on the scope's stream, unless another node of the
 //! same body must be on the stream that they were given.
 use super::flow::{FIRST_ACTIVE, Flow, scope_of};
-use super::logical::context::{group_of, label_of};
+use super::logical::context::label_of;
 use super::{LogicalStream, StreamPlan};
 use crate::error::Result;
+use crate::feature::parallel_group::group_of;
 use crate::ids::{NodeKey, StreamId};
 use crate::place::Placement;
 use crate::toolbox::Toolbox;

@@ -1,3 +1,4 @@
+//! Products by weights against sums in double precision.
 use super::*;
 use crate::gemm::Bias;
 use crate::simd::{Act, Level, with_level};

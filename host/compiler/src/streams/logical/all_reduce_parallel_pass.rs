@@ -2,8 +2,9 @@
 //! parallel to the next one, on one new stream for each stream they were on. Source: 004 §4.1.1,
 //! facts 1.4 (7), DESIGN 9.
 use super::LogicalStreamPass;
-use super::context::{Context, NONE, group_of, label_of};
+use super::context::{Context, NONE, label_of};
 use crate::error::Result;
+use crate::feature::parallel_group::group_of;
 use std::collections::HashMap;
 
 /// See the module documentation.

@@ -1,5 +1,6 @@
 //! What the passes read of one graph (the graph, its single-engine subgraphs) and what they write
 //! (streams).
+use crate::feature::parallel_group::group_of;
 use crate::ids::NodeKey;
 use crate::options::Options;
 use crate::place::Placement;
@@ -212,10 +213,4 @@ impl<'a> Context<'a> {
     pub fn is_bound(n: &Node) -> bool {
         label_of(n).is_some() || n.attrs().int("NewStreamId").is_some() || group_of(n).is_some()
     }
-}
-
-/// The parallel group of a node.
-pub fn group_of(n: &Node) -> Option<&str> {
-    static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("_parallel_group"));
-    n.attrs().str(*KEY).filter(|g| !g.is_empty())
 }

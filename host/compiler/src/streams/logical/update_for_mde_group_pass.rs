@@ -4,8 +4,9 @@
 //! that they survive NodeStreamUpdatePass (DESIGN 9). A user's label or a parallel group takes
 //! precedence. Source: 004 §4.1.1, facts 1.4 (1).
 use super::LogicalStreamPass;
-use super::context::{Context, group_of};
+use super::context::Context;
 use crate::error::Result;
+use crate::feature::parallel_group::group_of;
 
 /// See the module documentation.
 pub struct UpdateForMdeGroupPass;

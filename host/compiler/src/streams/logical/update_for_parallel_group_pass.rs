@@ -2,8 +2,9 @@
 //! "-1" with one data input takes the current stream of that input; all other nodes of "-1" form a
 //! group like any other. Source: 004 §4.1.1, facts 1.4 (6), DESIGN 9.
 use super::LogicalStreamPass;
-use super::context::{Context, NONE, group_of};
+use super::context::{Context, NONE};
 use crate::error::Result;
+use crate::feature::parallel_group::group_of;
 use std::collections::HashMap;
 
 /// See the module documentation.

@@ -10,11 +10,12 @@
 //! planned: order passes through them.
 use super::times::{Profile, times};
 use crate::error::{CompileError, Result};
+use crate::feature::parallel_group::group_of;
 use crate::ids::{ModelMap, NodeKey, StreamId};
 use crate::options::{Options, StreamMode};
 use crate::place::Placement;
 use crate::streams::flow::{FIRST_ACTIVE, Flow, scope_of};
-use crate::streams::logical::context::{group_of, label_of};
+use crate::streams::logical::context::label_of;
 use crate::streams::{LogicalStream, StreamPlan};
 use crate::toolbox::Toolbox;
 use ge_ir::{Graph, Model, Node, NodeId};
