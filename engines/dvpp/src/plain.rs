@@ -195,7 +195,7 @@ mod tests {
         assert!(told(bmp(&bitmap(16, 2, &rows, &[])).err().expect("16 bits")).0);
         // More rows than the file has, and more than any memory holds.
         assert!(!told(bmp(&bitmap(24, 3, &rows, &[])).err().expect("a row too many")).0);
-        assert!(told(room(usize::MAX).err().expect("no memory")).0);
+        assert!(told(room(usize::MAX).expect_err("no memory")).0);
     }
 
     #[test]

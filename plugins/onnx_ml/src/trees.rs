@@ -1,4 +1,4 @@
-//! Trees as mappings build them, and the constants that they become for [`crate::ml_trees`].
+//! Trees as mappings build them, and the constants that they become for `ml_trees`.
 use crate::forest::{EQ, LAST_FEATURE, LEQ, LT, MEMBER, MISSING, NARROW, Tests, WIDE};
 use crate::shared::list;
 use ge_plugin_api::Result;

@@ -8,7 +8,7 @@
 //! its block.
 //!
 //! A constant B with constant scales and integer zero points becomes `DequantizeLinear` and
-//! `MatMulV2`, which engines fuse. Otherwise a kernel unpacks rows of B once for all rows of A.
+//! `BatchMatMulV2`, which engines fuse. Otherwise a kernel unpacks rows of B once for all rows of A.
 use crate::declare::ort_op;
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
@@ -36,8 +36,8 @@ fn map(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 }
 ort_op!("MatMulNBits", 6, ["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"], map);
 
-/// The product as `DequantizeLinear` of a constant `[N, K]` and `MatMulV2`; `None` if the weights do
-/// not have that form.
+/// The product as `DequantizeLinear` of a constant `[N, K]` and `BatchMatMulV2`; `None` if the
+/// weights do not have that form.
 fn standard(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Option<ValueRef> {
     if n.opt_input(4).is_some() && !in_order(n) {
         return None;
@@ -60,8 +60,14 @@ fn standard(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Option<ValueRef> {
     scales.dims = dims.as_slice().into();
     let inputs = [("B", weights), ("scales", scales), ("zero_points", zeros)].map(|(k, t)| b.made_constant(k, t));
     let real = b.node("DequantizeLinear").inputs(&inputs).attr("axis", 1i64).attr("block_size", block as i64).build();
-    let y = b.node("MatMulV2").name(&n.name).input(n.input(0).ok()?).input(real).opt_input(n.opt_input(5));
-    Some(y.attr("transpose_x2", true).build())
+    let product = b.node("BatchMatMulV2").input(n.input(0).ok()?).input(real).attr("adj_x2", true);
+    Some(match n.opt_input(5) {
+        None => product.name(&n.name).build(),
+        Some(bias) => {
+            let y = product.build();
+            b.node("Add").name(&n.name).input(y).input(bias).build()
+        }
+    })
 }
 
 /// A constant `[rows, columns]` of the packed integers of a tensor whose rows hold `each` of them.

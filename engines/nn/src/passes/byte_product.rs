@@ -64,11 +64,12 @@ impl<'g> Found<'g> {
         let (mut nodes, mut swapped) = (vec![], false);
         let mut m = n.input(1).filter(|v| Some(*v) != n.input(0)).and_then(maker)?;
         while matches!(m.op(), "Cast" | "TransposeD") {
-            let narrows = m.op() == "Cast" && m.input_desc(0)?.dtype == DType::F32;
-            if !(narrows && REAL.contains(&m.outputs().first()?.dtype)) && !swaps_last(&m) {
+            let turns = swaps_last(&m);
+            let narrows = m.input_desc(0)?.dtype == DType::F32 && REAL.contains(&m.outputs().first()?.dtype);
+            if !(turns || m.op() == "Cast" && narrows) {
                 return None;
             }
-            swapped ^= m.op() == "TransposeD";
+            swapped ^= turns;
             nodes.push(m.id());
             m = m.input(0).and_then(maker)?;
         }

@@ -89,8 +89,8 @@ const PLANE: u64 = 16;
 
 /// Whether the planes behind the channel axis have few positions.
 fn small_planes(s: &Shape) -> bool {
-    let sizes = s.dims().iter().skip(2).map(|d| d.size());
-    sizes.fold(Some(1), |all: Option<u64>, d| all?.checked_mul(d?)).is_some_and(|n| n < PLANE)
+    let mut sizes = s.dims().iter().skip(2).map(|d| d.size());
+    sizes.try_fold(1u64, |all, d| all.checked_mul(d?)).is_some_and(|n| n < PLANE)
 }
 
 /// Scale, shift, mean and variance of a batch normalisation, of one length.
