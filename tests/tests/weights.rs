@@ -47,7 +47,7 @@ fn case(seed: u64) -> Case {
     // Where element (row, column) of a matrix of `rows` rows lies.
     let at = |rows: usize, i: usize, j: usize| if turned { j * rows + i } else { i * n + j };
     let weight = |l: usize, j: usize| {
-        let s = at(groups, if block == 0 { 0 } else { l / block }, j);
+        let s = at(groups, l.checked_div(block).unwrap_or(0), j);
         (q[at(k, l, j)] - if zeros { z[s] } else { 0 }) as f64 * f64::from(scale[s])
     };
     let want = (0..m * n).map(|y| (0..k).map(|l| f64::from(x[y / n * k + l]) * weight(l, y % n)).sum()).collect();

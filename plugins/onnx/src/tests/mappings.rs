@@ -261,7 +261,7 @@ fn types_of_six_bits_are_refused_as_not_supported() {
         let k = TensorProto { name: "k".into(), data_type: code, dims: vec![4], ..TensorProto::default() };
         let constant = graph(vec![], vec![node("Identity", &["k"], &["y"])], vec![k], &["y"]);
         for g in [input, constant] {
-            let e = import(&model(28, g)).err().expect("refused");
+            let e = import(&model(28, g)).expect_err("refused");
             assert_eq!(e.kind, ge_plugin_api::diagnostic::ErrorKind::UNSUPPORTED);
             assert!(e.to_string().contains(name), "{e}");
         }
