@@ -23,8 +23,8 @@
 //!   activation, activation_params}`: activation(x1·w + bias + x3), computed in f32, where w = (q -
 //!   x2_offset)·x2_scale. Column j of q is column j % 16 of panel j / 16 of x2: bytes i8
 //!   [ceil(N/16), K, 16], or numbers of four bits plus eight, two rows in a byte (the even row in
-//!   its lower half), u8 [ceil(N/16), ceil(K/2), 16]. Scales and offsets are [N], or [groups, N]
-//!   for each `group_size` rows of q.
+//!   its lower half), u8 `[ceil(N/16), ceil(K/2), 16]`. Scales and offsets are `[N]`, or `[groups,
+//!   N]` for each `group_size` rows of q.
 //! * `FusedElementwise(x...) {steps, dtype?}`: a chain of element-wise steps over the broadcast
 //!   shape. Each step is rounded to single precision, and y then to its type. A step is an operator
 //!   and its operands. The operand `%k` is input k, or, if k is at least the number of inputs, the

@@ -1,9 +1,9 @@
 //! `RotaryEmbedding(X, cos_cache, sin_cache, position_ids?)`: rotates each pair of numbers of a
 //! head by the angle of its position. `X` is `[B, N, S, D]`, or `[B, S, N * D]` with `num_heads`.
 //! The tables have a row for each position that the ids refer to or, without ids, for each of `[B,
-//! S]` or of `[1, S]`, as PyTorch writes them. Only the first `rotary_embedding_dim` numbers of a head are rotated (all if it is 0). f32,
-//! f16, bf16, computed in single precision. A negative id counts from the end; an id out of range
-//! makes the run fail.
+//! S]` or of `[1, S]`, as PyTorch writes them. Only the first `rotary_embedding_dim` numbers of a
+//! head are rotated (all if it is 0). f32, f16, bf16, computed in single precision. A negative id
+//! counts from the end; an id out of range makes the run fail.
 use crate::kernel::{CHUNK, Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
 use ge_kernels::simd::isa::PanelElem;

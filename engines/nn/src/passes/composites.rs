@@ -1,7 +1,7 @@
 //! `AutoDecomposePass`: decomposes operators into parts that clusters support: `Celu`,
-//! `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the last axis, `BNInfer`
-//! with constant statistics and small planes. Only in single precision, where the parts round as the whole does.
-//! Together with neighbouring nodes, the parts become one kernel.
+//! `ThresholdedRelu`, `Shrink`, `Swish` with a scale, `LpNormalization` over the last axis, and
+//! `BNInfer` with constant statistics and small planes. Only in single precision, where the parts
+//! round as the whole does. Together with neighbouring nodes, the parts become one kernel.
 use super::cluster::MOST_ROW;
 use super::open;
 use ge_plugin_api::fusion::{Decompose, Replacement, Verdict};
