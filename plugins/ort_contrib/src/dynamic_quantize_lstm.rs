@@ -11,7 +11,7 @@
 //! With `packed`, W and R are `[D, P]`, one direction after the other, in the form described in
 //! `engines/kernels/src/rnn/bytes/product.rs`; `hidden_size` must then be given.
 use crate::declare::ort_op;
-use crate::mat_mul_n_bits::reals;
+use crate::numbers::reals;
 use crate::recurrent_activation::Activation;
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};

@@ -7,6 +7,7 @@
 //! others. `zero_points` has the type of `data` and is packed in the same way; if it is absent, the
 //! zero point is half the range for u8, and 0 for the others.
 use crate::declare::ort_op;
+use crate::numbers::{expect, reals, unpack};
 use crate::shared::Outs;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
@@ -98,29 +99,17 @@ impl<'a> Packed<'a> {
         Packed { bytes: x.bytes, bits, signed: x.dtype == DType::I4, row }
     }
     fn get(&self, i: usize) -> f32 {
-        let per_byte = 8 / self.bits;
         let (start, i) = self.row.map_or((0, i), |(last, bytes)| (i / last * bytes, i % last));
-        let byte = self.bytes.get(start + i / per_byte).copied().unwrap_or(0);
-        let low = byte >> (i % per_byte * self.bits);
-        match self.bits {
-            8 => f32::from(low),
-            bits if self.signed => f32::from((low << (8 - bits)) as i8 >> (8 - bits)),
-            bits => f32::from(low & ((1 << bits) - 1)),
+        let number = unpack(self.bytes.get(start..).unwrap_or(&[]), i, self.bits);
+        match (self.signed, 8 - self.bits) {
+            (true, rest) => f32::from((number << rest) as i8 >> rest),
+            (false, _) => f32::from(number),
         }
     }
     /// The bytes that `count` numbers take.
     fn bytes_of(&self, count: usize) -> usize {
         self.row.map_or((count * self.bits).div_ceil(8), |(last, bytes)| count / last * bytes)
     }
-}
-
-/// The numbers of a real tensor.
-fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
-    Ok(match x.dtype {
-        DType::F16 => x.values::<f16>()?.iter().map(|v| v.to_f32()).collect(),
-        DType::BF16 => x.values::<bf16>()?.iter().map(|v| v.to_f32()).collect(),
-        _ => x.values::<f32>()?.to_vec(),
-    })
 }
 
 /// The quantised table and where its slices are.
@@ -194,10 +183,6 @@ fn places(x: &TensorView<'_>, size: usize) -> Result<Vec<usize>> {
         })
     };
     all.into_iter().map(place).collect()
-}
-
-fn expect(what: &str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::failed(format!("{what}: found {found}, expected {expected}"))) }
 }
 
 fn table<'a>(ctx: &KernelCtx<'a>) -> Result<Table<'a>> {

@@ -1,5 +1,5 @@
 //! The inputs of one GroupQueryAttention, checked and read.
-use crate::mat_mul_n_bits::reals;
+use crate::numbers::reals;
 use crate::rotary_embedding::{Turn, indices};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
 use ge_plugin_api::{Error, Result};

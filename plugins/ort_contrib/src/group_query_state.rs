@@ -6,7 +6,7 @@
 //! `smooth_softmax`, the shift has one more column, the score that is added to the denominator of
 //! each head (`head_sink`, or 0).
 use crate::group_query_call::{Bias, Call, Prepared, prepared, present};
-use crate::mat_mul_n_bits::{put, reals};
+use crate::numbers::{put, reals};
 use ge_plugin_api::kernel::{KernelCtx, TensorMut, TensorView};
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef, flags};
 use ge_plugin_api::types::dtype::INDEX;

@@ -34,6 +34,8 @@ pub mod inverse;
 pub mod mat_mul_n_bits;
 /// NhwcMaxPool.
 pub mod nhwc_max_pool;
+/// Numbers of tensors, for kernels.
+mod numbers;
 /// Normalisations with a residual or an embedding before them.
 pub mod norms;
 /// FusedMatMul and products of integers.

@@ -10,6 +10,7 @@
 //! A constant B with constant scales and integer zero points becomes `DequantizeLinear` and
 //! `BatchMatMulV2`, which engines fuse. Otherwise a kernel unpacks rows of B once for all rows of A.
 use crate::declare::ort_op;
+use crate::numbers::{expect, put, reals, unpack};
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
@@ -133,21 +134,6 @@ register_op!(|| OpDef::new("MatMulNBits", infer)
     .range(16.0, f64::INFINITY)
     .flags(MAY_FAIL));
 
-/// The elements of a real tensor, as f32.
-pub(crate) fn reals(x: &TensorView<'_>) -> Result<Vec<f32>> {
-    Ok(match x.dtype {
-        DType::F16 => x.values::<half::f16>()?.iter().map(|v| v.to_f32()).collect(),
-        _ => x.values::<f32>()?.to_vec(),
-    })
-}
-
-/// Element `i` of numbers packed with `bits` bits.
-fn unpack(bytes: &[u8], i: usize, bits: usize) -> u8 {
-    let each = 8 / bits;
-    let byte = bytes.get(i / each).copied().unwrap_or(0);
-    if bits == 8 { byte } else { (byte >> (i % each * bits)) & ((1 << bits) - 1) }
-}
-
 /// The packed matrix.
 struct Packed<'a> {
     k: usize,
@@ -229,10 +215,6 @@ fn attribute(ctx: &KernelCtx<'_>, key: &str, or: i64) -> Result<usize> {
     usize::try_from(v).map_err(|_| Error::failed(format!("attribute `{key}` is {v}")))
 }
 
-fn expect(what: &str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::failed(format!("{what}: found {found}, expected {expected}"))) }
-}
-
 /// The numbers of `g_idx`, each below `blocks`; `k` are needed.
 fn groups(x: &TensorView<'_>, k: usize, blocks: usize) -> Result<Vec<usize>> {
     let given = x.values::<i32>()?;
@@ -312,28 +294,9 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
 }
 register_kernel!("OrtContribEngine", "MatMulNBits", [], run);
 
-/// Writes real numbers to a tensor, from element `at` on.
-pub(crate) fn put(y: &mut ge_plugin_api::kernel::TensorMut<'_>, at: usize, v: &[f32]) -> Result<()> {
-    match y.dtype {
-        DType::F16 => {
-            let y = &mut y.values::<half::f16>()?[at..at + v.len()];
-            y.iter_mut().zip(v).for_each(|(y, v)| *y = half::f16::from_f32(*v));
-        }
-        _ => y.values::<f32>()?[at..at + v.len()].copy_from_slice(v),
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_lowest_bits_of_a_byte_come_first() {
-        assert_eq!([0, 1, 2].map(|i| unpack(&[0x21, 0x43], i, 4)), [1, 2, 3]);
-        assert_eq!([0, 1, 2, 3].map(|i| unpack(&[0b11_10_01_00], i, 2)), [0, 1, 2, 3]);
-        assert_eq!(unpack(&[7, 200], 1, 8), 200);
-    }
 
     #[test]
     fn sums_have_every_product() {

@@ -4,7 +4,7 @@
 //! position of the first step, or `[B, S]`. The first R numbers of a head are rotated, or all if
 //! R is 0.
 use crate::declare::ort_op;
-use crate::mat_mul_n_bits::{put, reals};
+use crate::numbers::{put, reals};
 use crate::shared::{Outs, only};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::{KernelCtx, TensorView};
