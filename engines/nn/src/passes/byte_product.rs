@@ -103,10 +103,7 @@ impl<'g> Found<'g> {
         let turned = turned(n).1 != self.swapped;
         let w = Weights::of(self.integers, self.scale, self.zero, self.blocks, turned)?;
         let constant = |c: Option<ConstTensor>| c.ok_or("no constant can be made").map(|c| r.constant(c));
-        let offset = match w.offset() {
-            Some(c) => constant(Some(c))?,
-            None => ValueRef::ABSENT,
-        };
+        let offset = w.offset().map(|c| r.constant(c));
         let mut attrs = AttrMap::default();
         for key in ["activation", "activation_params"] {
             if let Some(v) = n.attr(key) {
@@ -119,9 +116,7 @@ impl<'g> Found<'g> {
         let other = |i: usize| n.input(i).unwrap_or(ValueRef::ABSENT);
         let x1 = n.input(0).ok_or("x1 is missing")?;
         let mut inputs = vec![x1, constant(w.panels())?, constant(w.scale())?, other(2), other(3)];
-        if !offset.is_absent() {
-            inputs.push(offset);
-        }
+        inputs.extend(offset);
         let mut made = r.op("FusedWeightMatMul", inputs);
         for a in &attrs {
             made = made.attr(a.key.as_str(), a.value.clone());

@@ -26,7 +26,7 @@ pub struct Weights {
 struct Signed {
     bits: Bits,
     values: Vec<i8>,
-    less: i32,
+    less: u8,
 }
 
 impl Signed {
@@ -42,11 +42,10 @@ impl Signed {
         let bytes = c.bytes().ok_or("the weights cannot be read")?;
         let count = c.count().and_then(|n| usize::try_from(n).ok()).ok_or("the weights have no known size")?;
         let values = if bits == 8 {
-            bytes.iter().map(|b| (i32::from(*b as i8) ^ if less == 0 { 0 } else { -128 }) as i8).collect()
+            bytes.iter().map(|b| b.wrapping_sub(less) as i8).collect()
         } else {
-            // Four bits: the first number of a byte lies in its lower half. A signed one is its
-            // bits plus eight, less eight.
-            let half = |v: u8| if less == 0 { (v << 4) as i8 >> 4 } else { v as i8 - 8 };
+            // The first number of a byte lies in its lower half; a signed one is extended.
+            let half = |v: u8| if less == 0 { (v << 4) as i8 >> 4 } else { v.wrapping_sub(less) as i8 };
             bytes.iter().flat_map(|b| [half(b & 15), half(b >> 4)]).take(count).collect()
         };
         let signed = Signed { bits: if bits == 8 { Bits::Eight } else { Bits::Four }, values, less };
@@ -124,7 +123,7 @@ impl Weights {
                 whole(z.values.into_iter().map(f32::from).collect())
             }
             Some(z) => return Err(format!("zero points are {}, weights {}", z.dtype, integers.dtype)),
-            None => vec![-(less as f32); groups * n],
+            None => vec![-f32::from(less); groups * n],
         };
         if scale.len() != groups * n || zeros.len() != groups * n {
             return Err("there are not as many zero points as scales".into());

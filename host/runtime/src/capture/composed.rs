@@ -1,6 +1,6 @@
 //! The values of nodes without a task, such as a `ConcatD` whose inputs were written in their place:
 //! they are composed of the bytes of the nodes' inputs.
-use super::copy::{Mark, NotFinite};
+use super::copy::Mark;
 use super::{Captured, Key};
 use crate::error::RuntimeError;
 use ge_model::{CompiledModel, NodeInfo, SlotInfo};
@@ -38,7 +38,7 @@ impl<'a> Values<'a> {
             return Ok(());
         }
         if let Some((tensor, times)) = self.composed(key.0, n, desc, slot)? {
-            self.push(key, tensor, Mark { times, not_finite: None::<NotFinite> });
+            self.push(key, tensor, Mark { times, not_finite: None });
         }
         Ok(())
     }
