@@ -4,8 +4,11 @@
 pub mod fixtures;
 /// Runs the real `ge` binary and locates the reference models.
 pub mod binary;
+/// Random numbers for random models.
+mod chance;
 
 pub use binary::{expect_code, ge, models, root, target, trained, trained_all};
+pub use chance::Chance;
 
 /// Whether `GE_LONG` asks for the long forms of the tests.
 pub fn long() -> bool {

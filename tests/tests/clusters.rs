@@ -6,25 +6,10 @@ use ge::options::OptionMap;
 use ge::session::{Model, Session};
 use ge_plugin_api::kernel::HostTensor;
 use ge_plugin_api::types::{Blob, ConstTensor, DType};
-use ge_tests::long_of;
+use ge_tests::{Chance, long_of};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
-
-/// A small random number generator (SplitMix64).
-struct Chance(u64);
-impl Chance {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-}
 
 /// Switches off the passes that make clusters; operators are still taken apart for clusters.
 const APART: &str = "ClusterAutoFusionPass:off;ElementwiseAutoFusionPass:off;ChainEpilogueUbFusionPass:off";
@@ -68,7 +53,7 @@ fn graph(seed: u64) -> Made {
     let (half, open) = (c.below(5) == 0, c.below(6) == 0);
     let kind = if half { "f16" } else { "f32" };
     let mut sizes: Vec<String> =
-        (0..1 + c.below(4)).map(|_| c.of(&["1", "2", "3", "5", "7", "33"]).to_owned()).collect();
+        (0..1 + c.below(4)).map(|_| c.pick(&["1", "2", "3", "5", "7", "33"]).to_owned()).collect();
     if c.below(12) == 0 {
         *sizes.last_mut().unwrap() = "1500".into();
     }
@@ -135,11 +120,11 @@ fn graph(seed: u64) -> Made {
             let (b, i, f) = (text("bool", &own), text("i32", &own), text("f32", &own));
             let lines = match c.below(6) {
                 0 => {
-                    let test = c.of(&["Greater", "Less", "GreaterEqual", "LessEqual"]);
+                    let test = c.pick(&["Greater", "Less", "GreaterEqual", "LessEqual"]);
                     format!("%a{n} = {test}(%{x}, %low) : {b}\n  %t{n} = SelectV2(%a{n}, %{x}, %high) : {f}")
                 }
                 1 => {
-                    let logic = c.of(&["LogicalAnd", "LogicalOr", "LogicalXor"]);
+                    let logic = c.pick(&["LogicalAnd", "LogicalOr", "LogicalXor"]);
                     format!(
                         "%a{n} = Less(%low, %{x}) : {b}\n  %b{n} = Less(%{x}, %high) : {b}\n  %c{n} = LogicalNot(%b{n}) : {b}\n  \
                          %d{n} = {logic}(%a{n}, %c{n}) : {b}\n  %t{n} = Cast(%d{n}) {{dst_type = f32}} : {f}"
@@ -148,7 +133,7 @@ fn graph(seed: u64) -> Made {
                 2 => format!(
                     "%a{n} = Muls(%{x}) {{value = 7.77}} : {f}\n  %b{n} = Cast(%a{n}) {{dst_type = i32}} : {i}\n  \
                      %c{n} = {}(%b{n}, %b{n}) : {i}\n  %d{n} = Cast(%c{n}) {{dst_type = f32}} : {f}\n  %t{n} = Tanh(%d{n}) : {f}",
-                    c.of(&["Add", "Mul", "Maximum"])
+                    c.pick(&["Add", "Mul", "Maximum"])
                 ),
                 3 => format!(
                     "%a{n} = Cast(%{x}) {{dst_type = {}}} : {}\n  %b{n} = Cast(%a{n}) {{dst_type = f32}} : {f}\n  \
@@ -157,7 +142,7 @@ fn graph(seed: u64) -> Made {
                     text(["f16", "bf16"][n % 2], &own)
                 ),
                 4 => {
-                    let (op, attrs) = c.of(&[
+                    let (op, attrs) = c.pick(&[
                         ("Celu", " {alpha = 0.5}"),
                         ("ThresholdedRelu", " {alpha = 0.31372}"),
                         ("Shrink", " {lambd = 0.31372, bias = 0.125}"),
@@ -173,12 +158,12 @@ fn graph(seed: u64) -> Made {
             continue;
         }
         match c.below(12) {
-            0 | 1 => drop(put!(c.of(&["Tanh", "Neg", "Relu", "Abs", "Sigmoid", "Softplus"]), [x], "", own)),
+            0 | 1 => drop(put!(c.pick(&["Tanh", "Neg", "Relu", "Abs", "Sigmoid", "Softplus"]), [x], "", own)),
             2 => drop(put!("LeakyRelu", [x], " {negative_slope = 0.25}", own)),
             3..6 => {
                 let other = values[c.below(values.len())].clone();
                 let Some(to) = broadcast(&own, &other.1) else { continue };
-                let op = c.of(&["Add", "Sub", "Mul", "Maximum", "Minimum"]);
+                let op = c.pick(&["Add", "Sub", "Mul", "Maximum", "Minimum"]);
                 let k = if c.below(2) == 0 {
                     put!(op, [x, other], "", to.clone())
                 } else {
@@ -192,7 +177,7 @@ fn graph(seed: u64) -> Made {
             6 | 7 if !own.is_empty() => {
                 let n = 1 + c.below(own.len().min(2));
                 let keep = c.below(4) > 0;
-                let op = c.of(&["ReduceMeanD", "ReduceMaxD", "ReduceMinD", "ReduceSumD"]);
+                let op = c.pick(&["ReduceMeanD", "ReduceMaxD", "ReduceMinD", "ReduceSumD"]);
                 let to = if keep { kept(n) } else { own[..own.len() - n].to_vec() };
                 let k = put!(op, [x], &format!(" {{{}, keep_dims = {keep}}}", axes(n)), to.clone());
                 if op == "ReduceSumD" {

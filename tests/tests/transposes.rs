@@ -1,20 +1,8 @@
 //! `TransposeMotionFusionPass` on random graphs: each output has the same numbers as without the
 //! pass. `GE_LONG=2000 cargo test -p ge-tests --test suite transposes` runs that many graphs.
-use ge_tests::{expect_code, long_of};
+use ge_tests::{Chance, expect_code, long_of};
 use std::fmt::Write;
 use std::path::Path;
-
-/// A small random number generator (SplitMix64).
-struct Chance(u64);
-impl Chance {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-}
 
 fn text(kind: &str, sizes: &[usize]) -> String {
     format!("{kind}[{}]", sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(","))

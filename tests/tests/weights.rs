@@ -1,23 +1,8 @@
 //! Products by constant integers of eight and four bits, as quantisers leave them: the fused kernel,
 //! the parts that it replaces, and a product in double precision give the same numbers.
 //! `GE_LONG=500 cargo test -p ge-tests --test suite weights` runs that many models.
-use ge_tests::{expect_code, long_of};
+use ge_tests::{Chance, expect_code, long_of};
 use std::path::Path;
-
-/// A small random number generator (SplitMix64).
-struct Chance(u64);
-impl Chance {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// A model and what it gives.
 struct Case {
