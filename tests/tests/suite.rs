@@ -33,6 +33,8 @@ mod reach;
 mod plans;
 /// Gears: one OM with several static plans.
 mod gears;
+/// Slices at positions that a run decides.
+mod positions;
 /// State that grows in place.
 mod growing;
 /// One pipeline for `ge compile` and `ge opt`, and its dumps.

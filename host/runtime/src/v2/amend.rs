@@ -48,6 +48,7 @@ pub(crate) fn amend(
         nodes: vec![false; graph.nodes.len()],
         p: Planner::new(basis, last, done),
     };
+    graph.positions.iter().for_each(|p| a.nodes[p.node as usize] = true);
     a.given(vals)?;
     a.states(vals, growing)?;
     for (i, n) in graph.nodes.iter().enumerate() {

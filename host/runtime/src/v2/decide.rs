@@ -43,6 +43,13 @@ pub(crate) struct Plain {
     pub(crate) known: Option<ConstTensor>,
 }
 
+impl Found {
+    /// Values that the plan knows.
+    pub(crate) fn known(values: Vec<ConstTensor>) -> Found {
+        Found::Plain(values.into_iter().map(Plain::known).collect())
+    }
+}
+
 impl Plain {
     /// A value that the plan knows.
     pub(crate) fn known(t: ConstTensor) -> Plain {
@@ -92,9 +99,12 @@ impl Planner<'_> {
         if let Some(found) = self.of_state(i)? {
             return Ok(found);
         }
+        if let Some(found) = self.at_position(i)? {
+            return Ok(found);
+        }
         let n = &self.graph.nodes[i];
         if let Some(t) = self.sizes(n) {
-            return Ok(Found::Plain(vec![Plain::known(t)]));
+            return Ok(Found::known(vec![t]));
         }
         if self.is_before_a_write(i) {
             let from = n.inputs[0].unwrap_or_default();
@@ -122,7 +132,7 @@ impl Planner<'_> {
             return Ok(if asked.is_empty() || is_static { Found::Host } else { Found::Asks(asked) });
         }
         if let Some(values) = self.fold(n, &outs)? {
-            return Ok(Found::Plain(values.into_iter().map(Plain::known).collect()));
+            return Ok(Found::known(values));
         }
         let given = n.inputs.iter().flatten().filter_map(|v| self.d.desc(self.graph, *v));
         if outs.iter().chain(given).any(|d| d.dtype == DType::STRING) {
@@ -182,7 +192,7 @@ impl Planner<'_> {
     }
 
     /// Asks the engines for a launch of a node, the compiler's engine first.
-    fn asked(&self, i: usize, one: &OneNode<'_>) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
+    pub(crate) fn asked(&self, i: usize, one: &OneNode<'_>) -> Result<Result<Launch, Vec<String>>, RuntimeError> {
         launch::find(self.tools, &one.node(&one.graph()), self.engine(i), &self.graph.read(&self.graph.nodes[i]))
     }
 
@@ -319,7 +329,7 @@ impl Planner<'_> {
     }
 
     /// The launch of a whole node.
-    fn launched(&self, n: &Node, tiled: Tiled, over: Option<u32>) -> Result<Found, RuntimeError> {
+    pub(crate) fn launched(&self, n: &Node, tiled: Tiled, over: Option<u32>) -> Result<Found, RuntimeError> {
         let mut copies = Vec::with_capacity(n.written.len());
         for k in &n.written {
             let Some(copy) = self.copy_of(n, *k)? else {
@@ -356,7 +366,7 @@ impl Planner<'_> {
         }
     }
     /// A node as plugins see it now.
-    fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr]) -> OneNode<'n> {
+    pub(crate) fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr]) -> OneNode<'n> {
         OneNode::new(&n.name, (n.op, n.flags), attrs, &self.given(n), opened(n))
     }
     /// The inputs of a node: value, descriptor and known contents.
@@ -405,7 +415,7 @@ impl Planner<'_> {
     }
 
     /// Computes a node while planning if its results are small and all its inputs are known.
-    fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
+    pub(crate) fn fold(&self, n: &Node, outs: &[TensorDesc]) -> Result<Option<Vec<ConstTensor>>, RuntimeError> {
         let bytes: u64 = outs.iter().map(|d| d.data_bytes().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
         let empty = |d: &TensorDesc| ConstTensor::new(d.dtype, &d.shape.sizes()?, Blob::empty());
         if bytes == 0 && (n.flags & flags::STATEFUL == 0 || n.flags & flags::REFERENCE != 0) {

@@ -7,6 +7,7 @@ use super::executor::{Executor, launches};
 use super::graph::{Graph, Kind, Node, SIZES, lower, turned};
 use super::inputs::range_key;
 use super::plan::Home;
+use super::scalars;
 use super::sequence;
 use super::streams::{Behind, Limits, Streams};
 use super::tools::Tools;
@@ -71,6 +72,11 @@ pub struct Rounds {
     pub graph: String,
     /// Parameters whose bytes are part of a plan's key because they determine shapes.
     pub by_value: Vec<String>,
+    /// Slices whose lengths are part of a plan's key. The launches read their positions.
+    pub by_length: Vec<String>,
+    /// Whether the graph is a condition that a run tells by itself, without a plan. Profiles and
+    /// captures launch it.
+    pub told: bool,
     /// Whether the graph runs in a loop.
     pub turned: bool,
     /// The rounds, in order.
@@ -140,9 +146,10 @@ pub fn describe(m: &CompiledModel, tools: &Tools, cores: usize) -> Result<Exec, 
     let weights = m.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
     let graphs = lower(m, &weights, tools)?;
     let turned = turned(&graphs);
-    let main = graphs.iter().zip(&m.graphs).zip(turned).map(|((g, info), turned)| {
+    let told = scalars::conditions(&graphs).into_iter().map(|program| program.is_some());
+    let main = graphs.iter().zip(&m.graphs).zip(turned.into_iter().zip(told)).map(|((g, info), (turned, told))| {
         let engines: Vec<&str> = info.nodes.iter().map(|n| n.engine.as_str()).collect();
-        Rounds { turned, ..rounds(&graphs, g, &engines, tools) }
+        Rounds { turned, told, ..rounds(&graphs, g, &engines, tools) }
     });
     let (symbols, guards) = symbols(m);
     let executor = Executor::choose(&graphs, tools, cores);
@@ -265,7 +272,8 @@ fn rounds(graphs: &[Graph], graph: &Graph, engines: &[&str], tools: &Tools) -> R
     let name = |v: u32| graph.nodes.iter().find(|n| n.outputs.contains(&v)).map(|n| n.name.clone());
     let deciding = graph.inputs.iter().flatten().filter(|v| graph.wanted[**v as usize]);
     let by_value = deciding.filter_map(|v| name(*v)).collect();
-    let mut out = Rounds { graph: graph.name.clone(), by_value, turned: false, rounds: Vec::new() };
+    let by_length = graph.positions.iter().map(|p| graph.nodes[p.node as usize].name.clone()).collect();
+    let mut out = Rounds { graph: graph.name.clone(), by_value, by_length, ..Rounds::default() };
     for (i, node) in graph.nodes.iter().enumerate() {
         for (v, d) in node.outputs.iter().zip(&node.descs) {
             w.odd[*v as usize] = d.dtype == DType::STRING || d.container != Default::default();
@@ -363,6 +371,13 @@ impl Walk<'_> {
         let odd = n.inputs.iter().skip(1).flatten().chain(&n.outputs).any(|v| self.odd[*v as usize]);
         cond && !odd && n.graphs.iter().all(|g| is_plain(self.graphs, *g, self.tools))
     }
+    /// Whether only the length of a slice is known while planning.
+    fn is_position(&self, n: &Node) -> bool {
+        let all = &self.graph.positions;
+        let positions = || n.inputs.iter().skip(1).take(2).flatten();
+        let own = all.iter().any(|p| std::ptr::eq(&raw const self.graph.nodes[p.node as usize], n));
+        own && !positions().all(|v| self.knows(*v))
+    }
     /// Whether the plan knows a value's bytes.
     fn knows(&self, v: u32) -> bool {
         let wanted = self.graph.wanted[v as usize] && !self.odd[v as usize];
@@ -387,6 +402,9 @@ impl Walk<'_> {
         }
         if SIZES.contains(&n.op.as_str()) {
             return Fate::Planned;
+        }
+        if self.is_position(n) {
+            return Fate::Device;
         }
         let settled = n.descs.iter().all(|d| d.is_static());
         let data = n.flags & flags::DATA_DEPENDENT_SHAPE != 0;

@@ -1,5 +1,6 @@
 //! Lowers the graphs of an OM into the form that the executor walks: values are numbered, constants
 //! have their bytes, and the values that determine shapes are marked.
+use super::positions::{self, Position};
 use super::tools::Tools;
 use crate::error::RuntimeError;
 use crate::variables;
@@ -11,6 +12,9 @@ use std::collections::HashMap;
 
 /// Operators that read only the sizes of their inputs, not their values.
 pub(crate) const SIZES: [&str; 5] = ["Shape", "ShapeN", "Rank", "Size", "GatherShapes"];
+
+/// Number of elements up to which a list that determines shapes is part of a plan's key anyway.
+const FEW: u64 = 16;
 
 /// How a node is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub(crate) struct Graph {
     pub(crate) firsts: Vec<u32>,
     /// Whether a value determines shapes, by value.
     pub(crate) wanted: Vec<bool>,
+    /// Slices whose positions determine only their lengths, by node.
+    pub(crate) positions: Vec<Position>,
     /// Nodes that read each value.
     pub(crate) readers: Vec<Vec<u32>>,
     /// The logical stream of each node.
@@ -102,6 +108,12 @@ impl Graph {
     pub(crate) fn reads_packed(&self, n: &Node) -> bool {
         let packed = |v: &u32| self.fixed[*v as usize].as_ref().is_some_and(|d| d.origin.is_some());
         n.inputs.iter().flatten().any(packed)
+    }
+    /// Whether a node makes a few numbers from many, or from a number of them that is not known.
+    fn sums_up(&self, n: &Node) -> bool {
+        let few = |count: Option<u64>| count.is_some_and(|n| n <= FEW);
+        let many = |v: &u32| !few(self.stated(*v).and_then(|d| d.shape.count()));
+        n.descs.iter().all(|d| few(d.shape.count())) && n.inputs.iter().flatten().any(many)
     }
     /// Whether each output of a node has a reader.
     pub(crate) fn read(&self, n: &Node) -> Vec<bool> {
@@ -130,6 +142,7 @@ impl Graph {
             fixed: Vec::new(),
             firsts: Vec::new(),
             wanted: Vec::new(),
+            positions: Vec::new(),
             readers: Vec::new(),
             streams: Vec::new(),
         }
@@ -322,6 +335,7 @@ fn graph(g: &GraphInfo, names: &Names<'_>, weights: &Blob, tools: &Tools) -> Res
         fixed: vec![None; count as usize],
         firsts: firsts.clone(),
         wanted: vec![false; count as usize],
+        positions: Vec::new(),
         readers: vec![Vec::new(); count as usize],
         streams: vec![0; g.nodes.len()],
     };
@@ -422,21 +436,29 @@ fn keep(out: &mut Graph, g: &GraphInfo) -> Result<(), RuntimeError> {
 }
 
 /// Marks the values that determine shapes: those that operators read as numbers, and those from
-/// which these are computed.
+/// which these are computed. The positions of slices determine only lengths, unless something else
+/// marks the parameters that they are computed from.
 pub(crate) fn mark_wanted(g: &mut Graph) {
-    for n in g.nodes.iter().rev().filter(|n| n.kind == Kind::Operator) {
-        for i in &n.value_inputs {
+    g.positions = positions::find(g);
+    let mut at = g.positions.iter().rev().peekable();
+    for (k, n) in g.nodes.iter().enumerate().rev().filter(|(_, n)| n.kind == Kind::Operator) {
+        let by_length = at.next_if(|p| p.node as usize == k).is_some();
+        for i in n.value_inputs.iter().filter(|_| !by_length) {
             if let Some(Some(v)) = n.inputs.get(*i) {
                 g.wanted[*v as usize] = true;
             }
         }
         let wanted = n.outputs.iter().any(|v| g.wanted[*v as usize]);
-        // A value computed on the device is read back, so its own inputs need not be known.
-        let packed = g.reads_packed(n);
-        if wanted && !packed && !SIZES.contains(&n.op.as_str()) && n.flags & ops::flags::DATA_DEPENDENT_SHAPE == 0 {
+        // A value computed on the device is read back, so its own inputs need not be known. That is
+        // better for numbers that sum up a long list, as for the longest of many lengths: plans are
+        // then keyed by them and not by the list.
+        let read_back = g.reads_packed(n) || g.sums_up(n) || n.flags & ops::flags::DATA_DEPENDENT_SHAPE != 0;
+        if wanted && !read_back && !SIZES.contains(&n.op.as_str()) {
             n.inputs.iter().flatten().for_each(|v| g.wanted[*v as usize] = true);
         }
     }
+    let wanted = |k: usize| g.inputs.get(k).copied().flatten().is_some_and(|v| g.wanted[v as usize]);
+    g.positions.retain(|p| !p.params().all(wanted));
 }
 
 /// The value of a constant, and its offset in the weights.

@@ -60,6 +60,10 @@ mod sequence;
 mod settle;
 /// State in memory with spare room.
 mod state;
+/// Slices at positions that are values of the run.
+mod positions;
+/// Small programs on whole numbers.
+mod scalars;
 /// Streams and events of a round.
 mod streams;
 /// Caches tilings by shape.
@@ -96,6 +100,7 @@ use ge_plugin_api::device::RunReport;
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 use growth::Growing;
+use scalars::Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tiling::Tilings;
@@ -118,6 +123,8 @@ pub struct DynamicModel {
     /// Parts of known shape, each a sealed model.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
+    /// The conditions of loops that small programs can tell, by their graphs.
+    conditions: Vec<Option<Program>>,
     /// What the latest plans of each graph were made of.
     lasts: Vec<Lasts>,
     /// Requirements on the model's inputs.
@@ -204,6 +211,7 @@ impl DynamicModel {
         for (at, twin) in twins.iter().enumerate().filter_map(|(at, t)| Some((at, t.as_ref()?.at))) {
             turned[twin] |= turned[at];
         }
+        let conditions = scalars::conditions(&graphs);
         let caches = turned.into_iter().map(|turned| Mutex::new(Cache::new(turned))).collect();
         let lasts = graphs.iter().map(|_| Lasts::default()).collect();
         let tilings = graphs.iter().zip(&preferred).map(|(g, engines)| Tilings::new(g, engines)).collect();
@@ -228,6 +236,7 @@ impl DynamicModel {
             weights,
             parts,
             caches,
+            conditions,
             lasts,
             checks,
             twins,

@@ -3,6 +3,7 @@
 use super::DynamicModel;
 use super::graph::{Graph, Kind, Node};
 use super::plan::draft;
+use super::positions;
 use super::run::Run;
 use super::value::{List, Tensor, Value};
 use crate::error::RuntimeError;
@@ -49,7 +50,8 @@ impl DynamicModel {
                 *done = true;
             }
         }
-        let Ok(plan) = draft(&self.basis(body), &vals, &done, &[]) else { return };
+        let lengths = positions::lengths_of(graph, &vals);
+        let Ok(plan) = draft(&self.basis(body, &lengths), &vals, &done, &[]) else { return };
         for (k, v) in state.iter_mut().enumerate() {
             let Some(desc) = inserted(graph, k).and_then(|v| plan.desc(graph, v)) else { continue };
             tell(v, desc);

@@ -95,6 +95,8 @@ pub(crate) struct Basis<'p> {
     pub(crate) at: usize,
     /// Whether parameters that nobody else reads may be overwritten: the parameters of a body may.
     pub(crate) owns: bool,
+    /// The lengths of the graph's slices at positions that the plan does not know.
+    pub(crate) lengths: &'p [Option<Vec<u64>>],
 }
 
 impl<'p> Basis<'p> {
@@ -104,7 +106,7 @@ impl<'p> Basis<'p> {
     }
     /// The basis for another graph, whose parameters may not be overwritten.
     pub(crate) fn of(&self, at: usize) -> Basis<'p> {
-        Basis { at, owns: false, ..*self }
+        Basis { at, owns: false, lengths: &[], ..*self }
     }
 }
 

@@ -5,7 +5,9 @@ use super::build::{self, Last, Loader, Parts, Round};
 use super::cache::Cache;
 use super::graph::{Graph, Kind, Node};
 use super::key;
+use super::positions::{self, Lengths};
 use super::plan::{Basis, Draft, draft, infer};
+use super::scalars::Param;
 use super::sequence;
 use super::trail::{Call, Trail};
 use super::value::{Store, Tensor, Value};
@@ -102,17 +104,20 @@ pub(crate) struct Frame<'g, 'a> {
     pub(crate) vals: Vec<Option<Value<'a>>>,
     /// The rounds that are over.
     pub(crate) rounds: Vec<Arc<Round>>,
+    /// The lengths of slices whose positions no plan is made for.
+    lengths: Lengths,
 }
 
 impl<'g, 'a> Frame<'g, 'a> {
     /// The initial values of a graph's run.
     fn of(graph: &'g Graph, args: impl Iterator<Item = Option<Value<'a>>>) -> Frame<'g, 'a> {
-        let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new() };
+        let mut f = Frame { graph, vals: vec![None; graph.values()], rounds: Vec::new(), lengths: Vec::new() };
         for (v, a) in graph.inputs.iter().zip(args) {
             if let Some(v) = v {
                 f.vals[*v as usize] = a;
             }
         }
+        f.lengths = positions::lengths_of(graph, &f.vals);
         f
     }
     /// Marks the nodes that are done. Only planning needs this; runs of cached plans do not.
@@ -231,6 +236,7 @@ impl DynamicModel {
                 None => {
                     let inputs = f.graph.inputs.iter().flatten();
                     inputs.for_each(|v| key::value(f.graph, key, *v, f.vals[*v as usize].as_ref()));
+                    positions::add_to_key(&f.lengths, key);
                 }
             }
             let known = self.cache(gi).get(key).filter(|r| !(told && r.amended));
@@ -238,7 +244,7 @@ impl DynamicModel {
         })
     }
     /// What plans of a graph are made with.
-    pub(crate) fn basis(&self, gi: usize) -> Basis<'_> {
+    pub(crate) fn basis<'p>(&'p self, gi: usize, lengths: &'p Lengths) -> Basis<'p> {
         // The root's arguments belong to the caller, and capture needs all values unchanged.
         let root = gi == 0 || self.twins.first().is_some_and(|t| t.as_ref().is_some_and(|t| t.at == gi));
         let owns = !root && !self.options.capture;
@@ -249,6 +255,7 @@ impl DynamicModel {
             tilings: &self.tilings,
             at: gi,
             owns,
+            lengths,
         }
     }
     pub(crate) fn cache(&self, gi: usize) -> MutexGuard<'_, Cache> {
@@ -318,7 +325,7 @@ impl DynamicModel {
 
     /// Drafts the next round of a graph from scratch.
     fn draft(&self, gi: usize, f: &Frame<'_, '_>, done: &[bool]) -> Result<Draft, RuntimeError> {
-        let basis = self.basis(gi);
+        let basis = self.basis(gi, &f.lengths);
         let plan = |growing| draft(&basis, &f.vals, done, growing).map_err(|e| self.in_branch(gi, e));
         let d = plan(self.growing(gi))?;
         if !d.refused {
@@ -339,7 +346,7 @@ impl DynamicModel {
         load: &Loader<'_>,
     ) -> Option<(Round, Draft, Parts)> {
         let Last { draft, parts, round } = last;
-        let amended = amend(&self.basis(gi), &f.vals, done, self.growing(gi), draft)?;
+        let amended = amend(&self.basis(gi, &f.lengths), &f.vals, done, self.growing(gi), draft)?;
         build::amended(id, f.graph, amended, (&round, parts), load).ok().flatten()
     }
 
@@ -376,13 +383,10 @@ impl DynamicModel {
                 let mut state = all(given, 0);
                 let mut turned = false;
                 loop {
-                    let mut told = self.graph(cond, state.clone(), run)?.into_iter();
-                    let go = told.next();
-                    let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(n)?;
-                    // What the condition stores in variables replaces the last values of the state.
-                    let left: Vec<Value<'a>> = told.collect();
-                    let from = state.len().checked_sub(left.len()).ok_or_else(|| lost(n))?;
-                    state.splice(from.., left);
+                    let go = match self.condition(cond, &state, run) {
+                        Some(go) => go,
+                        None => self.told(n, cond, &mut state, run)?,
+                    };
                     if !go {
                         return if turned { Ok(state) } else { self.no_turn(body, state) };
                     }
@@ -423,6 +427,38 @@ impl DynamicModel {
             _ if n.op.as_str() == "Identity" => Ok(given.into_iter().flatten().collect()),
             _ => self.kernel(n, &given),
         }
+    }
+
+    /// The condition `cond` of a loop in this state, if a small program can tell it. Profiles and
+    /// captures show its nodes, so it is run then.
+    fn condition(&self, cond: usize, state: &[Value<'_>], run: &Run) -> Option<bool> {
+        let program = self.conditions.get(cond)?.as_ref()?;
+        if run.options.profile || self.options.capture {
+            return None;
+        }
+        let param = |k: usize| {
+            let t = state.get(k)?.tensor()?;
+            Some(Param { dtype: t.dtype, dims: &t.dims, bytes: t.bytes() })
+        };
+        let truth = program.run(param)?;
+        (truth.len() == 1).then(|| truth[0] != 0)
+    }
+    /// Runs the condition `cond` of the loop `n`. What it stores in variables replaces the last
+    /// values of the state.
+    fn told<'a>(
+        &self,
+        n: &Node,
+        cond: usize,
+        state: &mut Vec<Value<'a>>,
+        run: &mut Run,
+    ) -> Result<bool, RuntimeError> {
+        let mut told = self.graph(cond, state.clone(), run)?.into_iter();
+        let go = told.next();
+        let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(n)?;
+        let left: Vec<Value<'a>> = told.collect();
+        let from = state.len().checked_sub(left.len()).ok_or_else(|| lost(n))?;
+        state.splice(from.., left);
+        Ok(go)
     }
 
     /// Runs a part of known shape: a sealed model of the device, prepared when the model was

@@ -436,6 +436,7 @@ pub(crate) mod tests {
             fixed: vec![None; 10],
             firsts: Vec::new(),
             wanted: vec![false; 10],
+            positions: Vec::new(),
             readers: vec![Vec::new(); 10],
             streams: vec![0; 5],
         };

@@ -9,8 +9,10 @@ use super::build::Round;
 use super::follow::follow;
 use super::graph::{Graph, Kind, Node};
 use super::key;
+use super::positions;
 use super::recent::Found;
 use super::run::Run;
+use super::scalars::Param;
 use super::sequence;
 use super::trail::Trail;
 use super::value::Tensor;
@@ -395,6 +397,8 @@ impl DynamicModel {
                     let Some(v) = v else { continue };
                     key::tensor(graph, key, *v, (t.dtype, t.dims), || t.bytes);
                 }
+                let param = |k: usize| given.get(k).map(|t| Param { dtype: t.dtype, dims: t.dims, bytes: t.bytes });
+                positions::add_to_key(&positions::lengths(graph, param), key);
                 self.cache(*at).get(key)
             })?;
             if round.refused {
@@ -403,7 +407,7 @@ impl DynamicModel {
             if !fits(&round) {
                 return None;
             }
-            if !graph.inputs.iter().flatten().any(|v| graph.wanted[*v as usize]) {
+            if graph.positions.is_empty() && !graph.inputs.iter().flatten().any(|v| graph.wanted[*v as usize]) {
                 self.recent.is(given, &round);
             }
             return Some(Found::Now(round));

@@ -56,10 +56,12 @@ pub fn text(e: &Exec) -> String {
         }
     }
     for g in &e.main {
-        let by = match g.by_value.is_empty() {
-            true => "types and shapes of its inputs".to_owned(),
-            false => format!("types and shapes of its inputs, and the values of {}", g.by_value.join(", ")),
+        let listed = |what: &str, names: &[String]| match names {
+            [] => String::new(),
+            _ => format!(", and the {what} of {}", names.join(", ")),
         };
+        let (values, lengths) = (listed("values", &g.by_value), listed("lengths", &g.by_length));
+        let by = format!("types and shapes of its inputs{values}{lengths}");
         let more = match g.turned {
             true => format!(" (of a graph that a loop turns more, up to {} launches)", e.plans.turned_nodes),
             false => String::new(),
@@ -68,6 +70,9 @@ pub fn text(e: &Exec) -> String {
             "main {}: plans by {by}; {} are kept{more}, the {} least recently used go first\n",
             g.graph, e.plans.kept, e.plans.dropped
         ));
+        if g.told {
+            out.push_str("  a run tells this condition by itself; with a profile or captures it is launched:\n");
+        }
         for (k, r) in g.rounds.iter().enumerate() {
             let on = match r.streams.len() {
                 0 | 1 => String::new(),
@@ -100,7 +105,7 @@ pub fn json(e: &Exec) -> Value {
     let rounds = |g: &ge_runtime::v2::describe::Rounds| {
         let one = |r: &ge_runtime::v2::describe::Round| json!({"planned": steps(&r.planned), "views": steps(&r.views), "device": device(&r.device), "host": host(&r.host), "streams": r.streams, "events": r.events});
         let all = g.rounds.iter().map(one).collect::<Vec<_>>();
-        json!({"graph": g.graph, "by_value": g.by_value, "turned": g.turned, "rounds": all})
+        json!({"graph": g.graph, "by_value": g.by_value, "by_length": g.by_length, "told": g.told, "turned": g.turned, "rounds": all})
     };
     json!({
         "executor": {"name": e.executor.name(), "threads": e.executor.threads(), "because": e.because},
