@@ -147,7 +147,9 @@ impl CompiledModel {
     }
     /// Adds to a model with gears the model that runs sizes of no gear.
     pub fn set_outside(&mut self, mut outside: CompiledModel) {
-        let parts = std::mem::take(&mut outside.parts);
+        let mut parts = std::mem::take(&mut outside.parts);
+        // Until now they share the weights of `outside`, which get other places here.
+        parts.iter_mut().for_each(|p| p.shares_weights = false);
         self.parts.extend(std::iter::once(outside).chain(parts));
         self.share_with_parts();
     }

@@ -94,14 +94,32 @@ mod tests {
         a.share_weights(&mut b);
         assert_eq!((&a.weights, a.memory.weights), (&b.weights, b.memory.weights));
         assert_eq!(a.weights.len(), 4);
-        let whole = |m: &CompiledModel, s: &SlotInfo| {
+        reads(&a, own);
+        reads(&b, others);
+        assert!(b.shares_weights && !a.shares_weights);
+    }
+
+    /// Checks that the nodes of a model read these weights.
+    fn reads(m: &CompiledModel, list: &[(u64, &[u8])]) {
+        let whole = |s: &SlotInfo| {
             let (at, b) = m.weights.iter().find(|(at, b)| (*at..at + b.len() as u64).contains(&s.offset)).unwrap();
             b.slice((s.offset - at) as usize..).slice(..s.size as usize)
         };
-        for (m, list) in [(&a, own), (&b, others)] {
-            let found: Vec<Bytes> = m.graphs[0].nodes.iter().map(|n| whole(m, &n.slots[0])).collect();
-            assert_eq!(found, list.iter().map(|(_, b)| Bytes::copy_from_slice(b)).collect::<Vec<_>>());
+        let found: Vec<Bytes> = m.graphs[0].nodes.iter().map(|n| whole(&n.slots[0])).collect();
+        assert_eq!(found, list.iter().map(|(_, b)| Bytes::copy_from_slice(b)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn parts_of_the_model_of_other_sizes_read_their_own_weights_beside_gears() {
+        let own: [&[(u64, &[u8])]; 3] = [&[(0, b"abc"), (512, b"de")], &[(0, b"fg"), (512, b"h")], &[(0, b"h"), (512, b"abc"), (1024, b"i")]];
+        let [mut whole, mut outside, part] = own.map(model);
+        outside.parts.push(part);
+        outside.share_with_parts();
+        whole.set_outside(outside);
+        for (m, own) in [&whole, &whole.parts[0], &whole.parts[1]].into_iter().zip(own) {
+            reads(m, own);
+            assert_eq!(m.weights, whole.weights);
         }
-        assert!(b.shares_weights && !a.shares_weights);
+        assert!(whole.parts.iter().all(|p| p.shares_weights));
     }
 }
