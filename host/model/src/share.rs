@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn parts_of_the_model_of_other_sizes_read_their_own_weights_beside_gears() {
-        let own: [&[(u64, &[u8])]; 3] = [&[(0, b"abc"), (512, b"de")], &[(0, b"fg"), (512, b"h")], &[(0, b"h"), (512, b"abc"), (1024, b"i")]];
+        let own: [&[(u64, &[u8])]; 3] =
+            [&[(0, b"abc"), (512, b"de")], &[(0, b"fg"), (512, b"h")], &[(0, b"h"), (512, b"abc"), (1024, b"i")]];
         let [mut whole, mut outside, part] = own.map(model);
         outside.parts.push(part);
         outside.share_with_parts();

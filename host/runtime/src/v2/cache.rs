@@ -176,7 +176,7 @@ mod tests {
     fn the_plans_of_a_long_loop_stay_until_they_fall_out_of_use() {
         let mut cache = Cache::new(true);
         let mut run = |turns: std::ops::Range<u64>| {
-            let found = |k: u64| {
+            let mut found = |k: u64| {
                 let hit = cache.get(&k.to_le_bytes()).is_some();
                 if !hit {
                     cache.put(k.to_le_bytes().to_vec(), Arc::new(Round { launches: 2_000, ..Round::default() }));

@@ -52,7 +52,8 @@ pub(crate) fn find(graph: &Graph) -> Vec<Position> {
     if !graph.variables.is_empty() || !graph.keeps.is_empty() {
         return Vec::new();
     }
-    let slices = (0u32..).zip(&graph.nodes).filter(|(_, n)| n.kind == Kind::Operator && n.op.as_str() == "StridedSliceV2");
+    let slices =
+        (0u32..).zip(&graph.nodes).filter(|(_, n)| n.kind == Kind::Operator && n.op.as_str() == "StridedSliceV2");
     slices.filter_map(|(i, n)| Position::of(graph, i, n)).collect()
 }
 

@@ -5,8 +5,8 @@ use super::build::{self, Last, Loader, Parts, Round};
 use super::cache::Cache;
 use super::graph::{Graph, Kind, Node};
 use super::key;
-use super::positions::{self, Lengths};
 use super::plan::{Basis, Draft, draft, infer};
+use super::positions::{self, Lengths};
 use super::scalars::Param;
 use super::sequence;
 use super::trail::{Call, Trail};
@@ -445,13 +445,7 @@ impl DynamicModel {
     }
     /// Runs the condition `cond` of the loop `n`. What it stores in variables replaces the last
     /// values of the state.
-    fn told<'a>(
-        &self,
-        n: &Node,
-        cond: usize,
-        state: &mut Vec<Value<'a>>,
-        run: &mut Run,
-    ) -> Result<bool, RuntimeError> {
+    fn told<'a>(&self, n: &Node, cond: usize, state: &mut Vec<Value<'a>>, run: &mut Run) -> Result<bool, RuntimeError> {
         let mut told = self.graph(cond, state.clone(), run)?.into_iter();
         let go = told.next();
         let go = go.as_ref().and_then(Value::tensor).ok_or_else(|| lost(n))?.truth(n)?;

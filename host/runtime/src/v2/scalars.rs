@@ -255,7 +255,9 @@ mod tests {
 
     #[test]
     fn numbers_that_leave_their_type_have_no_result() {
-        let add = |dtype| program(vec![Step::Param(0), Step::Param(1), apply_to(Act::Binary(i64::checked_add), &[0, 1], dtype)]);
+        let add = |dtype| {
+            program(vec![Step::Param(0), Step::Param(1), apply_to(Act::Binary(i64::checked_add), &[0, 1], dtype)])
+        };
         let run = |dtype, a: i64, b: i64| {
             let bytes = [a.to_le_bytes(), b.to_le_bytes()];
             add(dtype).run(|k| Some(Param { dtype: DType::I64, dims: &[], bytes: &bytes[k] }))
