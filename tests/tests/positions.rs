@@ -35,14 +35,18 @@ fn reals(t: &HostTensor) -> Vec<f32> {
     t.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-/// The indices that `begin..end` by `step` selects from `n`, as Python counts.
+/// The indices that `begin..end` by `step` selects from `n`, as ONNX's Slice says: a backward step
+/// begins at the first element at least.
 fn plain(n: i64, begin: i64, end: i64, step: i64) -> Vec<i64> {
+    if n == 0 {
+        return Vec::new();
+    }
     let place = |v: i64| if v < 0 { v + n } else { v };
     let (begin, end) = (place(begin), place(end));
     if step > 0 {
         (begin.clamp(0, n)..end.clamp(0, n)).step_by(step as usize).collect()
     } else {
-        let (first, last) = (begin.clamp(-1, n - 1), end.clamp(-1, n - 1));
+        let (first, last) = (begin.clamp(0, n - 1), end.clamp(-1, n - 1));
         (last + 1..=first).rev().step_by(-step as usize).collect()
     }
 }
@@ -153,7 +157,13 @@ fn what_plans_are_keyed_by_is_told() {
     let names = |all: &[&str]| all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
     assert_eq!(keyed("return %y"), (names(&[]), names(&["s"])));
     // A position that also is a size is known to the plan; with both, the slice is, too.
-    let zeros = |v: &str| format!("%{v}z = ConstantOfShape(%{v}) : f32[?]  %{v}n = Neg(%{v}z) : f32[?]");
+    let zeros = |v: &str| {
+        format!(
+            "%{v}o = Const() {{value = dense<f32[]: 1>}} : f32[]
+             %{v}z = Fill(%{v}, %{v}o) : f32[?]
+             %{v}n = Neg(%{v}z) : f32[?]"
+        )
+    };
     let one = keyed(&format!("{}  return %y, %pn", zeros("p")));
     assert_eq!(one, (names(&["p"]), names(&["s"])));
     let both = keyed(&format!("{}  {}  return %y, %pn, %qn", zeros("p"), zeros("q")));

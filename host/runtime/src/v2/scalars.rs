@@ -84,10 +84,13 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Option<List> {
     }
 }
 
+fn is_whole(dtype: DType) -> bool {
+    matches!(dtype, DType::I64 | DType::I32 | DType::BOOL)
+}
+
 /// Whether a program may hold a value of this type and shape.
 fn is_small(d: &TensorDesc) -> bool {
-    let whole = matches!(d.dtype, DType::I64 | DType::I32 | DType::BOOL);
-    whole && (d.shape.rank().is_some_and(|r| r <= 1) || d.shape.count() == Some(1))
+    is_whole(d.dtype) && (d.shape.rank().is_some_and(|r| r <= 1) || d.shape.count() == Some(1))
 }
 
 fn fits(v: i64, dtype: DType) -> bool {
@@ -217,6 +220,9 @@ impl Writing<'_> {
             }
             Step::Constant(numbers(t.dtype, &t.bytes()?)?)
         } else if let Some(k) = graph.inputs.iter().position(|i| *i == Some(v)) {
+            if !is_whole(graph.stated(v)?.dtype) {
+                return None;
+            }
             Step::Param(k)
         } else {
             let n = graph.producer(v)?;
