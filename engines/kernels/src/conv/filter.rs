@@ -63,6 +63,11 @@ impl FilterForms {
     /// Both forms.
     pub const ALL: FilterForms = FilterForms { changed: true, rows: true };
 
+    /// Those of these forms that are also among `others`.
+    pub fn among(self, others: FilterForms) -> FilterForms {
+        FilterForms { changed: self.changed && others.changed, rows: self.rows && others.rows }
+    }
+
     /// The forms that convolutions with the same filter and any of these sizes use. None if the
     /// first of these convolutions uses the plain filter, or if the filter is large, unless its
     /// windows lie side by side: images have few of these, and a model one such filter.

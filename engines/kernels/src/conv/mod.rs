@@ -38,6 +38,8 @@ mod points;
 pub mod rows;
 /// The cheapest form of a constant filter.
 mod filter;
+/// Convolutions of half-precision numbers by the plans for single precision.
+mod halves;
 /// Pairs of a pointwise and a depthwise convolution, of which one reads the other.
 pub mod pair;
 /// Convolutions whose channels are innermost, in groups of sixteen.
@@ -49,6 +51,7 @@ pub use bytes::winograd::filters::change_filters as change_byte_filters;
 pub use bytes::{ByteConv, ByteFilter, ByteImages, pack_filter, packed_filter_len, unpack_filter};
 pub use cube::{CubeConv, CubeDepthwise};
 pub use filter::{FilterForms, FilterPlan};
+pub use halves::HalfConv;
 pub use pair::{ConvPair, Half};
 pub use phases::{filter_by_phase_panels, filter_by_phases};
 pub use plan::Conv;

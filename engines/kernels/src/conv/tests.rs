@@ -2,6 +2,7 @@
 //! sets.
 use super::*;
 use crate::gemm::{Bias, Epilogue};
+use crate::simd::isa::PanelElem;
 use crate::simd::{Act, Level, with_level};
 use crate::view::{Out, block_range};
 use half::f16;
@@ -581,4 +582,100 @@ fn small_images_have_channels_as_lanes_and_large_ones_rows() {
     };
     assert!(of(96, 3, 3) && of(96, 7, 5) && of(384, 14, 7));
     assert!(!of(96, 14, 3) && !of(96, 56, 7) && !of(15, 3, 3));
+}
+
+/// Checks every plan that [`HalfConv`] has for a convolution: rounding is the only error beyond
+/// that of sums in single precision, and units and instruction sets change no bit.
+fn halves_agree<T: PanelElem>(s: &ConvSpec, unit: f64) {
+    let (size, places): (usize, usize) = (s.input.iter().product(), s.output().unwrap().iter().product());
+    let halves = |n: usize, seed: u64| numbers(n, seed).into_iter().map(T::narrow).collect::<Vec<T>>();
+    let wide = |v: &[T]| v.iter().map(|v| v.wide()).collect::<Vec<f32>>();
+    let x = halves(s.batch * s.channels_in * size, 3);
+    let w = halves(s.channels_in / s.groups * s.channels_out * s.taps(), 4);
+    let (bias, residual) = (halves(s.channels_out, 5), halves(s.batch * s.channels_out * places, 6));
+    let mut want = naive(s, &wide(&x), &wide(&w));
+    for (i, v) in want.iter_mut().enumerate() {
+        *v += f64::from(bias[i / places % s.channels_out].wide()) + f64::from(residual[i].wide());
+        *v = v.max(0.0);
+    }
+    let some = HalfConv::some_images(s).unwrap();
+    let conv = || Conv::new(&some).unwrap();
+    let given = |conv: Conv| FilterPlan::Given(Box::new(conv));
+    let laid = |w: Option<Vec<f32>>| w.unwrap().into_iter().map(T::narrow).collect::<Vec<T>>();
+    let mut plans = vec![(given(conv().in_singles()), w.clone(), 0)];
+    if let Some(plan) = conv().with_filter_by_phases() {
+        plans.push((given(plan), laid(filter_by_phases(s, &wide(&w))), 0));
+    }
+    if let Some(plan) = conv().by_phases(phases::Form::Panels) {
+        plans.push((given(plan), laid(filter_by_phase_panels(s, &wide(&w))), 0));
+    }
+    if let Some(rows) = RowConv::new(&some).unwrap() {
+        let packed = laid(pack_row_filter(s, &wide(&w)));
+        plans.push((FilterPlan::Rows(Box::new(rows)), [w.clone(), packed].concat(), w.len()));
+    }
+    let e = Epilogue {
+        bias: Bias::PerRow(&bias),
+        residual: Some((&residual[..], 1.0)),
+        act: Act::Relu,
+        ..Epilogue::default()
+    };
+    for (plan, filter, from) in plans {
+        let plan = HalfConv::new(s, plan, from).unwrap();
+        assert_eq!(plan.filter_len(), filter.len(), "{s:?}");
+        let mut y = vec![T::narrow(f32::NAN); want.len()];
+        plan.run(0..plan.units(), &x, &filter, &e, &mut Out::new(&mut y)).unwrap();
+        for (i, (got, want)) in wide(&y).iter().zip(&want).enumerate() {
+            let most = want.abs() * unit + 4e-5;
+            assert!((f64::from(*got) - want).abs() <= most, "element {i}: {got} for {want} in {s:?}, {plan:?}");
+        }
+        for level in Level::available() {
+            let mut again = vec![T::narrow(f32::NAN); want.len()];
+            with_level(level, || {
+                for b in (0..5).rev() {
+                    let units = block_range(plan.units(), b, 5);
+                    plan.run(units, &x, &filter, &e, &mut Out::new(&mut again)).unwrap();
+                }
+            });
+            assert_eq!(wide(&again), wide(&y), "{level:?} {s:?}");
+        }
+        let short = &filter[1..];
+        let refused = plan.run(0..1, &x, short, &e, &mut Out::new(&mut y));
+        assert!(matches!(refused, Err(ConvError::Short { operand: "weights", .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn halves_are_computed_as_singles_and_rounded_once() {
+    let bordered = |batch: usize, channels: [usize; 2], size: usize| ConvSpec {
+        pad_before: [0, 1, 1],
+        pad_after: [0, 1, 1],
+        ..ConvSpec::square(batch, channels, size, 3)
+    };
+    let turned = |batch: usize, channels: [usize; 2], kernel: usize, pad: usize| ConvSpec {
+        input: [1, 8, 4],
+        stride: [1, 2, 2],
+        pad_before: [0, pad, pad],
+        pad_after: [0, pad, pad],
+        transposed: Some([0; 3]),
+        ..ConvSpec::square(batch, channels, 8, kernel)
+    };
+    let all = [
+        // Minimal filtering, rows, and images that are computed together.
+        bordered(3, [16, 20], 17),
+        bordered(2, [32, 32], 8),
+        bordered(5, [8, 24], 3),
+        turned(3, [16, 12], 2, 0),
+        turned(2, [8, 6], 4, 1),
+        ConvSpec { groups: 2, ..turned(1, [8, 6], 3, 0) },
+        ConvSpec { input: [1, 1, 1], ..turned(2, [8, 6], 4, 1) },
+        // Pointwise, depthwise, three axes, and images too large to be computed together.
+        ConvSpec::square(3, [24, 20], 7, 1),
+        ConvSpec { groups: 16, ..bordered(2, [16, 16], 6) },
+        ConvSpec { input: [4, 5, 6], kernel: [2, 3, 2], ..ConvSpec::square(2, [3, 5], 1, 1) },
+        ConvSpec { stride: [1, 2, 2], ..bordered(2, [5, 30], 80) },
+    ];
+    for s in all {
+        halves_agree::<f16>(&s, 1.0 / 2048.0);
+        halves_agree::<half::bf16>(&s, 1.0 / 256.0);
+    }
 }

@@ -3,18 +3,21 @@
 //! f32, f16, bf16, summed in single precision; 16-bit operands may also give f32, with bias and
 //! residual in f32. `FusedConv`: `activation(convolution + bias + residual)`, rounded once. f16 and
 //! bf16 are also supported in the layouts of the cube unit (`cube.rs`).
-//! An f32 filter may come in another form, with its sizes as original shape. With one axis: the
+//! A filter may come in another form, with its sizes as original shape. With one axis: the
 //! filter followed by its transform for minimal filtering or, for a transposed convolution, the
 //! filter grouped by phases. With three axes: packed for positions as rows (`row_conv.rs`). Both
 //! forms are made by `passes/filters.rs`. With two axes, the first of which is one
 //! (`passes/open_weights.rs`): for a transposed convolution the phases in panels; for others the
-//! filter followed by its transformed form, its packed form or both, for images of any size.
+//! filter followed by its transformed form, its packed form or both, for images of any size. A
+//! filter of f16 or bf16 has no transformed form, which would be rounded (`half_conv.rs`).
+use crate::families::half_conv::{self, Layout};
 use crate::families::window::{Window, list, spatial};
 use crate::families::{cube, fused, row_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::conv::{
-    Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phase_panels, filter_by_phases, pack_row_filter,
+    Conv, ConvSpec, FilterForms, FilterPlan, HalfConv, change_filters, filter_by_phase_panels, filter_by_phases,
+    pack_row_filter,
 };
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
@@ -59,10 +62,13 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if let Some(given) = given_ahead(sig)? {
         let (spec, bias) = sizes(&given)?;
         let follows = fused::Follows { bias, residual, act };
-        if sig.input(1)?.rank() == row_conv::RANK {
+        let (rank, count) = (sig.input(1)?.rank(), sig.input(1)?.count());
+        if kind != Kind::F32 {
+            return in_halves(sig, &spec, follows, [kind, gives]);
+        }
+        if rank == row_conv::RANK {
             return row_conv::build(sig, &spec, follows);
         }
-        let rank = sig.input(1)?.rank();
         if rank == AT_HAND && spec.transposed.is_none() {
             return in_some_form(sig, &spec, follows, [kind, gives]);
         }
@@ -72,10 +78,10 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
             Some(_) => plan.with_filter_by_phases(),
             None => plan.with_changed_filters().map(|(plan, _)| plan),
         };
-        let conv = plan.filter(|_| kind == Kind::F32 && gives == Kind::F32).ok_or("its filter comes changed")?;
-        let (own, want) = (sig.input(1)?.count(), conv.weights());
-        if own != want {
-            return Err(format!("the filter has {own} numbers, changed it takes {want}"));
+        let conv = plan.ok_or("its filter comes changed")?;
+        let want = conv.weights();
+        if count != want {
+            return Err(format!("the filter has {count} numbers, changed it takes {want}"));
         }
         return Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }));
     }
@@ -86,11 +92,38 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }
     sig.plain(0)?;
     sig.plain(1)?;
+    if kind != Kind::F32 && HalfConv::takes(&spec) {
+        let (given, follows) = ((Layout::Plain, sig.input(1)?.count()), fused::Follows { bias, residual, act });
+        return half_conv::build(&spec, given, follows, [kind, gives], converted(sig)?);
+    }
     let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
-    let conv = if kind == Kind::F32 && gives == Kind::F32 { conv.in_singles() } else { conv };
-    // The cube unit needs channels innermost: x is converted on the way in, y on the way out.
-    let lays_out = if kind == Kind::F32 { 0 } else { sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64 };
+    let (conv, lays_out) = if kind == Kind::F32 { (conv.in_singles(), 0) } else { (conv, converted(sig)?) };
     Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
+}
+
+/// The kernel of a convolution in half precision whose filter comes in another form.
+fn in_halves(sig: &Sig, spec: &ConvSpec, follows: fused::Follows, kinds: [Kind; 2]) -> Answer<Box<dyn Kernel>> {
+    let (rank, count, lays_out) = (sig.input(1)?.rank(), sig.input(1)?.count(), converted(sig)?);
+    let layout = match spec.transposed {
+        Some(_) if rank == PANELS => Layout::PhasePanels,
+        Some(_) => Layout::Phases,
+        None if rank == AT_HAND && HalfConv::takes(spec) => Layout::PlainAndPacked,
+        // With large images the filter itself is read, which comes first.
+        None if rank == AT_HAND => {
+            let conv = Conv::new(spec).map_err(|e| e.to_string())?;
+            let (fused::Follows { bias, residual, act }, [kind, gives]) = (follows, kinds);
+            return Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }));
+        }
+        None if rank == row_conv::RANK => Layout::Packed,
+        None => return Err(format!("a transformed filter is f32, not {}", kinds[0].name())),
+    };
+    half_conv::build(spec, (layout, count), follows, kinds, lays_out)
+}
+
+/// Elements that a launch in half precision converts: the cube unit needs channels innermost, so x
+/// is converted on the way in and y on the way out.
+fn converted(sig: &Sig) -> Answer<u64> {
+    Ok(sig.input(0)?.count() as u64 + sig.output(0)?.count() as u64)
 }
 
 /// The kernel of a convolution whose filter comes in several forms; it uses the form that is
@@ -101,9 +134,6 @@ fn in_some_form(
     follows: fused::Follows,
     [kind, gives]: [Kind; 2],
 ) -> Answer<Box<dyn Kernel>> {
-    if [kind, gives] != [Kind::F32; 2] {
-        return Err(format!("a filter in several forms is f32, not {}", kind.name()));
-    }
     let count = sig.input(1)?.count();
     let forms = FilterForms::of_len(spec, count);
     let forms = forms.ok_or_else(|| format!("the filter has {count} numbers, which is none of its forms"))?;
@@ -133,11 +163,12 @@ fn given_ahead(sig: &Sig) -> Answer<Option<Sig>> {
     Ok(Some(given))
 }
 
-/// The data that kernels read instead of a constant filter `w` of a convolution in single
-/// precision, and its axes. `None` if they read the filter itself or if its numbers are too large
-/// to be transformed.
+/// The data that kernels read instead of a constant filter `w` of a convolution, and its axes.
+/// `None` if they read the filter itself or if its numbers are too large to be transformed. For
+/// half precision the data are the given numbers in another order, with zeros between them.
 pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
+    let (spec, forms) = planned_sizes(sig, spec)?;
     let plan = Conv::new(&spec).ok()?;
     if plan.is_of_one_place() {
         return None;
@@ -150,7 +181,7 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     if let Some(laid) = by_phases(&spec, w) {
         return Some(laid);
     }
-    match FilterPlan::cheapest(&spec, FilterForms::ALL).ok()? {
+    match FilterPlan::cheapest(&spec, forms).ok()? {
         FilterPlan::Given(_) => None,
         FilterPlan::Changed(_) => {
             let all = [w, &change_filters(&spec, w)?].concat();
@@ -178,11 +209,13 @@ fn by_phases(spec: &ConvSpec, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
 /// size, some of which are given in `sigs`: the filter followed by the forms that these sizes use.
 /// `None` if the first size uses the filter unchanged or if the filter is large.
 pub fn at_hand(sigs: &[Sig], w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
-    let sizes: Vec<ConvSpec> = sigs.iter().map_while(plain_sizes).collect();
-    if let Some(laid) = by_phases(sizes.first()?, w) {
+    let sizes = || sigs.iter().map_while(|sig| planned_sizes(sig, plain_sizes(sig)?));
+    let (first, forms) = sizes().next()?;
+    if let Some(laid) = by_phases(&first, w) {
         return Some(laid);
     }
-    let all = FilterForms::of_some(&sizes).lay_out(sizes.first()?, w)?;
+    let sizes: Vec<ConvSpec> = sizes().map(|(spec, _)| spec).collect();
+    let all = FilterForms::of_some(&sizes).among(forms).lay_out(&first, w)?;
     let dims = vec![1, all.len() as u64];
     Some((all, dims))
 }
@@ -191,6 +224,17 @@ pub fn at_hand(sigs: &[Sig], w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
 fn plain_sizes(sig: &Sig) -> Option<ConvSpec> {
     let plain = sig.plain(0).is_ok() && sig.plain(1).is_ok() && !cube::is_grouped(sig);
     sizes(sig).ok().filter(|_| plain).map(|(spec, _)| spec)
+}
+
+/// The sizes for which a plan reads a constant filter, and the forms of the filter. `None` for
+/// half precision if a filter that is not transposed is read as it is.
+fn planned_sizes(sig: &Sig, spec: ConvSpec) -> Option<(ConvSpec, FilterForms)> {
+    if sig.input(0).ok()?.kind == Some(Kind::F32) {
+        return Some((spec, FilterForms::ALL));
+    }
+    let pays = spec.transposed.is_some() || HalfConv::takes(&spec);
+    let some = HalfConv::some_images(&spec).ok().filter(|_| pays)?;
+    Some((some, half_conv::FORMS))
 }
 
 /// Sizes of a convolution in plain layouts, and whether it has a bias.

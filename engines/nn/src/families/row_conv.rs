@@ -33,9 +33,16 @@ struct Rows {
 /// # Errors
 /// Fails with a reason if types or sizes are not supported.
 pub fn build(sig: &Sig, spec: &ConvSpec, follows: Follows) -> Answer<Box<dyn Kernel>> {
-    let plan = RowConv::new(spec).map_err(|e| e.to_string())?;
-    let plan = plan.ok_or("its filter comes packed for few places, and there are many")?;
+    let plan = rows(spec)?.ok_or("its filter comes packed for few places, and there are many")?;
     planned(sig, spec, plan, follows, 0)
+}
+
+/// The plan with positions as rows; `None` if there are many positions.
+///
+/// # Errors
+/// Fails with a reason if the sizes are wrong.
+pub fn rows(spec: &ConvSpec) -> Answer<Option<RowConv>> {
+    RowConv::new(spec).map_err(|e| e.to_string())
 }
 
 /// The kernel of a plan whose packed filter begins at element `from` of the given filter.

@@ -1,5 +1,5 @@
-//! `ConvFiltersPass`: lays out constant filters of convolutions in single precision for their
-//! kernels, once for all runs and instruction sets.
+//! `ConvFiltersPass`: lays out constant filters of convolutions for their kernels, once for all
+//! runs and instruction sets.
 //!
 //! Before: `%y = FusedConv(%x, %w, ...)` with a constant `%w: f32[O,C,3,3]`
 //! After, for minimal filtering: the same with a constant of one axis, whose original shape is
@@ -11,8 +11,8 @@
 //! the phase of the stride that its taps reach
 //! When: the AI core has the node, no other node reads the constant, and `FilterPlan::cheapest`
 //! chooses the form; always for a transposed convolution
-//! Refuses: for minimal filtering, filters with numbers of 2^40 and more or with NaN; nodes that
-//! are run slice by slice.
+//! Refuses: for minimal filtering, filters with numbers of 2^40 and more or with NaN, and filters
+//! in half precision; nodes that are run slice by slice.
 use super::panels::replaced;
 use crate::families::conv;
 use crate::sig::Sig;
@@ -23,6 +23,7 @@ use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{Blob, ConstTensor, DType, Origin, Shape, TensorDesc, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
+use half::{bf16, f16};
 
 /// The pass `ConvFiltersPass`.
 pub struct ConvFilters;
@@ -61,17 +62,34 @@ pub(super) fn ahead(n: &Node<'_>, lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<
     let graph = n.graph();
     let weights = n.input(1).filter(|v| graph.users(*v).len() == 1)?;
     let (desc, c) = (graph.desc(weights)?, graph.constant(weights)?);
-    let single = [n.input_desc(0)?, n.outputs().first()?].iter().all(|d| d.dtype == DType::F32);
-    if !single || c.dtype != DType::F32 || desc.origin.is_some() || ![4, 5].contains(&c.dims.len()) {
+    let ends = [n.input_desc(0)?.dtype, n.outputs().first()?.dtype];
+    let halves = [DType::F16, DType::BF16].contains(&c.dtype) && ends[0] == c.dtype;
+    let fits = halves || ends == [DType::F32; 2] && c.dtype == DType::F32;
+    if !fits || desc.origin.is_some() || ![4, 5].contains(&c.dims.len()) {
         return None;
     }
-    let bytes = c.bytes()?;
-    let given: Vec<f32> = bytes.as_slice().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    let (all, dims) = lay(&given)?;
-    let all: Vec<u8> = all.into_iter().flat_map(f32::to_le_bytes).collect();
-    let mut laid = TensorDesc::new(DType::F32, Shape::of(&dims));
+    let (dims, all) = match c.dtype {
+        DType::F32 => laid::<4>(c, lay, f32::from_le_bytes, f32::to_le_bytes),
+        DType::F16 => laid::<2>(c, lay, |b| f16::from_le_bytes(b).to_f32(), |v| f16::from_f32(v).to_le_bytes()),
+        _ => laid::<2>(c, lay, |b| bf16::from_le_bytes(b).to_f32(), |v| bf16::from_f32(v).to_le_bytes()),
+    }?;
+    let dtype = c.dtype;
+    let mut laid = TensorDesc::new(dtype, Shape::of(&dims));
     laid.origin = ROption::RSome(Origin { format: desc.origin_format(), shape: Shape::of(&c.dims) });
-    Some((laid, ConstTensor::new(DType::F32, &dims, Blob::from_owner(all))?))
+    Some((laid, ConstTensor::new(dtype, &dims, Blob::from_owner(all))?))
+}
+
+/// The axes and bytes of a filter whose numbers, of `N` bytes each, are laid out by `lay`.
+fn laid<const N: usize>(
+    c: &ConstTensor,
+    lay: impl Fn(&[f32]) -> Option<(Vec<f32>, Vec<u64>)>,
+    read: impl Fn([u8; N]) -> f32,
+    write: impl Fn(f32) -> [u8; N],
+) -> Option<(Vec<u64>, Vec<u8>)> {
+    let bytes = c.bytes()?;
+    let given: Vec<f32> = bytes.as_slice().as_chunks::<N>().0.iter().map(|b| read(*b)).collect();
+    let (all, dims) = lay(&given)?;
+    Some((dims, all.into_iter().flat_map(write).collect()))
 }
 
 /// Replaces the filter of the node.

@@ -224,6 +224,49 @@ fn filters_packed_for_few_places_give_the_bits_of_the_filters() {
     assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 9000 numbers, which is none of its forms");
 }
 
+/// Filters in half precision, laid out by phases or packed for few positions, give the bits of the
+/// original filters; a transformed one does not exist.
+#[test]
+fn filters_of_halves_laid_out_give_the_bits_of_the_filters() {
+    for dtype in [DType::F16, DType::BF16] {
+        let singles = |v: &T| v.data.iter().map(|v| *v as f32).collect::<Vec<f32>>();
+        let laid = |given: &Case, w: &T, dims: &[u64], filter: Vec<f32>| {
+            let mut laid = given.clone().laid_from(1, Format::NCHW, &w.dims);
+            laid.inputs[1] = Some(t(dtype, dims, filter.into_iter().map(f64::from)));
+            laid
+        };
+        let first = |c: &Case| c.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        let (x, w) = (noise(dtype, &[3, 64, 4, 4], 1), noise(dtype, &[64, 40, 4, 4], 2));
+        let given = case("Conv2DTransposeD", &[&x, &w], &[(dtype, &[3, 40, 8, 8])])
+            .with("pads", vec![1i64; 4])
+            .with("strides", vec![1i64, 1, 2, 2]);
+        let spec = ConvSpec {
+            stride: [1, 2, 2],
+            pad_before: [0, 1, 1],
+            pad_after: [0, 1, 1],
+            transposed: Some([0; 3]),
+            ..ConvSpec::square(3, [64, 40], 4, 4)
+        };
+        let by_phases = filter_by_phases(&spec, &singles(&w)).unwrap();
+        let panels = filter_by_phase_panels(&spec, &singles(&w)).unwrap();
+        let want = first(&given);
+        assert_eq!(first(&laid(&given, &w, &[by_phases.len() as u64], by_phases.clone())), want, "{dtype}");
+        assert_eq!(first(&laid(&given, &w, &[1, panels.len() as u64], panels)), want, "{dtype}");
+        let short = laid(&given, &w, &[99], by_phases[..99].to_vec());
+        assert_eq!(short.refusal(&Nn::ai_core()), "the filter has 99 numbers, in its form it takes 40960");
+
+        let (x, w) = (noise(dtype, &[5, 7, 4, 4], 3), noise(dtype, &[20, 7, 3, 3], 4));
+        let given = case("Conv2D", &[&x, &w], &[(dtype, &[5, 20, 2, 2])]);
+        let packed = pack_row_filter(&ConvSpec::square(5, [7, 20], 4, 3), &singles(&w)).unwrap();
+        let both = [singles(&w), packed.clone()].concat();
+        let want = first(&given);
+        assert_eq!(first(&laid(&given, &w, &[2, 63, 16], packed)), want, "{dtype}");
+        assert_eq!(first(&laid(&given, &w, &[1, both.len() as u64], both.clone())), want, "{dtype}");
+        let changed = laid(&given, &w, &[both.len() as u64], both);
+        assert_eq!(changed.refusal(&Nn::ai_core()), format!("a transformed filter is f32, not {dtype}"));
+    }
+}
+
 /// Filters for images of any size, in all their forms, give the bits of the one form that the sizes
 /// use.
 #[test]

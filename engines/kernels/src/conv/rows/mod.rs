@@ -175,6 +175,11 @@ impl RowConv {
         self.spec.moved(self.places)
     }
 
+    /// Number of elements of the packed filter.
+    pub(super) fn weights(&self) -> usize {
+        packed_row_filter_len(&self.spec).unwrap_or(usize::MAX)
+    }
+
     /// Checks the lengths of the operands and of the result, once before any run.
     ///
     /// # Errors
