@@ -78,8 +78,8 @@ impl<A: Elem, B: Elem, const PRODUCT: bool> Source for Two<'_, A, B, PRODUCT> {
     /// multiples of each other, many numbers are that middle itself.
     ///
     /// The quotient is exactly that of a division. The first correction brings the product with the
-    /// reciprocal to one of the two numbers next to the quotient. For such a number the remainder is
-    /// exact, and because the reciprocal is rounded correctly, the second correction gives the
+    /// reciprocal to one of the two numbers next to the quotient. For such a number the remainder
+    /// is exact, and because the reciprocal is rounded correctly, the second correction gives the
     /// correctly rounded quotient (Markstein, "IA-64 and Elementary Functions", 2000). Numbers for
     /// which a remainder might underflow are far below one half and become zero in any case.
     #[inline(always)]

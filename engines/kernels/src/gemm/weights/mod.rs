@@ -43,7 +43,8 @@ impl Bits {
     }
 }
 
-/// The plan of a product of an `m` x `k` and a `k` x `n` matrix. A unit is some rows by some panels.
+/// The plan of a product of an `m` x `k` and a `k` x `n` matrix. A unit is some rows by some
+/// panels.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightProduct {
     m: usize,

@@ -67,8 +67,8 @@ impl Stored for Halves {
 pub(super) const FEW: usize = 4;
 /// Number of rows of a panel that are widened at a time; even.
 const AT_HAND: usize = 128;
-/// Distance between rows of `x1` in a piece. It is no multiple of a page: rows whose distance is one
-/// would take the same few places of the first-level cache.
+/// Distance between rows of `x1` in a piece. It is no multiple of a page: rows whose distance is
+/// one would take the same few places of the first-level cache.
 const APART: usize = AT_HAND + 16;
 
 /// Length of rows that are laid out in pieces.
