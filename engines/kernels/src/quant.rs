@@ -1,7 +1,9 @@
 //! Quantisation of real numbers to eight-bit integers and back, with one scale and zero point, or
 //! with one per column.
-/// Sum of two quantised tensors.
-mod add;
+/// Sum or product of two quantised tensors.
+mod pair;
+/// Functions of one byte as tables.
+mod table;
 
 use crate::requantise::byte_of;
 use crate::simd::act::{at_least, at_most};
@@ -9,7 +11,8 @@ use crate::simd::bytes::{Bytes, Ends, ONE, Source, byte, bytes, each, sixteen};
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::{Elem, Kind, as_bytes_mut};
 
-pub use add::{AddBytes, add_bytes};
+pub use pair::{BytePair, Join, join_bytes};
+pub use table::{Table, look_up};
 
 /// The smallest and the greatest value of an eight-bit type.
 pub fn range<T: Elem>() -> [f32; 2] {

@@ -31,6 +31,8 @@ pub mod int8;
 mod int8_amx;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_pairs;
+/// Products of a few rows of bytes and a matrix that is not packed.
+pub mod int8_rows;
 
 pub use epilogue::{Bias, Epilogue};
 pub use int8::{GemmInt8, pack_int8, packed_int8_len};

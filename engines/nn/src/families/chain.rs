@@ -6,13 +6,14 @@ use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig};
 use ge_kernels::elementwise::chain::{BLOCK, narrow, narrow_whole, widen};
 use ge_kernels::elementwise::{Binary, Chain, ChainStep, Source};
-use ge_kernels::quant::{AddBytes, add_bytes};
+use ge_kernels::quant::{BytePair, Join, Table, join_bytes, look_up};
 use ge_kernels::scratch::with_scratch;
 use ge_kernels::view::steps::{Operand, Step, parse};
 use ge_kernels::view::{Elem, Kind, Layout, Nest};
 use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 struct Fused {
     kinds: Vec<Kind>,
@@ -22,29 +23,40 @@ struct Fused {
     /// Inputs in single precision with the output's shape; they are read in place.
     direct: Vec<bool>,
     n: usize,
-    /// Set if the chain is the sum of two 8-bit tensors of the same shape, with an 8-bit result.
-    adds: Option<AddBytes>,
+    /// Set if the chain is the sum or product of two 8-bit tensors of the same shape, with an 8-bit
+    /// result.
+    joins: Option<BytePair>,
+    /// Set if the chain maps one long 8-bit tensor to another: the results for all bytes, which the
+    /// first run computes.
+    table: Option<OnceLock<Table>>,
 }
 
-/// The chain as a sum of 8-bit tensors, if it is one.
-fn as_sum(steps: &[ChainStep], kinds: &[Kind]) -> Option<AddBytes> {
+/// Least number of elements for which a table of all bytes pays.
+const LONG: usize = 1024;
+
+/// The chain as a sum or product of 8-bit tensors, if it is one.
+fn as_pair(steps: &[ChainStep], kinds: &[Kind]) -> Option<BytePair> {
     let &[
         ChainStep::Dequantize(0, a, a_zero),
         ChainStep::Dequantize(1, b, b_zero),
-        ChainStep::Binary(Binary::Add, Source::Value(x), Source::Value(y)),
+        ChainStep::Binary(op, Source::Value(x), Source::Value(y)),
         ChainStep::Quantize(4, scale, zero, range),
     ] = steps
     else {
         return None;
     };
-    let bytes = kinds.iter().all(|k| matches!(k, Kind::I8 | Kind::U8));
-    // The order of the operands of a sum does not matter.
-    ([x.min(y), x.max(y)] == [2, 3] && kinds.len() == 2 && bytes).then_some(AddBytes {
-        a: [a, a_zero],
-        b: [b, b_zero],
-        y: [scale, zero],
-        range,
-    })
+    let join = match op {
+        Binary::Add => Join::Sum,
+        Binary::Mul => Join::Product,
+        _ => return None,
+    };
+    // The order of the operands does not matter.
+    let is_both = [x.min(y), x.max(y)] == [2, 3] && kinds.len() == 2 && kinds.iter().all(|k| is_byte(*k));
+    is_both.then_some(BytePair { join, a: [a, a_zero], b: [b, b_zero], y: [scale, zero], range })
+}
+
+fn is_byte(kind: Kind) -> bool {
+    matches!(kind, Kind::I8 | Kind::U8)
 }
 
 /// Converts one step to the form that the kernel computes.
@@ -87,19 +99,18 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let out = y.kind.filter(|k| TAKEN.contains(k)).ok_or_else(|| format!("output 0 is {}", y.dtype))?;
     let texts = sig.attrs.strs("steps").ok_or("attribute `steps` is missing")?;
     let parsed = parse(texts, sig.inputs.len())?;
-    let whole = |k: Kind| matches!(k, Kind::I8 | Kind::U8);
     let (mut kinds, mut nests) = (Vec::new(), Vec::new());
     for i in 0..sig.inputs.len() {
         let kind = sig.kind_in(i, TAKEN)?;
         let opened = |s: &Step| s.op == "Dequantize" || !s.args.contains(&Operand::Value(i));
-        if whole(kind) && !parsed.iter().all(opened) {
+        if is_byte(kind) && !parsed.iter().all(opened) {
             return Err(format!("input {i} is {}, which only Dequantize reads", kind.name()));
         }
         kinds.push(kind);
         let l = Layout::contiguous(&sig.input(i)?.shape).and_then(|l| l.broadcast_to(&y.shape));
         nests.push(Nest::new(&y.shape, [&l.map_err(|e| e.to_string())?]));
     }
-    if whole(out) != parsed.last().is_some_and(|s| s.op == "Quantize") {
+    if is_byte(out) != parsed.last().is_some_and(|s| s.op == "Quantize") {
         return Err(format!("output 0 is {}, and the last step {:?}", y.dtype, parsed.last().map(|s| s.op.as_str())));
     }
     let steps = parsed.iter().map(|s| step(s, out)).collect::<Answer<Vec<_>>>()?;
@@ -110,9 +121,11 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         y[0]
     })?;
     let one_shape = sig.inputs.iter().flatten().all(|t| t.shape == y.shape);
-    let adds = if one_shape { as_sum(steps.steps(), &kinds) } else { None };
+    let joins = if one_shape { as_pair(steps.steps(), &kinds) } else { None };
+    let maps = one_shape && kinds.len() == 1 && is_byte(kinds[0]) && is_byte(out) && y.count() >= LONG;
+    let table = maps.then(OnceLock::new);
     let direct = sig.inputs.iter().flatten().map(|t| t.kind == Some(Kind::F32) && t.shape == y.shape).collect();
-    Ok(Box::new(Fused { kinds, nests, out, steps, direct, n: y.count(), adds }))
+    Ok(Box::new(Fused { kinds, nests, out, steps, direct, n: y.count(), joins, table }))
 }
 
 /// Loads the elements of a block of one input, widened to f32.
@@ -129,6 +142,19 @@ pub fn load<T: Elem>(x: &[T], nest: &Nest<1>, range: Range<usize>, to: &mut [f32
     });
 }
 
+impl Fused {
+    /// The results of a chain of bytes for each byte.
+    fn of_all_bytes(&self) -> Table {
+        let is_signed = self.kinds.first() == Some(&Kind::I8);
+        let value = |v: u8| if is_signed { f32::from(v as i8) } else { f32::from(v) };
+        let x: [f32; 256] = std::array::from_fn(|i| value(i as u8));
+        let (mut y, mut table) = ([0.0; 256], [0; 256]);
+        self.steps.run(&[&x], &mut vec![0.0; self.steps.memory()], &mut y);
+        narrow_whole(&y, &mut table);
+        table
+    }
+}
+
 impl Kernel for Fused {
     fn units(&self) -> usize {
         self.n.div_ceil(CHUNK)
@@ -140,12 +166,20 @@ impl Kernel for Fused {
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let wrong = || Error::internal("type of a chain");
-        if let Some(by) = self.adds {
+        if let Some(table) = &self.table {
+            let r = chunk(&units, self.n);
+            let x = &io.input::<u8>(0)?[r.clone()];
+            return io.output::<u8, ()>(0, |out| {
+                look_up(table.get_or_init(|| self.of_all_bytes()), x, out.part(r.start, r.len()));
+                Ok(())
+            });
+        }
+        if let Some(by) = self.joins {
             let r = chunk(&units, self.n);
             return with_kind!(self.kinds[0], [I8, U8], A => with_kind!(self.kinds[1], [I8, U8], B => {
                 let (a, b) = (io.input::<A>(0)?, io.input::<B>(1)?);
                 io.output::<u8, ()>(0, |out| {
-                    add_bytes(&a[r.clone()], &b[r.clone()], by, out.part(r.start, r.len()));
+                    join_bytes(&a[r.clone()], &b[r.clone()], by, out.part(r.start, r.len()));
                     Ok(())
                 })
             }, else Err(wrong())), else Err(wrong()));

@@ -1,15 +1,17 @@
 //! Products of 8-bit integers, summed exactly in 32 bits: `MatMulInteger` returns the sums,
 //! `QLinearMatMul` 8-bit integers, and `FusedQuantMatMul` (`plugins/ops/src/fused.rs`) real numbers
 //! with bias and activation, or 8-bit integers made from these. a has one scale and zero point; b
-//! has one, or one per column. A b with one column is read without packing. Others are packed once
-//! per unit of work, unless they come packed (`passes/byte_weights.rs`), with one axis and their
-//! sizes as original shape. If a of `FusedQuantMatMul` is real, the kernel quantises it by the
+//! has one, or one per column. A b with one column is read without packing, and so is one for a few
+//! rows of a. Others are packed once per unit of work, unless they come packed
+//! (`passes/byte_weights.rs`), with one axis and their sizes as original
+//! shape. If a of `FusedQuantMatMul` is real, the kernel quantises it by the
 //! extremes of the whole tensor, as `DynamicQuantizeLinear` does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
-use ge_kernels::gemm::int8::{GemmInt8, correct, dot_rows, pack_int8, packed_int8_len};
+use ge_kernels::gemm::int8::{GemmInt8, dot_rows, pack_int8, packed_int8_len};
+use ge_kernels::gemm::int8_rows::{FEW_ROWS, PlainMatrix, Zeros, correct_rows, few_rows};
 use ge_kernels::quant::{by_extremes, extremes, quantise, requantise, scale_columns};
 use ge_kernels::simd::Act;
 use ge_kernels::view::{Elem, Kind, Out, broadcast_shapes};
@@ -23,6 +25,8 @@ const BYTES: &[Kind] = &[Kind::I8, Kind::U8];
 const ROWS: usize = 128;
 const COLUMNS: usize = 128;
 const WIDE: usize = 1024;
+/// Rows of a unit that has all columns are finished together, up to this many numbers.
+const TOGETHER: usize = 1024;
 /// Largest K for which no sum of 8-bit integers minus their zero points overflows 32 bits.
 pub const MOST_K: usize = 33_025;
 
@@ -172,10 +176,12 @@ struct Left {
 
 /// Data that belongs to the columns of a unit.
 struct Columns<'b> {
-    /// The packed columns; a single column is not packed.
+    /// The packed columns; a single column is not packed, and those for a few rows are not here.
     packed: Cow<'b, [i8]>,
     sums: Vec<i32>,
+    /// The zero points; empty if all are zero.
     zeros: Vec<i32>,
+    /// The factor and the bias of each column, as often as rows are finished together.
     scale: Vec<f32>,
     bias: Vec<f32>,
 }
@@ -250,20 +256,49 @@ impl QMatMul {
         left: &Left,
         zeros: &[i32],
     ) -> Result<Columns<'b>> {
-        let (packed, sums) = self.factor(io.input::<i8>(self.at[3].unwrap_or(1))?, from, (at, width));
+        let (packed, sums) = if self.is_plain() {
+            (Cow::Borrowed(&[][..]), vec![0; width])
+        } else {
+            self.factor(io.input::<i8>(self.at[3].unwrap_or(1))?, from, (at, width))
+        };
         let own = |all: &[f32]| if all.len() == 1 { vec![all[0]; width] } else { all[at..at + width].to_vec() };
-        let zeros = if zeros.len() == 1 { vec![zeros[0]; width] } else { zeros[at..at + width].to_vec() };
+        let mut zeros = if zeros.len() == 1 { vec![zeros[0]; width] } else { zeros[at..at + width].to_vec() };
+        if zeros.iter().all(|z| *z == 0) {
+            zeros.clear();
+        }
         let mut scale = Vec::new();
         if let Some(sb) = self.at[4] {
             scale = own(io.input::<f32>(sb)?);
             scale.iter_mut().for_each(|s| *s *= left.scale);
+            if let Some(sy) = self.at[6].filter(|_| self.linear) {
+                let sy = io.input::<f32>(sy)?[0];
+                scale.iter_mut().for_each(|s| *s /= sy);
+            }
         }
         let bias = self.at[8].map(|i| io.input::<f32>(i).map(|b| b[at..at + width].to_vec())).transpose()?;
-        Ok(Columns { packed, sums, zeros, scale, bias: bias.unwrap_or_default() })
+        let together = self.together(width);
+        Ok(Columns {
+            packed,
+            sums,
+            zeros,
+            scale: scale.repeat(together),
+            bias: bias.unwrap_or_default().repeat(together),
+        })
     }
 
-    /// Calls `done(place, sums, columns)` for each row of some units; `columns` is the data that
-    /// belongs to the columns.
+    /// Whether b is read as it is, for a few rows.
+    fn is_plain(&self) -> bool {
+        self.m <= FEW_ROWS && self.n > 1 && !self.ahead && !self.turned
+    }
+
+    /// Number of rows of a unit of `width` columns that are finished together: several if they lie
+    /// next to each other.
+    fn together(&self, width: usize) -> usize {
+        if width == self.n { (TOGETHER / width.max(1)).clamp(1, self.m.min(ROWS).max(1)) } else { 1 }
+    }
+
+    /// Calls `done(place, sums, columns)` for the rows of some units, one or several that lie next
+    /// to each other; `columns` is the data that belongs to the columns.
     fn each_row(
         &self,
         units: Range<usize>,
@@ -281,7 +316,7 @@ impl QMatMul {
             let (r, c, t) = (unit % tall, unit / tall % wide, unit / (tall * wide));
             let [pa, pb] = self.batch[t];
             let (at, width) = (c * self.columns, self.columns.min(self.n - c * self.columns));
-            let cols = match held.take() {
+            let mut cols = match held.take() {
                 Some((key, cols)) if key == (pb, c) => cols,
                 _ => self.columns(io, pb, (at, width), &left, &zb)?,
             };
@@ -303,18 +338,27 @@ impl QMatMul {
             };
             sums.clear();
             sums.resize(rows.len() * width, 0);
-            if self.n == 1 && !self.ahead {
+            if self.is_plain() {
+                let b = io.input::<i8>(self.at[3].unwrap_or(1))?.get(pb + at..).unwrap_or(&[]);
+                let unsigned = self.kinds[1] == Kind::U8;
+                let by_columns = if left.zero == 0 { &mut [][..] } else { &mut cols.sums };
+                few_rows(
+                    own,
+                    self.k,
+                    PlainMatrix { bytes: b, columns: width, row: self.n, unsigned },
+                    &mut sums,
+                    by_columns,
+                );
+            } else if self.n == 1 && !self.ahead {
                 dot_rows(own, &cols.packed, &mut sums);
             } else {
                 let g = GemmInt8 { m: rows.len(), n: width, k: self.k, a_row: self.k };
                 g.run(0..g.units(), own, &cols.packed, &mut Out::new(&mut sums));
             }
-            let turns = cols.zeros.iter().any(|z| *z != 0);
-            for (i, line) in sums.chunks_exact_mut(width).enumerate() {
-                let row_sum =
-                    if turns { own[i * self.k..(i + 1) * self.k].iter().map(|v| i32::from(*v)).sum() } else { 0 };
-                correct(line, left.zero, &cols.sums, if turns { &cols.zeros } else { &[] }, row_sum, self.k);
-                done((t * self.m + rows.start + i) * self.n + at, line, &cols)?;
+            correct_rows(&mut sums, own, self.k, Zeros { a: left.zero, column_sums: &cols.sums, b: &cols.zeros });
+            let together = self.together(width);
+            for (i, lines) in sums.chunks(together * width).enumerate() {
+                done((t * self.m + rows.start + i * together) * self.n + at, lines, &cols)?;
             }
             held = Some(((pb, c), cols));
         }
@@ -324,18 +368,17 @@ impl QMatMul {
     fn to_bytes<Y: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let given = |i: usize| self.at[i].ok_or_else(|| Error::internal("a product of bytes without its scale"));
         let (sy, zy) = (io.input::<f32>(given(6)?)?[0], io.input::<Y>(given(7)?)?[0].to_f32());
-        let (mut real, mut by) = (vec![0.0; self.columns], vec![0.0; self.columns]);
+        let mut real = Vec::new();
         self.each_row(units, io, |at, sums, cols| {
-            let width = sums.len();
             io.output::<Y, ()>(0, |out| {
-                let y = out.part(at, width);
+                let y = out.part(at, sums.len());
                 if self.linear {
-                    by.iter_mut().zip(&cols.scale).for_each(|(b, s)| *b = s / sy);
-                    requantise(sums, &by[..width], zy, y);
+                    requantise(sums, &cols.scale, zy, y);
                 } else {
-                    scale_columns(sums, &cols.scale, &cols.bias, &mut real[..width]);
-                    self.act.apply(&mut real[..width]);
-                    quantise(&real[..width], sy, zy, y);
+                    real.resize(sums.len(), 0.0);
+                    scale_columns(sums, &cols.scale, &cols.bias, &mut real);
+                    self.act.apply(&mut real);
+                    quantise(&real, sy, zy, y);
                 }
                 Ok(())
             })

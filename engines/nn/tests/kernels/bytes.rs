@@ -123,18 +123,22 @@ fn products_of_bytes_are_scaled_with_bias_and_activation() {
     }
 }
 
+/// A few rows, whose b is read as it is; many rows of few columns, which are finished together; and
+/// several blocks of columns.
 #[test]
 fn onnx_products_of_bytes_round_once() {
-    let (a, b) = (whole(DType::U8, &[4, 40], 1), whole(DType::I8, &[40, 20], 2));
-    let (sa, sb) = (t(F, &[], [0.02]), t(F, &[20], (0..20).map(|j| f64::from(0.01f32 + j as f32 * 1e-3))));
-    let (za, zb) = (t(DType::U8, &[], [120.0]), t(DType::I8, &[20], (0..20).map(|j| f64::from(j - 9))));
-    let (sy, zy) = (t(F, &[], [0.3]), t(DType::I8, &[], [11.0]));
-    let zs: Vec<i64> = zb.data.iter().map(|z| *z as i64).collect();
-    let want = sums(&a, 120, &b, &zs, [4, 40, 20], false).into_iter().enumerate().map(|(p, s)| {
-        let scale = 0.02f32 * sb.data[p % 20] as f32 / 0.3f32;
-        ((s as f64 * f64::from(scale)).round_ties_even() + 11.0).clamp(-128.0, 127.0)
-    });
-    case("QLinearMatMul", &[&a, &sa, &za, &b, &sb, &zb, &sy, &zy], &[(DType::I8, &[4, 20])]).gives(want, 0.0);
+    for (m, n) in [(4, 20), (300, 10), (9, 150), (300, 150)] {
+        let (a, b) = (whole(DType::U8, &[m, 40], 1), whole(DType::I8, &[40, n], 2));
+        let (sa, sb) = (t(F, &[], [0.02]), t(F, &[n], (0..n).map(|j| f64::from(0.01f32 + j as f32 * 1e-3))));
+        let (za, zb) = (t(DType::U8, &[], [120.0]), t(DType::I8, &[n], (0..n).map(|j| (j % 100) as f64 - 9.0)));
+        let (sy, zy) = (t(F, &[], [0.3]), t(DType::I8, &[], [11.0]));
+        let zs: Vec<i64> = zb.data.iter().map(|z| *z as i64).collect();
+        let want = sums(&a, 120, &b, &zs, [m as usize, 40, n as usize], false).into_iter().enumerate().map(|(p, s)| {
+            let scale = 0.02f32 * sb.data[p % n as usize] as f32 / 0.3f32;
+            ((s as f64 * f64::from(scale)).round_ties_even() + 11.0).clamp(-128.0, 127.0)
+        });
+        case("QLinearMatMul", &[&a, &sa, &za, &b, &sb, &zb, &sy, &zy], &[(DType::I8, &[m, n])]).gives(want, 0.0);
+    }
 }
 
 #[test]

@@ -116,6 +116,37 @@ fn a_chain_between_bytes() {
     }
 }
 
+/// Long tensors of bytes are computed by a table, short ones step by step.
+#[test]
+fn a_long_chain_of_one_tensor_of_bytes() {
+    for (from, low) in [(DType::U8, 0.0), (DType::I8, -128.0)] {
+        for n in [256, 1024, 5000] {
+            let x = t(from, &[n], (0..n).map(|i| (i * 37 % 256) as f64 + low));
+            let steps = ["Dequantize %0 0.05 3", "Sigmoid %1", "Quantize %2 0.00392 -100"];
+            let want = x.data.iter().map(|v| {
+                let real = f64::from(((v - 3.0) as f32) * 0.05f32);
+                ((1.0 / (1.0 + (-real).exp()) / f64::from(0.00392f32)).round_ties_even() - 100.0).clamp(-128.0, 127.0)
+            });
+            case("FusedElementwise", &[&x], &[(DType::I8, &[n])])
+                .with("steps", texts(&steps))
+                .with("dtype", DType::I8)
+                .gives(want, 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_product_of_bytes_is_rounded_to_bytes() {
+    let (x, y) = (t(DType::U8, &[4], [0.0, 3.0, 200.0, 255.0]), t(DType::I8, &[4], [-128.0, 0.0, 5.0, 127.0]));
+    let steps = ["Dequantize %0 0.5 3", "Dequantize %1 0.25 -1", "Mul %3 %2", "Quantize %4 0.5 10"];
+    let want = [-1.5 * -31.75, 0.0, 98.5 * 1.5, 126.0 * 32.0]
+        .map(|v: f64| ((v / 0.5).round_ties_even() + 10.0).clamp(0.0, 255.0));
+    case("FusedElementwise", &[&x, &y], &[(DType::U8, &[4])])
+        .with("steps", texts(&steps))
+        .with("dtype", DType::U8)
+        .gives(want, 0.0);
+}
+
 #[test]
 fn a_softmax_with_factor_and_mask() {
     let (x, m) = (noise(F, &[2, 3, 5], 1), noise(F, &[2, 1, 5], 2));

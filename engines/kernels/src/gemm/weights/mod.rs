@@ -13,12 +13,13 @@ use crate::scratch::with_scratch;
 use crate::simd::isa::{PanelElem, dispatch};
 use crate::view::Out;
 use std::ops::Range;
-use tile::{Bytes, Halves, Tile};
+use tile::{Bytes, FEW, Halves, Tile, in_pieces, pieces_len};
 
 /// Columns of a panel.
 pub const PANEL: usize = 16;
-/// Rows of a unit.
+/// Rows of a unit; with enough units, weights are widened once for more of them.
 const ROWS: usize = 16;
+const MANY_ROWS: usize = 64;
 /// Most panels of a unit, and the number of units that keeps several cores busy.
 const PANELS: usize = 4;
 const WANTED: usize = 32;
@@ -42,7 +43,7 @@ impl Bits {
     }
 }
 
-/// The plan of a product of an `m` x `k` and a `k` x `n` matrix. A unit is sixteen rows by some
+/// The plan of a product of an `m` x `k` and a `k` x `n` matrix. A unit is some rows by some
 /// panels.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightProduct {
@@ -52,7 +53,8 @@ pub struct WeightProduct {
     /// Rows of weights with the same scales; at least 1.
     group: usize,
     bits: Bits,
-    /// Panels of a unit.
+    /// Rows and panels of a unit.
+    rows: usize,
     panels: usize,
 }
 
@@ -75,8 +77,10 @@ impl WeightProduct {
         if bits == Bits::Four && group < k && !group.is_multiple_of(2) {
             return None;
         }
-        let panels = (m.div_ceil(ROWS) * n.div_ceil(PANEL) / WANTED).clamp(1, PANELS);
-        Some(WeightProduct { m, n, k, group, bits, panels })
+        let enough = m.div_ceil(MANY_ROWS) * n.div_ceil(PANEL) >= WANTED;
+        let rows = if m >= MANY_ROWS && enough { MANY_ROWS } else { ROWS };
+        let panels = (m.div_ceil(rows) * n.div_ceil(PANEL) / WANTED).clamp(1, PANELS);
+        Some(WeightProduct { m, n, k, group, bits, rows, panels })
     }
 
     /// Number of groups of rows.
@@ -90,7 +94,7 @@ impl WeightProduct {
 
     /// Number of units.
     pub fn units(&self) -> usize {
-        self.m.div_ceil(ROWS) * self.blocks()
+        self.m.div_ceil(self.rows) * self.blocks()
     }
 
     /// Number of multiply-adds.
@@ -107,28 +111,36 @@ impl WeightProduct {
         follow: &Epilogue<'_, T>,
         out: &mut Out<'_, T>,
     ) {
-        if let Some(x1) = T::singles(x1) {
-            for unit in units {
-                let first = unit / self.blocks() * ROWS * self.k;
-                self.unit(unit, &x1[first..], w, follow, out);
-            }
-            return;
-        }
-        with_scratch(ROWS * self.k, |wide| {
+        let single = T::singles(x1);
+        let [wide, pieces] = [
+            if single.is_some() { 0 } else { self.rows * self.k },
+            if self.m > FEW { pieces_len(self.rows, self.k) } else { 0 },
+        ];
+        with_scratch(wide + pieces, |memory| {
+            let (wide, pieces) = memory.split_at_mut(wide);
             let mut held = usize::MAX;
             for unit in units {
                 let row = unit / self.blocks();
+                let (first, rows) = (row * self.rows * self.k, self.rows.min(self.m - row * self.rows));
                 if row != held {
-                    let first = row * ROWS * self.k;
-                    wide.iter_mut().zip(&x1[first..]).for_each(|(w, x)| *w = x.wide());
                     held = row;
+                    wide.iter_mut().zip(&x1[first..]).for_each(|(w, x)| *w = x.wide());
+                    if rows > FEW {
+                        let own = single.map_or(&*wide, |x1| &x1[first..]);
+                        in_pieces(own, rows, self.k, pieces);
+                    }
                 }
-                self.unit(unit, wide, w, follow, out);
+                let own = if rows > FEW {
+                    &pieces[..pieces_len(rows, self.k)]
+                } else {
+                    single.map_or(&*wide, |x1| &x1[first..])
+                };
+                self.unit(unit, own, w, follow, out);
             }
         });
     }
 
-    /// Does one unit, whose rows begin at the front of `x1`.
+    /// Does one unit, whose rows begin at the front of `x1`; more than [`FEW`] rows are in pieces.
     fn unit<T: PanelElem>(
         &self,
         unit: usize,
@@ -137,12 +149,12 @@ impl WeightProduct {
         follow: &Epilogue<'_, T>,
         out: &mut Out<'_, T>,
     ) {
-        let (first, block) = (unit / self.blocks() * ROWS, unit % self.blocks());
-        let rows = ROWS.min(self.m - first);
+        let (first, block) = (unit / self.blocks() * self.rows, unit % self.blocks());
+        let rows = self.rows.min(self.m - first);
         let lines = self.bits.lines(self.k);
         let end = ((block + 1) * self.panels).min(self.n.div_ceil(PANEL));
         for p in block * self.panels..end {
-            let mut sums = [[0.0; PANEL]; ROWS];
+            let mut sums = [[0.0; PANEL]; MANY_ROWS];
             let (from, end) = (p * PANEL, ((p + 1) * PANEL).min(self.n));
             let panel = w.panels[p * lines * PANEL..][..lines * PANEL].as_chunks::<PANEL>().0;
             let scale = Columns { values: w.scale, n: self.n, from };

@@ -7,7 +7,7 @@ use crate::view::block_range;
 /// Sizes, rows of a group (0: all), bits, and whether there are offsets.
 type Case = ([usize; 3], usize, Bits, bool);
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     ([1, 1, 1], 0, Bits::Eight, false),
     ([1, 40, 7], 0, Bits::Eight, true),
     ([3, 16, 64], 0, Bits::Eight, false),
@@ -23,6 +23,8 @@ const CASES: [Case; 15] = [
     ([4, 33, 300], 0, Bits::Eight, true),
     ([6, 33, 301], 20, Bits::Four, true),
     ([18, 5, 40], 64, Bits::Four, true),
+    ([70, 260, 140], 0, Bits::Eight, true),
+    ([130, 170, 260], 20, Bits::Four, true),
 ];
 
 struct Given {

@@ -1,10 +1,10 @@
 //! The sums of some rows and a panel, in registers.
-use super::{Columns, PANEL, ROWS};
+use super::{Columns, PANEL};
 use crate::simd::isa::{Isa, Work};
 
 /// The sums of some rows and a panel.
 pub(super) struct Tile<'a, S> {
-    /// The rows, `k` numbers each.
+    /// The rows, `k` numbers each; more than [`FEW`] are laid out by [`in_pieces`].
     pub x1: &'a [f32],
     pub k: usize,
     pub group: usize,
@@ -64,9 +64,27 @@ impl Stored for Halves {
 }
 
 /// Most rows of `x1` that read weights straight from the panel. More rows read them widened.
-const FEW: usize = 4;
+pub(super) const FEW: usize = 4;
 /// Number of rows of a panel that are widened at a time; even.
 const AT_HAND: usize = 128;
+/// Distance between rows of `x1` in a piece. It is no multiple of a page: rows whose distance is
+/// one would take the same few places of the first-level cache.
+const APART: usize = AT_HAND + 16;
+
+/// Length of rows that are laid out in pieces.
+pub(super) fn pieces_len(rows: usize, k: usize) -> usize {
+    k.div_ceil(AT_HAND) * rows * APART
+}
+
+/// Lays out rows of `k` numbers in pieces of [`AT_HAND`] numbers of all rows.
+pub(super) fn in_pieces(x1: &[f32], rows: usize, k: usize, to: &mut [f32]) {
+    for (piece, from) in to.chunks_exact_mut(rows * APART).zip((0..k).step_by(AT_HAND)) {
+        let len = AT_HAND.min(k - from);
+        for (r, to) in piece.chunks_exact_mut(APART).enumerate() {
+            to[..len].copy_from_slice(&x1[r * k + from..][..len]);
+        }
+    }
+}
 
 impl<S: Stored> Work for Tile<'_, S> {
     type Out = ();
@@ -74,7 +92,7 @@ impl<S: Stored> Work for Tile<'_, S> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
         // As many rows as registers hold: a sum takes one register or two.
-        let (few, many) = if MR == 12 { (FEW, ROWS) } else { (2, 6) };
+        let (few, many) = if MR == 12 { (FEW, 16) } else { (2, 6) };
         if self.sums.len() > FEW {
             return self.widened(isa, many);
         }
@@ -118,20 +136,21 @@ impl<S: Stored> Tile<'_, S> {
     #[inline(always)]
     fn widened<I: Isa>(&mut self, isa: I, most: usize) {
         let mut weights = [[0.0; PANEL]; AT_HAND];
-        for from in (0..self.k).step_by(AT_HAND) {
+        let pieces = self.x1.chunks_exact(self.sums.len() * APART);
+        for (from, piece) in (0..self.k).step_by(AT_HAND).zip(pieces) {
             let weights = &mut weights[..AT_HAND.min(self.k - from)];
             self.widen(isa, from, weights);
             let mut first = 0;
             while first < self.sums.len() {
-                let x1 = &self.x1[first * self.k + from..];
-                let (k, sums) = (self.k, &mut self.sums[first..]);
+                let x1 = piece[first * APART..].as_chunks().0;
+                let sums = &mut self.sums[first..];
                 first += match sums.len().min(most) {
-                    16.. => rows::<I, 16>(isa, x1, k, weights, sums),
-                    8.. => rows::<I, 8>(isa, x1, k, weights, sums),
-                    6.. => rows::<I, 6>(isa, x1, k, weights, sums),
-                    4.. => rows::<I, 4>(isa, x1, k, weights, sums),
-                    2.. => rows::<I, 2>(isa, x1, k, weights, sums),
-                    _ => rows::<I, 1>(isa, x1, k, weights, sums),
+                    16.. => rows::<I, 16>(isa, x1, weights, sums),
+                    8.. => rows::<I, 8>(isa, x1, weights, sums),
+                    6.. => rows::<I, 6>(isa, x1, weights, sums),
+                    4.. => rows::<I, 4>(isa, x1, weights, sums),
+                    2.. => rows::<I, 2>(isa, x1, weights, sums),
+                    _ => rows::<I, 1>(isa, x1, weights, sums),
                 };
             }
         }
@@ -162,20 +181,19 @@ impl<S: Stored> Tile<'_, S> {
     }
 }
 
-/// Adds the products of `R` rows, `k` numbers apart, and some weights. It returns `R`.
+/// Adds the products of the first `R` rows of a piece and some weights. It returns `R`.
 #[inline(always)]
 fn rows<I: Isa, const R: usize>(
     isa: I,
-    x1: &[f32],
-    k: usize,
+    x1: &[[f32; APART]],
     weights: &[[f32; PANEL]],
     sums: &mut [[f32; PANEL]],
 ) -> usize {
-    let lines: [&[f32]; R] = std::array::from_fn(|r| &x1[r * k..][..weights.len()]);
+    let (lines, sums) = (&x1[..R], &mut sums[..R]);
     let mut own: [I::V; R] = std::array::from_fn(|r| isa.load(&sums[r]));
-    for (i, w) in weights.iter().enumerate() {
+    for (i, w) in weights.iter().enumerate().take(AT_HAND) {
         let w = isa.load(w);
-        for (sum, line) in own.iter_mut().zip(&lines) {
+        for (sum, line) in own.iter_mut().zip(lines) {
             *sum = isa.fma(isa.splat(line[i]), w, *sum);
         }
     }
