@@ -134,8 +134,15 @@ impl Quotient for i32 {
     /// of that.
     #[inline(always)]
     fn quotient(self, by: i32) -> i32 {
-        let whole = (f64::from(self) / f64::from(if by == 0 { 1 } else { by })) as i64 as i32;
-        if by == 0 { 0 } else { whole }
+        // The one quotient that does not fit is that of the least number by minus one.
+        let quotient = f64::from(self) / f64::from(if by == 0 || by == -1 { 1 } else { by });
+        // SAFETY: the quotient is a number from -2^31 to 2^31 - 1.
+        let whole = unsafe { quotient.to_int_unchecked::<i32>() };
+        match by {
+            0 => 0,
+            -1 => self.wrapping_neg(),
+            _ => whole,
+        }
     }
 }
 
@@ -336,6 +343,11 @@ mod tests {
         assert_eq!(of(Binary::Div), [i32::MIN, 3, -3, 0]);
         assert_eq!(of(Binary::Sub), [i32::MIN.wrapping_add(1), 5, -9, 5]);
         assert_eq!(of(Binary::Max), [-1, 7, 2, 5]);
+        let ends = [i32::MIN, i32::MIN + 1, -7, -2, -1, 0, 1, 2, 3, 46_341, i32::MAX - 1, i32::MAX];
+        for (a, b) in ends.into_iter().flat_map(|a| ends.map(|b| (a, b))) {
+            let want = if b == 0 { 0 } else { a.wrapping_div(b) };
+            assert_eq!(i32::map(Binary::Div, a, b), want, "{a} by {b}");
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ by_step!(by_step4, 4);
 
 /// Copies a run of exactly `N` bytes.
 #[inline(always)]
-fn whole<const N: usize>(from: &[u8], to: &mut [u8]) {
+pub(super) fn whole<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
         *to = *from;
     }

@@ -1,11 +1,17 @@
-//! Transposition of matrices in squares of sixteen: elements of four bytes in vectors, others in
-//! arrays.
+//! Transposition of matrices in squares: elements of four bytes in vectors of sixteen, others in
+//! blocks of whole cache lines.
+use super::runs::{copy_run, whole as whole_run};
+use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::turn;
 use crate::view::{Elem, Out, as_bytes, as_bytes_mut, seen_as, seen_as_mut};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128i;
+#[cfg(target_arch = "x86_64")]
+use std::mem::transmute;
 use std::ops::Range;
 
-/// Rows and columns of a square.
+/// Rows and columns of a square of elements of four bytes.
 const SIDE: usize = 16;
 
 /// Transposes a row-major matrix at `base`: `out[base + j * rows + i] = x[base + i * cols + j]`,
@@ -22,7 +28,7 @@ pub fn transpose<T: Elem>(rows: usize, cols: usize, base: usize, units: Range<us
     {
         return dispatch(Singles { rows, cols, columns: start..end, x, to });
     }
-    arrays(rows, cols, start..end, x, to);
+    blocks(rows, cols, start..end, x, to);
 }
 
 /// Where the squares over these positions begin. If the last one would be incomplete, it is moved
@@ -92,69 +98,129 @@ fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
     }
 }
 
+/// Bytes of a block's row: a line of the cache, which is read and written as a whole.
+const LINE: usize = 64;
+
+/// The same as [`Singles`], for elements of any size. Blocks of lines are copied to working memory,
+/// transposed there and copied to their place: neighbouring rows of a large matrix are often at
+/// distances that share few places of the cache.
+fn blocks<T: Elem>(rows: usize, cols: usize, columns: Range<usize>, x: &[T], to: &mut [T]) {
+    let lines = LINE / size_of::<T>();
+    with_scratch(2 * lines * LINE / size_of::<f32>(), |room| {
+        let (from, turned) = as_bytes_mut(room).as_chunks_mut::<LINE>().0.split_at_mut(lines);
+        in_blocks(rows, cols, columns, x, to, from, turned);
+    });
+}
+
 crate::multiversion! {
-    /// The same as [`Singles`], for elements of any size.
-    fn arrays<T: Elem>(rows: usize, cols: usize, columns: Range<usize>, x: &[T], to: &mut [T]) {
-        for j in begins(columns.clone()) {
-            let wide = SIDE.min(columns.end - j);
+    fn in_blocks<T: Elem>(
+        rows: usize,
+        cols: usize,
+        columns: Range<usize>,
+        x: &[T],
+        to: &mut [T],
+        from: &mut [[u8; LINE]],
+        turned: &mut [[u8; LINE]],
+    ) {
+        let side = LINE / size_of::<T>();
+        for j in columns.clone().step_by(side) {
+            let wide = side.min(columns.end - j);
             let to = &mut to[(j - columns.start) * rows..][..wide * rows];
-            for i in begins(0..rows) {
-                let high = SIDE.min(rows - i);
-                if high < SIDE || wide < SIDE {
-                    for (c, to) in to.chunks_exact_mut(rows).enumerate() {
-                        for (r, to) in to[i..i + high].iter_mut().enumerate() {
-                            *to = x[(i + r) * cols + j + c];
-                        }
-                    }
-                    continue;
+            for i in (0..rows).step_by(side) {
+                let high = side.min(rows - i);
+                for (r, line) in from.iter_mut().enumerate().take(high) {
+                    copy_piece(as_bytes(&x[(i + r) * cols + j..][..wide]), &mut line[..wide * size_of::<T>()]);
                 }
-                let mut square = [[T::default(); SIDE]; SIDE];
-                for (r, own) in square.iter_mut().enumerate() {
-                    own.copy_from_slice(&x[(i + r) * cols + j..][..SIDE]);
-                }
-                let square = turned(&square);
-                for (to, column) in to.chunks_exact_mut(rows).zip(&square) {
-                    to[i..i + SIDE].copy_from_slice(column);
+                // Rows and columns that are not there are transposed too, and not copied.
+                turn_lines(from, turned, size_of::<T>(), high, wide);
+                for (to, line) in to.chunks_exact_mut(rows).zip(&*turned) {
+                    copy_piece(&line[..high * size_of::<T>()], as_bytes_mut(&mut to[i..i + high]));
                 }
             }
         }
     }
 }
 
-/// Transposes a square.
+/// Copies the used part of a line; a whole one and a vector are told apart from the others first.
 #[inline(always)]
-fn turned<T: Elem>(square: &[[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
-    #[cfg(target_arch = "x86_64")]
-    if size_of::<T>() == 1 {
-        let mut to = [[T::default(); SIDE]; SIDE];
-        turn_bytes(as_bytes(square.as_flattened()), as_bytes_mut(to.as_flattened_mut()));
-        return to;
+fn copy_piece(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        LINE => whole_run::<LINE>(from, to),
+        16 => whole_run::<16>(from, to),
+        _ => copy_run(from, to),
     }
-    std::array::from_fn(|c| std::array::from_fn(|r| square[r][c]))
 }
 
-/// Transposes a square of bytes: the rows of both halves are interleaved, four times.
+/// Transposes a block of elements of `size` bytes, of which `high` rows and `wide` columns are used.
+#[inline(always)]
+fn turn_lines(from: &[[u8; LINE]], to: &mut [[u8; LINE]], size: usize, high: usize, wide: usize) {
+    let side = 16 / size;
+    for i in (0..high).step_by(side) {
+        for j in (0..wide).step_by(side) {
+            #[cfg(target_arch = "x86_64")]
+            match size {
+                1 => turn_square::<16>(from, to, [i, j], woven::bytes),
+                2 => turn_square::<8>(from, to, [i, j], woven::pairs),
+                4 => turn_square::<4>(from, to, [i, j], woven::fours),
+                _ => turn_square::<2>(from, to, [i, j], woven::eights),
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            for c in 0..side {
+                for r in 0..side {
+                    for b in 0..size {
+                        to[j + c][(i + r) * size + b] = from[i + r][(j + c) * size + b];
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod woven {
+    //! Pairs of vectors whose elements are interleaved.
+    use std::arch::x86_64::*;
+
+    macro_rules! woven {
+        ($name:ident, $low:ident, $high:ident) => {
+            #[inline(always)]
+            pub(super) fn $name(a: __m128i, b: __m128i) -> [__m128i; 2] {
+                // SAFETY: x86-64 always has these instructions.
+                unsafe { [$low(a, b), $high(a, b)] }
+            }
+        };
+    }
+    woven!(bytes, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+    woven!(pairs, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
+    woven!(fours, _mm_unpacklo_epi32, _mm_unpackhi_epi32);
+    woven!(eights, _mm_unpacklo_epi64, _mm_unpackhi_epi64);
+}
+
+/// Transposes a square of `N` rows of sixteen bytes, whose first element is in row `i` and column
+/// `j` of the block: the rows of both halves are interleaved until each has become a column.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn turn_bytes(from: &[u8], to: &mut [u8]) {
-    use std::arch::x86_64::*;
-    assert!(from.len() == SIDE * SIDE && to.len() == from.len());
-    // SAFETY: each access covers sixteen of the 256 bytes; x86-64 always has these instructions.
-    unsafe {
-        let mut v = [_mm_setzero_si128(); SIDE];
-        for (r, v) in v.iter_mut().enumerate() {
-            *v = _mm_loadu_si128(from.as_ptr().add(r * SIDE).cast());
+fn turn_square<const N: usize>(
+    from: &[[u8; LINE]],
+    to: &mut [[u8; LINE]],
+    [i, j]: [usize; 2],
+    weave: impl Fn(__m128i, __m128i) -> [__m128i; 2],
+) {
+    let (from, to) = (&from[i..][..N], &mut to[j..][..N]);
+    let (first, own) = (j * (16 / N), i * (16 / N));
+    let piece = |line: &[u8; LINE]| line[first..].first_chunk::<16>().copied().unwrap_or_default();
+    // SAFETY: sixteen bytes are a vector.
+    let mut v: [__m128i; N] = std::array::from_fn(|r| unsafe { transmute::<[u8; 16], __m128i>(piece(&from[r])) });
+    for _ in 0..N.ilog2() {
+        let old = v;
+        for k in 0..N / 2 {
+            [v[2 * k], v[2 * k + 1]] = weave(old[k], old[k + N / 2]);
         }
-        for _ in 0..4 {
-            let mut woven = v;
-            for i in 0..SIDE / 2 {
-                woven[2 * i] = _mm_unpacklo_epi8(v[i], v[i + SIDE / 2]);
-                woven[2 * i + 1] = _mm_unpackhi_epi8(v[i], v[i + SIDE / 2]);
-            }
-            v = woven;
-        }
-        for (r, v) in v.into_iter().enumerate() {
-            _mm_storeu_si128(to.as_mut_ptr().add(r * SIDE).cast(), v);
+    }
+    for (to, v) in to.iter_mut().zip(v) {
+        if let Some(to) = to[own..].first_chunk_mut::<16>() {
+            // SAFETY: as above.
+            *to = unsafe { transmute::<__m128i, [u8; 16]>(v) };
         }
     }
 }
@@ -163,10 +229,10 @@ fn turn_bytes(from: &[u8], to: &mut [u8]) {
 mod tests {
     use super::*;
     use crate::simd::{Level, with_level};
-    use crate::view::block_range;
+    use crate::view::{Bytes, block_range};
 
     fn check<T: Elem>(make: impl Fn(usize) -> T) {
-        let sizes = [1, 5, 15, 16, 17, 33, 40];
+        let sizes = [1, 5, 15, 16, 17, 33, 40, 70, 130];
         for (rows, cols) in sizes.into_iter().flat_map(|r| sizes.map(|c| (r, c))) {
             let x: Vec<T> = (0..2 * rows * cols).map(&make).collect();
             for level in Level::available() {
@@ -189,6 +255,9 @@ mod tests {
         check(|i| i as u16);
         check(|i| 0x7f80_0000 + i as u32);
         check(|i| i as u64);
+        check(|i| Bytes((i as u16).to_ne_bytes()));
+        check(|i| Bytes((i as u32).to_ne_bytes()));
+        check(|i| Bytes((i as u64).to_ne_bytes()));
         transpose::<u32>(0, 3, 0, 0..3, &[], &mut Out::new(&mut []));
     }
 }

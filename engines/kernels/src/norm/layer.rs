@@ -2,8 +2,9 @@
 //! scaling of channels.
 use crate::norm::rows::{Spreads, WIDE};
 use crate::scratch::with_scratch;
-use crate::simd::isa::{PanelElem, dispatch};
+use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::simd::lines::widen;
+use crate::simd::turn::{put, vector};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -93,27 +94,112 @@ pub fn layer_norm<T: PanelElem>(
     });
 }
 
-crate::multiversion! {
-    fn affine<T: PanelElem>(x: &[T], scale: f32, shift: f32, y: &mut [T]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = T::narrow(x.wide().mul_add(scale, shift));
+/// Maximum number of planes that are scaled in one call.
+const PLANES: usize = 64;
+
+/// How the elements of a plane are scaled: `(x - centre) * scale + shift`, computed as
+/// `x * scale + (shift - centre * scale)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Affine {
+    /// Factor of the elements.
+    pub scale: f32,
+    /// The element that becomes `shift`.
+    pub centre: f32,
+    /// What is added in the end.
+    pub shift: f32,
+}
+
+/// Some planes of `size` elements, each scaled in its way.
+struct Planes<'a, T> {
+    size: usize,
+    x: &'a [T],
+    ways: &'a [Affine],
+    y: &'a mut [T],
+}
+
+impl<T: PanelElem> Work for Planes<'_, T> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Planes { size, x, ways, y } = self;
+        for ((x, y), way) in x.chunks_exact(size).zip(y.chunks_exact_mut(size)).zip(ways) {
+            let scale = isa.splat(way.scale);
+            let shift = isa.fma(isa.splat(-way.centre), scale, isa.splat(way.shift));
+            let (whole, rest) = x.as_chunks::<WIDE>();
+            let (to, last) = y.as_chunks_mut::<WIDE>();
+            for (x, y) in whole.iter().zip(to) {
+                T::put(isa, isa.fma(T::lanes(isa, x), scale, shift), y);
+            }
+            if rest.is_empty() {
+                continue;
+            }
+            let v = isa.fma(vector(isa, rest), scale, shift);
+            match T::singles_mut(last) {
+                // SAFETY: only as many lanes are written as there are numbers.
+                Some(y) => unsafe { isa.store_some(v, y.as_mut_ptr(), isa.lanes(0, y.len())) },
+                None => put(isa, v, last),
+            }
         }
     }
 }
 
-/// `y = x * scale + shift` over planes of `size` elements, with `(scale, shift) = of(p)` for plane
-/// `p` (a unit of work).
+/// Scales planes of `size` elements, plane `p` (a unit of work) in the way `of(p)`.
 pub fn affine_channels<T: PanelElem>(
     size: usize,
+    units: Range<usize>,
+    x: &[T],
+    of: impl Fn(usize) -> Affine,
+    out: &mut Out<'_, T>,
+) {
+    if size == 0 {
+        return;
+    }
+    let mut ways = [Affine::default(); PLANES];
+    for first in units.clone().step_by(PLANES) {
+        let n = PLANES.min(units.end - first);
+        ways[..n].iter_mut().zip(first..).for_each(|(way, p)| *way = of(p));
+        let x = &x[first * size..(first + n) * size];
+        dispatch(Planes { size, x, ways: &ways[..n], y: out.part(first * size, n * size) });
+    }
+}
+
+/// Instances (units of work) of `channels` planes of `size` elements, each normalised to mean zero
+/// and variance one with `epsilon` added. The elements of plane `p` are then scaled and shifted by
+/// `of(p)`.
+pub fn instance_norm<T: PanelElem>(
+    [channels, size]: [usize; 2],
+    epsilon: f32,
     units: Range<usize>,
     x: &[T],
     of: impl Fn(usize) -> (f32, f32),
     out: &mut Out<'_, T>,
 ) {
-    for p in units {
-        let (scale, shift) = of(p);
-        affine(&x[p * size..(p + 1) * size], scale, shift, out.part(p * size, size));
+    let len = channels * size;
+    if len == 0 {
+        return;
     }
+    let group = (GROUP / len).clamp(1, WIDE);
+    with_scratch(group * len, |lines| {
+        for first in units.clone().step_by(group) {
+            let last = (first + group).min(units.end);
+            let own = &x[first * len..last * len];
+            let lines = match T::singles(own) {
+                Some(x) => x,
+                None => {
+                    widen(own, &mut lines[..own.len()]);
+                    &lines[..own.len()]
+                }
+            };
+            let (means, scales) = dispatch(Spreads { x: lines, len, epsilon, rms: false });
+            let way = |p: usize| {
+                let (scale, shift) = of(p);
+                let k = p / channels - first;
+                Affine { scale: scale * scales[k], centre: means[k], shift }
+            };
+            affine_channels(size, first * channels..last * channels, x, way, out);
+        }
+    });
 }
 
 #[cfg(test)]
@@ -167,7 +253,48 @@ mod tests {
     #[test]
     fn planes_are_scaled_apart() {
         let mut y = [0.0f32; 6];
-        affine_channels(2, 1..3, &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], |p| (p as f32, 0.5), &mut Out::new(&mut y));
-        assert_eq!(y, [0.0, 0.0, 3.5, 4.5, 10.5, 12.5]);
+        let of = |p| Affine { scale: p as f32, centre: 1.0, shift: 0.5 };
+        affine_channels(2, 1..3, &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], of, &mut Out::new(&mut y));
+        assert_eq!(y, [0.0, 0.0, 2.5, 3.5, 8.5, 10.5]);
+    }
+
+    /// Whatever the length of a plane and the type of its elements: each has its own statistics,
+    /// and the bits do not depend on the instruction set or on how the instances are shared.
+    #[test]
+    fn instances_of_any_length_agree_with_double_precision() {
+        fn check<T: PanelElem>(tolerance: f64) {
+            for (count, channels, size) in [(37, 1, 10), (5, 2, 16), (3, 1, 300), (70, 3, 1), (2, 4, 33), (1, 1, 9000)]
+            {
+                let len = channels * size;
+                let x: Vec<T> =
+                    (0..count * len).map(|i| T::narrow((i as f32 * 0.77).sin() * 3.0 + (i % 5) as f32)).collect();
+                let of = |p: usize| (1.0 + (p % 7) as f32 * 0.25, (p % 3) as f32);
+                let run = |blocks, level| {
+                    let mut y = vec![T::default(); x.len()];
+                    with_level(level, || {
+                        for b in 0..blocks {
+                            let units = block_range(count, b, blocks);
+                            instance_norm([channels, size], 1e-5, units, &x, of, &mut Out::new(&mut y));
+                        }
+                    });
+                    y
+                };
+                let y = run(1, Level::Scalar);
+                Level::available().into_iter().for_each(|l| assert_eq!(run(3, l), y, "{l:?}"));
+                for u in 0..count {
+                    let row: Vec<f64> = x[u * len..][..len].iter().map(|v| f64::from(v.wide())).collect();
+                    let mean = row.iter().sum::<f64>() / len as f64;
+                    let var = row.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / len as f64;
+                    for (i, v) in row.iter().enumerate() {
+                        let (scale, shift) = of(u * channels + i / size);
+                        let want = (v - mean) / (var + 1e-5).sqrt() * f64::from(scale) + f64::from(shift);
+                        let got = f64::from(y[u * len + i].wide());
+                        assert!((got - want).abs() < tolerance * want.abs().max(1.0), "{count} {channels} {size}");
+                    }
+                }
+            }
+        }
+        check::<f32>(1e-5);
+        check::<crate::f16>(1e-3);
     }
 }

@@ -52,6 +52,16 @@ impl Arg {
         let (mut u, end) = (units.start, units.end.min(self.units()));
         let mut found = [0u32; WIDE];
         while u < end {
+            if inner == 1 && len < LANES {
+                // Short rows: neighbouring rows are lanes.
+                let n = WIDE.min(end - u);
+                rows(by, len, &x[u * len..(u + n) * len], &mut found[..n]);
+                for (to, i) in out.part(u, n).iter_mut().zip(&found) {
+                    *to = index(*i as usize);
+                }
+                u += n;
+                continue;
+            }
             if inner == 1 {
                 out.part(u, 1)[0] = index(row(by, &x[u * len..(u + 1) * len]));
                 u += 1;
@@ -113,7 +123,43 @@ crate::multiversion! {
     }
 }
 
-/// The loop of both functions. It is inlined, so that it is compiled for their numbers of columns.
+crate::multiversion! {
+    /// Finds the positions in neighbouring rows of `len` elements.
+    fn rows<T: Elem, W: Wins>(by: W, len: usize, x: &[T], found: &mut [u32]) {
+        match len {
+            2 => rows_of::<2, T, W>(by, x, found),
+            3 => rows_of::<3, T, W>(by, x, found),
+            4 => rows_of::<4, T, W>(by, x, found),
+            _ => {
+                for (x, found) in x.chunks_exact(len).zip(found) {
+                    *found = in_row(by, x);
+                }
+            }
+        }
+    }
+}
+
+/// The same for rows of a known length.
+#[inline(always)]
+fn rows_of<const N: usize, T: Elem, W: Wins>(by: W, x: &[T], found: &mut [u32]) {
+    for (x, found) in x.as_chunks::<N>().0.iter().zip(found) {
+        *found = in_row(by, x);
+    }
+}
+
+/// The position in a short row.
+#[inline(always)]
+fn in_row<T: Elem, W: Wins>(by: W, x: &[T]) -> u32 {
+    let (mut best, mut at) = (x[0], 0);
+    for (i, v) in x.iter().enumerate().skip(1) {
+        let wins = by.wins(*v, best);
+        best = if wins { *v } else { best };
+        at = if wins { i as u32 } else { at };
+    }
+    at
+}
+
+/// The loop of [`columns`] and [`few`]. It is inlined, so that it is compiled for their numbers of columns.
 #[inline(always)]
 fn look<T: Elem, W: Wins>(by: W, len: usize, pitch: usize, x: &[T], best: &mut [T], found: &mut [u32]) {
     best.copy_from_slice(&x[..best.len()]);
@@ -135,9 +181,7 @@ crate::multiversion! {
     /// Finds the position in a row: first the winning value, in lanes, then its position.
     #[allow(clippy::eq_op)]
     fn row<T: Elem, W: Wins>(by: W, x: &[T]) -> usize {
-        let Some((first, rest)) = x.split_first_chunk::<LANES>() else {
-            return (1..x.len()).fold(0, |best, i| if by.wins(x[i], x[best]) { i } else { best });
-        };
+        let Some((first, rest)) = x.split_first_chunk::<LANES>() else { return in_row(by, x) as usize };
         let mut lanes = *first;
         let (whole, tail) = rest.as_chunks::<LANES>();
         for row in whole {

@@ -142,7 +142,7 @@ impl Ord for Bool {
     }
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 

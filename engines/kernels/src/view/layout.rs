@@ -279,6 +279,31 @@ impl Layout {
         Ok(Layout { offset: self.offset, ..Layout::contiguous(shape)? })
     }
 
+    /// Joins the last axes to elements of two, four or eight neighbours, at most `most`, if these
+    /// stay together: the layout of the joined elements and their number of neighbours. Without
+    /// such axes the layout stays as it is, and the number is one. The data has `has` elements.
+    pub fn joined(self, most: usize, has: usize) -> (Layout, usize) {
+        let (mut axes, mut run) = (self.rank(), 1usize);
+        while let Some(d) = axes.checked_sub(1)
+            && self.shape[d] > 0
+            && (self.shape[d] == 1 || self.strides[d] == run as isize)
+            && run.saturating_mul(self.shape[d]) <= most
+        {
+            (axes, run) = (d, run * self.shape[d]);
+        }
+        let whole = |n: isize| n % run as isize == 0;
+        let fits = run > 1
+            && run.is_power_of_two()
+            && has.is_multiple_of(run)
+            && self.offset.is_multiple_of(run)
+            && self.strides[..axes].iter().all(|&s| whole(s));
+        if !fits {
+            return (self, 1);
+        }
+        let strides = self.strides[..axes].iter().map(|s| s / run as isize).collect();
+        (Layout { shape: self.shape[..axes].to_vec(), strides, offset: self.offset / run }, run)
+    }
+
     /// Position of the element with these indices. The indices are not checked.
     pub fn index(&self, at: &[usize]) -> usize {
         let mut p = self.offset as isize;
@@ -391,6 +416,39 @@ impl<'a, T: Elem> View<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Nest;
+
+    #[test]
+    fn neighbours_that_stay_together_are_joined_and_keep_their_places() {
+        let plain = |shape: &[usize]| Layout::contiguous(shape).unwrap();
+        let cases = [
+            (plain(&[5, 6, 2]).permute(&[1, 0, 2]).unwrap(), 8, 60, 2),
+            (plain(&[5, 6, 2, 1, 2]).permute(&[1, 0, 2, 3, 4]).unwrap(), 8, 120, 4),
+            (plain(&[5, 6, 4]).permute(&[1, 0, 2]).unwrap(), 2, 120, 1),
+            (plain(&[5, 6, 3]).permute(&[1, 0, 2]).unwrap(), 8, 90, 1),
+            (plain(&[5, 6, 2]).permute(&[2, 1, 0]).unwrap(), 8, 60, 1),
+            // Rows of seven do not begin at whole elements, nor does a part from the third on.
+            (plain(&[4, 7]).slice(1, 0, 1, 4).unwrap(), 8, 28, 1),
+            (plain(&[4, 8]).slice(1, 3, 1, 4).unwrap(), 8, 32, 1),
+            (plain(&[4, 8]).slice(1, 4, 1, 4).unwrap(), 8, 32, 4),
+            (plain(&[7]).slice(0, 0, 1, 4).unwrap(), 8, 7, 1),
+            (plain(&[4, 2]).slice(0, 3, -1, 4).unwrap(), 8, 8, 2),
+            (plain(&[2]).broadcast_to(&[3, 2]).unwrap(), 4, 2, 2),
+            (plain(&[0, 2]), 8, 0, 2),
+            (plain(&[2, 0]), 8, 0, 1),
+        ];
+        for (layout, most, has, want) in cases {
+            let (wide, run) = layout.clone().joined(most, has);
+            assert_eq!(run, want, "{layout:?}");
+            let places = |l: &Layout| {
+                let mut all = Vec::new();
+                Nest::new(l.shape(), [l]).each_run(|[p], n, [s]| all.extend((0..n as isize).map(|i| p + i * s)));
+                all
+            };
+            let near = |p: &isize| (0..run as isize).map(|i| p * run as isize + i).collect::<Vec<_>>();
+            assert_eq!(places(&wide).iter().flat_map(near).collect::<Vec<_>>(), places(&layout), "{layout:?}");
+        }
+    }
 
     #[test]
     fn broadcasting_follows_numpy() {

@@ -5,6 +5,8 @@
 
 /// The element types and their run-time names.
 pub mod elem;
+/// Elements that need no alignment.
+pub mod bytes;
 /// Numbers wide enough for every element type of a class.
 pub mod num;
 /// Conversion of numbers from one type to another.
@@ -24,6 +26,7 @@ pub mod steps;
 /// Division of `n` units of work among `block_dim` blocks.
 pub mod split;
 
+pub use bytes::Bytes;
 pub use cast::{Num, cast};
 pub use elem::{Bool, Elem, Kind};
 pub use layout::{Layout, View, ViewError, broadcast_shapes, element_count};

@@ -5,7 +5,7 @@ use crate::kernel::{CHUNK, Io, Kernel, chunk};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::layout::{self as k, few};
 use ge_kernels::view::layout::resolve_axis;
-use ge_kernels::view::{Kind, Layout, Nest};
+use ge_kernels::view::{Bytes, Elem, Kind, Layout, Nest};
 use ge_plugin_api::ops::infer::slice_of_axis;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -49,7 +49,11 @@ pub(super) use by_width;
 
 /// Each output element is a copy of one input element.
 struct View {
+    /// Bytes of an element.
     width: usize,
+    /// Whether an element is several of the tensor's, which need not lie where a number of this
+    /// size may lie.
+    joined: bool,
     nest: Nest<1>,
     /// Set if the operation transposes matrices: number of matrices, and rows and columns of each.
     turned: Option<[usize; 3]>,
@@ -60,9 +64,11 @@ fn view(sig: &Sig, layout: Layout) -> Answer<Box<dyn Kernel>> {
     if layout.len() != y.count() {
         return Err(format!("output 0 is {:?}, the operator gives {:?}", y.shape, layout.shape()));
     }
+    let own = width(sig)?;
+    let (layout, run) = layout.joined(8 / own, sig.input(0)?.count());
     let nest = Nest::new(layout.shape(), [&layout]);
     let turned = turned(&layout);
-    Ok(Box::new(View { width: width(sig)?, nest, turned }))
+    Ok(Box::new(View { width: own * run, joined: run > 1, nest, turned }))
 }
 
 /// How a matrix is transposed.
@@ -72,17 +78,20 @@ enum Turn {
     Split,
     /// For few rows: in groups of columns.
     Weave,
-    /// In square blocks, strip of columns by strip.
-    Squares,
+    /// In square blocks, strip of columns by strip; a strip has this many columns.
+    Squares(usize),
 }
 
-/// How a matrix of this size is transposed, and in how many pieces.
-fn pieces(rows: usize, cols: usize) -> (Turn, usize) {
+/// How a matrix of this size is transposed, whose elements have `width` bytes, and in how many
+/// pieces.
+fn pieces(rows: usize, cols: usize, width: usize) -> (Turn, usize) {
+    // A line of the cache: a strip that is narrower reads each line several times.
+    let strip = (64 / width).max(16);
     match (rows, cols) {
         (_, 2..=few::FEW) => (Turn::Split, rows.div_ceil(CHUNK)),
         (2..=few::FEW, _) => (Turn::Weave, cols.div_ceil(CHUNK)),
         // The last strip takes the remaining columns: a square that is cut has no fast code.
-        _ => (Turn::Squares, (cols / 16).max(1)),
+        _ => (Turn::Squares(strip), (cols / strip).max(1)),
     }
 }
 
@@ -113,7 +122,7 @@ fn turned(l: &Layout) -> Option<[usize; 3]> {
 impl Kernel for View {
     fn units(&self) -> usize {
         match self.turned {
-            Some([rows, cols, count]) => pieces(rows, cols).1 * count,
+            Some([rows, cols, count]) => pieces(rows, cols, self.width).1 * count,
             None => self.nest.len().div_ceil(CHUNK),
         }
     }
@@ -127,28 +136,37 @@ impl Kernel for View {
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        by_width!(self.width, T => {
-            let x = io.input::<T>(0)?;
-            io.output::<T, ()>(0, |out| {
-                let Some([rows, cols, _]) = self.turned else {
-                    k::copy(&self.nest, chunk(&units, self.nest.len()), x, out);
-                    return Ok(());
-                };
-                let (form, strips) = pieces(rows, cols);
-                for u in units {
-                    let (base, s) = (u / strips * rows * cols, u % strips);
-                    let part = |len: usize, all: usize| s * len..((s + 1) * len).min(all);
-                    match form {
-                        Turn::Split => few::split_columns([rows, cols], base, part(CHUNK, rows), x, out),
-                        Turn::Weave => few::weave_rows([rows, cols], base, part(CHUNK, cols), x, out),
-                        Turn::Squares => {
-                            let end = if s + 1 == strips { cols } else { (s + 1) * 16 };
-                            k::transpose(rows, cols, base, s * 16..end, x, out);
-                        }
+        match (self.joined, self.width) {
+            (true, 2) => self.copy::<Bytes<2>>(units, io),
+            (true, 4) => self.copy::<Bytes<4>>(units, io),
+            (true, 8) => self.copy::<Bytes<8>>(units, io),
+            _ => by_width!(self.width, T => self.copy::<T>(units, io)),
+        }
+    }
+}
+
+impl View {
+    fn copy<T: Elem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
+        let x = io.input::<T>(0)?;
+        io.output::<T, ()>(0, |out| {
+            let Some([rows, cols, _]) = self.turned else {
+                k::copy(&self.nest, chunk(&units, self.nest.len()), x, out);
+                return Ok(());
+            };
+            let (form, strips) = pieces(rows, cols, self.width);
+            for u in units {
+                let (base, s) = (u / strips * rows * cols, u % strips);
+                let part = |len: usize, all: usize| s * len..((s + 1) * len).min(all);
+                match form {
+                    Turn::Split => few::split_columns([rows, cols], base, part(CHUNK, rows), x, out),
+                    Turn::Weave => few::weave_rows([rows, cols], base, part(CHUNK, cols), x, out),
+                    Turn::Squares(strip) => {
+                        let end = if s + 1 == strips { cols } else { (s + 1) * strip };
+                        k::transpose(rows, cols, base, s * strip..end, x, out);
                     }
                 }
-                Ok(())
-            })
+            }
+            Ok(())
         })
     }
 }

@@ -2,8 +2,8 @@
 //! `BNInfer`, `InstanceNorm`, `GroupNorm` for f32, f16, bf16, computed in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
-use ge_kernels::norm::{LayerNorm, MaskedSoftmax, Softmax, affine_channels, layer_norm as rows, softmax as soft};
-use ge_kernels::simd::fold;
+use ge_kernels::norm::{Affine, LayerNorm, MaskedSoftmax, Softmax, affine_channels};
+use ge_kernels::norm::{instance_norm as instances, layer_norm as rows, softmax as soft};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::layout::resolve_axis;
 use ge_kernels::view::{Elem, Kind, Layout, Nest};
@@ -278,7 +278,7 @@ impl Batch {
         let of = |p: usize| {
             let c = p % self.channels;
             let scale = g[c].wide() / (v[c].wide() + self.epsilon).sqrt();
-            (scale, (-m[c].wide()).mul_add(scale, b[c].wide()))
+            Affine { scale, centre: m[c].wide(), shift: b[c].wide() }
         };
         io.output::<T, ()>(0, |out| {
             affine_channels(self.size, units, x, of, out);
@@ -355,22 +355,15 @@ pub fn instance_norm(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 impl Groups {
     fn compute<T: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let (x, g, b) = (io.input::<T>(0)?, io.input::<T>(1)?, io.input::<T>(2)?);
-        let len = self.channels * self.size;
-        let mut line = vec![0.0f32; len];
         io.output::<T, ()>(0, |out| {
-            for u in units {
-                for (l, v) in line.iter_mut().zip(&x[u * len..(u + 1) * len]) {
-                    *l = v.wide();
-                }
-                let mean = fold::sum(&line) / len as f32;
-                let scale = 1.0 / (fold::sum_of_squares(&line, mean) / len as f32 + self.epsilon).sqrt();
-                let of = |plane: usize| {
-                    let i = if self.by_group { u % self.groups } else { plane % (self.groups * self.channels) };
-                    let scale = g[i].wide() * scale;
-                    (scale, (-mean).mul_add(scale, b[i].wide()))
+            let of = |plane: usize| {
+                let i = match self.by_group {
+                    true => plane / self.channels % self.groups,
+                    false => plane % (self.groups * self.channels),
                 };
-                affine_channels(self.size, u * self.channels..(u + 1) * self.channels, x, of, out);
-            }
+                (g[i].wide(), b[i].wide())
+            };
+            instances([self.channels, self.size], self.epsilon, units, x, of, out);
             Ok(())
         })
     }

@@ -38,6 +38,21 @@ fn transposes_of_all_kinds() {
     case("TransposeD", &[&x], &[(DType::F32, &[3, 70, 33])]).with("perm", vec![0i64, 2, 1]).gives(want, 0.0);
 }
 
+/// Elements that stay neighbours are moved together; an odd number of them is not.
+#[test]
+fn transposes_whose_last_axis_is_short() {
+    for dtype in TYPES {
+        for last in [2, 3, 4, 8u64] {
+            let [rows, cols] = [18, 70u64];
+            let x = count(dtype, &[rows, cols, last]);
+            let places = (0..rows * cols * last).map(|i| (i / last % rows * cols + i / last / rows) * last + i % last);
+            let want: Vec<f64> = places.map(|p| x.data[p as usize]).collect();
+            let turned = case("TransposeD", &[&x], &[(dtype, &[cols, rows, last])]).with("perm", vec![1i64, 0, 2]);
+            turned.gives(want, 0.0);
+        }
+    }
+}
+
 #[test]
 fn joins_and_splits() {
     for dtype in TYPES {

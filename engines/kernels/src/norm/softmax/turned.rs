@@ -6,7 +6,7 @@ use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::{load, turn};
 
 /// Longest rows for which transposing costs less than the lanes that partial vectors leave unused.
-const SHORT: usize = 96;
+const SHORT: usize = 24;
 
 /// Whether rows of `len` numbers are short enough.
 pub(super) fn takes(len: usize) -> bool {

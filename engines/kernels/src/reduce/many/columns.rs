@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 
 /// Vectors of columns that are folded together if there are enough.
 const TOGETHER: usize = 4;
+/// Columns of that many vectors.
+const TOGETHER_AND_MORE: usize = TOGETHER * WIDE;
 
 /// Positions of the elements of a column, relative to the first.
 pub(super) enum Places {
@@ -47,11 +49,15 @@ impl<J: Join, T: PanelElem> Work for Columns<'_, J, T> {
         let mut done = 0;
         while done < self.to.len() {
             let left = self.to.len() - done;
-            let now = if left >= TOGETHER * WIDE { TOGETHER * WIDE } else { left.min(WIDE) };
-            if now == TOGETHER * WIDE {
-                self.vectors::<I, TOGETHER>(isa, done, now);
-            } else {
-                self.vectors::<I, 1>(isa, done, now);
+            let now = match left {
+                TOGETHER_AND_MORE.. => TOGETHER * WIDE,
+                _ => left.min(2 * WIDE),
+            };
+            match now.div_ceil(WIDE) {
+                TOGETHER => self.vectors::<I, TOGETHER>(isa, done, now),
+                // The second vector may be incomplete: it still shares the way through the rows.
+                2 => self.vectors::<I, 2>(isa, done, now),
+                _ => self.vectors::<I, 1>(isa, done, now),
             }
             done += now;
         }
