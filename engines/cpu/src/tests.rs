@@ -337,6 +337,45 @@ fn nearest_copies_strings() {
 }
 
 #[test]
+fn compress_takes_the_parts_whose_conditions_are_true() {
+    let c = HostTensor::from_bytes(DType::BOOL, &[4], &[1, 0, 0, 1]).unwrap();
+    let x = t(&[2, 4, 3], &(0..24).map(|v| v as f32).collect::<Vec<_>>());
+    let axis = |a: i64| attrs(&[("axis", a.into())]);
+    let of = |x: &HostTensor, a| {
+        call("Compress", &[Some(x), Some(&c)], &a, &[DType::F32]).unwrap()[0].view().values::<f32>().unwrap().to_vec()
+    };
+    // numpy.compress(condition, x, axis).
+    assert_eq!(of(&x, axis(1)), [0., 1., 2., 9., 10., 11., 12., 13., 14., 21., 22., 23.]);
+    assert_eq!(of(&x, attrs(&[])), [0.0, 3.0]);
+    let x = t(&[2, 4], &(0..8).map(|v| v as f32).collect::<Vec<_>>());
+    assert_eq!(of(&x, axis(-1)), [0.0, 3.0, 4.0, 7.0]);
+}
+
+#[test]
+fn groups_of_unique_numbers_are_those_of_numpy() {
+    let x = t(&[7], &[f64::NAN, 2.0, -0.0, f64::NAN, 0.0, -5.0, 2.0]);
+    let types = [DType::F64, DType::I64, DType::I64, DType::I64];
+    let of = |sorted: i64| {
+        let o = call("Unique", &[Some(&x)], &attrs(&[("sorted", sorted.into())]), &types).unwrap();
+        [1, 2, 3].map(|i| o[i].view().values::<i64>().unwrap().to_vec())
+    };
+    assert_eq!(of(1), [vec![5, 2, 1, 0], vec![3, 2, 1, 3, 1, 0, 2], vec![1, 2, 2, 2]]);
+    assert_eq!(of(0), [vec![0, 1, 2, 5], vec![0, 1, 2, 0, 2, 3, 1], vec![2, 2, 2, 1]]);
+}
+
+#[test]
+fn a_determinant_of_many_rows_is_that_of_its_factors() {
+    // The product of a lower matrix of ones and an upper matrix with 1 and 2 on its diagonal.
+    let n = 9usize;
+    let upper = |i: usize, j: usize| if i == j { (1 + i % 2) as f64 } else { (i * j % 3) as f64 };
+    let of = |at: usize| (0..=(at / n).min(at % n)).map(|k| upper(k, at % n)).sum::<f64>();
+    let x = t(&[9, 9], &(0..n * n).map(of).collect::<Vec<_>>());
+    let y = call("MatrixDeterminant", &[Some(&x)], &attrs(&[]), &[DType::F64]).unwrap();
+    let y = y[0].view().values::<f64>().unwrap()[0];
+    assert!((y - 16.0).abs() < 1e-12, "{y}");
+}
+
+#[test]
 fn choices_by_value() {
     let x = t(&[6], &[2f32, 1.0, 1.0, 3.0, 4.0, 3.0]);
     let o = call("Unique", &[Some(&x)], &attrs(&[]), &[DType::F32, DType::I64, DType::I64, DType::I64]).unwrap();

@@ -57,12 +57,20 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         return ctx.set_output(0, HostTensor::from_bytes(DType::STRING, &dims, &bytes_of_strings(&y))?);
     }
     let y = ctx.alloc_output(0, &dims)?;
-    let rows = x.bytes.chunks_exact((last * unit).max(1));
-    for (to, row) in y.bytes.chunks_exact_mut((picked.len() * unit).max(1)).zip(rows) {
-        for (to, p) in to.chunks_exact_mut(unit.max(1)).zip(&picked) {
-            to.copy_from_slice(&row[p * unit..(p + 1) * unit]);
-        }
+    match unit {
+        4 => pick::<4>(x.bytes, last, &picked, y.bytes),
+        _ => pick::<8>(x.bytes, last, &picked, y.bytes),
     }
     Ok(())
+}
+
+/// Copies the elements at `picked` of each row of `last` elements of `N` bytes.
+fn pick<const N: usize>(x: &[u8], last: usize, picked: &[usize], y: &mut [u8]) {
+    let (x, y) = (x.as_chunks::<N>().0, y.as_chunks_mut::<N>().0);
+    for (to, row) in y.chunks_exact_mut(picked.len().max(1)).zip(x.chunks_exact(last.max(1))) {
+        for (to, p) in to.iter_mut().zip(picked) {
+            *to = row[*p];
+        }
+    }
 }
 register_kernel!("OnnxMlEngine", "MlColumns", [DType::F32, DType::F64, DType::I64, DType::I32, DType::STRING], run);

@@ -39,6 +39,8 @@ pub mod scaler;
 mod rows;
 /// Helpers for mappings.
 mod shared;
+/// Sums of products in f64.
+mod sums;
 /// SVMClassifier, SVMRegressor.
 pub mod svm;
 /// What leaves add to the scores of a row.
@@ -49,6 +51,8 @@ mod ml_trees;
 pub mod trees;
 /// TreeEnsembleClassifier, TreeEnsembleRegressor, TreeEnsemble.
 pub mod tree_ensembles;
+/// Support vectors and kernel functions.
+mod vectors;
 /// ZipMap.
 mod zip_map;
 

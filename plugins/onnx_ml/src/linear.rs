@@ -3,8 +3,9 @@
 use crate::classify::{self, Second};
 use crate::labels::Labels;
 use crate::post::Post;
-use crate::rows::{Rows, dot};
+use crate::rows::{Block, CHUNK, Feature, Rows};
 use crate::shared::{NUMBERS, Outs, columns, list, reals};
+use crate::sums::products;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -75,11 +76,20 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
         return Err(Error::failed(format!("input 0 has {} features, the model takes {expected}", x.width)));
     }
     let mut y = ctx.alloc_output(0, &[x.count as u64, bias.len() as u64])?;
-    x.one_by_one(bias.len(), y.values::<f32>()?, |row, out| {
-        for (k, y) in out.iter_mut().enumerate() {
-            *y = dot(&w[k * row.len()..(k + 1) * row.len()], row) + bias[k];
+    let y = y.values::<f32>()?;
+    match x.dtype() {
+        DType::F64 => scores::<f64>(&x, w, bias, post, y),
+        _ => scores::<f32>(&x, w, bias, post, y),
+    }
+}
+
+fn scores<X: Feature>(x: &Rows<'_>, w: &[f64], bias: &[f64], post: Post, y: &mut [f32]) -> Result<()> {
+    x.in_blocks(bias.len(), CHUNK, y, |rows: &Block<'_, X>, out| {
+        products(rows.values, w, rows.width, out);
+        for row in out.chunks_exact_mut(bias.len()) {
+            row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            post.apply(row);
         }
-        post.apply(out);
         Ok(())
     })
 }

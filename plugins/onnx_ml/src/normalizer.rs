@@ -1,8 +1,9 @@
 //! `MlNormalizer(x [rows, features]) {norm = "MAX" | "L1" | "L2"} -> y`: divides each row by its
 //! greatest number, by the sum of its absolute values or by its Euclidean length; a row whose
 //! divisor is zero stays unchanged.
-use crate::rows::Rows;
+use crate::rows::{Block, CHUNK, Feature, Rows};
 use crate::shared::{NUMBERS, Outs};
+use crate::sums::{greatest, quotients, sum_of_sizes, sum_of_squares};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -32,18 +33,26 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let dims = x.dims.to_vec();
     let rows = Rows::of(x)?;
     let norm = ctx.attrs.str("norm").unwrap_or("MAX").to_owned();
-    let mut all = Vec::with_capacity(rows.count * rows.width);
-    let mut buffer = Vec::new();
-    for i in 0..rows.count {
-        let row = rows.block::<f64>(i..i + 1, &mut buffer)?.values;
-        let by = match norm.as_str() {
-            "L1" => row.iter().map(|v| v.abs()).sum::<f64>(),
-            "L2" => row.iter().map(|v| v * v).sum::<f64>().sqrt(),
-            _ => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        };
-        all.extend(row.iter().map(|v| (if by == 0.0 { *v } else { v / by }) as f32));
+    let mut y = ctx.alloc_output(0, &dims)?;
+    let y = y.values::<f32>()?;
+    match rows.dtype() {
+        DType::F64 => normalized::<f64>(&rows, &norm, y),
+        _ => normalized::<f32>(&rows, &norm, y),
     }
-    ctx.alloc_output(0, &dims)?.values::<f32>()?.copy_from_slice(&all);
-    Ok(())
+}
+
+fn normalized<X: Feature>(x: &Rows<'_>, norm: &str, y: &mut [f32]) -> Result<()> {
+    x.in_blocks(x.width, CHUNK, y, |rows: &Block<'_, X>, out| {
+        for (i, out) in out.chunks_exact_mut(rows.width).enumerate() {
+            let row = rows.row(i);
+            let by = match norm {
+                "L1" => sum_of_sizes(row),
+                "L2" => sum_of_squares(row).sqrt(),
+                _ => greatest(row),
+            };
+            quotients(row, if by == 0.0 { 1.0 } else { by }, out);
+        }
+        Ok(())
+    })
 }
 register_kernel!("OnnxMlEngine", "MlNormalizer", [DType::F32, DType::F64, DType::I64, DType::I32], run);

@@ -88,38 +88,6 @@ impl Rounded for f64 {
     }
 }
 
-/// The sum of the products of two lists, in several parts, so that they are added side by side.
-pub fn dot(x: &[f64], v: &[f64]) -> f64 {
-    folded(x, v, |a, b| a * b)
-}
-
-/// The square of the distance between two points.
-pub fn distance(x: &[f64], v: &[f64]) -> f64 {
-    folded(x, v, |a, b| (a - b) * (a - b))
-}
-
-fn folded(x: &[f64], v: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
-    const PARTS: usize = 8;
-    const HALF: usize = PARTS / 2;
-    let len = x.len().min(v.len());
-    let ((x, x_rest), (v, v_rest)) = (x[..len].as_chunks::<PARTS>(), v[..len].as_chunks::<PARTS>());
-    let mut sums = [0.0; PARTS];
-    for (x, v) in x.iter().zip(v) {
-        for k in 0..PARTS {
-            sums[k] += of(x[k], v[k]);
-        }
-    }
-    let mut halves: [f64; HALF] = std::array::from_fn(|k| sums[k] + sums[k + HALF]);
-    let ((x, x_rest), (v, v_rest)) = (x_rest.as_chunks::<HALF>(), v_rest.as_chunks::<HALF>());
-    for (x, v) in x.iter().zip(v) {
-        for k in 0..HALF {
-            halves[k] += of(x[k], v[k]);
-        }
-    }
-    let rest: f64 = x_rest.iter().zip(v_rest).map(|(a, b)| of(*a, *b)).sum();
-    (halves[0] + halves[2]) + (halves[1] + halves[3]) + rest
-}
-
 /// Consecutive rows.
 pub struct Block<'a, X> {
     /// The numbers of all rows.
@@ -216,22 +184,7 @@ impl<'a> Rows<'a> {
             Ok(())
         })
     }
-
-    /// Like [`Rows::in_blocks`], for one row at a time.
-    ///
-    /// # Errors
-    /// As [`Rows::in_blocks`].
-    pub fn one_by_one<Y: Rounded>(
-        &self,
-        width: usize,
-        y: &mut [Y],
-        of: impl Fn(&[f64], &mut [f64]) -> Result<()> + Sync,
-    ) -> Result<()> {
-        self.in_blocks(width, CHUNK, y, |rows: &Block<'_, f64>, out| {
-            out.chunks_exact_mut(width).enumerate().try_for_each(|(i, out)| of(rows.row(i), out))
-        })
-    }
 }
 
 /// Number of rows per part of a parallel loop.
-const CHUNK: usize = 64;
+pub const CHUNK: usize = 64;

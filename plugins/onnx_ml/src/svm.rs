@@ -6,8 +6,10 @@
 use crate::classify::{Second, greatest};
 use crate::labels::Labels;
 use crate::post::{Post, logistic};
-use crate::rows::{Rows, distance, dot};
+use crate::rows::{Block, CHUNK, Feature, Rows};
 use crate::shared::{NUMBERS, Outs, columns, ints, list, reals, rows};
+use crate::sums::products;
+use crate::vectors::Vectors;
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder, NodeBuilder};
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::ops::{AttrKind, InferCtx, OpDef};
@@ -96,42 +98,11 @@ register_op!(|| shared(
 .required_attr("labels", AttrKind::INTS)
 .attr("per_class", AttrKind::INTS, Vec::<i64>::new()));
 
-/// The kernel function, which compares a row with a vector.
-enum Kernel {
-    Linear,
-    Poly { gamma: f64, coef0: f64, degree: f64 },
-    Rbf { gamma: f64 },
-    Sigmoid { gamma: f64, coef0: f64 },
-}
-
-impl Kernel {
-    fn of(ctx: &KernelCtx<'_>) -> Kernel {
-        let p = ctx.attrs.floats("params").unwrap_or_default();
-        let at = |i: usize| p.get(i).copied().unwrap_or(0.0);
-        let (gamma, coef0, degree) = (at(0), at(1), at(2));
-        match ctx.attrs.str("kernel").unwrap_or("LINEAR") {
-            "POLY" => Kernel::Poly { gamma, coef0, degree },
-            "SIGMOID" => Kernel::Sigmoid { gamma, coef0 },
-            "RBF" => Kernel::Rbf { gamma },
-            _ => Kernel::Linear,
-        }
-    }
-    fn value(&self, x: &[f64], v: &[f64]) -> f64 {
-        match self {
-            Kernel::Linear => dot(x, v),
-            Kernel::Poly { gamma, coef0, degree } => (gamma * dot(x, v) + coef0).powf(*degree),
-            Kernel::Rbf { gamma } => (-gamma * distance(x, v)).exp(),
-            Kernel::Sigmoid { gamma, coef0 } => (gamma * dot(x, v) + coef0).tanh(),
-        }
-    }
-}
-
 fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Rows::of(ctx.input(0)?)?;
     let (vectors, coefficients, rho) = (ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
     let (vectors, w) = (vectors.values::<f64>()?, coefficients.values::<f64>()?);
     let rho = rho.values::<f64>()?.first().copied().unwrap_or(0.0);
-    let kernel = Kernel::of(ctx);
     let post = Post::read(ctx.attrs.str("post"))?;
     let count = ctx.attrs.int("vectors").and_then(|v| usize::try_from(v).ok()).unwrap_or(0);
     let one_class = ctx.attrs.int("one_class") == Some(1);
@@ -139,20 +110,32 @@ fn run_regressor(ctx: &mut KernelCtx<'_>) -> Result<()> {
     if !fits || x.width == 0 {
         return Err(Error::failed(format!("input 0 has {} features, the model takes another number", x.width)));
     }
+    let vectors = Vectors::of(ctx, vectors, count);
     let mut y = ctx.alloc_output(0, &[x.count as u64, 1])?;
-    x.one_by_one(1, y.values::<f32>()?, |row, out| {
-        let sum: f64 = if count > 0 {
-            vectors.chunks_exact(row.len()).zip(w).map(|(v, w)| w * kernel.value(row, v)).sum()
-        } else {
-            dot(row, w)
-        };
-        out[0] = sum + rho;
-        if one_class {
-            out[0] = if out[0] > 0.0 { 1.0 } else { -1.0 };
+    let finish = |sums: &[f64], out: &mut [f64]| {
+        for (out, sum) in out.chunks_exact_mut(1).zip(sums) {
+            out[0] = sum + rho;
+            if one_class {
+                out[0] = if out[0] > 0.0 { 1.0 } else { -1.0 };
+            }
+            post.apply(out);
         }
-        post.apply(out);
         Ok(())
-    })
+    };
+    let y = y.values::<f32>()?;
+    if count > 0 {
+        return x.in_blocks(1, vectors.rows(), y, |rows: &Block<'_, f32>, out| {
+            vectors.values(rows, |values| {
+                let mut sums = vec![0.0; rows.count];
+                products(values, w, count, &mut sums);
+                finish(&sums, out)
+            })
+        });
+    }
+    match x.dtype() {
+        DType::F64 => x.in_blocks(1, CHUNK, y, |rows: &Block<'_, f64>, out| finish(&sums(rows, w, 1), out)),
+        _ => x.in_blocks(1, CHUNK, y, |rows: &Block<'_, f32>, out| finish(&sums(rows, w, 1), out)),
+    }
 }
 register_kernel!("OnnxMlEngine", "MlSvmRegressor", [DType::F32, DType::F64, DType::I64, DType::I32], run_regressor);
 
@@ -188,12 +171,14 @@ pub fn coupled(pairs: &[f64], k: usize) -> Vec<f64> {
 }
 
 /// Decisions of all pairs of classes, and the votes of each class.
-fn decisions(kernels: &[f64], w: &[f64], rho: &[f64], starts: &[usize]) -> (Vec<f64>, Vec<f64>) {
+fn decisions(values: &[f32], w: &[f64], rho: &[f64], starts: &[usize]) -> (Vec<f64>, Vec<f64>) {
     let classes = starts.len() - 1;
-    let (mut all, mut votes) = (Vec::new(), vec![0.0; classes]);
+    let (mut all, mut votes) = (Vec::with_capacity(rho.len()), vec![0.0; classes]);
     let part = |row: usize, class: usize| -> f64 {
         let range = starts[class]..starts[class + 1];
-        range.map(|k| w[row * kernels.len() + k] * kernels[k]).sum()
+        let mut sum = [0.0];
+        products(&values[range.clone()], &w[row * values.len()..][range.clone()], range.len(), &mut sum);
+        sum[0]
     };
     for i in 0..classes {
         for j in i + 1..classes {
@@ -205,13 +190,19 @@ fn decisions(kernels: &[f64], w: &[f64], rho: &[f64], starts: &[usize]) -> (Vec<
     (all, votes)
 }
 
+/// The products of rows with the rows of a linear model.
+fn sums<X: Feature>(rows: &Block<'_, X>, w: &[f64], columns: usize) -> Vec<f64> {
+    let mut out = vec![0.0; rows.count * columns];
+    products(rows.values, w, rows.width, &mut out);
+    out
+}
+
 fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Rows::of(ctx.input(0)?)?;
     let of = |i: usize| ctx.input(i);
     let (vectors, w, rho, a, b) = (of(1)?, of(2)?, of(3)?, of(4)?, of(5)?);
     let (vectors, w, rho) = (vectors.values::<f64>()?, w.values::<f64>()?, rho.values::<f64>()?);
     let (a, b) = (a.values::<f64>()?, b.values::<f64>()?);
-    let kernel = Kernel::of(ctx);
     let post = Post::read(ctx.attrs.str("post"))?;
     let labels = ctx.attrs.ints("labels").unwrap_or_default().to_vec();
     let per_class: Vec<usize> = ctx.attrs.ints("per_class").unwrap_or_default().iter().map(|v| *v as usize).collect();
@@ -232,16 +223,16 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let wide = width(classes, linear, coupling);
     // Each result row holds the scores, followed by the index of the label.
     let mut all = vec![0f32; x.count * (wide + 1)];
-    x.one_by_one(wide + 1, &mut all, |row, out| {
-        if linear {
-            out.iter_mut().zip(w.chunks_exact(row.len())).for_each(|(s, w)| *s = dot(row, w) + rho[0]);
-            let at = greatest(&out[..wide]);
+    let from_sums = |sums: &[f64], out: &mut [f64]| {
+        for (sums, out) in sums.chunks_exact(classes).zip(out.chunks_exact_mut(wide + 1)) {
+            out.iter_mut().zip(sums).for_each(|(s, sum)| *s = sum + rho[0]);
+            out[wide] = greatest(&out[..wide]) as f64;
             post.apply(&mut out[..wide]);
-            out[wide] = at as f64;
-            return Ok(());
         }
-        let kernels: Vec<f64> = vectors.chunks_exact(row.len()).map(|v| kernel.value(row, v)).collect();
-        let (scores, votes) = decisions(&kernels, w, rho, &starts);
+        Ok(())
+    };
+    let from_values = |values: &[f32], out: &mut [f64]| {
+        let (scores, votes) = decisions(values, w, rho, &starts);
         out[wide] = greatest(&votes) as f64;
         if coupling {
             let mut shares = vec![0.0; classes * classes];
@@ -261,13 +252,33 @@ fn run_classifier(ctx: &mut KernelCtx<'_>) -> Result<()> {
             out[..wide].copy_from_slice(&scores);
             post.apply(&mut out[..wide]);
         }
-        Ok(())
-    })?;
+    };
+    let width = wide + 1;
+    match x.dtype() {
+        DType::F64 if linear => {
+            x.in_blocks(width, CHUNK, &mut all, |r: &Block<'_, f64>, out| from_sums(&sums(r, w, classes), out))?;
+        }
+        _ if linear => {
+            x.in_blocks(width, CHUNK, &mut all, |r: &Block<'_, f32>, out| from_sums(&sums(r, w, classes), out))?;
+        }
+        _ => {
+            let vectors = Vectors::of(ctx, vectors, count);
+            x.in_blocks(width, vectors.rows(), &mut all, |rows: &Block<'_, f32>, out| {
+                vectors.values(rows, |values| {
+                    for (i, out) in out.chunks_exact_mut(width).enumerate() {
+                        from_values(&values[i * count..(i + 1) * count], out);
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+    }
     let row = |r: &[f32]| labels[(r[wide] as usize).min(classes - 1)];
-    let chosen: Vec<i64> = all.chunks_exact(wide + 1).map(row).collect();
-    let scores: Vec<f32> = all.chunks_exact(wide + 1).flat_map(|r| r[..wide].to_vec()).collect();
+    let chosen: Vec<i64> = all.chunks_exact(width).map(row).collect();
     ctx.alloc_output(0, &[x.count as u64])?.values::<i64>()?.copy_from_slice(&chosen);
-    ctx.alloc_output(1, &[x.count as u64, wide as u64])?.values::<f32>()?.copy_from_slice(&scores);
+    let mut scores = ctx.alloc_output(1, &[x.count as u64, wide as u64])?;
+    let scores = scores.values::<f32>()?.chunks_exact_mut(wide).zip(all.chunks_exact(width));
+    scores.for_each(|(scores, all)| scores.copy_from_slice(&all[..wide]));
     Ok(())
 }
 register_kernel!("OnnxMlEngine", "MlSvmClassifier", [DType::F32, DType::F64, DType::I64, DType::I32], run_classifier);

@@ -84,12 +84,18 @@ impl Turn {
             let count = self.cos.len().checked_div(self.half).unwrap_or(0);
             return Err(Error::failed(format!("position {position} is out of range: the tables have {count}")));
         };
-        for k in 0..self.half {
-            let (c, s) = (self.cos[row * self.half + k], self.sin[row * self.half + k]);
-            let (i, j) = if self.interleaved { (2 * k, 2 * k + 1) } else { (k, self.half + k) };
-            let (a, b) = (head[i], head[j]);
-            head[i] = a * c - b * s;
-            head[j] = a * s + b * c;
+        let at = row * self.half..(row + 1) * self.half;
+        let angles = self.cos[at.clone()].iter().zip(&self.sin[at]);
+        let turned = |a: f32, b: f32, c: f32, s: f32| (a * c - b * s, a * s + b * c);
+        if self.interleaved {
+            for ([a, b], (c, s)) in head.as_chunks_mut::<2>().0.iter_mut().zip(angles) {
+                (*a, *b) = turned(*a, *b, *c, *s);
+            }
+        } else {
+            let (first, second) = head.split_at_mut(self.half);
+            for ((a, b), (c, s)) in first.iter_mut().zip(second).zip(angles) {
+                (*a, *b) = turned(*a, *b, *c, *s);
+            }
         }
         Ok(())
     }

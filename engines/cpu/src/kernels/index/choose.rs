@@ -1,8 +1,9 @@
 //! Operators whose output sizes depend on data: `NonZero`, `Compress`,
 //! `Unique`, `NonMaxSuppression`.
-use crate::args::{Arg, axis, bad, flag, int_attr, out, put_i64};
+use crate::args::{Arg, axis, bad, filled, flag, int_attr, out, put_i64, room};
 use crate::kernels::math::cast::doubles;
-use crate::kernels::shape::moving::{Source, write_moved};
+use crate::kernels::reduce::top::key;
+use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::{Op, Text};
 use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUMB_TEXT, REAL_TEXT};
 use ge_kernels::view::{Bool, Elem, lines};
@@ -66,20 +67,43 @@ fn take(ctx: &mut KernelCtx<'_>, x: &Arg<'_>, a: Option<usize>, list: &[usize]) 
     let src = Source::of(x)?;
     let run = inner * src.width;
     write_moved(ctx, 0, &shape, src.bits, |o| {
-        if run > 0 && !list.is_empty() {
-            for (i, o) in o.chunks_exact_mut(run).enumerate() {
-                let from = (i / list.len() * n + list[i % list.len()]) * run;
-                o.copy_from_slice(&src.bytes()[from..from + run]);
+        if run == 0 || list.is_empty() {
+            return Ok(());
+        }
+        let blocks = src.bytes().chunks_exact(n * run).zip(o.chunks_exact_mut(list.len() * run));
+        for (from, to) in blocks {
+            match run {
+                1 | 2 | 4 | 8 | 16 => with_width!(run, N => {
+                    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);
+                    to.iter_mut().zip(list).for_each(|(to, p)| *to = from[*p]);
+                }),
+                _ => {
+                    let parts = to.chunks_exact_mut(run).zip(list);
+                    parts.for_each(|(to, p)| to.copy_from_slice(&from[p * run..(p + 1) * run]));
+                }
             }
         }
         Ok(())
     })
 }
+/// The places of the conditions that are true.
+fn places(conditions: &[Bool]) -> Result<Vec<usize>> {
+    // Each place is written, and the next one overwrites it unless the condition is true: a jump
+    // that depends on the condition is often mispredicted.
+    let mut list = filled(conditions.len() + 1, 0)?;
+    let mut found = 0;
+    for (i, c) in conditions.iter().enumerate() {
+        list[found] = i;
+        found += usize::from(c.get());
+    }
+    list.truncate(found);
+    Ok(list)
+}
 fn run_compress(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (x, c) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     let a = ctx.attrs.int("axis").map(|a| axis("attribute `axis`", a, x.rank())).transpose()?;
     let n = a.map_or(x.len, |a| x.shape[a]);
-    let list: Vec<usize> = c.values::<Bool>()?.iter().enumerate().filter(|(_, c)| c.get()).map(|(i, _)| i).collect();
+    let list = places(c.values::<Bool>()?)?;
     if let Some(&p) = list.last().filter(|&&p| p >= n) {
         return Err(bad("input 1 `condition`", format!("true at {p}"), format!("places below {n}")));
     }
@@ -98,49 +122,59 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let a = ctx.attrs.int("axis").map(|a| axis("attribute `axis`", a, x.rank())).transpose()?;
     let (n, inner) = a.map_or((x.len, 1), |a| (x.shape[a], x.shape[a + 1..].iter().product()));
     let outer = a.map_or(1, |a| x.shape[..a].iter().product());
-    let mut order: Vec<usize> = (0..n).collect();
-    let mut same = vec![false; n];
+    let mut order: Vec<usize> = room(n)?;
+    let mut same = filled(n, false)?;
     with_kind!(x.kind()?, T => {
         let v = x.values::<T>()?;
-        // Each part of the axis becomes one row.
-        let mut rows: Vec<T> = crate::args::room(x.len)?;
-        for k in 0..n {
-            for o in 0..outer {
-                rows.extend_from_slice(&v[(o * n + k) * inner..][..inner]);
+        let w: usize = outer * inner;
+        if w == 1 {
+            // Keys beside their places are sorted faster than places alone.
+            let mut keys: Vec<(i64, usize)> = room(n)?;
+            keys.extend(v.iter().map(|v| key(*v)).zip(0..));
+            keys.sort_unstable();
+            order.extend(keys.iter().map(|k| k.1));
+            same.iter_mut().skip(1).zip(keys.windows(2)).for_each(|(s, k)| *s = k[0].0 == k[1].0);
+        } else {
+            // Each part of the axis becomes one row.
+            let mut rows: Vec<T> = room(x.len)?;
+            for k in 0..n {
+                for o in 0..outer {
+                    rows.extend_from_slice(&v[(o * n + k) * inner..][..inner]);
+                }
+            }
+            let row = |k: usize| &rows[k * w..(k + 1) * w];
+            order.extend(0..n);
+            order.sort_by(|p, q| compare(row(*p), row(*q)));
+            for i in 1..n {
+                same[i] = compare(row(order[i]), row(order[i - 1])).is_eq();
             }
         }
-        let w: usize = outer * inner;
-        let row = |k: usize| &rows[k * w..(k + 1) * w];
-        order.sort_by(|p, q| compare(row(*p), row(*q)));
-        for i in 1..n {
-            same[i] = compare(row(order[i]), row(order[i - 1])).is_eq();
-        }
     });
-    // Groups of equal parts: the first index and the members of each.
-    let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
-    for (i, &k) in order.iter().enumerate() {
-        match groups.last_mut() {
-            Some(g) if same[i] => g.1.push(k),
-            _ => groups.push((k, vec![k])),
-        }
-    }
+    // Where each group of equal parts begins in this order. The first of a group has the lowest
+    // index.
+    let mut starts: Vec<usize> = room(n)?;
+    starts.extend((0..n).filter(|i| !same[*i]));
+    let end = |at: usize| same[at + 1..].iter().position(|s| !s).map_or(n, |more| at + 1 + more);
     if !flag(ctx, "sorted", true) {
-        groups.sort_by_key(|g| g.0);
+        starts.sort_by_key(|at| order[*at]);
     }
-    let first: Vec<usize> = groups.iter().map(|g| g.0).collect();
+    let first: Vec<usize> = starts.iter().map(|at| order[*at]).collect();
     take(ctx, &x, a, &first)?;
-    let m = groups.len();
-    let list = |v: Vec<usize>| v.into_iter().map(|i| i as i64).collect::<Vec<_>>();
+    let m = starts.len();
     if ctx.output_count() > 1 {
-        put_i64(ctx, 1, &[m], &list(first))?;
+        let first: Vec<i64> = first.into_iter().map(|i| i as i64).collect();
+        put_i64(ctx, 1, &[m], &first)?;
     }
     if ctx.output_count() > 2 {
-        let mut inverse = vec![0; n];
-        groups.iter().enumerate().for_each(|(i, g)| g.1.iter().for_each(|&k| inverse[k] = i));
-        put_i64(ctx, 2, &[n], &list(inverse))?;
+        let mut inverse = filled(n, 0)?;
+        for (i, at) in starts.iter().enumerate() {
+            order[*at..end(*at)].iter().for_each(|&k| inverse[k] = i as i64);
+        }
+        put_i64(ctx, 2, &[n], &inverse)?;
     }
     if ctx.output_count() > 3 {
-        put_i64(ctx, 3, &[m], &list(groups.iter().map(|g| g.1.len()).collect()))?;
+        let counts: Vec<i64> = starts.iter().map(|at| (end(*at) - at) as i64).collect();
+        put_i64(ctx, 3, &[m], &counts)?;
     }
     Ok(())
 }

@@ -132,6 +132,15 @@ fn run_grouped(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     put_f64(ctx, 0, &[m, n], &y)
 }
+ge_kernels::multiversion! {
+    /// Subtracts from each row below the multiple of the pivot's row that makes its column `c` zero.
+    fn eliminate(pivot: &[f64], below: &mut [f64], c: usize) {
+        for row in below.chunks_exact_mut(pivot.len() + c) {
+            let f = row[c] / pivot[0];
+            row[c..].iter_mut().zip(pivot).for_each(|(v, p)| *v -= f * p);
+        }
+    }
+}
 /// Gaussian elimination with the greatest pivot of each column.
 fn run_determinant(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
@@ -155,10 +164,8 @@ fn run_determinant(ctx: &mut KernelCtx<'_>) -> Result<()> {
             if pivot == 0.0 {
                 break;
             }
-            for i in c + 1..n {
-                let f = m[i * n + c] / pivot;
-                (c..n).for_each(|j| m[i * n + j] -= f * m[c * n + j]);
-            }
+            let (above, below) = m.split_at_mut((c + 1) * n);
+            eliminate(&above[c * n + c..], below, c);
         }
     }
     put_f64(ctx, 0, &shape, &y)

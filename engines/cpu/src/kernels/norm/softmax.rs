@@ -1,6 +1,6 @@
 //! `SoftmaxV2`, `LogSoftmaxV2 {axes}` (over the axes together).
 use crate::args::{Arg, axes, ints_attr, put_f64};
-use crate::kernels::math::special::max;
+use crate::kernels::math::special::{exp_in_line, max};
 use crate::op::Op;
 use crate::store::types::FLOAT;
 use ge_kernels::view::{Layout, Nest};
@@ -43,14 +43,19 @@ fn over_axes(ctx: &mut KernelCtx<'_>, default: &[i64], f: impl FnMut(&mut [f64])
     }
     put_f64(ctx, 0, &x.shape, &v)
 }
+ge_kernels::multiversion! {
+    /// `v = exp(v - top)` for each number of a lane.
+    fn exponentials(lane: &mut [f64], top: f64) {
+        for v in lane.iter_mut() {
+            *v = exp_in_line(*v - top);
+        }
+    }
+}
 /// Softmax of one lane, in place.
 pub fn softmax(lane: &mut [f64]) {
     let top = lane.iter().copied().fold(f64::NEG_INFINITY, max);
-    let mut sum = 0.0;
-    for v in lane.iter_mut() {
-        *v = (*v - top).exp();
-        sum += *v;
-    }
+    exponentials(lane, top);
+    let sum: f64 = lane.iter().sum();
     lane.iter_mut().for_each(|v| *v /= sum);
 }
 fn log_softmax(lane: &mut [f64]) {

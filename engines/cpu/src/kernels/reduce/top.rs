@@ -10,7 +10,8 @@ use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
 /// An integer that sorts like the element; equal elements have equal keys.
-fn key<T: Elem>(v: T) -> i64 {
+#[inline(always)]
+pub fn key<T: Elem>(v: T) -> i64 {
     match v.to_num() {
         Num::I(v) => v,
         Num::U(v) => (v ^ 1 << 63) as i64,
@@ -19,6 +20,15 @@ fn key<T: Elem>(v: T) -> i64 {
             // Both zeros are equal; for negative numbers the order of the bits is reversed.
             let bits = (v + 0.0).to_bits() as i64;
             if bits < 0 { bits ^ i64::MAX } else { bits }
+        }
+    }
+}
+
+ge_kernels::multiversion! {
+    /// The keys of some elements, complemented if `turned` is -1.
+    fn keys_of<T: Elem>(elements: &[T], turned: i64, keys: &mut [i64]) {
+        for (to, v) in keys.iter_mut().zip(elements) {
+            *to = key(*v) ^ turned;
         }
     }
 }
@@ -41,19 +51,33 @@ fn least(keys: &[i64], k: usize, found: &mut Vec<(i64, usize)>) {
         found.sort_unstable();
         return;
     }
-    for (place, &key) in keys.iter().enumerate() {
-        if found.len() == k {
-            if found[k - 1].0 <= key {
+    scan(keys, k, found);
+}
+
+ge_kernels::multiversion! {
+    /// Passes over `keys` once and keeps the `k` smallest in `found`, sorted.
+    fn scan(keys: &[i64], k: usize, found: &mut Vec<(i64, usize)>) {
+        const TOGETHER: usize = 32;
+        for (block, keys) in keys.chunks(TOGETHER).enumerate() {
+            let limit = if found.len() == k { found[k - 1].0 } else { i64::MAX };
+            if found.len() == k && !keys.iter().fold(false, |any, key| any | (*key < limit)) {
                 continue;
             }
-            found.pop();
+            for (i, &key) in keys.iter().enumerate() {
+                if found.len() == k {
+                    if found[k - 1].0 <= key {
+                        continue;
+                    }
+                    found.pop();
+                }
+                // Equal keys that are already in the list have lower positions.
+                let mut at = found.len();
+                while at > 0 && found[at - 1].0 > key {
+                    at -= 1;
+                }
+                found.insert(at, (key, block * TOGETHER + i));
+            }
         }
-        // Equal keys that are already in the list have lower positions.
-        let mut at = found.len();
-        while at > 0 && found[at - 1].0 > key {
-            at -= 1;
-        }
-        found.insert(at, (key, place));
     }
 }
 
@@ -72,14 +96,18 @@ fn run(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let inner: usize = x.shape[a + 1..].iter().product();
     let outer: usize = x.shape[..a].iter().product();
     let mut places = filled(count(&shape)?, 0usize)?;
-    let (mut keys, mut found) = (room::<i64>(n)?, room(n)?);
+    let (mut keys, mut found) = (filled(n, 0i64)?, room(n)?);
     with_kind!(x.kind()?, T => {
         let v = x.values::<T>()?;
         for o in 0..outer {
             for i in 0..inner {
-                keys.clear();
-                let lane = v[o * n * inner..(o + 1) * n * inner].iter().skip(i).step_by(inner);
-                keys.extend(lane.map(|v| key(*v) ^ turned));
+                let lane = &v[o * n * inner..(o + 1) * n * inner];
+                if inner == 1 {
+                    keys_of(lane, turned, &mut keys);
+                } else {
+                    let lane = lane.iter().skip(i).step_by(inner);
+                    keys.iter_mut().zip(lane).for_each(|(to, v)| *to = key(*v) ^ turned);
+                }
                 least(&keys, k, &mut found);
                 found.iter().enumerate().for_each(|(r, p)| places[(o * k + r) * inner + i] = p.1);
             }
