@@ -472,6 +472,18 @@ fn state_is_carried_from_step_to_step() {
         (reals(&read(3, 0)), reals(&read(3, 1))),
         (vec![6.0, 4.0], vec![0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0])
     );
+    // An input that a step's folder lacks comes from the folder of all steps.
+    let two = "graph @main(%x: f32[2], %s: f32[2], %w: f32[2]) {\n  %n = Add(%x, %s) : f32[2]\n  %y = Mul(%n, %w) : f32[2]\n  return %y, %n\n}\n";
+    for (at, v) in [("in2/input_0", [1.0, 2.0]), ("in2/input_1", [10.0, 20.0]), ("in2/input_2", [3.0, 4.0])] {
+        npy(&d.join(format!("{at}.npy")), &f32s(&[2], &v));
+    }
+    npy(&d.join("in2/step0/input_2.npy"), &f32s(&[2], &[5.0, 6.0]));
+    npy(&d.join("in2/step1/input_0.npy"), &f32s(&[2], &[7.0, 8.0]));
+    steps(two, "n:s", &["--steps", "3", "--inputs", "in2"]);
+    assert_eq!(reals(&read(0, 0)), vec![55.0, 132.0]);
+    assert_eq!(reals(&read(1, 0)), vec![54.0, 120.0]);
+    assert_eq!(reals(&read(2, 0)), vec![57.0, 128.0]);
+    std::fs::write(d.join("m.ge"), grow).unwrap();
     // An output that cannot be state is reported by name, and a model without state has no steps.
     for (state, says) in [("t:x", "cannot be input `x`"), ("al:past", "did you mean `all`"), ("all", "OUTPUT:INPUT")] {
         let out = expect_code(d, 2, &["compile", "m.ge", "-o", "n.om", "-q", "--state", state]);

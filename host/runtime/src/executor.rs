@@ -7,6 +7,7 @@ use crate::load::LoadedModel;
 use crate::ports::Output;
 use crate::variables::Held;
 use ge_plugin_api::device::{Allocation, AllocationKind, Base, RunReport, TaskProfile};
+use ge_plugin_api::diagnostic::{Diagnostic, ErrorKind};
 use ge_plugin_api::kernel::{HostTensor, TensorView};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -221,7 +222,7 @@ impl LoadedModel {
 
     /// Adds the outputs, each in its own memory or in the memory of the input that it replaces.
     fn outputs(&self, own: &mut Own, outputs: &mut Vec<HostTensor>) -> Result<(), RuntimeError> {
-        for o in &self.ports.outputs {
+        for (k, o) in self.ports.outputs.iter().enumerate() {
             let of = o.of_input.and_then(|i| own.iter().position(|(k, _)| *k == i));
             outputs.push(match of {
                 Some(at) => {
@@ -230,7 +231,7 @@ impl LoadedModel {
                     t.dims = o.dims.as_slice().into();
                     t
                 }
-                None => self.output(o)?,
+                None => self.output(o).map_err(|_| self.no_memory(k, o))?,
             });
         }
         Ok(())
@@ -255,6 +256,18 @@ impl LoadedModel {
         t.dtype = o.dtype;
         t.dims = o.dims.as_slice().into();
         Ok(t)
+    }
+
+    /// The error for an output of the model that no memory holds.
+    fn no_memory(&self, k: usize, o: &Output) -> RuntimeError {
+        let name = self.compiled.outputs.get(k).map_or("", |i| i.name.as_str());
+        let maker = self.compiled.graphs.first().and_then(|g| g.nodes.iter().find(|n| n.name == name));
+        let bytes = o.bytes.map_or(String::new(), |b| format!(" ({b} bytes)"));
+        Diagnostic::error(format!("no memory for `{name}`, {}{:?}{bytes}", o.dtype, o.dims))
+            .node(name, maker.map_or("output", |n| n.op.as_str()))
+            .help("give smaller inputs, or let the process have more memory")
+            .of(ErrorKind::FAILED)
+            .into()
     }
 
     /// Takes back outputs of earlier runs that nobody reads any more; later runs reuse their
@@ -401,7 +414,7 @@ impl LoadedModel {
                     Ok(map) => maps.push(map),
                     Err(e) => {
                         self.give_maps(maps);
-                        return Err(e);
+                        return Err(self.no_maps(e));
                     }
                 }
             }
@@ -417,7 +430,7 @@ impl LoadedModel {
                 Ok(address) => maps.push(Base { address, bytes: a.bytes }),
                 Err(e) => {
                     self.free_maps(&maps);
-                    return Err(e.into());
+                    return Err(self.no_maps(e.into()));
                 }
             }
         }
@@ -428,6 +441,18 @@ impl LoadedModel {
                 Err(e)
             }
         }
+    }
+
+    /// Explains that a device has no memory for the values of a run: names the node with the
+    /// largest one.
+    fn no_maps(&self, why: RuntimeError) -> RuntimeError {
+        let RuntimeError::Border(e) = why else { return why };
+        let nodes = self.compiled.graphs.iter().flat_map(|g| &g.nodes);
+        let values = nodes.flat_map(|n| n.outputs.iter().map(move |d| (d.data_bytes().unwrap_or(0), n, d)));
+        let Some((bytes, n, d)) = values.max_by_key(|(bytes, ..)| *bytes) else { return e.into() };
+        let largest = format!("the largest value of this run is {}{}, {bytes} bytes", d.dtype, d.shape);
+        let help = "give smaller inputs, or take a device or process with more memory";
+        e.at_node(&n.name, n.op.as_str()).with(|d| d.note(largest.as_str()).help(help)).into()
     }
 
     /// Gives feature maps back after a run.

@@ -20,7 +20,7 @@ pub struct Asked<'a> {
     /// Number of steps.
     pub steps: u64,
     /// Inputs of all steps, and initial values of the state. The folder may have subfolders
-    /// `step<k>` with the inputs of one step.
+    /// `step<k>` with inputs of one step; what they lack comes from the folder itself.
     pub given: Option<Given<'a>>,
     /// Sizes of random inputs where the model leaves them open.
     pub sizes: Sizes,
@@ -127,6 +127,12 @@ fn inputs(model: &Model, steps: &mut Steps<'_>, a: &Asked<'_>, step: u64) -> Res
                 let dir = own.as_deref().or(g.dir);
                 let given = Given { dir, ..*g };
                 let mut all = given.some(&defaults::wanted(info, &given)?)?;
+                // What the step's own folder lacks comes from the folder of all steps.
+                let lacks = |(k, t): (usize, &Option<HostTensor>)| t.is_none() && (step == 0 || !steps.carries(k));
+                if own.is_some() && all.iter().enumerate().any(lacks) {
+                    let of_all = g.some(&defaults::wanted(info, g)?)?;
+                    all.iter_mut().zip(of_all).for_each(|(t, of_all)| *t = t.take().or(of_all));
+                }
                 for (k, value) in info.default_inputs() {
                     if let Some(t) = all.get_mut(k).filter(|t| t.is_none() && !steps.carries(k)) {
                         *t = Some(fixed_value(value)?);

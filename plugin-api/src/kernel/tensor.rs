@@ -1,7 +1,7 @@
 //! Tensors of host kernels: as they cross the ABI, lent for reading or writing, and owned.
 use super::Plain;
 use crate::abi::{RVec, StableAbi};
-use crate::diagnostic::{Error, Result};
+use crate::diagnostic::{Diagnostic, Error, ErrorKind, Result};
 use crate::types::{DType, Scalar};
 
 /// A tensor as it crosses the ABI: element type, sizes and memory.
@@ -127,6 +127,13 @@ pub struct HostTensor {
 #[derive(Clone, Copy, Debug, StableAbi)]
 struct Line([u64; 8]);
 
+/// The error for a tensor of `len` bytes that no memory holds.
+fn no_memory(dtype: DType, dims: &[u64], len: u64) -> Error {
+    Diagnostic::error(format!("no memory for {dtype}{dims:?} ({len} bytes)"))
+        .help("give smaller inputs, or let the process have more memory")
+        .of(ErrorKind::FAILED)
+}
+
 impl HostTensor {
     /// A zeroed tensor.
     /// # Errors
@@ -148,7 +155,7 @@ impl HostTensor {
     pub fn with_len(dtype: DType, dims: &[u64], len: u64) -> Result<HostTensor> {
         let lines = usize::try_from(len.div_ceil(64)).map_err(|_| Error::failed("tensor too large"))?;
         let mut v: Vec<Line> = Vec::new();
-        v.try_reserve_exact(lines).map_err(|_| Error::failed(format!("no memory for {len} bytes")))?;
+        v.try_reserve_exact(lines).map_err(|_| no_memory(dtype, dims, len))?;
         v.resize(lines, Line([0; 8]));
         Ok(HostTensor { dtype, dims: dims.into(), store: v.into(), len })
     }

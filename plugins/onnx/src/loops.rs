@@ -24,13 +24,15 @@ pub fn declared_rank(value: Option<&ValueInfoProto>) -> usize {
     value.and_then(|v| inputs::declared(v).ok()?.shape.rank()).unwrap_or(0)
 }
 
-/// A one-element value with `rank` axes; it is reshaped unless its rank is known to match.
-fn of_rank(im: &mut Importer<'_>, b: &mut Building, k: &Known, rank: usize, name: &str) -> Known {
+/// A one-element value with `rank` axes; it is reshaped unless its rank is known to match. `what`
+/// names the value where it has more or fewer elements.
+fn of_rank(im: &mut Importer<'_>, b: &mut Building, k: &Known, rank: usize, (name, what): (&str, &str)) -> Known {
     if k.desc.shape.rank() == Some(rank) {
         return k.clone();
     }
     let shape = scalar(b, im, &format!("{name}/shape"), ConstTensor::of(&[rank as u64], &vec![1i64; rank]));
-    let v = node(b, im, "Reshape", &[k.value, shape], name);
+    let own = im.take_name(name);
+    let v = b.builder.node("Reshape").name(&own).inputs(&[k.value, shape]).attr("what", what).build();
     Known::new(v, TensorDesc::new(k.desc.dtype, Shape::of(&vec![1; rank])))
 }
 
@@ -99,8 +101,9 @@ pub fn import(
     if bound.is_none() && cond.is_none() {
         return Err(im.refuse(n, name, dom, env.opsets.get(dom).copied(), "a loop without bound and condition"));
     }
-    let bound = bound.map(|k| of_rank(im, g, &k, 0, &format!("{name}/limit")));
-    let cond = cond.map(|k| of_rank(im, g, &k, 0, &format!("{name}/go")));
+    let bound =
+        bound.map(|k| of_rank(im, g, &k, 0, (&format!("{name}/limit"), &format!("number of turns of `{name}`"))));
+    let cond = cond.map(|k| of_rank(im, g, &k, 0, (&format!("{name}/go"), &format!("condition of `{name}`"))));
     let mut captured = capture(im, g, &[sub])?;
     // Constants that no turn changes become constants of the body.
     let same = handed_on(sub, carried);
@@ -141,7 +144,9 @@ pub fn import(
     let (mut b, values) = open(im, &body_name, &ins, &captured.constants);
     for (input, own) in sub.input.iter().take(2).zip(["iteration", "condition"]) {
         if let Some(k) = b.scope.get(&input.name).cloned() {
-            let read = of_rank(im, &mut b, &k, declared_rank(Some(input)), &format!("{body_name}/{own}"));
+            let what = format!("{own} of `{name}`");
+            let read =
+                of_rank(im, &mut b, &k, declared_rank(Some(input)), (&format!("{body_name}/{own}"), what.as_str()));
             b.scope.insert(input.name.clone(), read);
         }
     }
@@ -157,7 +162,9 @@ pub fn import(
     {
         go.desc = declared.into();
     }
-    outs.push((sub.output[0].name.clone(), of_rank(im, &mut b, &go, 0, &format!("{body_name}/go")).value));
+    let what = format!("condition of `{name}`");
+    let go = of_rank(im, &mut b, &go, 0, (&format!("{body_name}/go"), what.as_str()));
+    outs.push((sub.output[0].name.clone(), go.value));
     for o in changing.iter().map(|k| &sub.output[1 + k]) {
         outs.push((o.name.clone(), im.read_value(&mut b, &o.name)?.value));
     }

@@ -99,9 +99,30 @@ pub fn import(
     for s in &n.input {
         values.push(im.read_value(g, s)?);
     }
-    let rows = values.split_off(carried);
+    let mut rows = values.split_off(carried);
     let mut state = values;
-    let length = rows.iter().enumerate().find_map(|(k, v)| axis_of(&v.desc, number(attrs, "scan_input_axes", k)));
+    let sizes: Vec<Option<u64>> =
+        rows.iter().enumerate().map(|(k, v)| axis_of(&v.desc, number(attrs, "scan_input_axes", k))).collect();
+    let first = sizes.iter().position(Option::is_some);
+    let length = first.and_then(|k| sizes[k]);
+    if let Some((k, other)) = sizes.iter().enumerate().find(|(_, s)| s.is_some() && **s != length) {
+        let said = |k: usize, size: Option<u64>| {
+            let axis = number(attrs, "scan_input_axes", k);
+            format!("`{}` has {} along axis {axis}", n.input[carried + k], size.unwrap_or_default())
+        };
+        let why = format!(
+            "the inputs that it scans differ in length: {}, {}",
+            said(first.unwrap_or_default(), length),
+            said(k, *other)
+        );
+        return Err(refuse(im, &why, "give it inputs of one length, or cut the longer one with `Slice`"));
+    }
+    // One of the lengths decides; those not known here must equal it.
+    let by = first.unwrap_or(0);
+    for k in (0..rows.len()).filter(|k| *k != by && sizes[*k].is_none()) {
+        let names = [&n.input[carried + k], &n.input[carried + by]];
+        rows[k] = of_one_length(im, g, name, attrs, (&rows[k], k), (&rows[by], by), names);
+    }
     let length = length.and_then(|l| usize::try_from(l).ok());
     let unrolled = length.and_then(|l| Some((l, env.unrolled.take(im, sub, l)?)));
     let Some((length, share)) = unrolled else {
@@ -198,7 +219,7 @@ fn repeat(
     b.builder.outputs(&outs);
     im.finish(body_name.clone(), b);
 
-    // The length is that of the first scanned input along its axis.
+    // All scanned inputs have one length: that of the first along its axis.
     let shape_name = im.take_name(&own("shape", 0));
     let shape = g
         .builder
@@ -250,6 +271,29 @@ fn joined(
         out.push(Known::new(v, TensorDesc::unknown()));
     }
     out
+}
+
+/// A scanned input whose length must be that of another one, which is found out later.
+fn of_one_length(
+    im: &mut Importer<'_>,
+    g: &mut Building,
+    name: &str,
+    attrs: Attrs<'_, '_>,
+    (x, k): (&Known, usize),
+    (like, by): (&Known, usize),
+    [own, other]: [&String; 2],
+) -> Known {
+    let node_name = im.take_name(&format!("{name}/length{k}"));
+    let v = g
+        .builder
+        .node("SameSize")
+        .name(&node_name)
+        .inputs(&[x.value, like.value])
+        .attr("axis", number(attrs, "scan_input_axes", k))
+        .attr("like_axis", number(attrs, "scan_input_axes", by))
+        .attr("what", format!("length of `{own}`, which `{name}` scans with `{other}`").as_str())
+        .build();
+    Known { value: v, ..x.clone() }
 }
 
 fn axis_of(d: &TensorDesc, axis: i64) -> Option<u64> {

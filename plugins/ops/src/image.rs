@@ -68,7 +68,7 @@ fn resize(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
             // implementation.
             (None, Some(s), Some(n)) if !by_size => {
                 let v = f64::from((n as f32 * s[i] as f32).floor());
-                if v.is_finite() && (0.0..1e15).contains(&v) {
+                if s[i] > 0.0 && v < 1e15 {
                     Dim::known(v as u64)
                 } else {
                     return Err(bad("input 2 `scales`", s[i], "a positive scale"));

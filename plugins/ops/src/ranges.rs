@@ -149,9 +149,11 @@ fn taken(n: &Node<'_>, u: &Use) -> Option<(i64, i64)> {
 /// Whether the outputs of a reader contain the numbers of this input.
 fn passes_on(n: &Node<'_>, u: &Use) -> bool {
     match n.op() {
-        "Identity" | "Reshape" | "Flatten" | "Squeeze" | "SqueezeV3" | "Unsqueeze" | "UnsqueezeV3" | "ExpandDims"
-        | "Transpose" | "TransposeD" | "BroadcastTo" | "Expand" | "Tile" | "TileD" | "SplitD" | "SplitVD"
-        | "Unpack" | "StridedSliceV2" | "StridedSliceD" | "Slice" | "SliceD" | "GatherElements" => u.input == 0,
+        "Identity" | "Reshape" | "SameSize" | "Flatten" | "Squeeze" | "SqueezeV3" | "Unsqueeze" | "UnsqueezeV3"
+        | "ExpandDims" | "Transpose" | "TransposeD" | "BroadcastTo" | "Expand" | "Tile" | "TileD" | "SplitD"
+        | "SplitVD" | "Unpack" | "StridedSliceV2" | "StridedSliceD" | "Slice" | "SliceD" | "GatherElements" => {
+            u.input == 0
+        }
         "GatherV2" | "Gather" => u.input == 0,
         "Cast" => n.outputs().first().is_some_and(|d| d.dtype != DType::BOOL),
         "ConcatD" | "ConcatV2D" | "Pack" => true,

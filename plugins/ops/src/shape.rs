@@ -1,7 +1,8 @@
 //! Operators that change or create shapes.
 //!
 //! * `Reshape(x, shape) {allowzero = 0}`: 0 copies the dimension of x (with allowzero 1 it means
-//!   zero), and one -1 is computed. A list attribute `shape` may replace the input.
+//!   zero), and one -1 is computed. A list attribute `shape` may replace the input; with `what`, x
+//!   is one number, which the attribute names in the error.
 //!   `Flatten(x) {axis = 1}` gives a matrix; `Squeeze(x) {axis = []}` (empty: all dimensions of
 //!   size 1), `Unsqueeze(x) {axes}` (positions in the result), `SqueezeV3(x, axes?)`,
 //!   `UnsqueezeV3(x, axes)`, `ExpandDims(x, axis)`.
@@ -9,6 +10,8 @@
 //!   The result's format is the one that the permutation turns the format's letters into (NHWC by
 //!   0, 3, 1, 2 is NCHW). `TransData(x) {src_format, dst_format, groups}`: a change of layout.
 //!   `TransShape(x) {outShape}`: the same elements with another shape.
+//!   `SameSize(x, like) {axis = 0, like_axis = 0, what}`: x, whose size along an axis must be that of
+//!   `like` along another one; `what` names this size in the error.
 //! * `Shape(x) {dtype = i64, start = 0, end}`, `Size(x) {dtype = i64}`, `Rank(x)` (i32): they do
 //!   not read the data.
 //! * `BroadcastTo(x, shape)`; `Expand(x, shape)`: x and shape are broadcast against each other
@@ -124,6 +127,12 @@ fn reshaped_to(x: &Shape, wanted: &[Wanted], allow_zero: bool) -> Result<Shape> 
 }
 fn reshape(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let x = c.input(0)?;
+    // A value that must be one number says what it is.
+    if let (Some(what), Some(n)) = (c.node.str("what"), x.shape.count())
+        && n != 1
+    {
+        return Err(bad(what, format!("{n} elements ({}{})", x.dtype, x.shape), "one element"));
+    }
     let s = match read::ints_or_input(c, "shape", 1) {
         Some(v) => reshaped(&x.shape, &v, read::int(c, "allowzero", 0) != 0)?,
         None => match c.values(1) {
@@ -387,11 +396,11 @@ fn range(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let n = match (at(0), at(1), at(2)) {
         (Some(_), Some(_), Some(0.0)) => return Err(bad("input 2 `delta`", 0, "a step other than zero")),
         (Some(a), Some(b), Some(s)) => {
-            let n = ((b - a) / s).ceil().max(0.0);
+            let n = ((b - a) / s).ceil();
             if n.is_finite() && n < 1e15 {
-                Dim::known(n as u64)
+                Dim::known(n.max(0.0) as u64)
             } else {
-                return Err(bad("length of the range", n, "below 1e15"));
+                return Err(bad("length of the range", n, "a finite number below 1e15"));
             }
         }
         _ => steps(c).as_ref().map_or(Dim::UNKNOWN, Expr::dim),
@@ -412,6 +421,28 @@ fn steps(c: &InferCtx<'_>) -> Option<Expr> {
     let way = if delta > 0 { limit.sub(&start)? } else { start.sub(&limit)? };
     let by = i64::try_from(delta.unsigned_abs()).ok().filter(|d| *d > 0)?;
     way.add(&Expr::from(by - 1))?.div_floor(by)?.greater(&Expr::default())
+}
+/// x as it is. Its size has the name or number that `like` gives it, so that the node goes where
+/// both are certain to be equal, and only there.
+fn same_size(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
+    let (x, like) = (c.like(0)?, c.like(1)?);
+    let at = |d: &TensorDesc, key: &str| match d.shape.rank() {
+        Some(r) => read::axis(&format!("attribute `{key}`"), read::int(c, key, 0), r).map(Some),
+        None => Ok(None),
+    };
+    let (here, there) = (at(&x, "axis")?, at(&like, "like_axis")?);
+    let Some(here) = here else { return Ok(vec![x]) };
+    let want = there.map_or(Dim::UNKNOWN, |k| like.shape.dims()[k]);
+    let found = x.shape.dims()[here];
+    if let (Some(found), Some(wanted)) = (found.size(), want.size())
+        && found != wanted
+    {
+        let what = c.node.str("what").unwrap_or("size");
+        return Err(bad(what, format!("{found} ({})", x.shape), format!("{wanted} as in {}", like.shape)));
+    }
+    let mut y = x;
+    y.shape.dims_mut()[here] = want;
+    Ok(vec![y])
 }
 fn eye_like(c: &InferCtx<'_>) -> Result<Vec<TensorDesc>> {
     let mut d = c.like(0)?;
@@ -444,6 +475,7 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .attr("allowzero", i, 0i64)
             .opt_attr("shape", AttrKind::INTS)
+            .opt_attr("what", AttrKind::STRING)
             .value_inputs(&[1])
             .flags(TRANS_OP),
         view("Flatten", flatten).output("y", ANY, "T").attr("axis", i, 1i64),
@@ -456,6 +488,12 @@ fn defs() -> Vec<OpDef> {
             .output("y", ANY, "T")
             .opt_attr("axis", i)
             .value_inputs(&[1]),
+        view("SameSize", same_size)
+            .input("like", ANY, "")
+            .output("y", ANY, "T")
+            .attr("axis", i, 0i64)
+            .attr("like_axis", i, 0i64)
+            .opt_attr("what", AttrKind::STRING),
         layout("TransposeD", transpose).output("y", ANY, "T").opt_attr("perm", AttrKind::INTS),
         layout("Transpose", transpose)
             .opt("perm", INDEX, "")

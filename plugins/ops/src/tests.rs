@@ -73,6 +73,32 @@ fn element_wise_operators_broadcast() {
 }
 
 #[test]
+fn one_size_for_two_values() {
+    holds("%x: f32[n,3], %z: i8[4]", "%y = SameSize(%x, %z) : f32[4,3]");
+    holds("%x: f32[n,3], %z: f32[2,m]", "%y = SameSize(%x, %z) {axis = 0, like_axis = -1} : f32[m,3]");
+    holds("%x: f32[4,3], %z: f32[...]", "%y = SameSize(%x, %z) : f32[?,3]");
+    let words = "length of `y` does not fit: found 3 ([3,2]), expected 4 as in [4]";
+    fails("%x: f32[3,2], %z: f32[4]", "%y = SameSize(%x, %z) {what = \"length of `y`\"} : f32[4,2]", words);
+    fails("%x: f32[3], %z: f32[3]", "%y = SameSize(%x, %z) {axis = 1} : f32[3]", "attribute `axis`");
+}
+
+#[test]
+fn sizes_of_numbers_that_are_none_are_refused() {
+    let number = |name: &str, v: &str| format!("%{name} = Const() {{value = dense<f32[]: {v}>}} : f32[]\n");
+    let range = |a: &str, b: &str, c: &str| {
+        [&number("a", a), &number("b", b), &number("c", c), "%y = Range(%a, %b, %c) : f32[0]"].concat()
+    };
+    fails("%x: f32[2]", &range("0.0", "nan", "1.0"), "length of the range");
+    fails("%x: f32[2]", &range("0.0", "-inf", "1.0"), "length of the range");
+    holds("%x: f32[2]", &range("5.0", "0.0", "1.0"));
+    let resize = |s: &str| {
+        format!("%s = Const() {{value = dense<f32[2]: 1.0 {s}>}} : f32[2]\n%y = Resize(%x, _, %s) : f32[3,0]")
+    };
+    fails("%x: f32[3,3]", &resize("0.0"), "a positive scale");
+    holds("%x: f32[3,3]", &resize("0.1"));
+}
+
+#[test]
 fn products() {
     holds("%x: f32[2,3], %w: f32[5,3]", "%y = MatMulV2(%x, %w) {transpose_x2 = true} : f32[2,5]");
     holds("%x: f32[7,1,2,3], %w: f32[4,3,5]", "%y = BatchMatMulV2(%x, %w) : f32[7,4,2,5]");

@@ -24,6 +24,8 @@ mod names;
 mod gates;
 /// Inputs that have an initializer.
 mod defaults;
+/// Runs whose sizes do not fit.
+mod refused_sizes;
 /// Sequences in `ge compare` and `ge bench`.
 mod sequences;
 /// Inputs from arrays, images and the command itself.

@@ -60,7 +60,7 @@ impl CpuEngine {
 /// tasks does that for free, so this engine must not win by its lower cost. A node of unknown size
 /// needs a kernel.
 fn is_view(node: &Node<'_>) -> bool {
-    const VIEWS: [&str; 10] = [
+    const VIEWS: [&str; 11] = [
         "Reshape",
         "Flatten",
         "FlattenV2",
@@ -71,6 +71,7 @@ fn is_view(node: &Node<'_>) -> bool {
         "UnsqueezeV2",
         "UnsqueezeV3",
         "ExpandDims",
+        "SameSize",
     ];
     let (Some(x), [y]) = (node.input_desc(0), node.outputs()) else { return false };
     VIEWS.contains(&node.op())

@@ -57,6 +57,7 @@ pub const OPS: &[(&str, Family)] = &[
     ("UnsqueezeV3", Family::View),
     ("ExpandDims", Family::View),
     ("Bitcast", Family::View),
+    ("SameSize", Family::View),
     ("ReFormat", Family::View),
     ("RefIdentity", Family::View),
     ("GearView", Family::Room),

@@ -13,12 +13,11 @@ use crate::partition::dynamic::{arithmetic, unknown};
 use crate::pass::{Blamed, Records, hooks};
 use crate::place::EnginePlacer;
 use crate::toolbox::Toolbox;
-use ge_ir::{DType, Model, Node, TensorDesc};
+use ge_ir::{Model, Node, TensorDesc};
 use ge_model::CompiledModel;
 use ge_plugin_api::diagnostic::ErrorKind;
 use ge_plugin_api::engine::flags;
 use ge_plugin_api::pass::PassStage;
-use ge_plugin_api::types::tensor::Container;
 use std::collections::{BTreeMap, HashSet};
 
 /// Name under which the records keep why a part of known shape is not a model of its own.
@@ -206,8 +205,7 @@ fn parts_of(
     let mut fault: Option<CompileError> = None;
     let mut by_host = vec![false; g.id_bound()];
     for n in g.nodes().filter(|n| runs(n)) {
-        let unfit =
-            |d: &TensorDesc| d.container != Container::TENSOR || d.dtype == DType::STRING || !d.shape.is_static();
+        let unfit = |d: &TensorDesc| unknown::unfit(d) || !d.shape.is_static();
         let given = (0..n.inputs().len()).filter_map(|i| g.input_desc(n, i));
         by_host[n.id().index()] = arithmetic[n.id().index()]
             || given.chain(n.outputs()).any(unfit)

@@ -58,6 +58,8 @@ mod recent;
 mod sequence;
 /// Branches that a plan can choose itself.
 mod settle;
+/// What a refused run says of the sizes of its inputs.
+mod sizes;
 /// State in memory with spare room.
 mod state;
 /// Slices at positions that are values of the run.
@@ -301,12 +303,15 @@ impl DynamicModel {
             if !self.checks.fixed_values_hold(given) {
                 self.check(given)?;
             }
-            return self.run_sized(given, options);
+            return self.run_sized(given, options).map_err(|e| self.by_sizes(e, &|k| Some(given.get(k)?.dims)));
         };
         let gear = self.gear(gears, &given.iter().map(|t| Given::Tensor(*t)).collect::<Vec<_>>())?;
         let selector = gears::selector(gears, gear)?;
         let all: Vec<TensorView<'_>> = given.iter().copied().chain([selector.view()]).collect();
-        Ok(RunOutcome { gear: Some(gear), ..self.run_sized(&all, options)? })
+        Ok(RunOutcome {
+            gear: Some(gear),
+            ..self.run_sized(&all, options).map_err(|e| self.by_sizes(e, &|k| Some(given.get(k)?.dims)))?
+        })
     }
 
     /// Checks inputs that are all tensors.
@@ -377,7 +382,8 @@ impl DynamicModel {
         let views: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(t.view())).collect();
         self.checks.check(&self.compiled, &views)?;
         let args = given.iter().map(|t| Value::Tensor(Tensor::lent(&t.view()))).collect();
-        let (values, mut outcome, written) = self.values(args, &mut run::Run::new(options, self.executor.threads()))?;
+        let ran = self.values(args, &mut run::Run::new(options, self.executor.threads()));
+        let (values, mut outcome, written) = ran.map_err(|e| self.by_sizes(e, &|k| Some(&given.get(k)?.dims[..])))?;
         let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         self.tensors(made, &mut outcome)?;
         let written = written.into_iter().map(|(k, t)| Ok((k, t.into_host()?)));
@@ -444,7 +450,13 @@ impl DynamicModel {
             });
         }
         args.extend(selector.as_ref().map(|t| Value::Tensor(Tensor::lent(&t.view()))));
-        let (values, outcome, _) = self.values(args, &mut run::Run::new(options, self.executor.threads()))?;
+        let ran = self.values(args, &mut run::Run::new(options, self.executor.threads()));
+        let dims = |k: usize| match given.get(k)? {
+            Given::Tensor(t) => Some(t.dims),
+            Given::State(s) => Some(s.dims()),
+            Given::Sequence(_) | Given::Nothing => None,
+        };
+        let (values, outcome, _) = ran.map_err(|e| self.by_sizes(e, &dims))?;
         let outcome = RunOutcome { gear: gear.map(|g| g.0), ..outcome };
         let made = values.into_iter().map(made_of).collect::<Result<_, _>>()?;
         Ok((outcome, made))

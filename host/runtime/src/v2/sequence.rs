@@ -180,7 +180,7 @@ fn split<'a>(
     let at = usize::try_from(axis).ok().filter(|a| *a < x.dims.len());
     let at = at.ok_or_else(|| bad(n, format!("axis {axis} of a tensor of rank {rank}")))?;
     let length = x.dims[at] as i64;
-    let wrong = || bad(n, format!("its sizes do not add up to {length}"));
+    let wrong = || bad(n, format!("its sizes are no whole numbers that add up to {length}"));
     let list: Vec<i64> = match sizes {
         None => vec![1; x.dims[at] as usize],
         Some(s) => {
@@ -189,12 +189,14 @@ fn split<'a>(
                 (0, [each]) if *each > 0 => {
                     (0..length).step_by(*each as usize).map(|i| (*each).min(length - i)).collect()
                 }
+                (0, [each]) => return Err(bad(n, format!("it splits into parts of {each}; a part has at least one"))),
                 _ => values,
             }
         }
     };
-    if list.iter().any(|s| *s < 0) || list.iter().sum::<i64>() != length {
-        return Err(wrong());
+    let sum = list.iter().try_fold(0i64, |sum, s| sum.checked_add(*s).filter(|_| *s >= 0));
+    if sum != Some(length) {
+        return Err(bad(n, format!("its sizes {list:?} do not add up to {length}")));
     }
     if list.is_empty() {
         return Ok(Vec::new());

@@ -42,6 +42,23 @@ fn gemm_of_integers_with_a_fraction_is_computed_in_f64() {
     assert_eq!(g(1, &two, 1.5, 1.0), "MatMulV2=MatMulV2 n_y=Muls");
 }
 
+/// A sum of half precision is rounded once: the product is f32 unless C is a row or a matrix.
+#[test]
+fn gemm_of_halves_is_rounded_once() {
+    let g = |elem: i32, c: &[&str], beta: f32| {
+        let n = with(node("Gemm", &["t", "t", "c"], &["y"]), vec![float("beta", beta)]);
+        let g = graph(vec![value("t", elem, &["2", "2"]), value("c", elem, c)], vec![n], vec![], &["y"]);
+        said(&import(&model(13, g)).expect("imports"), "").replace("n_y/", "")
+    };
+    let once = "MatMulV2=MatMulV2 Cast=Cast Add=Add n_y=Cast";
+    for elem in [10, 16] {
+        assert!([&["1"][..], &["1", "1"], &["2", "1"], &[]].iter().all(|c| g(elem, c, 1.0) == once));
+        assert_eq!(g(elem, &["2"], 0.5), "MatMulV2=MatMulV2 Cast=Cast Muls=Muls Add=Add n_y=Cast");
+        assert_eq!(g(elem, &["2", "2"], 1.0), "MatMulV2=MatMulV2 n_y=Add");
+    }
+    assert_eq!(g(1, &["1"], 1.0), "MatMulV2=MatMulV2 n_y=Add");
+}
+
 #[test]
 fn roots_and_logarithms_of_sums_of_integers_are_computed_in_f64() {
     let r = |elem: i32, op: &str| said(&square(18, elem, node(op, &["t"], &["y"])), "").replace("n_y/", "");

@@ -314,6 +314,25 @@ fn scans_are_written_out_over_the_slices_of_their_inputs() {
     assert!(why(&["3", "4"], 5).contains("do not fit its own"));
 }
 
+/// Lengths that are known must be equal; one that is not known becomes a check of its own.
+#[test]
+fn all_inputs_of_a_scan_have_one_length() {
+    let scan = |x: &[&str], y: &[&str]| {
+        let body =
+            graph(vec![value("p", 1, &[]), value("q", 1, &[])], vec![node("Add", &["p", "q"], &["r"])], vec![], &["r"]);
+        let n = with(node("Scan", &["x", "y"], &["z"]), vec![graph_attr("body", body), int("num_scan_inputs", 2)]);
+        import(&model(17, graph(vec![value("x", 1, x), value("y", 1, y)], vec![n], vec![], &["z"])))
+    };
+    let count = |x: &str, y: &str, op: &str| {
+        nodes(&scan(&[x], &[y]).expect("imports"), "").iter().filter(|n| n.op == op).count()
+    };
+    let why = scan(&["2"], &["3"]).expect_err("refused").message().to_owned();
+    assert!(why.contains("`x` has 2 along axis 0, `y` has 3 along axis 0"), "{why}");
+    assert_eq!((count("2", "2", "SameSize"), count("2", "2", "Pack")), (0, 1));
+    assert_eq!((count("a", "2", "SameSize"), count("a", "2", "Pack")), (1, 1));
+    assert_eq!((count("a", "b", "SameSize"), count("a", "b", "While")), (1, 1));
+}
+
 /// Before opset 9, a scan has a batch, of which each item is scanned by itself.
 #[test]
 fn old_scans_are_written_out_for_each_item() {

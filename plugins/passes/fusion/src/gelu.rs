@@ -3,12 +3,13 @@
 //!
 //! The form of the arithmetic does not matter. The argument of an erf or tanh is read as a
 //! polynomial in some value `x`, and the expression around it as a polynomial in `x` and the erf or
-//! tanh; the coefficients decide.
+//! tanh; the coefficients decide. An erf of `k·x/√2`, whose constant has few digits, becomes
+//! `Gelu(k·x)/k` where the type shows the difference.
 use crate::edit;
 use ge_plugin_api::Result;
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
-use ge_plugin_api::types::{DType, Key, NodeId, ValueRef};
+use ge_plugin_api::types::{AttrMap, DType, Key, NodeId, ValueRef};
 use ge_plugin_api::view::{Graph, Node};
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
@@ -18,6 +19,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 const MOST_NODES: usize = 24;
 /// Greatest depth to which an expression is read.
 const MOST_DEPTH: usize = 12;
+
+/// Greatest relative difference of a constant with few digits from the number that it stands for.
+const FEW_DIGITS: f64 = 2e-4;
 
 /// The pass that this module describes.
 pub struct GeluFusion;
@@ -151,6 +155,8 @@ fn near(p: &Poly, want: &Poly, tolerance: f64) -> bool {
 struct Match {
     root: NodeId,
     x: ValueRef,
+    /// The factor of x within the erf, beside 1/√2.
+    factor: f64,
     inner: Vec<NodeId>,
     approximate: &'static str,
 }
@@ -159,7 +165,8 @@ impl Match {
     fn of(g: &Graph<'_>, t: &Node<'_>) -> Option<Match> {
         let out = t.outputs().first()?;
         let tolerance: f64 = match out.dtype {
-            DType::F32 | DType::F64 => 2e-6,
+            DType::F64 => 2e-15,
+            DType::F32 => 1e-6,
             DType::F16 => 2e-3,
             DType::BF16 => 1.6e-2,
             _ => return None,
@@ -181,10 +188,14 @@ impl Match {
             let x_rank = g.desc(x)?.shape.rank()?;
             let mut reader = Reader { g, x, t: None, inner: vec![t.id()], x_rank };
             let Some(p) = reader.value(argument, MOST_DEPTH) else { continue };
-            // The constants in models often have few digits: 1.4142, 0.7979.
-            if !near(&p, &wanted, tolerance.max(2e-4)) {
+            // The constants in models often have few digits: 1.4142. An erf keeps them as a factor.
+            let factor = if near(&p, &wanted, tolerance) {
+                1.0
+            } else if approximate == "none" && near(&p, &wanted, FEW_DIGITS) {
+                p[1][0] / FRAC_1_SQRT_2
+            } else {
                 continue;
-            }
+            };
             for root in above(g, t) {
                 let mut reader = Reader { g, x, t: Some(t.value(0)), inner: reader.inner.clone(), x_rank };
                 let Some(p) = reader.value(root.value(0), MOST_DEPTH) else { continue };
@@ -198,7 +209,7 @@ impl Match {
                     if bound {
                         return None;
                     }
-                    return Some(Match { root: root.id(), x, inner: reader.inner, approximate });
+                    return Some(Match { root: root.id(), x, factor, inner: reader.inner, approximate });
                 }
             }
         }
@@ -207,8 +218,21 @@ impl Match {
 
     fn record(&self, g: &Graph<'_>, places: &HashMap<NodeId, usize>, patch: &mut Patch) {
         let Some(root) = g.find(self.root) else { return };
-        edit::becomes(patch, &root, Key::new("Gelu"), &[self.x]);
-        patch.set_attr(root.id(), "approximate", self.approximate);
+        if self.factor == 1.0 {
+            edit::becomes(patch, &root, Key::new("Gelu"), &[self.x]);
+            patch.set_attr(root.id(), "approximate", self.approximate);
+        } else {
+            let Some(desc) = g.desc(self.x) else { return };
+            let mut attrs = AttrMap::default();
+            attrs.set("value", self.factor);
+            let name = |what: &str| format!("{}/{what}", root.name());
+            let scaled = patch.add("Muls", &name("scaled"), &[self.x], vec![desc.clone()], attrs);
+            let mut attrs = AttrMap::default();
+            attrs.set("approximate", self.approximate);
+            let gelu = patch.add("Gelu", &name("gelu"), &[ValueRef::new(scaled, 0)], vec![desc.clone()], attrs);
+            edit::becomes(patch, &root, Key::new("Muls"), &[ValueRef::new(gelu, 0)]);
+            patch.set_attr(root.id(), "value", 1.0 / self.factor);
+        }
         let mut inner = self.inner.clone();
         inner.sort_by_key(|id| places.get(id));
         let fused: Vec<Node<'_>> = inner.iter().chain([&self.root]).filter_map(|id| g.find(*id)).collect();

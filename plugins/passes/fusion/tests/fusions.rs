@@ -102,6 +102,21 @@ fn what_is_no_gelu_stays() {
     unchanged(&GeluFusion, &ERF.replace("return %y", "return %y, %e"));
 }
 
+/// A constant of few digits stays the model's own: `x/2·(1 + erf(x/1.4142))` is `Gelu(k·x)/k` with
+/// k = sqrt(2)/1.4142. What the type cannot tell apart needs no factor.
+#[test]
+fn a_constant_of_few_digits_stays_as_a_factor() {
+    let out = run(&GeluFusion, &ERF.replace("1.4142135", "1.4142"));
+    let order =
+        ["Muls(%x)", "Gelu(", "%y = Muls("].map(|part| out.find(part).unwrap_or_else(|| panic!("{part}: {out}")));
+    assert!(order.is_sorted() && out.contains("value = 1.0000096"), "{out}");
+    let f64s = ERF.replace("f32", "f64").replace("1.4142135", "1.4142135623730951");
+    assert!(!run(&GeluFusion, &f64s).contains("Muls"));
+    assert!(run(&GeluFusion, &f64s.replace("1.4142135623730951", "1.41421356")).contains("Muls"));
+    let f16s = ERF.replace("f32", "f16").replace("1.4142135", "1.414");
+    assert!(!run(&GeluFusion, &f16s).contains("Muls"));
+}
+
 const CONV: &str = r#"graph @main(%x: f32[1,1,2,2]) {
   %w = Const() {value = dense<f32[2,1,1,1]: 1.0 2.0>} : f32[2,1,1,1]
   %b = Const() {value = dense<f32[2]: 0.5 1.0>} : f32[2]

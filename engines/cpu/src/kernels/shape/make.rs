@@ -26,11 +26,11 @@ fn run_range(ctx: &mut KernelCtx<'_>) -> Result<()> {
         if d == 0.0 {
             return Err(zero());
         }
-        let n = ((e - s) / d).ceil().max(0.0);
-        if !n.is_finite() || n > 1e15 {
-            return Err(bad("length of the range", n, "below 1e15"));
+        let n = ((e - s) / d).ceil();
+        if !n.is_finite() || n >= 1e15 {
+            return Err(bad("length of the range", n, "a finite number below 1e15"));
         }
-        let n = n as usize;
+        let n = n.max(0.0) as usize;
         let mut v = room(n)?;
         v.extend((0..n).map(|i| s + i as f64 * d));
         return put_f64(ctx, 0, &[n], &v);

@@ -18,6 +18,16 @@ fn run_identity(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     same_elements(ctx, &x, &x.shape)
 }
+fn run_same_size(ctx: &mut KernelCtx<'_>) -> Result<()> {
+    let (x, like) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    let here = x.shape[checked_axis(ctx, "axis", 0, x.rank())?];
+    let there = like.shape[checked_axis(ctx, "like_axis", 0, like.rank())?];
+    if here != there {
+        let what = ctx.attrs.str("what").unwrap_or("size");
+        return Err(bad(what, format!("{here} ({:?})", x.shape), format!("{there} as in {:?}", like.shape)));
+    }
+    same_elements(ctx, &x, &x.shape)
+}
 fn run_identity_n(ctx: &mut KernelCtx<'_>) -> Result<()> {
     for i in 0..ctx.output_count() {
         let x = Arg::of(ctx, i)?;
@@ -147,6 +157,7 @@ pub const OPS: &[Op] = &[
     v("Unsqueeze", run_unsqueeze),
     v("UnsqueezeV3", run_unsqueeze),
     v("ExpandDims", run_unsqueeze),
+    Op::moves("SameSize", run_same_size, &[ANY, ANY]),
     s("Shape", run_shape),
     s("Size", run_size),
     s("Rank", run_rank),

@@ -28,6 +28,11 @@ const DEEPEST: usize = 32;
 fn is_open(d: &TensorDesc) -> bool {
     !d.shape.is_static() || d.dtype == DType::STRING
 }
+/// Whether a device does not take the value: it is no tensor, a string, or of a type that only a run
+/// tells (an optional's value).
+pub fn unfit(d: &TensorDesc) -> bool {
+    d.container != Container::TENSOR || matches!(d.dtype, DType::STRING | DType::UNKNOWN)
+}
 pub(super) fn open(n: &Node) -> bool {
     !n.is_const() && n.outputs().iter().any(is_open)
 }
@@ -89,9 +94,8 @@ pub fn marks(model: &Model, gi: usize, on_host: &dyn Fn(&Node) -> bool) -> Vec<b
 }
 
 /// Whether a node's subgraphs contain, at any depth, an unknown shape or a value that a device does
-/// not take (strings, or no tensor).
+/// not take.
 fn inner(model: &Model, n: &Node, depth: usize) -> bool {
-    let unfit = |d: &TensorDesc| d.container != Container::TENSOR || d.dtype == DType::STRING;
     let bad = |m: &Node| m.outputs().iter().any(unfit) || open(m) || depth > DEEPEST || inner(model, m, depth + 1);
     n.subgraphs().iter().filter_map(|s| model.graph(s)).any(|s| s.nodes().any(bad))
 }
