@@ -1,6 +1,7 @@
 //! A product of matrices with tiles: up to thirty-two rows by any number of panels of sixteen
 //! columns. It sums into two by two tiles at a time, or into one by four.
 use super::{BYTES, Dot, ROWS, Shapes, Tiles};
+use std::ops::Range;
 
 /// Maximum number of rows that are multiplied with panels together.
 pub(crate) const TOGETHER: usize = 2 * ROWS;
@@ -20,20 +21,47 @@ pub(crate) struct Left<'a, E> {
 }
 
 impl<E> Left<'_, E> {
-    /// Step `s` of the rows from `i` on, and the distance between the rows.
+    /// The address of step `s` of the rows from `i` on, and the distance between the rows.
+    ///
+    /// # Safety
+    /// Rows and steps must be those that [`Left::check`] confirmed.
     #[inline(always)]
-    fn step(&self, i: usize, s: usize) -> (&[E], usize) {
-        if s < self.whole {
-            (&self.data[i * self.stride + s * depth::<E>()..], self.stride)
-        } else {
-            (&self.rest[i * depth::<E>()..], depth::<E>())
+    unsafe fn step(&self, i: usize, s: usize) -> (*const E, usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if s < self.whole {
+                (self.data.as_ptr().add(i * self.stride + s * depth::<E>()), self.stride)
+            } else {
+                (self.rest.as_ptr().add(i * depth::<E>()), depth::<E>())
+            }
         }
+    }
+
+    /// Panics if `rows` rows of `steps` steps are not all there.
+    fn check(&self, rows: usize, steps: usize) {
+        let inside = self.whole.min(steps);
+        assert!(steps <= self.whole + 1 && (inside == steps || rows * depth::<E>() <= self.rest.len()));
+        assert!(inside == 0 || (rows - 1) * self.stride + inside * depth::<E>() <= self.data.len());
     }
 }
 
-/// The second operand: panels of sixteen columns, `panel` numbers apart, of which `whole` steps of
-/// sixteen groups are read in place. If the last step is not one of these, it is in `rest`, one
-/// tile per panel, with zeros beyond k.
+/// The second operand: panels of sixteen columns, of which a tile is read at a time.
+pub(crate) trait Second<E> {
+    /// Called before the tiles of panel `p` and these steps are read. A product of all rows that
+    /// are multiplied together reads each tile once.
+    fn prepare(&mut self, p: usize, steps: Range<usize>);
+    /// The address of the tile of panel `p` and step `s`.
+    ///
+    /// # Safety
+    /// Panel and step must be those that [`Second::check`] confirmed.
+    unsafe fn tile(&self, p: usize, s: usize) -> *const E;
+    /// Panics if `panels` panels of `steps` steps are not all there.
+    fn check(&self, panels: usize, steps: usize);
+}
+
+/// Panels that are laid out as tiles, `panel` numbers apart, of which `whole` steps of sixteen
+/// groups are read in place. If the last step is not one of these, it is in `rest`, one tile per
+/// panel, with zeros beyond k.
 pub(crate) struct Right<'a, E> {
     pub(crate) data: &'a [E],
     pub(crate) panel: usize,
@@ -41,13 +69,31 @@ pub(crate) struct Right<'a, E> {
     pub(crate) rest: &'a [E],
 }
 
-impl<E> Right<'_, E> {
-    /// Count of numbers in a tile.
-    pub(crate) const TILE: usize = ROWS * depth::<E>();
+/// Count of numbers in a tile.
+pub(crate) const fn tile_len<E>() -> usize {
+    ROWS * depth::<E>()
+}
+
+impl<E> Second<E> for Right<'_, E> {
+    #[inline(always)]
+    fn prepare(&mut self, _: usize, _: Range<usize>) {}
 
     #[inline(always)]
-    fn step(&self, p: usize, s: usize) -> &[E] {
-        if s < self.whole { &self.data[p * self.panel + s * Self::TILE..] } else { &self.rest[p * Self::TILE..] }
+    unsafe fn tile(&self, p: usize, s: usize) -> *const E {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if s < self.whole {
+                self.data.as_ptr().add(p * self.panel + s * tile_len::<E>())
+            } else {
+                self.rest.as_ptr().add(p * tile_len::<E>())
+            }
+        }
+    }
+
+    fn check(&self, panels: usize, steps: usize) {
+        let inside = self.whole.min(steps);
+        assert!(steps <= self.whole + 1 && (inside == steps || panels * tile_len::<E>() <= self.rest.len()));
+        assert!(inside == 0 || (panels - 1) * self.panel + inside * tile_len::<E>() <= self.data.len());
     }
 }
 
@@ -64,70 +110,109 @@ pub(crate) fn shapes(rows: usize) -> Shapes {
     }
 }
 
+/// Maximum number of steps of k that are done for all panels before the next ones: the rows of A
+/// then stay in the first-level cache, while the panels pass by it.
+const STEPS: usize = 16;
+
 /// Multiplies `rows` rows, for which the tiles have been configured, with `panels` panels over
 /// `steps` steps of k. Rows of `to` are `width` apart.
 pub(crate) fn product<T: Tiles, D: Dot>(
     t: &mut T,
     [rows, panels, steps]: [usize; 3],
     a: &Left<'_, D::A>,
-    b: &Right<'_, D::B>,
+    b: &mut impl Second<D::B>,
     to: &mut [D::C],
     width: usize,
 ) {
-    let mut p = 0;
-    while p < panels {
-        let to = &mut to[p * ROWS..];
-        p += match (rows > ROWS, panels - p) {
-            (true, 1) => group::<T, D, 2, 1>(t, steps, a, b, p, to, width),
-            (true, _) => group::<T, D, 2, 2>(t, steps, a, b, p, to, width),
-            (_, 1) => group::<T, D, 1, 1>(t, steps, a, b, p, to, width),
-            (_, 2 | 3) => group::<T, D, 1, 2>(t, steps, a, b, p, to, width),
-            _ => group::<T, D, 1, 4>(t, steps, a, b, p, to, width),
-        };
+    if rows == 0 || panels == 0 {
+        return;
+    }
+    a.check(rows, steps);
+    b.check(panels, steps);
+    let some = steps.div_ceil(steps.div_ceil(STEPS).max(1));
+    let mut begin = 0;
+    while begin == 0 || begin < steps {
+        let own = begin..(begin + some).min(steps);
+        let mut p = 0;
+        while p < panels {
+            let (to, own) = (&mut to[p * ROWS..], own.clone());
+            p += match (rows > ROWS, panels - p) {
+                (true, 1) => group::<T, D, 2, 1>(t, own, a, b, p, to, width),
+                (true, _) => group::<T, D, 2, 2>(t, own, a, b, p, to, width),
+                (_, 1) => group::<T, D, 1, 1>(t, own, a, b, p, to, width),
+                (_, 2 | 3) => group::<T, D, 1, 2>(t, own, a, b, p, to, width),
+                _ => group::<T, D, 1, 4>(t, own, a, b, p, to, width),
+            };
+        }
+        begin += some.max(1);
     }
 }
 
-/// Multiplies `R` tiles of rows with `P` panels and returns `P`. Tiles 0 to 3 hold sums, 4 and 5
-/// hold A, 6 and 7 hold B (5 too if there is a single tile of rows).
+/// Multiplies `R` tiles of rows with `P` panels over the steps `steps` and returns `P`. Tiles 0 to
+/// 3 hold sums, which later steps than the first add to; 4 and 5 hold A, 6 and 7 hold B (5 too if
+/// there is a single tile of rows).
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn group<T: Tiles, D: Dot, const R: usize, const P: usize>(
     t: &mut T,
-    steps: usize,
+    steps: Range<usize>,
     a: &Left<'_, D::A>,
-    b: &Right<'_, D::B>,
+    b: &mut impl Second<D::B>,
     p: usize,
     to: &mut [D::C],
     width: usize,
 ) -> usize {
     let wide = ROWS * width;
-    t.zero::<0>();
-    t.zero::<1>();
-    t.zero::<2>();
-    t.zero::<3>();
-    let row = depth::<D::B>();
-    for s in 0..steps {
-        let (first, stride) = a.step(0, s);
-        t.load::<4, _>(first, stride);
-        t.load::<6, _>(b.step(p, s), row);
-        t.dot::<D, 0, 4, 6>();
-        if R > 1 {
-            let (second, stride) = a.step(ROWS, s);
-            t.load::<5, _>(second, stride);
-            t.dot::<D, 2, 5, 6>();
-        }
+    if steps.start == 0 {
+        t.zero::<0>();
+        t.zero::<1>();
+        t.zero::<2>();
+        t.zero::<3>();
+    } else {
+        t.load::<0, _>(to, width);
         if P > 1 {
-            t.load::<7, _>(b.step(p + 1, s), row);
-            t.dot::<D, 1, 4, 7>();
+            t.load::<1, _>(&to[16..], width);
+        }
+        if R > 1 {
+            t.load::<2, _>(&to[wide..], width);
         }
         if R > 1 && P > 1 {
-            t.dot::<D, 3, 5, 7>();
+            t.load::<3, _>(&to[wide + 16..], width);
         }
         if P > 2 {
-            t.load::<5, _>(b.step(p + 2, s), row);
-            t.dot::<D, 2, 4, 5>();
-            t.load::<6, _>(b.step(p + 3, s), row);
-            t.dot::<D, 3, 4, 6>();
+            t.load::<2, _>(&to[32..], width);
+            t.load::<3, _>(&to[48..], width);
+        }
+    }
+    let row = depth::<D::B>();
+    for p in p..p + P {
+        b.prepare(p, steps.clone());
+    }
+    for s in steps {
+        // SAFETY: `product` checked both operands.
+        unsafe {
+            t.load_once::<6, _>(b.tile(p, s), row);
+            let (first, stride) = a.step(0, s);
+            t.load_from::<4, _>(first, stride);
+            t.dot::<D, 0, 4, 6>();
+            if P > 1 {
+                t.load_once::<7, _>(b.tile(p + 1, s), row);
+                t.dot::<D, 1, 4, 7>();
+            }
+            if R > 1 {
+                let (second, stride) = a.step(ROWS, s);
+                t.load_from::<5, _>(second, stride);
+                t.dot::<D, 2, 5, 6>();
+            }
+            if R > 1 && P > 1 {
+                t.dot::<D, 3, 5, 7>();
+            }
+            if P > 2 {
+                t.load_once::<5, _>(b.tile(p + 2, s), row);
+                t.dot::<D, 2, 4, 5>();
+                t.load_once::<6, _>(b.tile(p + 3, s), row);
+                t.dot::<D, 3, 4, 6>();
+            }
         }
     }
     t.store::<0, _>(to, width);

@@ -6,7 +6,7 @@
 //! has tiles and may use them executes the instructions itself.
 use super::hardware::Hardware;
 use super::software::{Tile, multiply};
-use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles};
+use super::{BYTES, Dot, Kind, ROWS, Shapes, TILES, Tiles, detect};
 use crate::view::Elem;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -19,6 +19,9 @@ impl Tiles for Emulated {
     fn configure(shapes: &Shapes) -> Emulated {
         static READY: Once = Once::new();
         READY.call_once(|| {
+            // Requests permission where the machine has tiles. Without it only some of the
+            // instructions would raise a signal, and the handler would not know the shapes.
+            detect::found();
             // SAFETY: the structure is fully initialised, and the handler accesses only its
             // thread's memory and what the instruction refers to.
             unsafe {
@@ -36,6 +39,14 @@ impl Tiles for Emulated {
     }
     fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize) {
         self.0.load::<T, E>(from, stride);
+    }
+    unsafe fn load_from<const T: usize, E: Elem>(&mut self, from: *const E, stride: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.load_from::<T, E>(from, stride) }
+    }
+    unsafe fn load_once<const T: usize, E: Elem>(&mut self, from: *const E, stride: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.load_once::<T, E>(from, stride) }
     }
     fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize) {
         self.0.store::<T, E>(to, stride);
@@ -133,7 +144,7 @@ extern "C" fn on_illegal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void
         (0x49, 0, false) => *held = configured(address + stride).unwrap_or_else(|| refuse("shapes", &bytes)),
         (0x49, 0, true) if modrm == 0xc0 => *held = NONE,
         (0x49, 3, true) if held.configured => held.tiles[reg] = [[0; BYTES]; ROWS],
-        (0x4b, 3, false) => held.tiles[reg] = loaded(held.shapes[reg], address, stride),
+        (0x4b, 1 | 3, false) => held.tiles[reg] = loaded(held.shapes[reg], address, stride),
         (0x4b, 2, false) => stored(held.shapes[reg], &held.tiles[reg], address, stride),
         (0x5e | 0x5c, _, true) => {
             let kind = match (op, prefix) {

@@ -89,10 +89,29 @@ impl Tiles for Hardware {
     #[inline(always)]
     fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize) {
         assert!(holds(self.shapes[T], from.len(), size_of::<E>(), stride));
-        let (p, s) = (from.as_ptr(), stride * size_of::<E>());
-        // SAFETY: as in `zero`; the rows are within the slice.
+        // SAFETY: the rows are within the slice.
+        unsafe { self.load_from::<T, E>(from.as_ptr(), stride) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_from<const T: usize, E: Elem>(&mut self, p: *const E, stride: usize) {
+        // SAFETY: as in `zero`; the caller guarantees that the rows can be read.
         unsafe {
-            changing!(T, "tileloadd", ", [{p} + {s}]", p = in(reg) p, s = in(reg) s,
+            changing!(T, "tileloadd", ", [{p} + {s}]", p = in(reg) p, s = in(reg) stride * size_of::<E>(),
+                options(nostack, readonly, preserves_flags))
+        };
+    }
+
+    #[inline(always)]
+    unsafe fn load_once<const T: usize, E: Elem>(&mut self, p: *const E, stride: usize) {
+        if !p.addr().is_multiple_of(BYTES) {
+            // Each row is in two cache lines, which such a load would fetch again for the next row.
+            // SAFETY: guaranteed by the caller.
+            return unsafe { self.load_from::<T, E>(p, stride) };
+        }
+        // SAFETY: as in `load_from`.
+        unsafe {
+            changing!(T, "tileloaddt1", ", [{p} + {s}]", p = in(reg) p, s = in(reg) stride * size_of::<E>(),
                 options(nostack, readonly, preserves_flags))
         };
     }

@@ -108,6 +108,20 @@ pub(crate) trait Tiles: Sized {
     fn zero<const T: usize>(&mut self);
     /// Loads the rows of a tile, which begin `stride` numbers apart.
     fn load<const T: usize, E: Elem>(&mut self, from: &[E], stride: usize);
+    /// Like [`Tiles::load`], without the check of the length.
+    ///
+    /// # Safety
+    /// The rows of the tile must be readable.
+    unsafe fn load_from<const T: usize, E: Elem>(&mut self, from: *const E, stride: usize);
+    /// Like [`Tiles::load_from`], for rows that are not read again soon: they need not stay in the
+    /// first-level cache.
+    ///
+    /// # Safety
+    /// As for [`Tiles::load_from`].
+    unsafe fn load_once<const T: usize, E: Elem>(&mut self, from: *const E, stride: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.load_from::<T, E>(from, stride) }
+    }
     /// Stores the rows of a tile, `stride` numbers apart.
     fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize);
     /// Adds the product of tiles `A` and `B` to tile `C`. A row of A must have as many groups as B

@@ -57,6 +57,14 @@ impl Tiles for Software {
         }
     }
 
+    unsafe fn load_from<const T: usize, E: Elem>(&mut self, from: *const E, stride: usize) {
+        let (rows, bytes) = self.shapes[T];
+        let len = (rows - 1) * stride + bytes / size_of::<E>();
+        // SAFETY: the caller guarantees that the rows can be read, and rows of this crate's kernels
+        // are parts of one slice.
+        self.load::<T, E>(unsafe { std::slice::from_raw_parts(from, len) }, stride);
+    }
+
     fn store<const T: usize, E: Elem>(&mut self, to: &mut [E], stride: usize) {
         let (rows, bytes) = self.shapes[T];
         assert!(holds(self.shapes[T], to.len(), size_of::<E>(), stride));

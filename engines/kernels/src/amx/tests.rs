@@ -22,7 +22,8 @@ fn twice<T: Tiles, D: Dot>([m, k, n]: [usize; 3], a: &[D::A], b: &[D::B], from: 
     let mut t = T::configure(&[(m, n * 4), (0, 0), (m, k * 4), (0, 0), (0, 0), (0, 0), (0, 0), (k, n * 4)]);
     let mut sums = from.to_vec();
     t.load::<2, _>(a, deep);
-    t.load::<7, _>(b, wide);
+    // SAFETY: `b` has all of the tile.
+    unsafe { t.load_once::<7, _>(b.as_ptr(), wide) };
     t.load::<0, _>(from, n);
     t.dot::<D, 0, 2, 7>();
     t.dot::<D, 0, 2, 7>();

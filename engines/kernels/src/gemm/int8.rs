@@ -6,6 +6,8 @@
 //! Columns beyond N and k beyond K are zero. Element (k, n) is at
 //! `((n / 16) * ceil(K / 4) + k / 4) * 64 + (n % 16) * 4 + k % 4`.
 use crate::gemm::int8_amx;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::rows::Rows;
 use crate::view::Out;
 use std::ops::Range;
 
@@ -75,7 +77,7 @@ const ROWS: usize = 32;
 /// Panels of a unit.
 pub(super) const PANELS: usize = 64;
 /// Rows that are multiplied with panels together; their sums stay in registers.
-const TILE: usize = 8;
+const TILE: usize = 12;
 /// Panels that are multiplied with rows together.
 const PAIR: usize = 2;
 
@@ -245,6 +247,7 @@ fn on_vnni(rows: &[u8], len: usize, panels: &[i8], to: &mut [i32], stride: usize
         while i < count {
             let (rows, to) = (&rows[i * len..], &mut to[i * stride + pair * PAIR * 16..]);
             i += match (count - i, two) {
+                (12.., true) => dots_vnni::<12, 2>(rows, len, panels, to, stride),
                 (8.., true) => dots_vnni::<8, 2>(rows, len, panels, to, stride),
                 (8.., _) => dots_vnni::<8, 1>(rows, len, panels, to, stride),
                 (4.., true) => dots_vnni::<4, 2>(rows, len, panels, to, stride),
@@ -287,19 +290,32 @@ pub(crate) fn accumulate<const R: usize, const P: usize>(
     stride: usize,
 ) -> [[std::arch::x86_64::__m512i; P]; R] {
     use std::arch::x86_64::*;
+    assert!(len.is_multiple_of(4) && rows.len() >= R * len && panels.len() >= (P - 1) * stride + len * 16);
     let mut acc = [[_mm512_setzero_si512(); P]; R];
-    let rows: [&[[u8; 4]]; R] = std::array::from_fn(|r| rows[r * len..(r + 1) * len].as_chunks::<4>().0);
-    let panels: [&[[i8; 64]]; P] =
-        std::array::from_fn(|p| panels[p * stride..p * stride + len * 16].as_chunks::<64>().0);
-    for g in 0..len / 4 {
-        // SAFETY: 64 bytes can be read from each of the cells.
-        let w: [__m512i; P] = std::array::from_fn(|p| unsafe { _mm512_loadu_si512(panels[p][g].as_ptr().cast()) });
-        for r in 0..R {
-            let a = _mm512_set1_epi32(i32::from_le_bytes(rows[r][g]));
-            for p in 0..P {
-                acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], a, w[p]);
+    let mut rows = Rows::<[u8; 4], R>::of(rows.as_ptr().cast(), len / 4);
+    let panels = panels.as_ptr();
+    let mut add = |rows: &Rows<[u8; 4], R>, step: usize, g: usize| {
+        // SAFETY: group `g` is within each row and each panel by the assertion above.
+        unsafe {
+            let w: [__m512i; P] = std::array::from_fn(|p| _mm512_loadu_si512(panels.add(p * stride + g * 64).cast()));
+            for (r, acc) in acc.iter_mut().enumerate() {
+                let a = _mm512_set1_epi32(i32::from_le_bytes(*rows.at(r, step)));
+                for (acc, w) in acc.iter_mut().zip(w) {
+                    *acc = _mm512_dpbusd_epi32(*acc, a, w);
+                }
             }
         }
+    };
+    let mut g = 0;
+    while g + 2 <= len / 4 {
+        rows.hide();
+        add(&rows, 0, g);
+        add(&rows, 1, g + 1);
+        rows.advance(2);
+        g += 2;
+    }
+    if g < len / 4 {
+        add(&rows, 0, g);
     }
     acc
 }

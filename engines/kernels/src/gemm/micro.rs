@@ -1,6 +1,7 @@
 //! The register tile: `MR` rows of A times `NP` panels of B, added to a tile of C.
 use crate::gemm::pack::A_STRIDE;
 use crate::simd::isa::{Isa, PanelElem};
+use crate::simd::rows::Rows;
 
 /// Location of the panels of B: the sixteen numbers of row `k` and panel `p`.
 pub(crate) trait Panels: Copy {
@@ -128,6 +129,36 @@ pub(crate) fn crowded(distance: usize) -> bool {
     distance >= 512 && distance.is_multiple_of(512)
 }
 
+/// Steps of k between two updates of the addresses of A.
+const STEPS: usize = 2;
+
+/// Adds the products of step `kk`, which is `step` steps after the addresses of `rows`, to `acc`.
+///
+/// # Safety
+/// The step must be within `R` rows of A and `N` panels of B.
+#[inline(always)]
+unsafe fn add_step<I: Isa, B: Panels, const R: usize, const N: usize>(
+    isa: I,
+    rows: &Rows<f32, R>,
+    step: usize,
+    b: B,
+    kk: usize,
+    acc: &mut [[I::V; N]; R],
+) {
+    let mut col = [isa.splat(0.0); N];
+    for (p, v) in col.iter_mut().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        *v = B::T::lanes(isa, unsafe { &*b.at(kk, p) });
+    }
+    for (i, row) in acc.iter_mut().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        let x = isa.splat(unsafe { *rows.at(i, step) });
+        for (v, w) in row.iter_mut().zip(col) {
+            *v = isa.fma(x, w, *v);
+        }
+    }
+}
+
 /// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` are `c_stride` apart.
 /// If `first`, the tile is set, otherwise it is added to.
 #[inline(always)]
@@ -151,19 +182,22 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
             }
         }
     }
-    for kk in 0..k {
-        let mut col = [isa.splat(0.0); N];
-        for (p, v) in col.iter_mut().enumerate() {
-            // SAFETY: in range by the assertion on `b`.
-            *v = B::T::lanes(isa, unsafe { &*b.at(kk, p) });
+    let mut rows = Rows::<f32, R>::of(a.data.as_ptr(), a.stride);
+    let mut kk = 0;
+    while kk + STEPS <= k {
+        rows.hide();
+        for step in 0..STEPS {
+            // SAFETY: in range by the assertions on `a` and `b`.
+            unsafe { add_step(isa, &rows, step, b, kk + step, &mut acc) };
         }
-        for (i, row) in acc.iter_mut().enumerate() {
-            // SAFETY: in range by the assertion on `a`.
-            let x = isa.splat(unsafe { *a.data.get_unchecked(i * a.stride + kk) });
-            for (v, w) in row.iter_mut().zip(col) {
-                *v = isa.fma(x, w, *v);
-            }
-        }
+        rows.advance(STEPS);
+        kk += STEPS;
+    }
+    while kk < k {
+        // SAFETY: as above.
+        unsafe { add_step(isa, &rows, 0, b, kk, &mut acc) };
+        rows.advance(1);
+        kk += 1;
     }
     for (i, row) in acc.iter().enumerate() {
         for (p, v) in row.iter().enumerate() {

@@ -32,6 +32,8 @@ pub mod fold;
 pub(crate) mod lines;
 /// Outputs of single precision, seen through another type.
 pub(crate) mod singles;
+/// Addresses of rows that are read side by side.
+pub(crate) mod rows;
 /// Transposition of sixteen vectors.
 pub(crate) mod turn;
 

@@ -17,8 +17,8 @@ mod dot;
 /// Copies of both operands into the layout of the instructions.
 mod weave;
 
-use crate::amx::block::{Left, Right, Shaped, TOGETHER as BY_TILES, depth, product};
-use crate::amx::{Bf16, ROWS, Tiles};
+use crate::amx::block::{Left, Second, Shaped, TOGETHER as BY_TILES, depth, product, tile_len};
+use crate::amx::{Bf16, Tiles};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::plan::{BMatrix, FEW, Gemm};
 use crate::scratch::with_scratch;
@@ -37,6 +37,8 @@ const LEAST_COLUMNS: usize = 32;
 const BY_DOTS: usize = 24;
 /// Length along k of one AMX tile.
 const DEPTH: usize = depth::<bf16>();
+/// Numbers in an AMX tile.
+const TILE: usize = tile_len::<bf16>();
 
 /// The instructions that compute a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ fn chosen(g: &Gemm, tiles: bool) -> Option<Way> {
     let [m, _, k] = g.shape();
     match (k, packed) {
         (0, _) => None,
-        (DEPTH..=MOST_K, _) if tiles && m >= ROWS => Some(Way::Tiles),
+        (DEPTH..=MOST_K, _) if tiles && m > FEW => Some(Way::Tiles),
         (_, true) => Some(Way::Dots { woven: false }),
         // With few rows, B is read only once: the copy would cost more than it saves.
         (..=MOST_K, _) if m > FEW => Some(Way::Dots { woven: true }),
@@ -102,6 +104,51 @@ struct Part {
     batch: usize,
     rows: Range<usize>,
     cols: Range<usize>,
+}
+
+/// The rows of units in as many parts as the plan has, but of whole blocks of [`BY_TILES`] rows, so
+/// that no part ends with a block of a few rows. The last parts may be empty.
+fn by_blocks(g: &Gemm, rows: &Range<usize>) -> Range<usize> {
+    let ([m, ..], [tall, _]) = (g.shape(), g.tile());
+    let size = m.div_ceil(m.div_ceil(tall)).next_multiple_of(BY_TILES);
+    let first = rows.start / tall * size;
+    first.min(m)..(first + size).min(m)
+}
+
+/// The panels of some columns of B. Tiles are woven shortly before they are read for the first
+/// time, but not at once: a tile cannot be loaded from stores that are still on their way.
+struct Woven<'a> {
+    b: &'a [bf16],
+    from: BMatrix,
+    k: usize,
+    cols: Range<usize>,
+    /// The tiles of each panel one after the other, `steps` per panel.
+    tiles: &'a mut [bf16],
+    steps: usize,
+    done: bool,
+}
+
+impl Second<bf16> for Woven<'_> {
+    #[inline(always)]
+    fn prepare(&mut self, p: usize, steps: Range<usize>) {
+        if self.done {
+            return;
+        }
+        let tiles = &mut self.tiles[(p * self.steps + steps.start) * TILE..][..steps.len() * TILE];
+        for (tile, s) in tiles.chunks_exact_mut(TILE).zip(steps) {
+            weave::tile(self.b, self.from, self.k, self.cols.start + p * 16..self.cols.end, s, tile);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn tile(&self, p: usize, s: usize) -> *const bf16 {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.tiles.as_ptr().add((p * self.steps + s) * TILE) }
+    }
+
+    fn check(&self, panels: usize, steps: usize) {
+        assert!(steps <= self.steps && panels * self.steps * TILE <= self.tiles.len());
+    }
 }
 
 /// Calls `f` for the columns of each unit, `together` at a time.
@@ -148,10 +195,11 @@ fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<
         each_part(g, units, wide, |part| {
             let [at_a, at_b] = g.place(part.batch);
             let (a, panels) = (&o.a[at_a..], part.cols.len().div_ceil(16));
-            weave::weave(&o.b[at_b..], g.b(), k, deep, part.cols.clone(), woven);
-            let right = Right { data: woven, panel: deep * 16, whole: steps, rest: &[] };
-            for i in part.rows.clone().step_by(BY_TILES) {
-                let count = BY_TILES.min(part.rows.end - i);
+            let (b, cols) = (&o.b[at_b..], part.cols.clone());
+            let mut right = Woven { b, from: g.b(), k, cols, tiles: &mut *woven, steps, done: false };
+            let own = by_blocks(g, &part.rows);
+            for i in own.clone().step_by(BY_TILES) {
+                let count = BY_TILES.min(own.end - i);
                 let left = if stands {
                     if whole < steps {
                         weave::copy(a, g.a(), i..i + count, whole * DEPTH..k, rows, DEPTH);
@@ -161,7 +209,8 @@ fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<
                     weave::copy(a, g.a(), i..i + count, 0..k, rows, deep);
                     Left { data: rows, stride: deep, whole, rest: &[] }
                 };
-                product::<T, Bf16>(tiles.of(count), [count, panels, steps], &left, &right, sums, width);
+                product::<T, Bf16>(tiles.of(count), [count, panels, steps], &left, &mut right, sums, width);
+                right.done = true;
                 finish(g, part, i, count, width, sums, o.epilogue, out);
             }
         });

@@ -157,8 +157,9 @@ fn the_way_is_chosen_by_size() {
     let plain = |m, n, k| Gemm::plain(m, n, k).unwrap();
     let panels = |m, n, k| Gemm::new([m, n, k], Matrix::rows(k), BMatrix::Packed { rows: k }, vec![[0, 0]]).unwrap();
     assert_eq!(chosen(&panels(16, 64, 32), true), Some(Way::Tiles));
-    assert_eq!(chosen(&plain(16, 64, 32), true), Some(Way::Tiles));
-    assert_eq!(chosen(&panels(15, 64, 32), true), Some(Way::Dots { woven: false }));
+    assert_eq!(chosen(&plain(5, 64, 32), true), Some(Way::Tiles));
+    assert_eq!(chosen(&panels(4, 64, 32), true), Some(Way::Dots { woven: false }));
+    assert_eq!(chosen(&panels(5, 64, 32), true), Some(Way::Tiles));
     assert_eq!(chosen(&panels(16, 64, 31), true), Some(Way::Dots { woven: false }));
     assert_eq!(chosen(&panels(16, 64, 32), false), Some(Way::Dots { woven: false }));
     assert_eq!(chosen(&plain(16, 64, 32), false), Some(Way::Dots { woven: true }));

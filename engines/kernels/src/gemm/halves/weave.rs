@@ -46,6 +46,35 @@ pub(super) fn weave(b: &[bf16], from: BMatrix, k: usize, deep: usize, cols: Rang
     }
 }
 
+/// Number of rows of B in a tile.
+const TILE_ROWS: usize = 32;
+
+/// Weaves step `s` of the panel that begins with column `cols.start`, as [`weave`] does: thirty-two
+/// rows, or fewer at the end of the `k` rows of B.
+pub(super) fn tile(b: &[bf16], from: BMatrix, k: usize, cols: Range<usize>, s: usize, out: &mut [bf16]) {
+    let (first, width) = (cols.start, cols.len().min(16));
+    let row = s * TILE_ROWS;
+    let here = (k - row).min(TILE_ROWS);
+    #[cfg(target_arch = "x86_64")]
+    if here == TILE_ROWS && crate::simd::level() >= crate::simd::Level::Avx512 {
+        let (from, stride) = match from {
+            BMatrix::Packed { rows } => (&b[(first / 16 * rows + row) * 16..], 16),
+            BMatrix::Plain(s) if s.col == 1 && width == 16 => (&b[row * s.row + first..], s.row),
+            BMatrix::Plain(s) => return by_numbers(&b[row * s.row + first * s.col..], s, [here, width], out),
+        };
+        // SAFETY: the level is only reported if the machine has these features.
+        return unsafe { by_vectors(bits(from), stride, bits_mut(out)) };
+    }
+    match from {
+        BMatrix::Packed { rows } => by_rows(bits(&b[(first / 16 * rows + row) * 16..]), 16, here, bits_mut(out)),
+        BMatrix::Plain(s) if s.col == 1 && width == 16 => {
+            by_rows(bits(&b[row * s.row + first..]), s.row, here, bits_mut(out));
+        }
+        BMatrix::Plain(s) => by_numbers(&b[row * s.row + first * s.col..], s, [here, width], out),
+    }
+    out[here.next_multiple_of(2) * 16..].fill(bf16::ZERO);
+}
+
 fn bits(v: &[bf16]) -> &[u16] {
     v.reinterpret_cast()
 }
@@ -66,6 +95,31 @@ crate::multiversion! {
                 let both = u32::from(*e) | u32::from(*o) << 16;
                 *cell = [both as u16, (both >> 16) as u16];
             }
+        }
+    }
+}
+
+/// Weaves [`TILE_ROWS`] rows of sixteen numbers that are `stride` apart.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn by_vectors(b: &[u16], stride: usize, tile: &mut [u16]) {
+    use std::arch::x86_64::*;
+    assert!(b.len() >= (TILE_ROWS - 1) * stride + 16 && tile.len() >= TILE_ROWS * 16);
+    let turns = _mm512_setr_epi32(
+        0x10_0000, 0x11_0001, 0x12_0002, 0x13_0003, 0x14_0004, 0x15_0005, 0x16_0006, 0x17_0007, 0x18_0008, 0x19_0009,
+        0x1a_000a, 0x1b_000b, 0x1c_000c, 0x1d_000d, 0x1e_000e, 0x1f_000f,
+    );
+    for (g, to) in tile.as_chunks_mut::<32>().0.iter_mut().enumerate().take(TILE_ROWS / 2) {
+        // SAFETY: both rows are within `b` by the assertion above, and `to` has sixty-four bytes.
+        unsafe {
+            let from = b.as_ptr().add(g * 2 * stride);
+            let both = if stride == 16 {
+                _mm512_loadu_si512(from.cast())
+            } else {
+                let (even, odd) = (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(stride).cast()));
+                _mm512_inserti64x4::<1>(_mm512_castsi256_si512(even), odd)
+            };
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_permutexvar_epi16(turns, both));
         }
     }
 }

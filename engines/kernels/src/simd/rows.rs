@@ -1,0 +1,56 @@
+//! Addresses of rows that a register tile reads side by side, one number of each at a time.
+
+/// Rows that share one address: one or two strides are added to it as part of an instruction.
+const SHARED: usize = 3;
+
+/// Addresses of `R` rows, one for each [`SHARED`] of them. The compiler is kept from computing each
+/// row's address with instructions of its own, which would take the place of multiply-adds on
+/// machines that start two of them in a cycle.
+pub(crate) struct Rows<T, const R: usize> {
+    first: [*const T; R],
+    stride: usize,
+}
+
+impl<T, const R: usize> Rows<T, R> {
+    /// Rows that are `stride` numbers apart.
+    #[inline(always)]
+    pub(crate) fn of(data: *const T, stride: usize) -> Rows<T, R> {
+        Rows { first: std::array::from_fn(|g| data.wrapping_add(g * SHARED * stride)), stride }
+    }
+
+    /// Keeps the compiler from carrying what it knows of the addresses into the next steps.
+    #[inline(always)]
+    pub(crate) fn hide(&mut self) {
+        for p in &mut self.first[..R.div_ceil(SHARED)] {
+            *p = hidden(*p);
+        }
+    }
+
+    /// Moves all rows forward.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, steps: usize) {
+        for p in &mut self.first[..R.div_ceil(SHARED)] {
+            *p = p.wrapping_add(steps);
+        }
+    }
+
+    /// The address of the number of row `i` that is `step` numbers further on.
+    #[inline(always)]
+    pub(crate) fn at(&self, i: usize, step: usize) -> *const T {
+        self.first[i / SHARED].wrapping_add(i % SHARED * self.stride + step)
+    }
+}
+
+/// The same address, of which the compiler forgets how it was computed.
+#[inline(always)]
+fn hidden<T>(at: *const T) -> *const T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut at = at;
+        // SAFETY: the empty instruction changes nothing.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags)) };
+        at
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    at
+}
