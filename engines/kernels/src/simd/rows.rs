@@ -46,10 +46,10 @@ impl<T, const R: usize> Rows<T, R> {
 fn hidden<T>(at: *const T) -> *const T {
     #[cfg(target_arch = "x86_64")]
     {
-        let mut at = at;
+        let mut place = at.expose_provenance();
         // SAFETY: the empty instruction changes nothing.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags)) };
-        at
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) place, options(pure, nomem, nostack, preserves_flags)) };
+        std::ptr::with_exposed_provenance(place)
     }
     #[cfg(not(target_arch = "x86_64"))]
     at

@@ -294,7 +294,8 @@ impl QMatMul {
     /// Number of rows of a unit of `width` columns that are finished together: several if they lie
     /// next to each other.
     fn together(&self, width: usize) -> usize {
-        if width == self.n { (TOGETHER / width.max(1)).clamp(1, self.m.min(ROWS).max(1)) } else { 1 }
+        let most = if width == self.n { self.m.min(ROWS) } else { 1 };
+        (TOGETHER / width.max(1)).min(most).max(1)
     }
 
     /// Calls `done(place, sums, columns)` for the rows of some units, one or several that lie next
