@@ -1,6 +1,8 @@
-//! An alternate stack for signal handlers on threads without one: threads that plugins start (their
-//! copy of Rust's runtime was never initialised). Without it, a stack overflow on such a thread
-//! would end the process without a message.
+//! An alternate stack for signal handlers on threads without one, or with a small one. Threads that
+//! plugins start have none (their copy of Rust's runtime was never initialised), and the one that
+//! Rust's runtime gives to its own threads is little larger than the registers that the system saves
+//! there, which are many if the process uses tiles (AMX). Without it, a fault on such a thread would
+//! end the process without a message.
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 
@@ -28,7 +30,7 @@ thread_local! {
     static OWN: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
-/// Gives the thread an alternate stack if it has none. From the second call on, this only checks a
+/// Gives the thread an alternate stack if it has none of this size. From the second call on, this only checks a
 /// flag.
 pub(crate) fn provide() {
     if !LOOKED.get() {
@@ -43,7 +45,8 @@ fn look() {
     // `Stack` is dropped.
     unsafe {
         let mut old: libc::stack_t = std::mem::zeroed();
-        if libc::sigaltstack(std::ptr::null(), &mut old) != 0 || old.ss_flags & libc::SS_DISABLE == 0 {
+        let known = libc::sigaltstack(std::ptr::null(), &mut old) == 0;
+        if !known || (old.ss_flags & libc::SS_DISABLE == 0 && old.ss_size >= BYTES) {
             return;
         }
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -73,16 +76,34 @@ mod tests {
         }
     }
 
+    /// Gives the handlers of this thread a stack, as another runtime would.
+    fn set(memory: &mut [u8]) {
+        let other = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+        // SAFETY: nothing runs on the memory while it is set, and it is replaced before it ends.
+        assert_eq!(unsafe { libc::sigaltstack(&other, std::ptr::null_mut()) }, 0);
+    }
+
     #[test]
-    fn a_thread_without_a_stack_for_handlers_gets_one_and_one_with_a_stack_keeps_it() {
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                let own = now();
-                assert_eq!(own.ss_flags & libc::SS_DISABLE, 0, "the runtime gives its threads one");
-                provide();
-                assert_eq!(now().ss_sp, own.ss_sp);
+    fn a_large_stack_stays_and_a_small_one_is_replaced() {
+        for (bytes, stays) in [(BYTES, true), (BYTES / 2, false)] {
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let (own, mut memory) = (now(), vec![0u8; bytes]);
+                    set(&mut memory);
+                    let before = now().ss_sp;
+                    provide();
+                    assert_eq!(now().ss_sp == before, stays);
+                    assert!(now().ss_size >= BYTES);
+                    OWN.set(None);
+                    // SAFETY: restores the state of the runtime.
+                    assert_eq!(unsafe { libc::sigaltstack(&own, std::ptr::null_mut()) }, 0);
+                });
             });
-        });
+        }
+    }
+
+    #[test]
+    fn a_thread_without_a_stack_for_handlers_gets_one() {
         std::thread::scope(|s| {
             s.spawn(|| {
                 let own = now();

@@ -56,6 +56,7 @@ thread_local! {
 
 /// Runs a call into a plugin; a signal during the call is blamed on the plugin.
 pub(crate) fn within<T>(at: &Call<'_>, loading: bool, f: impl FnOnce() -> T) -> T {
+    crate::alternate::provide();
     let texts = [at.plugin, at.part, at.call, at.node, at.op].map(|t| (t.as_ptr(), t.len()));
     let region = Region { texts, loading };
     let at: *const Region = &region;
@@ -245,8 +246,7 @@ pub fn arm() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for (signal, _) in SIGNALS {
         // SAFETY: the action is fully initialised; the handler only calls functions that are safe
-        // in signal handlers. Stack overflows are handled on the alternate stack that Rust's
-        // runtime gives its threads; `alternate` provides one for threads of plugins.
+        // in signal handlers. It runs on the stack that `alternate` provides.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;

@@ -47,7 +47,6 @@ impl Drop for Guarded {
 unsafe extern "C" fn run(ctx: *const c_void, call: *const KernelCall) -> i32 {
     // SAFETY: ctx is the Guarded of `guarded`.
     let g = unsafe { &*(ctx as *const Guarded) };
-    crate::alternate::provide();
     // SAFETY: contract of KernelFn: the context belongs to the kernel, and the call is live.
     let rc = within(&g.name.call(), false, || unsafe { (g.inner.run)(g.inner.ctx, call) });
     if rc != 0 {
