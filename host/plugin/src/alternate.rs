@@ -30,8 +30,8 @@ thread_local! {
     static OWN: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
-/// Gives the thread an alternate stack if it has none of this size. From the second call on, this only checks a
-/// flag.
+/// Gives the thread an alternate stack if it has none of this size. From the second call on, this
+/// only checks a flag.
 pub(crate) fn provide() {
     if !LOOKED.get() {
         look();

@@ -3,9 +3,9 @@
 //! with bias and activation, or 8-bit integers made from these. a has one scale and zero point; b
 //! has one, or one per column. A b with one column is read without packing, and so is one for a few
 //! rows of a. Others are packed once per unit of work, unless they come packed
-//! (`passes/byte_weights.rs`), with one axis and their sizes as original
-//! shape. If a of `FusedQuantMatMul` is real, the kernel quantises it by the
-//! extremes of the whole tensor, as `DynamicQuantizeLinear` does.
+//! (`passes/byte_weights.rs`), with one axis and their sizes as original shape. If a of
+//! `FusedQuantMatMul` is real, the kernel quantises it by the extremes of the whole tensor, as
+//! `DynamicQuantizeLinear` does.
 use crate::families::fused::act_named;
 use crate::families::matmul::{places, split};
 use crate::kernel::{Io, Kernel};

@@ -5,10 +5,11 @@
 use super::decide::Found;
 use super::graph::{Graph, Kind, Node};
 use super::plan::Planner;
-use super::scalars::{Param, Program};
+use super::scalars::Program;
 use super::tiling::{self, By, Tiled};
 use super::value::Value;
 use crate::error::RuntimeError;
+use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::ops::infer::slice_of_axis;
 use ge_plugin_api::types::{Shape, TensorDesc};
 use std::sync::Arc;
@@ -58,16 +59,13 @@ pub(crate) fn find(graph: &Graph) -> Vec<Position> {
 }
 
 /// The lengths of the slices of a graph for these parameters.
-pub(crate) fn lengths<'p>(graph: &Graph, param: impl Fn(usize) -> Option<Param<'p>>) -> Lengths {
+pub(crate) fn lengths<'p>(graph: &Graph, param: impl Fn(usize) -> Option<TensorView<'p>>) -> Lengths {
     graph.positions.iter().map(|p| p.lengths(&param)).collect()
 }
 
 /// The lengths for the values that a graph starts with.
 pub(crate) fn lengths_of(graph: &Graph, vals: &[Option<Value<'_>>]) -> Lengths {
-    lengths(graph, |k| {
-        let t = vals[graph.inputs.get(k).copied().flatten()? as usize].as_ref()?.tensor()?;
-        Some(Param { dtype: t.dtype, dims: &t.dims, bytes: t.bytes() })
-    })
+    lengths(graph, |k| Some(vals[graph.inputs.get(k).copied().flatten()? as usize].as_ref()?.tensor()?.view()))
 }
 
 /// Adds the lengths to the key of a plan.
@@ -123,7 +121,7 @@ impl Position {
         self.begin.params().chain(self.end.params())
     }
 
-    fn lengths<'p>(&self, param: &impl Fn(usize) -> Option<Param<'p>>) -> Option<Vec<u64>> {
+    fn lengths<'p>(&self, param: &impl Fn(usize) -> Option<TensorView<'p>>) -> Option<Vec<u64>> {
         let (begin, end) = (self.begin.run(param)?, self.end.run(param)?);
         if begin.len() != self.axes.len() || end.len() != self.axes.len() {
             return None;

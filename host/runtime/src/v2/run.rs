@@ -7,7 +7,6 @@ use super::graph::{Graph, Kind, Node};
 use super::key;
 use super::plan::{Basis, Draft, draft, infer};
 use super::positions::{self, Lengths};
-use super::scalars::Param;
 use super::sequence;
 use super::trail::{Call, Trail};
 use super::value::{Store, Tensor, Value};
@@ -436,10 +435,7 @@ impl DynamicModel {
         if run.options.profile || self.options.capture {
             return None;
         }
-        let param = |k: usize| {
-            let t = state.get(k)?.tensor()?;
-            Some(Param { dtype: t.dtype, dims: &t.dims, bytes: t.bytes() })
-        };
+        let param = |k: usize| Some(state.get(k)?.tensor()?.view());
         let truth = program.run(param)?;
         (truth.len() == 1).then(|| truth[0] != 0)
     }

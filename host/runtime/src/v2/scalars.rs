@@ -5,6 +5,7 @@
 //! of up to [`MOST`] integers or truth values, without overflow. Where a run leaves these limits
 //! there is no result, and the caller takes the ordinary way.
 use super::graph::{Graph, Kind, Node};
+use ge_plugin_api::kernel::TensorView;
 use ge_plugin_api::ops::flags;
 use ge_plugin_api::types::{DType, TensorDesc};
 use smallvec::SmallVec;
@@ -20,8 +21,6 @@ pub(crate) type List = SmallVec<[i64; 4]>;
 /// Computes one value of a graph from the graph's parameters.
 pub(crate) struct Program {
     steps: Vec<Step>,
-    /// Nodes whose work it does, in the order of its steps.
-    nodes: Vec<u32>,
 }
 
 /// For each graph that is the condition of a `While`, the program that tells it, if one can.
@@ -57,22 +56,13 @@ enum Act {
     Join,
 }
 
-/// A parameter as a program reads it.
-#[derive(Clone, Copy)]
-pub(crate) struct Param<'p> {
-    pub(crate) dtype: DType,
-    pub(crate) dims: &'p [u64],
-    pub(crate) bytes: &'p [u8],
-}
-
-impl Param<'_> {
-    fn list(&self) -> Option<List> {
-        let count = self.dims.iter().try_fold(1u64, |a, d| a.checked_mul(*d))?;
-        if count > MOST as u64 || (self.dims.len() > 1 && count != 1) {
-            return None;
-        }
-        numbers(self.dtype, self.bytes)
+/// The elements of a parameter, if they are few whole numbers.
+fn list(t: &TensorView<'_>) -> Option<List> {
+    let count = t.dims.iter().try_fold(1u64, |a, d| a.checked_mul(*d))?;
+    if count > MOST as u64 || (t.dims.len() > 1 && count != 1) {
+        return None;
     }
+    numbers(t.dtype, t.bytes)
 }
 
 fn numbers(dtype: DType, bytes: &[u8]) -> Option<List> {
@@ -135,7 +125,7 @@ fn act(graph: &Graph, n: &Node) -> Option<(Act, usize)> {
 impl Program {
     /// The program that computes a value; `None` if it needs more than programs do.
     pub(crate) fn of(graph: &Graph, value: u32) -> Option<Program> {
-        let mut w = Writing { graph, of: Vec::new(), out: Program { steps: Vec::new(), nodes: Vec::new() } };
+        let mut w = Writing { graph, of: Vec::new(), out: Program { steps: Vec::new() } };
         w.value(value, 0)?;
         Some(w.out)
     }
@@ -145,7 +135,9 @@ impl Program {
         let &[truth] = graph.outputs.as_slice() else { return None };
         let program = Program::of(graph, truth).filter(|_| graph.variables.is_empty() && graph.keeps.is_empty())?;
         let operator = |n: &&Node| !matches!(n.kind, Kind::Data | Kind::Constant | Kind::Output);
-        (graph.nodes.iter().filter(operator).count() == program.nodes.len()).then_some(program)
+        // Each node that it does the work of is one step.
+        let applied = program.steps.iter().filter(|s| matches!(s, Step::Apply(..))).count();
+        (graph.nodes.iter().filter(operator).count() == applied).then_some(program)
     }
 
     /// The indices of the parameters that it reads.
@@ -155,11 +147,11 @@ impl Program {
 
     /// The result for these parameters. `None` if a parameter is missing or large, or if a number
     /// leaves its type.
-    pub(crate) fn run<'p>(&self, param: impl Fn(usize) -> Option<Param<'p>>) -> Option<List> {
+    pub(crate) fn run<'p>(&self, param: impl Fn(usize) -> Option<TensorView<'p>>) -> Option<List> {
         let mut made: SmallVec<[List; 8]> = SmallVec::with_capacity(self.steps.len());
         for step in &self.steps {
             let value = match step {
-                Step::Param(k) => param(*k)?.list()?,
+                Step::Param(k) => list(&param(*k)?)?,
                 Step::Constant(list) => list.clone(),
                 Step::Apply(act, args, dtype) => {
                     let value = apply(*act, args, &made)?;
@@ -233,7 +225,6 @@ impl Writing<'_> {
             }
             let (act, count) = act(graph, n)?;
             let args = n.inputs.get(..count)?.iter().map(|i| self.value((*i)?, deep + 1)).collect::<Option<_>>()?;
-            self.out.nodes.push(graph.firsts.partition_point(|first| *first <= v) as u32 - 1);
             Step::Apply(act, args, d.dtype)
         };
         if self.out.steps.len() >= STEPS {
@@ -250,12 +241,12 @@ mod tests {
     use super::*;
 
     fn program(steps: Vec<Step>) -> Program {
-        Program { steps, nodes: Vec::new() }
+        Program { steps }
     }
     fn apply_to(act: Act, args: &[usize], dtype: DType) -> Step {
         Step::Apply(act, args.iter().copied().collect(), dtype)
     }
-    fn list(all: &[i64]) -> List {
+    fn listed(all: &[i64]) -> List {
         all.iter().copied().collect()
     }
 
@@ -266,12 +257,12 @@ mod tests {
         };
         let run = |dtype, a: i64, b: i64| {
             let bytes = [a.to_le_bytes(), b.to_le_bytes()];
-            add(dtype).run(|k| Some(Param { dtype: DType::I64, dims: &[], bytes: &bytes[k] }))
+            add(dtype).run(|k| Some(TensorView { dtype: DType::I64, dims: &[], bytes: &bytes[k] }))
         };
-        assert_eq!(run(DType::I64, 40, 2), Some(list(&[42])));
+        assert_eq!(run(DType::I64, 40, 2), Some(listed(&[42])));
         assert_eq!(run(DType::I64, i64::MAX, 1), None);
         assert_eq!(run(DType::I32, i64::from(i32::MAX), 1), None);
-        assert_eq!(run(DType::I32, i64::from(i32::MAX), 0), Some(list(&[i64::from(i32::MAX)])));
+        assert_eq!(run(DType::I32, i64::from(i32::MAX), 0), Some(listed(&[i64::from(i32::MAX)])));
     }
 
     #[test]
@@ -280,12 +271,13 @@ mod tests {
         let read = |dtype, dims: &[u64]| {
             let count: u64 = dims.iter().product();
             let size = if dtype == DType::BOOL { 1 } else { 8 };
-            program(vec![Step::Param(0)]).run(|_| Some(Param { dtype, dims, bytes: &bytes[..(count * size) as usize] }))
+            program(vec![Step::Param(0)])
+                .run(|_| Some(TensorView { dtype, dims, bytes: &bytes[..(count * size) as usize] }))
         };
-        assert_eq!(read(DType::I64, &[]), Some(list(&[0])));
-        assert_eq!(read(DType::I64, &[1, 1]), Some(list(&[0])));
-        assert_eq!(read(DType::BOOL, &[3]), Some(list(&[0, 0, 0])));
-        assert_eq!(read(DType::I64, &[0]), Some(list(&[])));
+        assert_eq!(read(DType::I64, &[]), Some(listed(&[0])));
+        assert_eq!(read(DType::I64, &[1, 1]), Some(listed(&[0])));
+        assert_eq!(read(DType::BOOL, &[3]), Some(listed(&[0, 0, 0])));
+        assert_eq!(read(DType::I64, &[0]), Some(listed(&[])));
         assert_eq!(read(DType::I64, &[2, 2]), None);
         assert_eq!(read(DType::I64, &[17]), None);
         assert_eq!(read(DType::F64, &[]), None);
@@ -294,17 +286,17 @@ mod tests {
 
     #[test]
     fn operators_follow_their_rules() {
-        let two = |act, a: &[i64], b: &[i64]| apply(act, &[0, 1], &[list(a), list(b)]);
+        let two = |act, a: &[i64], b: &[i64]| apply(act, &[0, 1], &[listed(a), listed(b)]);
         let sub = Act::Binary(i64::checked_sub);
-        assert_eq!(two(sub, &[5], &[1, 2]), Some(list(&[4, 3])));
-        assert_eq!(two(sub, &[5, 6], &[1]), Some(list(&[4, 5])));
-        assert_eq!(two(sub, &[5, 6], &[1, 2]), Some(list(&[4, 4])));
+        assert_eq!(two(sub, &[5], &[1, 2]), Some(listed(&[4, 3])));
+        assert_eq!(two(sub, &[5, 6], &[1]), Some(listed(&[4, 5])));
+        assert_eq!(two(sub, &[5, 6], &[1, 2]), Some(listed(&[4, 4])));
         assert_eq!(two(sub, &[5, 6], &[1, 2, 3]), None);
-        assert_eq!(two(sub, &[], &[1]), Some(list(&[])));
-        assert_eq!(two(Act::Pick, &[7, 8, 9], &[-1, 0]), Some(list(&[9, 7])));
+        assert_eq!(two(sub, &[], &[1]), Some(listed(&[])));
+        assert_eq!(two(Act::Pick, &[7, 8, 9], &[-1, 0]), Some(listed(&[9, 7])));
         assert_eq!(two(Act::Pick, &[7, 8, 9], &[3]), None);
         assert_eq!(two(Act::Pick, &[7, 8, 9], &[-4]), None);
-        assert_eq!(two(Act::Join, &[7], &[8, 9]), Some(list(&[7, 8, 9])));
-        assert_eq!(apply(Act::Unary(i64::checked_neg), &[0], &[list(&[i64::MIN])]), None);
+        assert_eq!(two(Act::Join, &[7], &[8, 9]), Some(listed(&[7, 8, 9])));
+        assert_eq!(apply(Act::Unary(i64::checked_neg), &[0], &[listed(&[i64::MIN])]), None);
     }
 }

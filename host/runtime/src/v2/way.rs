@@ -12,7 +12,6 @@ use super::key;
 use super::positions;
 use super::recent::Found;
 use super::run::Run;
-use super::scalars::Param;
 use super::sequence;
 use super::trail::Trail;
 use super::value::Tensor;
@@ -397,8 +396,7 @@ impl DynamicModel {
                     let Some(v) = v else { continue };
                     key::tensor(graph, key, *v, (t.dtype, t.dims), || t.bytes);
                 }
-                let param = |k: usize| given.get(k).map(|t| Param { dtype: t.dtype, dims: t.dims, bytes: t.bytes });
-                positions::add_to_key(&positions::lengths(graph, param), key);
+                positions::add_to_key(&positions::lengths(graph, |k| given.get(k).copied()), key);
                 self.cache(*at).get(key)
             })?;
             if round.refused {
