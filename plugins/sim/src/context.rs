@@ -94,6 +94,7 @@ impl DeviceContext for Context {
                 rate("peak_byte_operations_a_second", p.bytes),
                 rate("peak_bf16_operations_a_second", p.bf16),
                 rate("peak_bytes_copied_a_second", p.copied),
+                rate("peak_bytes_read_a_second", p.read),
             ]
         });
         self.0.counters.get().list().into_iter().chain(peak).collect()

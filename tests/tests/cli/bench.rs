@@ -27,7 +27,7 @@ fn bench_tells_operator_bytes_and_operations_of_each_node() {
     assert!(turned["flops"].is_null() && turned["bytes"] == 2 * 4 * 30 * 70, "{doc:#}");
     let shares: f64 = nodes.iter().map(|n| n["time_share"].as_f64().unwrap()).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{doc:#}");
-    for rate in ["flops_per_s", "byte_ops_per_s", "bf16_ops_per_s", "bytes_per_s"] {
+    for rate in ["flops_per_s", "byte_ops_per_s", "bf16_ops_per_s", "bytes_per_s", "bytes_read_per_s"] {
         assert!(doc["peak"][rate].as_f64().unwrap() > 1e8, "{doc:#}");
     }
     let said = expect_code(d, 0, &["bench", "m.om", "--iterations", "1", "--per-node"]).stdout;

@@ -6,6 +6,9 @@ use crate::conv::rows::{RowConv, pack_row_filter, packed_row_filter_len};
 use crate::conv::spec::ConvSpec;
 use crate::conv::winograd::filters::{change_filters, changed_filters_len};
 use crate::conv::{Conv, ConvError};
+use crate::gemm::Epilogue;
+use crate::view::Out;
+use std::ops::Range;
 
 /// Most elements of transformed filters. Up to this size they stay in the caches from run to run,
 /// and reading them takes less time than transforming them.
@@ -47,6 +50,48 @@ impl FilterPlan {
             None if is_changed => FilterPlan::Changed(Box::new(conv)),
             None => FilterPlan::Given(Box::new(conv)),
         })
+    }
+
+    /// Number of units of work.
+    pub fn units(&self) -> usize {
+        match self {
+            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.units(),
+            FilterPlan::Rows(rows) => rows.units(),
+        }
+    }
+
+    /// Number of consecutive units that share preparation.
+    pub fn shared(&self) -> usize {
+        match self {
+            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.shared(),
+            FilterPlan::Rows(rows) => rows.shared(),
+        }
+    }
+
+    /// Number of elements of the filter in the form that the plan reads.
+    pub fn weights(&self) -> usize {
+        match self {
+            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.weights(),
+            FilterPlan::Rows(rows) => rows.weights(),
+        }
+    }
+
+    /// Computes the units.
+    ///
+    /// # Errors
+    /// Returns `Short` with the name of the operand.
+    pub fn run(
+        &self,
+        units: Range<usize>,
+        x: &[f32],
+        w: &[f32],
+        epilogue: &Epilogue<'_, f32>,
+        out: &mut Out<'_, f32>,
+    ) -> Result<(), ConvError> {
+        match self {
+            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.run(units, x, w, epilogue, out),
+            FilterPlan::Rows(rows) => rows.run(units, x, w, epilogue, out),
+        }
     }
 }
 

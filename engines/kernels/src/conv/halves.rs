@@ -73,11 +73,7 @@ impl HalfConv {
     }
 
     fn units_at_once(&self) -> usize {
-        match &self.plan {
-            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.units(),
-            FilterPlan::Rows(rows) if self.places > 0 => rows.units(),
-            FilterPlan::Rows(_) => 0,
-        }
+        if self.places > 0 { self.plan.units() } else { 0 }
     }
 
     /// Number of units of work.
@@ -87,10 +83,7 @@ impl HalfConv {
 
     /// Number of consecutive units that share preparation.
     pub fn shared(&self) -> usize {
-        match &self.plan {
-            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.shared(),
-            FilterPlan::Rows(rows) => rows.shared(),
-        }
+        self.plan.shared()
     }
 
     /// Multiply-adds of the whole convolution.
@@ -113,20 +106,12 @@ impl HalfConv {
 
     /// Elements that each call widens, however few its units are.
     pub fn widened(&self) -> u64 {
-        (self.weights() + self.size_in()) as u64
-    }
-
-    /// Elements of the filter of the plan.
-    fn weights(&self) -> usize {
-        match &self.plan {
-            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.weights(),
-            FilterPlan::Rows(rows) => rows.weights(),
-        }
+        (self.plan.weights() + self.size_in()) as u64
     }
 
     /// Number of elements that the given filter must have.
     pub fn filter_len(&self) -> usize {
-        self.from.saturating_add(self.weights())
+        self.from.saturating_add(self.plan.weights())
     }
 
     fn size_in(&self) -> usize {
@@ -158,11 +143,12 @@ impl HalfConv {
         if units.start >= end {
             return Ok(());
         }
+        let plain = Epilogue::default();
         let step = if size_out <= NEAR { each } else { self.shared().max(1) };
-        with_scratch(self.weights().next_multiple_of(16) + size_in.next_multiple_of(16) + size_out, |s| {
-            let (filter, s) = s.split_at_mut(self.weights().next_multiple_of(16));
+        with_scratch(self.plan.weights().next_multiple_of(16) + size_in.next_multiple_of(16) + size_out, |s| {
+            let (filter, s) = s.split_at_mut(self.plan.weights().next_multiple_of(16));
             let (images, sums) = s.split_at_mut(size_in.next_multiple_of(16));
-            let (filter, images) = (&mut filter[..self.weights()], &mut images[..size_in]);
+            let (filter, images) = (&mut filter[..self.plan.weights()], &mut images[..size_in]);
             widen(&w[self.from..][..filter.len()], filter);
             let mut sums = Sums { memory: sums, lent: Vec::new() };
             for some in units.start / each..end.div_ceil(each) {
@@ -171,21 +157,12 @@ impl HalfConv {
                 let last = (end - some * each).min(each);
                 for from in (first / step * step..last).step_by(step) {
                     let here = from.max(first)..(from + step).min(last);
-                    self.sums(here, images, filter, &mut Out::by_parts(size_out, &mut sums))?;
+                    self.plan.run(here, images, filter, &plain, &mut Out::by_parts(size_out, &mut sums))?;
                     self.finish(some * size_out, &mut sums, epilogue, out);
                 }
             }
             Ok(())
         })
-    }
-
-    /// Computes units of the plan.
-    fn sums(&self, units: Range<usize>, x: &[f32], w: &[f32], out: &mut Out<'_, f32>) -> Result<(), ConvError> {
-        let plain = Epilogue::default();
-        match &self.plan {
-            FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.run(units, x, w, &plain, out),
-            FilterPlan::Rows(rows) => rows.run(units, x, w, &plain, out),
-        }
     }
 
     /// Finishes the sums that were lent. The results of these images begin at `first`.

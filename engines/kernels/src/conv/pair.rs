@@ -2,13 +2,15 @@
 //! depthwise one with a small square window, in either order. The intermediate result is made some
 //! rows at a time and never leaves the caches.
 //!
-//! Depthwise first: a unit is some rows of the result. It makes these rows of all planes, which are
+//! Depthwise first: a unit is some rows of the result, or an image if it is small. It makes these rows of all planes, which are
 //! then the second operand of the product. Pointwise first: a unit is some channels of a band of
 //! the image (see `bands.rs`). It moves down the rows and keeps those that the window reads again.
 use crate::conv::bands;
+use crate::conv::plan::Conv;
 use crate::conv::planes::{self, Plane, Shape, Source};
 use crate::conv::points::{Tile, limits};
 use crate::conv::spec::{ConvError, ConvSpec};
+use crate::gemm::{Bias, Epilogue};
 use crate::scratch::with_scratch;
 use crate::simd::Act;
 use crate::simd::isa::{Isa, Work, dispatch};
@@ -27,6 +29,11 @@ const COLUMNS: usize = 512;
 const LEAST_BLOCK: usize = 24;
 /// Number of units that keeps several cores busy.
 const WANTED: usize = 8;
+/// Fewest channels of a unit if a unit of more would not stay in the second-level cache.
+const TILE: usize = 12;
+/// Most positions of a depthwise result whose strips would be narrower than the tiles of the
+/// product. The two are then run one after the other for each image.
+const SMALL: usize = 64;
 
 /// Two planned convolutions, of which the second reads the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +51,8 @@ pub struct ConvPair {
     block: usize,
     /// Result rows of a unit if the product comes first.
     band: usize,
+    /// The two alone, for one small image, which is then a unit.
+    alone: Option<Box<[Conv; 2]>>,
 }
 
 /// Weights, bias and activation of one of the two convolutions.
@@ -62,6 +71,12 @@ impl<'a> Half<'a> {
     /// adds nothing, to minus zero too.
     fn channel(&self, c: usize, taps: usize) -> (&'a [f32], f32) {
         (&self.w[c * taps..][..taps], self.bias.map_or(-0.0, |b| b[c]))
+    }
+
+    /// What finishes its sums.
+    fn epilogue(&self, residual: Option<(&'a [f32], f32)>) -> Epilogue<'a, f32> {
+        let bias = self.bias.map_or(Bias::None, Bias::PerRow);
+        Epilogue { bias, residual, act: self.act, ..Epilogue::default() }
     }
 }
 
@@ -88,8 +103,8 @@ fn apart(len: usize) -> usize {
 }
 
 impl ConvPair {
-    /// Makes a plan. `None` if the two are not such a pair, or if a unit would not stay in the
-    /// caches.
+    /// Makes a plan. `None` if the two are not such a pair, or if their weights would not stay in
+    /// the caches. Whether there is one does not depend on the sizes of the images.
     ///
     /// # Errors
     /// Fails if the sizes of one of them are wrong ([`ConvSpec::check`]).
@@ -114,49 +129,83 @@ impl ConvPair {
             rows: TOGETHER,
             block: second.channels_out,
             band: bands::rows(second.batch, [height, width]),
+            alone: None,
         };
-        Ok(plan.divided())
+        if !plan.takes_weights() {
+            return Ok(None);
+        }
+        if depthwise_first && height * width <= SMALL {
+            let one = |s: &ConvSpec| Conv::new(&ConvSpec { batch: 1, ..s.clone() }).map(Conv::in_singles);
+            return Ok(Some(ConvPair { alone: Some(Box::new([one(first)?, one(second)?])), ..plan }));
+        }
+        Ok(Some(plan.divided()))
     }
 
-    /// The plan with units that stay in the caches. `None` if there are none.
-    fn divided(mut self) -> Option<ConvPair> {
-        let point = if self.depthwise_first { &self.second } else { &self.first };
-        let (k, m) = (point.channels_in, point.channels_out);
-        let [height, width] = self.out;
-        if is_crowded(k, m) {
-            return None;
-        }
+    /// The pointwise one of the two.
+    fn point(&self) -> &ConvSpec {
+        if self.depthwise_first { &self.second } else { &self.first }
+    }
+
+    /// Whether units can read the weights of the product again and again.
+    fn takes_weights(&self) -> bool {
+        let (k, m) = (self.point().channels_in, self.point().channels_out);
+        !is_crowded(k, m) && (!self.depthwise_first || k.saturating_mul(m) <= MOST_WEIGHTS)
+    }
+
+    /// The plan with units that stay in the caches, if there are such.
+    fn divided(mut self) -> ConvPair {
+        let (channels, [height, width]) = (self.point().channels_out, self.out);
         if self.depthwise_first {
-            let row = k.checked_mul(width)?;
-            let most = MOST_BETWEEN / row.checked_mul(TOGETHER)?;
-            if most == 0 || k.checked_mul(m)? > MOST_WEIGHTS {
-                return None;
-            }
+            // At least one row, if it does not stay there either.
+            let most = (MOST_BETWEEN / self.row()).max(1);
             // Few rows, if they have enough columns nevertheless.
-            let wanted = (COLUMNS / (TOGETHER * width)).clamp(1, most) * TOGETHER;
+            let wanted = (COLUMNS / (TOGETHER * width)).max(1) * TOGETHER;
             // Few strips cannot be shared evenly.
-            self.rows = if height.div_ceil(wanted) < 2 * WANTED { TOGETHER } else { wanted };
-            (height.div_ceil(self.rows) * point.batch >= 2).then_some(self)
-        } else {
-            if is_crowded(self.between[0].checked_mul(self.between[1])?, k) {
-                return None;
-            }
-            // More rows at a time, if there is still memory for the fewest channels that a unit
-            // should have.
-            let room = |p: &ConvPair| Some(MOST_BETWEEN / apart(p.seen_rows().checked_mul(p.between[1])?) / 12 * 12);
-            let more = ConvPair { rows: 2 * TOGETHER, ..self.clone() };
-            if room(&more)? >= LEAST_BLOCK {
-                self = more;
-            }
-            let most = room(&self)?;
-            self.block = m.div_ceil(WANTED).next_multiple_of(12).max(LEAST_BLOCK).min(most);
-            (most >= 12).then_some(self)
+            let wanted = if height.div_ceil(wanted) < 2 * WANTED { TOGETHER } else { wanted };
+            self.rows = if most < TOGETHER { most } else { wanted.min(most / TOGETHER * TOGETHER) };
+            return self;
         }
+        // More rows at a time, if there is still memory for the fewest channels that a unit should
+        // have.
+        let more = ConvPair { rows: 2 * TOGETHER, ..self.clone() };
+        if more.room() >= LEAST_BLOCK {
+            self = more;
+        }
+        let most = self.room().max(TILE);
+        self.block = channels.div_ceil(WANTED).next_multiple_of(TILE).max(LEAST_BLOCK).min(most);
+        self
+    }
+
+    /// Elements of a row of a depthwise intermediate result, in all its channels.
+    fn row(&self) -> usize {
+        self.first.channels_out.saturating_mul(self.out[1])
+    }
+
+    /// Most channels of a unit that stay in the second-level cache if the product comes first.
+    fn room(&self) -> usize {
+        let plane = self.seen_rows().saturating_mul(self.between[1]).min(MOST_BETWEEN);
+        MOST_BETWEEN / apart(plane) / TILE * TILE
+    }
+
+    /// Whether the units stay in the caches, and several cores can share them. The plan of a pair
+    /// that does not is right for its sizes all the same, but the two alone may be faster.
+    pub fn stays(&self) -> bool {
+        if self.depthwise_first {
+            self.row().saturating_mul(TOGETHER) <= MOST_BETWEEN && self.units() >= 2
+        } else {
+            let size = self.between[0].saturating_mul(self.between[1]);
+            self.room() >= TILE && !is_crowded(size, self.first.channels_in)
+        }
+    }
+
+    /// Whether the depthwise one is the first.
+    pub fn is_depthwise_first(&self) -> bool {
+        self.depthwise_first
     }
 
     /// The same plan with other units. For tests: the result does not depend on them.
     pub fn with_units(mut self, rows: usize, block: usize) -> ConvPair {
-        self.rows = rows.max(1);
+        (self.rows, self.alone) = (rows.max(1), None);
         if !self.depthwise_first {
             self.block = block.max(1);
         }
@@ -170,7 +219,9 @@ impl ConvPair {
 
     /// Number of strips of rows of an image, or of blocks of channels in all its bands.
     fn parts(&self) -> usize {
-        if self.depthwise_first {
+        if self.alone.is_some() {
+            1
+        } else if self.depthwise_first {
             self.out[0].div_ceil(self.rows)
         } else {
             self.out[0].div_ceil(self.band) * self.blocks()
@@ -241,6 +292,9 @@ impl ConvPair {
     ) -> Result<(), ConvError> {
         self.check(x.len(), [first, second], residual, out.len())?;
         let units = units.start..units.end.min(self.units());
+        if let Some(convs) = &self.alone {
+            return self.one_after_the_other(convs, units, x, [first, second], residual, out);
+        }
         let (high, channels) = if self.depthwise_first {
             (self.rows * self.out[1], self.first.channels_out)
         } else {
@@ -252,6 +306,31 @@ impl ConvPair {
             dispatch(Units { plan: self, units, x, first, second, residual, between, step, out, rows });
         });
         Ok(())
+    }
+
+    /// Computes whole images.
+    fn one_after_the_other(
+        &self,
+        [a, b]: &[Conv; 2],
+        images: Range<usize>,
+        x: &[f32],
+        [first, second]: [&Half<'_>; 2],
+        residual: Option<&[f32]>,
+        out: &mut Out<'_, f32>,
+    ) -> Result<(), ConvError> {
+        let of = |channels: usize, [height, width]: [usize; 2]| channels * height * width;
+        let [_, high, wide] = self.first.input;
+        let (read, made) = (of(self.first.channels_in, [high, wide]), of(self.second.channels_out, self.out));
+        with_scratch(of(self.first.channels_out, self.between), |between| {
+            for n in images {
+                let residual = residual.map(|r| (&r[n * made..][..made], 1.0));
+                let x = &x[n * read..][..read];
+                a.run(0..a.units(), x, first.w, &first.epilogue(None), &mut Out::new(between))?;
+                let out = &mut Out::new(out.part(n * made, made));
+                b.run(0..b.units(), between, second.w, &second.epilogue(residual), out)?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -39,7 +39,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     }
     let (first, second) = specs(sig)?;
     let plan = ConvPair::new(&first, &second).map_err(|e| e.to_string())?;
-    let plan = plan.ok_or("what stands between the two would not stay in the caches, or they are no pair")?;
+    let plan = plan.ok_or("they are no pair, or the weights of the product would not stay in the caches")?;
     let out = second.output().map_err(|e| e.to_string())?;
     if y.shape != [second.batch, second.channels_out, out[1], out[2]] {
         return Err(format!("output 0 is {:?}, the windows give another size", y.shape));
@@ -100,10 +100,10 @@ fn specs(sig: &Sig) -> Answer<(ConvSpec, ConvSpec)> {
     Ok((first_spec, second_spec))
 }
 
-/// Number of values between the two convolutions of a pair, if the engine has a kernel for it.
-pub fn between(sig: &Sig) -> Option<usize> {
+/// The plan of a pair; `None` if the engine has no kernel for it.
+pub fn plan(sig: &Sig) -> Option<ConvPair> {
     let (first, second) = specs(sig).ok()?;
-    Some(ConvPair::new(&first, &second).ok()??.between())
+    ConvPair::new(&first, &second).ok()?
 }
 
 impl Kernel for Pair {

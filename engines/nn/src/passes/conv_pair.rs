@@ -4,17 +4,17 @@
 //!
 //! Before: `%d = FusedConv(%x, %v) {groups = C}`, `%y = FusedConv(%d, %w)` with a pointwise `%w`
 //! After: `%y = FusedConvPair(%x, %v, _, %w) {depthwise = "first"}`; in the other order `"second"`
-//! When: both are in single precision and of known sizes, and the values between them do not fit a
-//! cache anyway. A depthwise convolution between two others is joined with the one after it; with
+//! When: both are in single precision, and the values between them do not fit a cache anyway. Of
+//! images of open sizes only depthwise ones are joined with what follows. A depthwise convolution between two others is joined with the one after it; with
 //! stride two, with the one before it, whose output is then larger.
 //! Refuses: a residual or a type of its own in the first; steps behind one of the two; nodes for
 //! which the op store has no kernel.
-use super::{attrs_of, only_reader, out_desc, put};
+use super::open_weights::trials;
+use super::{attrs_of, only_reader, open, out_desc, put, signature};
 use crate::families::{conv, conv_pair};
-use crate::sig::{Sig, Tensor};
-use ge_kernels::conv::ConvSpec;
+use ge_kernels::conv::{ConvPair, ConvSpec};
 use ge_plugin_api::Result;
-use ge_plugin_api::fusion::{Boundary, SubgraphRewriter, Verdict};
+use ge_plugin_api::fusion::{Boundary, SubgraphRewriter};
 use ge_plugin_api::pass::{Pass, PassInfo, PassLevel, PassStage};
 use ge_plugin_api::patch::Patch;
 use ge_plugin_api::types::{AttrMap, DType, ValueRef};
@@ -29,6 +29,8 @@ const CONVOLUTIONS: [&str; 3] = ["Conv2D", "DepthwiseConv2D", "FusedConv"];
 /// Minimum number of values between the two. Fewer values stay in the second-level cache from one
 /// kernel to the next, or are cheap to read from the last-level cache.
 const LEAST_BETWEEN: usize = 320 * 1024;
+/// The same if the depthwise one is the first: strips of rows then cost nothing to begin.
+const LEAST_PLANES: usize = 64 * 1024;
 
 impl Pass for ConvPairFusion {
     fn info(&self) -> PassInfo {
@@ -68,14 +70,18 @@ impl Pass for ConvPairFusion {
     }
 }
 
-/// The parameters of a convolution in single precision with known sizes.
+/// The parameters of a convolution in single precision; those that do not depend on the sizes of
+/// its images, if these are open: its windows and channels are the same in each trial.
 fn single(n: &Node<'_>) -> Option<ConvSpec> {
     let reals = || (0..n.inputs().len()).filter_map(|i| n.input_desc(i)).chain(n.outputs().first());
-    if !reals().all(|d| d.dtype == DType::F32 && d.shape.is_static() && d.origin.is_none()) {
+    if !reals().all(|d| d.dtype == DType::F32 && d.origin.is_none()) {
         return None;
     }
-    let sig = Sig::of_node(n).ok()?;
-    Some(conv::sizes(&sig).ok()?.0)
+    let all: Option<Vec<ConvSpec>> = trials(n).iter().map(|sig| Some(conv::sizes(sig).ok()?.0)).collect();
+    let windows = |s: &ConvSpec| ConvSpec { batch: 1, input: [1; 3], ..s.clone() };
+    let all = all?;
+    let first = all.first()?;
+    all.iter().all(|s| windows(s) == windows(first)).then(|| first.clone())
 }
 
 /// The attributes and inputs of the joined node; `None` if the two are not such a pair or if
@@ -113,14 +119,22 @@ fn joined(
     }
     let of = |n: &Node<'_>, i: usize| n.input(i).unwrap_or(ValueRef::ABSENT);
     let inputs = vec![of(first, 0), of(first, 1), of(first, 2), of(second, 1), of(second, 2), of(second, 3)];
-    let enough = between(&inputs, second, &attrs).is_some_and(|n| n >= LEAST_BETWEEN);
-    enough.then_some((attrs, inputs))
+    pays(&inputs, second, &attrs).then_some((attrs, inputs))
 }
 
-/// Number of values between the two, if they are a pair.
-fn between(inputs: &[ValueRef], second: &Node<'_>, attrs: &AttrMap) -> Option<usize> {
-    let g = second.graph();
-    let tensor = |v: &ValueRef| -> Verdict<Option<Tensor>> { g.desc(*v).map(|d| Tensor::of(d, None)).transpose() };
-    let inputs = inputs.iter().map(tensor).collect::<Verdict<_>>().ok()?;
-    conv_pair::between(&Sig { op: "FusedConvPair".into(), attrs: attrs.clone(), inputs, outputs: vec![] })
+/// Whether the pair is faster than the two alone. With open images, it is if a depthwise one is the
+/// first: strips of small images cost little more than the two, those of large ones far less. If
+/// the number of images alone is open, one image counts.
+fn pays(inputs: &[ValueRef], second: &Node<'_>, attrs: &AttrMap) -> bool {
+    let graph = second.graph();
+    let given: Vec<_> = inputs.iter().map(|v| graph.desc(*v)).chain([second.outputs().first()]).collect();
+    let Some(x) = given[0] else { return false };
+    let plan = |descs: &Vec<_>| conv_pair::plan(&signature("FusedConvPair", descs, 1, attrs).ok()?);
+    let plans: Option<Vec<ConvPair>> = open::trials(&given).unwrap_or_default().iter().map(plan).collect();
+    let Some(plans) = plans else { return false };
+    let Some(least) = plans.iter().min_by_key(|p| p.between()) else { return false };
+    if x.shape.dims().iter().skip(2).any(|d| !d.is_known()) {
+        return least.is_depthwise_first();
+    }
+    least.stays() && least.between() >= if least.is_depthwise_first() { LEAST_PLANES } else { LEAST_BETWEEN }
 }

@@ -63,7 +63,7 @@ fn filter_of(n: &Node<'_>) -> Option<filters::Filter> {
 }
 
 /// The signatures of a node in the trials of its open sizes, up to the first that has none.
-fn trials(n: &Node<'_>) -> Vec<Sig> {
+pub(super) fn trials(n: &Node<'_>) -> Vec<Sig> {
     let (attrs, given) = (attrs_of(n), given(n));
     let all = open::trials(&given.iter().map(Option::as_ref).collect::<Vec<_>>()).unwrap_or_default();
     all.iter().map_while(|t| signature(n.op(), t, 1, &attrs).ok()).collect()

@@ -301,12 +301,13 @@ fn text(doc: &Value) -> String {
     if doc["peak"].is_object() {
         let p = &doc["peak"];
         out.push_str(&format!(
-            "  this machine reaches {:.1} GFLOP/s in f32, {:.1} in bf16, {:.1} G operations a second on bytes, and {:.1} GB/s of \
-             memory copied\n",
+            "  this machine reaches {:.1} GFLOP/s in f32, {:.1} in bf16, {:.1} G operations a second on bytes, {:.1} GB/s of \
+             memory copied, {:.1} GB/s read\n",
             f(&p["flops_per_s"]) / 1e9,
             f(&p["bf16_ops_per_s"]) / 1e9,
             f(&p["byte_ops_per_s"]) / 1e9,
-            f(&p["bytes_per_s"]) / 1e9
+            f(&p["bytes_per_s"]) / 1e9,
+            f(&p["bytes_read_per_s"]) / 1e9
         ));
     }
     if doc["compare"].is_object() {

@@ -23,6 +23,8 @@ pub struct Peak {
     pub bf16: f64,
     /// Bytes that a copy reads and writes in total.
     pub copied: f64,
+    /// Bytes that are only read; the same as `copied` if the device does not report it.
+    pub read: f64,
 }
 
 impl Peak {
@@ -37,7 +39,8 @@ impl Peak {
         );
         let (Some(singles), Some(bytes), Some(copied)) = rates else { return Ok(None) };
         let bf16 = rate("peak_bf16_operations_a_second").unwrap_or(singles);
-        Ok(Some(Peak { singles, bytes, bf16, copied }))
+        let read = rate("peak_bytes_read_a_second").unwrap_or(copied);
+        Ok(Some(Peak { singles, bytes, bf16, copied, read }))
     }
 
     /// The shortest possible time for the work on this machine, divided by the time it took
@@ -48,7 +51,7 @@ impl Peak {
             (_, true) => self.bf16,
             _ => self.singles,
         };
-        let least = (work.operations as f64 / rate).max(work.bytes as f64 / self.copied);
+        let least = (work.operations as f64 / rate).max(work.bytes as f64 / self.copied.max(self.read));
         if us > 0.0 { least * 1e6 / us } else { 0.0 }
     }
 
@@ -56,7 +59,7 @@ impl Peak {
     pub fn json(&self) -> Value {
         json!({
             "flops_per_s": self.singles, "byte_ops_per_s": self.bytes, "bf16_ops_per_s": self.bf16,
-            "bytes_per_s": self.copied,
+            "bytes_per_s": self.copied, "bytes_read_per_s": self.read,
         })
     }
 }

@@ -37,7 +37,7 @@ fn plan(first: &ConvSpec, second: &ConvSpec) -> ConvPair {
     let (first, second, block) = (first.clone(), second.clone(), second.channels_out);
     let (between, out) = ([high, wide], [height, width]);
     let band = bands::rows(second.batch, out);
-    ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block, band }
+    ConvPair { first, second, depthwise_first, between, out, rows: TOGETHER, block, band, alone: None }
 }
 
 /// Sizes around the number of lanes, windows of three, five and seven, strides of one and two, in
@@ -126,7 +126,7 @@ fn numbers_without_bound_stay_where_they_are_seen() {
 }
 
 #[test]
-fn what_is_no_pair_or_does_not_stay_in_the_caches_has_no_plan() {
+fn what_is_no_pair_or_has_weights_beyond_the_caches_has_no_plan() {
     let mut plane = ConvSpec::square(1, [32, 32], 56, 3);
     plane.groups = 32;
     (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
@@ -138,9 +138,40 @@ fn what_is_no_pair_or_does_not_stay_in_the_caches_has_no_plan() {
     let wide = ConvSpec { channels_in: 4096, channels_out: 4096, ..point.clone() };
     assert_eq!(ConvPair::new(&deep, &wide).unwrap(), None, "weights that do not stay in the caches");
     let p = ConvPair::new(&plane, &point).unwrap().unwrap();
+    assert!(p.stays());
     let (w, v) = (vec![0.0; 288], vec![0.0; 2047]);
     let half = |w| Half { w, bias: None, act: Act::None };
     let x = vec![0.0; 32 * 56 * 56];
     let e = p.run(0..1, &x, [&half(&w), &half(&v)], None, &mut Out::new(&mut vec![0.0; 64 * 56 * 56])).unwrap_err();
     assert_eq!(e, ConvError::Short { operand: "weights", has: 2047, needs: 2048 });
+}
+
+/// A pair has a plan for images of any size, and the plan is right where its units do not stay in
+/// the caches: wide rows, planes that share cache sets, images of one position.
+#[test]
+fn images_of_any_size_have_a_plan() {
+    let half = |w| Half { w, bias: None, act: Act::Relu };
+    for (h, w, stays) in
+        [(3, 4099, false), (2, 1, false), (1, 1, false), (7, 9, false), (64, 64, true), (40, 130, true)]
+    {
+        let (c, o) = (24, 26);
+        let mut plane = ConvSpec::square(1, [c, c], 1, 3);
+        (plane.groups, plane.input) = (c, [1, h, w]);
+        (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
+        let mut point = ConvSpec::square(1, [c, o], 1, 1);
+        point.input = [1, h, w];
+        let behind = ConvSpec { channels_in: o, channels_out: o, groups: o, ..plane.clone() };
+        let (x, v, u) = (numbers(c * h * w, 1), numbers(9 * o, 2), numbers(c * o, 3));
+        for (first, second, weights) in [(&plane, &point, [&v[..9 * c], &u[..]]), (&point, &behind, [&u[..], &v[..]])] {
+            let halves = weights.map(half);
+            let want = alone(second, &alone(first, &x, &halves[0], None), &halves[1], None);
+            let p = ConvPair::new(first, second).unwrap().unwrap();
+            if p.is_depthwise_first() {
+                assert_eq!(p.stays(), stays, "{h} by {w}");
+            }
+            let mut y = vec![f32::NAN; want.len()];
+            p.run(0..p.units(), &x, [&halves[0], &halves[1]], None, &mut Out::new(&mut y)).unwrap();
+            assert!(y.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-4), "{h} by {w}");
+        }
+    }
 }
