@@ -17,7 +17,7 @@ mod dot;
 /// Copies of both operands into the layout of the instructions.
 mod weave;
 
-use crate::amx::block::{Left, Second, Shaped, TOGETHER as BY_TILES, depth, product, tile_len};
+use crate::amx::block::{Left, STEPS, Second, Shaped, TOGETHER as BY_TILES, depth, product, tile_len};
 use crate::amx::{Bf16, Tiles};
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::plan::{BMatrix, FEW, Gemm};
@@ -209,7 +209,7 @@ fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<
                     weave::copy(a, g.a(), i..i + count, 0..k, rows, deep);
                     Left { data: rows, stride: deep, whole, rest: &[] }
                 };
-                product::<T, Bf16>(tiles.of(count), [count, panels, steps], &left, &mut right, sums, width);
+                product::<T, Bf16>(tiles.of(count), [count, panels, steps], STEPS, &left, &mut right, sums, width);
                 right.done = true;
                 finish(g, part, i, count, width, sums, o.epilogue, out);
             }
