@@ -7,6 +7,8 @@ use crate::cores::cores;
 const STRIP: usize = 512;
 /// Most sums of a unit with AMX tiles, so that they stay in the second-level cache.
 const MOST_SUMS: usize = 64 * 1024;
+/// Cost of a convolution by AMX tiles from which units are large.
+const LONG: usize = 2 << 20;
 /// Number of units that is enough to share, if the image is large enough.
 pub(super) const WANTED: usize = 12;
 
@@ -48,7 +50,7 @@ impl Costs {
     pub(super) const DOTS: Costs =
         Costs { steps: [16, 23, 30], copy: 350, run: 1500, pair: 400, sums: 2600, seen: 2200, gathered: None };
     /// With AMX tiles besides.
-    const TILES: Costs = Costs { gathered: Some([45, 400]), ..Costs::DOTS };
+    pub(super) const TILES: Costs = Costs { gathered: Some([45, 400]), ..Costs::DOTS };
     /// With products of 16-bit pairs in registers of eight lanes.
     pub(super) const PAIRS: Costs =
         Costs { steps: [32, 64, 96], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000, gathered: None };
@@ -95,7 +97,7 @@ impl ByteConv {
         let steps = gathered::steps(self.fours, s.taps());
         let products = |vectors: usize, blocks: usize, tiles: Option<[usize; 2]>| match tiles {
             Some([line, dot]) => {
-                let gathered = line.saturating_mul(self.fours * blocks).saturating_mul(s.taps());
+                let gathered = line.saturating_mul(self.fours).saturating_mul(blocks).saturating_mul(s.taps());
                 let dots = dot.saturating_mul(steps).saturating_mul(own.div_ceil(WIDE));
                 vectors.saturating_mul(gathered.saturating_add(dots))
             }
@@ -126,7 +128,8 @@ impl ByteConv {
                 let cost = products.saturating_add(copied.saturating_mul(self.fours)).saturating_add(runs);
                 let cost = cost.saturating_mul(outer).saturating_add(filter);
                 // A strip costs more beside the fast products of tiles: fewer of them are wanted.
-                let wanted = if tiles.is_some() { WANTED.min(2 * cores()) } else { WANTED };
+                let fewer = tiles.is_some() && cost > LONG;
+                let wanted = if fewer { WANTED.min(2 * cores()) } else { WANTED };
                 Some(Choice { few: units < wanted, cost, rows, block, gathered: tiles.is_some() })
             });
         let none = Choice { few: true, cost: usize::MAX, rows: 1, block: ROWS, gathered: false };
