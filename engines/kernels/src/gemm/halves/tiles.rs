@@ -19,6 +19,8 @@ const TILE: usize = tile_len::<bf16>();
 /// Maximum count of woven numbers, unless that is fewer than [`LEAST_COLUMNS`] columns: half of the
 /// second-level cache of the machines with tiles.
 const WOVEN: usize = 512 * 1024;
+/// The same for few rows, which read each woven number only a few times.
+const WOVEN_FOR_FEW: usize = 64 * 1024;
 /// Columns whose sums are finished together.
 const FINISHED: usize = 256;
 /// Rows of A this many bytes apart, or a multiple of it, share few sets of the first-level cache.
@@ -90,8 +92,9 @@ fn joined(g: &Gemm, units: Range<usize>) -> Vec<Part> {
 
 /// Number of columns that are woven together.
 fn together(g: &Gemm) -> usize {
-    let [_, n, k] = g.shape();
-    (WOVEN / k.max(1) / 32 * 32).max(LEAST_COLUMNS).min(n.next_multiple_of(16))
+    let [m, n, k] = g.shape();
+    let most = if m <= 4 * TOGETHER { WOVEN_FOR_FEW } else { WOVEN };
+    (most / k.max(1) / 32 * 32).max(LEAST_COLUMNS).min(n.next_multiple_of(16))
 }
 
 /// Whether nothing follows the sums.
