@@ -1,13 +1,16 @@
 //! Times single kernels on one thread: `cargo run --release -p ge-kernels --example speed`. Names
-//! given as arguments (`lstm`, `gemm`, `conv`, `peak`) select what is timed. `peak` compares
-//! products of all types and instruction sets with the peak of this machine, measured in the same
-//! run.
+//! given as arguments (`lstm`, `gemm`, `conv`, `bytes`, `peak`) select what is timed. `bytes` times
+//! convolutions of bytes, `peak` compares products of all types and instruction sets with the peak
+//! of this machine, measured in the same run.
 use ge_kernels::bf16;
-use ge_kernels::conv::{Conv, ConvSpec, RowConv, pack_row_filter};
+use ge_kernels::conv::{
+    ByteConv, ByteFilter, ByteImages, Conv, ConvSpec, RowConv, pack_filter, pack_row_filter, packed_filter_len,
+};
 use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
 };
 use ge_kernels::peak::{self, Peak};
+use ge_kernels::requantise::Requantise;
 use ge_kernels::rnn::{
     Activation, Cell, Direction, Operands, Recurrent, Results, packed_input_len, packed_recurrent_len,
 };
@@ -68,6 +71,9 @@ fn main() {
     if asked("conv") {
         convolutions();
         few_places();
+    }
+    if asked("bytes") {
+        byte_convolutions();
     }
     if asked("peak") {
         against_the_peak();
@@ -214,6 +220,41 @@ fn few_places() {
             t * 1e6,
             u * 1e6
         );
+    }
+}
+
+/// Convolutions of bytes without tiles and with those of the machine, if it has any.
+fn byte_convolutions() {
+    let convolutions = [
+        (16, 32, 56, 3, 1),
+        (32, 64, 56, 3, 1),
+        (64, 64, 56, 3, 1),
+        (64, 128, 56, 3, 2),
+        (128, 128, 28, 3, 1),
+        (96, 64, 56, 1, 1),
+        (256, 256, 14, 3, 1),
+        (3, 64, 224, 7, 2),
+    ];
+    for (ci, co, size, kernel, stride) in convolutions {
+        let mut s = ConvSpec::square(1, [ci, co], size, kernel);
+        s.stride = [1, stride, stride];
+        s.pad_before = [0, kernel / 2, kernel / 2];
+        s.pad_after = s.pad_before;
+        let x = vec![7u8; ci * size * size];
+        let packed = aligned(vec![0i8; packed_filter_len(&s)]);
+        pack_filter(&s, &vec![-3i8; ci * co * s.taps()], packed);
+        let (x, w) = (ByteImages { x: &x, flip: 0, zero: 3 }, ByteFilter { packed, zeros: &[0] });
+        let to = Requantise { scale: &[0.0007], zero: 7, range: [0, 255] };
+        let mut y = vec![0u8; co * size * size];
+        print!("bytes {ci}->{co} {size}x{size} k{kernel} s{stride}:");
+        for level in [Level::Vnni, Level::Amx].into_iter().filter(|l| Level::available().contains(l)) {
+            with_level(level, || {
+                let plan = ByteConv::new(&s).expect("sizes fit");
+                let t = best(|| plan.run(0..plan.units(), x, w, &[5], &to, &mut Out::new(&mut y)).expect("it fits"));
+                print!(" {} {:.1} us, {:.0} G/s", level.name(), t * 1e6, 2.0 * plan.work() as f64 / t / 1e9);
+            });
+        }
+        println!();
     }
 }
 

@@ -110,15 +110,17 @@ pub(crate) fn shapes(rows: usize) -> Shapes {
     }
 }
 
-/// Maximum number of steps of k that are done for all panels before the next ones: the rows of A
-/// then stay in the first-level cache, while the panels pass by it.
-const STEPS: usize = 16;
+/// Maximum number of steps of k that are done for all panels before the next ones if the panels are
+/// many: the rows of A then stay in the first-level cache, while the panels pass by it.
+pub(crate) const STEPS: usize = 16;
 
 /// Multiplies `rows` rows, for which the tiles have been configured, with `panels` panels over
-/// `steps` steps of k. Rows of `to` are `width` apart.
+/// `steps` steps of k, of which at most `most` are done for all panels before the next ones. Rows
+/// of `to` are `width` apart.
 pub(crate) fn product<T: Tiles, D: Dot>(
     t: &mut T,
     [rows, panels, steps]: [usize; 3],
+    most: usize,
     a: &Left<'_, D::A>,
     b: &mut impl Second<D::B>,
     to: &mut [D::C],
@@ -129,7 +131,7 @@ pub(crate) fn product<T: Tiles, D: Dot>(
     }
     a.check(rows, steps);
     b.check(panels, steps);
-    let some = steps.div_ceil(steps.div_ceil(STEPS).max(1));
+    let some = steps.div_ceil(steps.div_ceil(most.max(1)).max(1));
     let mut begin = 0;
     while begin == 0 || begin < steps {
         let own = begin..(begin + some).min(steps);

@@ -1,7 +1,7 @@
 //! Products of bytes with AMX tiles. The packed format of [`crate::gemm::int8`] is that of a tile,
 //! so it is read in place. The part of K beyond whole steps of sixty-four is copied, for each panel
 //! and each block of rows.
-use crate::amx::block::{Left, Right, Shaped, TOGETHER, depth, product, tile_len};
+use crate::amx::block::{Left, Right, STEPS, Shaped, TOGETHER, depth, product, tile_len};
 use crate::amx::{Tiles, UnsignedSigned};
 use crate::gemm::int8::GemmInt8;
 use crate::scratch::with_scratch;
@@ -50,10 +50,10 @@ pub(super) fn run<T: Tiles>(g: &GemmInt8, units: Range<usize>, a: &[u8], packed:
                 let shape = [count, own.len(), steps];
                 if direct {
                     let to = out.part(i * g.n, count * g.n);
-                    product::<T, UnsignedSigned>(tiles.of(count), shape, &left, &mut right, to, width);
+                    product::<T, UnsignedSigned>(tiles.of(count), shape, STEPS, &left, &mut right, to, width);
                     continue;
                 }
-                product::<T, UnsignedSigned>(tiles.of(count), shape, &left, &mut right, sums, width);
+                product::<T, UnsignedSigned>(tiles.of(count), shape, STEPS, &left, &mut right, sums, width);
                 let (first, wide) = (own.start * 16, width.min(g.n - own.start * 16));
                 for (r, row) in sums.chunks_exact(width).take(count).enumerate() {
                     out.part((i + r) * g.n + first, wide).copy_from_slice(&row[..wide]);

@@ -1,24 +1,32 @@
-//! The register tile by VNNI over output positions alone. If a row ends within a vector, the
-//! remaining lanes are the first positions of the next row. The copy has border columns between two
-//! rows. The plain tile computes these too; here they are left out, and the sums are laid out like
-//! the output.
+//! Vectors of output positions alone, and the register tile by VNNI over them. If a row ends within
+//! a vector, the remaining lanes are the first positions of the next row. The copy has border
+//! columns between two rows. The plain tile computes these too; here they are left out, and the
+//! sums are laid out like the output.
 use super::tile::{DEEP, ROWS, Step, together};
 
 /// A vector of sixteen positions. The lanes in `lanes` are read at `at` in the copy, the lanes in
 /// `more` at `next`. Both offsets are those of lane zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
-    at: u32,
-    lanes: u16,
-    next: u32,
-    more: u16,
+    pub(super) at: u32,
+    pub(super) lanes: u16,
+    pub(super) next: u32,
+    pub(super) more: u16,
 }
 
 /// The vectors of `runs` rows of `width` positions, `pitch` apart in the copy. `None` if the tile
 /// does not apply to these rows or to this machine.
 pub(super) fn spots(width: usize, pitch: usize, runs: usize) -> Option<Vec<Spot>> {
-    use crate::simd::level;
-    (level::vnni() && !level::amx() && takes(width, pitch)).then(|| all(width, pitch, runs))?
+    (crate::simd::level::vnni() && takes(width, pitch)).then(|| all(width, pitch, runs))?
+}
+
+/// Like [`spots`] on any machine; vectors of the copy as it is where they do not apply.
+pub(super) fn of(width: usize, pitch: usize, runs: usize) -> Vec<Spot> {
+    let own = if takes(width, pitch) { all(width, pitch, runs) } else { None };
+    own.unwrap_or_else(|| {
+        let flat = if runs == 0 { 0 } else { (runs - 1) * pitch + width };
+        (0..flat).step_by(16).map(|at| Spot { at: at as u32, lanes: u16::MAX, next: 0, more: 0 }).collect()
+    })
 }
 
 /// Whether a vector has positions of at most two rows, and there are columns between rows.
@@ -59,6 +67,14 @@ fn check(s: &Step<'_>, first: usize, spots: &[Spot]) {
     }
     let steps = s.fours.div_ceil(8) * s.places.len();
     assert!((steps - 1) * s.stride + (first + ROWS) * DEEP <= s.filter.len());
+    check_copy(s, spots);
+}
+
+/// Panics if these vectors would read beyond the copy.
+pub(super) fn check_copy(s: &Step<'_>, spots: &[Spot]) {
+    if s.fours == 0 || s.places.is_empty() {
+        return;
+    }
     let end = |from: u32, lanes: u16| if lanes == 0 { 0 } else { from as usize + 16 - lanes.leading_zeros() as usize };
     let far = spots.iter().map(|s| end(s.at, s.lanes).max(end(s.next, s.more))).max().unwrap_or(0);
     let highest = s.places.iter().copied().max().unwrap_or(0) as usize;

@@ -12,17 +12,21 @@
 //! distances, whatever the instruction set. Elements beyond O and C may have any value. The filter
 //! transformed for minimal filtering (`winograd`) may follow it.
 
-/// The register tile that uses the tile registers of the machine.
-#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
-mod amx;
+/// Approximate costs, and the choice of units.
+mod costs;
 /// Depthwise convolutions: one input channel per group.
 mod depthwise;
 /// The padded copy of a strip of the input.
 mod fill;
+/// Products of panels that are gathered for the tile registers of the machine.
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+mod gathered;
 /// The register tile over output positions alone, without the border between rows.
 mod joined;
 /// The register tile.
 mod tile;
+/// The ways to compute sums.
+mod way;
 /// The register tile that multiplies pairs of 16-bit numbers.
 #[cfg(target_arch = "x86_64")]
 mod widened;
@@ -35,17 +39,15 @@ use crate::conv::winograd::STEP;
 use crate::requantise::{Requantise, requantise_row, requantise_tiles};
 use crate::scratch::with_scratch;
 use crate::view::{Out, as_bytes, as_bytes_mut, seen_as_mut};
+use costs::{Choice, Costs, WANTED};
 use std::ops::Range;
-use tile::{DEEP, MOST_ROWS, ROWS, Step, tile};
+use tile::{DEEP, ROWS, Step};
+use way::{FilterRows, Way};
 use winograd::filters::{Changed, changed_filters_len};
 use winograd::{Tiles, weave};
 
 /// Output channels are padded to a multiple of this.
 const WIDE: usize = 16;
-/// Most positions of a strip, unless a single row has more.
-const STRIP: usize = 512;
-/// Number of units that is enough to share, if the image is large enough.
-const WANTED: usize = 12;
 /// Most elements of the copy of a strip: 512 MiB.
 const MOST_COPY: usize = 1 << 27;
 
@@ -150,48 +152,8 @@ pub struct ByteConv {
     rows: usize,
     /// Output channels of a unit.
     block: usize,
-}
-
-/// Approximate costs of the parts of a convolution on one kind of machine, in fractions of a cycle.
-struct Costs {
-    /// One step for one output channel: one, two or three vectors of sixteen positions by four
-    /// channels of a tap.
-    steps: [usize; 3],
-    /// Copying four channels of sixteen positions.
-    copy: usize,
-    /// Finishing the sums of a strip of one output channel, apart from the cost per sum.
-    run: usize,
-    /// The products of sixteen tiles by a pair of channels, for one output channel.
-    pair: usize,
-    /// The sums of sixteen tiles of one output channel, and their finishing.
-    sums: usize,
-    /// Transforming the input of sixteen tiles of a pair of channels.
-    seen: usize,
-}
-
-impl Costs {
-    /// With dot products of bytes and of 16-bit pairs, in registers of sixteen lanes.
-    const DOTS: Costs = Costs { steps: [16, 23, 30], copy: 350, run: 1500, pair: 400, sums: 2600, seen: 2200 };
-    /// With products of 16-bit pairs in registers of eight lanes.
-    const PAIRS: Costs = Costs { steps: [32, 64, 96], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000 };
-
-    /// Cost of a step of `vectors` vectors, in the tiles that [`tile`] divides them into.
-    fn of_vectors(&self, vectors: usize) -> usize {
-        // All but the last few are taken by threes, however many there are.
-        let threes = vectors.saturating_sub(4) / 3;
-        let (mut left, mut cost) = (vectors - 3 * threes, threes.saturating_mul(self.steps[2]));
-        while left > 0 {
-            let here = tile::together(left);
-            cost = cost.saturating_add(self.steps[here - 1]);
-            left -= here;
-        }
-        cost
-    }
-
-    /// The costs on this machine.
-    fn here() -> &'static Costs {
-        if crate::simd::level::vnni() { &Costs::DOTS } else { &Costs::PAIRS }
-    }
+    /// Whether panels are gathered for AMX tiles, on machines that have them.
+    gathered: bool,
 }
 
 /// Where the sums of one output channel go: `runs` runs of `run` positions, `pitch` apart in the
@@ -219,14 +181,15 @@ impl ByteConv {
         let fours = (spec.channels_in / spec.groups).div_ceil(4);
         let image = Image::new(&ConvSpec { channels_in: fours * spec.groups, ..spec.clone() }, 1)?;
         let depthwise = is_depthwise(spec);
+        let (spec, rows, block) = (spec.clone(), 1, ROWS);
         let plan =
-            ByteConv { spec: spec.clone(), out, image, fours, depthwise, tiles: None, behind: 0, rows: 1, block: ROWS };
+            ByteConv { spec, out, image, fours, depthwise, tiles: None, behind: 0, rows, block, gathered: false };
         if depthwise {
-            let (rows, block) = depthwise::units(out, spec.channels_out, WANTED);
+            let (rows, block) = depthwise::units(out, plan.spec.channels_out, WANTED);
             return plan.with_units(rows, block);
         }
-        let (_, rows, block) = plan.cheapest(Costs::here());
-        plan.with_units(rows, block)
+        let Choice { rows, block, gathered, .. } = plan.cheapest(Costs::here());
+        ByteConv { gathered, ..plan }.with_units(rows, block)
     }
 
     /// The same plan by minimal filtering, for filters followed by the output of
@@ -256,7 +219,7 @@ impl ByteConv {
 
     /// Whether minimal filtering costs less.
     fn by_tiles(&self, costs: &Costs) -> bool {
-        self.tiles.as_ref().is_some_and(|t| t.cost(costs) < self.cheapest(costs).0)
+        self.tiles.as_ref().is_some_and(|t| t.cost(costs) < self.cheapest(costs).cost)
     }
 
     /// Bytes of the packed filter followed by its transform, whatever the image sizes. `None` if
@@ -268,42 +231,6 @@ impl ByteConv {
     /// Bytes of the packed filter and of what follows it.
     pub fn filter_len(&self) -> usize {
         packed_filter_len(&self.spec) + self.behind
-    }
-
-    /// Cost of the convolution, and rows and channels of a unit. Chooses the cheapest units of
-    /// those that are numerous enough, or of all if none are. Whole vectors are computed, even if
-    /// the last one is only partly used. The input rows of a strip are copied once.
-    fn cheapest(&self, costs: &Costs) -> (usize, usize, usize) {
-        let s = &self.spec;
-        let own = (s.channels_out / s.groups).max(1);
-        let [depth, height, width] = self.out.map(|v| v.max(1));
-        let outer = s.batch.saturating_mul(s.groups).saturating_mul(depth);
-        let halo = (s.kernel[1] - 1) * s.dilation[1];
-        let pitch = self.image.pitch;
-        let vectors = |rows: usize| {
-            let joined = joined::takes(width, pitch);
-            (if joined { rows * width } else { (rows - 1) * pitch + width }).div_ceil(16)
-        };
-        let blocks = std::iter::successors(Some(own), |b| (*b > 4 * ROWS).then(|| b.div_ceil(2)));
-        let all = blocks.map(|b| b.next_multiple_of(ROWS)).flat_map(|block| {
-            (1..=(STRIP / width).clamp(1, height)).map(move |rows| {
-                let (whole, rest) = (height / rows, height % rows);
-                let strips = whole + usize::from(rest > 0);
-                let last = if rest > 0 { costs.of_vectors(vectors(rest)) } else { 0 };
-                let steps = whole.saturating_mul(costs.of_vectors(vectors(rows))).saturating_add(last);
-                let blocks = own.div_ceil(block);
-                let units = outer.saturating_mul(strips).saturating_mul(blocks);
-                let products = steps.saturating_mul(s.taps()).saturating_mul(own);
-                let seen = (rows * s.stride[1] + halo).saturating_mul(s.input[2]).div_ceil(16);
-                // Blocks of one strip share its copy. It is made again where another thread begins.
-                let copies = seen.saturating_mul(strips + usize::from(blocks > 1)).saturating_mul(costs.copy);
-                let runs = strips.saturating_mul(own).saturating_mul(costs.run);
-                let cost = products.saturating_add(copies).saturating_mul(self.fours).saturating_add(runs);
-                (units < WANTED, cost, rows, block)
-            })
-        });
-        let least = all.min();
-        least.map_or((usize::MAX, 1, ROWS), |(_, cost, rows, block)| (cost.saturating_mul(outer), rows, block))
     }
 
     /// The same plan with other units. For tests: the result does not depend on them.
@@ -475,20 +402,30 @@ impl ByteConv {
         let (size_in, size_out) = (s.input.iter().product::<usize>(), self.out.iter().product::<usize>());
         let pitch = self.image.pitch;
         let most = (self.rows * pitch).next_multiple_of(16);
-        let copy_len = self.image.len(self.fours);
+        // Whole cache lines, so that what follows begins at one.
+        let copy_len = self.image.len(self.fours).next_multiple_of(16);
+        let gathered = self.gathered && crate::simd::level::amx();
+        // Sums of so many channels are in memory at a time.
+        let most_rows = if gathered { self.block.min(own).next_multiple_of(WIDE) } else { ROWS };
         let has_zeros = w.zeros.iter().any(|z| *z != 0);
         let blank = vec![x.flip; s.input[2]];
-        let ones = [1i8; ROWS * DEEP];
-        with_scratch(copy_len + (MOST_ROWS + 1) * most + most.div_ceil(4), |all| {
-            let (copy, rest) = all.split_at_mut(copy_len);
-            let (sums, rest) = rest.split_at_mut(MOST_ROWS * most);
+        let stride = if gathered { gathered::stride(gathered::steps(self.fours, taps)) } else { 0 };
+        let filter_len = stride / 4 * most_rows * self.blocks();
+        with_scratch(filter_len + copy_len + (most_rows + 1) * most + most.div_ceil(4), |all| {
+            let (filter, rest) = all.split_at_mut(filter_len);
+            let (copy, rest) = rest.split_at_mut(copy_len);
+            let (sums, rest) = rest.split_at_mut(most_rows * most);
             let (places, bytes) = rest.split_at_mut(most);
-            // The working memory is lent as floats; here it holds integers of the same size.
-            let (Ok(copy), Ok(sums), Ok(places)) =
-                (seen_as_mut::<u32, _>(copy), seen_as_mut::<i32, _>(sums), seen_as_mut::<i32, _>(places))
-            else {
+            // The working memory is lent as floats; here it holds integers.
+            let (Ok(copy), Ok(sums), Ok(places), Ok(filter)) = (
+                seen_as_mut::<u32, _>(copy),
+                seen_as_mut::<i32, _>(sums),
+                seen_as_mut::<i32, _>(places),
+                seen_as_mut::<i8, _>(filter),
+            ) else {
                 return;
             };
+            let mut filter = FilterRows::new(filter, [self.blocks(), most_rows, stride], [deep, taps]);
             let bytes = as_bytes_mut(bytes);
             let mut filled = None;
             // Sums of the filters of group `summed`, computed when needed.
@@ -502,13 +439,8 @@ impl ByteConv {
                 let (z, y0) = (strip / per, strip % per * self.rows);
                 let y = (y0, (y0 + self.rows).min(height));
                 let runs = y.1 - y.0;
-                let spots = joined::spots(width, pitch, runs);
-                let vectors = spots.as_ref().map_or(((runs - 1) * pitch + width).div_ceil(16), Vec::len);
-                let flat = vectors * 16;
-                let sum = |step: &Step<'_>, o: usize, rows: usize, sums: &mut [i32]| match &spots {
-                    Some(spots) => joined::tile(step, o, spots, sums),
-                    None => tile(step, o, rows, vectors, sums),
-                };
+                let way = Way::of(gathered, width, pitch, runs);
+                let flat = way.vectors() * 16;
                 let packed = &w.packed[g * group_len(s)..][..group_len(s)];
                 let fresh = filled != Some((n, g, strip));
                 if fresh {
@@ -525,25 +457,27 @@ impl ByteConv {
                     copy,
                 };
                 if fresh && has_zeros {
-                    // A row of ones adds up the bytes that each position reads.
-                    sum(&Step { filter: &ones, stride: 0, ..step }, 0, ROWS, &mut sums[..ROWS * flat]);
-                    places[..flat].copy_from_slice(&sums[..flat]);
+                    way.totals(&step, sums, places);
                 }
-                let end = ((block + 1) * self.block).min(own);
+                let first = block * self.block;
+                let end = (first + self.block).min(own);
                 if summed.replace(g) != Some(g) {
                     filter_sums.fill(None);
+                    filter.forget();
                 }
-                let mut next = block * self.block;
+                let mut next = first;
                 while next < end {
-                    let (o, rows) = (next, tile::rows(&step, end - next));
+                    let (o, rows) = (next, if gathered { most_rows } else { ROWS });
                     next += rows;
-                    sum(&step, o, rows, &mut sums[..rows * flat]);
-                    for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(rows.min(end - o)) {
+                    let sums = &mut sums[..rows * flat];
+                    way.sums(&step, o, filter.of(&step, block, first), sums);
+                    for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
                         let channel = g * own + o + i;
                         let zero = of_channel(w.zeros, channel);
                         let mut add = of_channel(bias, channel);
                         if x.zero != 0 {
-                            let sum = || filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
+                            let plain = || filter_sum(packed, step.stride, (o + i) * DEEP, deep, taps);
+                            let sum = || filter.sum(block, i).unwrap_or_else(plain);
                             let sum = *filter_sums[o + i].get_or_insert_with(sum);
                             let k = (deep * taps) as i32;
                             let centred = sum.wrapping_sub(zero.wrapping_mul(k));
@@ -554,7 +488,7 @@ impl ByteConv {
                         }
                         let to = (n * s.channels_out + channel) * size_out + (z * height + y0) * width;
                         // Sums of output positions alone are one run.
-                        let whole = spots.is_some() || pitch == width;
+                        let whole = way.is_joined() || pitch == width;
                         let (run, pitch, runs) = if whole { (runs * width, flat, 1) } else { (width, pitch, runs) };
                         done(&Runs { channel, to, run, pitch, runs }, add, sums, &mut bytes[..flat]);
                     }

@@ -59,6 +59,10 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
     assert_eq!(unpack_filter(s, &packed).as_ref(), Some(&w));
     let plan = ByteConv::new(s).unwrap();
     let mut plans = vec![plan.clone(), plan.clone().with_units(units.0, units.1).unwrap()];
+    if !plan.depthwise {
+        // The way that was not chosen.
+        plans.extend(plans.clone().into_iter().map(|p| ByteConv { gathered: !p.gathered, ..p }));
+    }
     if let Some((tiles, changed)) = plan.with_changed_filters().zip(change_filters(s, &w, &zeros)) {
         plans.extend([tiles.clone().cheaper_here(), tiles.clone(), tiles.with_units(units.0, units.1).unwrap()]);
         packed.extend(changed.into_iter().map(|v| v as i8));
@@ -159,6 +163,23 @@ proptest! {
         prop_assert!(plan.with_changed_filters().is_some());
         agree(&s, signed, zero, by_channel, units, u64::from(seed));
     }
+}
+
+#[test]
+fn gathered_panels_are_chosen_by_their_costs() {
+    let square = |channels, size, kernel: usize| ConvSpec {
+        pad_before: [0, kernel / 2, kernel / 2],
+        pad_after: [0, kernel / 2, kernel / 2],
+        ..ConvSpec::square(1, channels, size, kernel)
+    };
+    let plan = ByteConv::new(&square([64, 64], 56, 3)).unwrap();
+    assert_eq!(plan.gathered, crate::simd::level::amx());
+    let tiles = plan.with_changed_filters().unwrap();
+    // Tiles do plain products in less time than minimal filtering takes without them.
+    assert!(tiles.cheapest(&Costs::TILES).gathered && !tiles.by_tiles(&Costs::TILES));
+    assert!(!tiles.cheapest(&Costs::DOTS).gathered && tiles.by_tiles(&Costs::DOTS));
+    // A single position would leave most of a vector and of the tiles empty.
+    assert!(!ByteConv::new(&square([4, 4], 1, 1)).unwrap().cheapest(&Costs::TILES).gathered);
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! The register tile of a convolution of bytes: eight output channels by up to three vectors of
-//! sixteen positions. On machines with tile registers it is sixteen channels by up to four vectors
-//! ([`super::amx`]).
-use super::amx;
+//! sixteen positions.
 
 /// Input channels of a step of the packed filter.
 pub(super) const DEEP: usize = 32;
-/// Fewest output channels of a tile.
+/// Output channels of a tile.
 pub(super) const ROWS: usize = 8;
-/// Most output channels of a tile.
-pub(super) const MOST_ROWS: usize = 16;
 
 /// The operands of a tile. Step `(c, t)` of the filter, 32 channels by one tap, begins at `(c *
 /// taps + t) * stride`. In it each output channel has a row of 32 bytes, in which four channels are
@@ -26,12 +22,12 @@ pub(super) struct Step<'a> {
 
 impl Step<'_> {
     /// Panics if a tile would read beyond the filter or the copy.
-    fn check(&self, first: usize, rows: usize, vectors: usize) {
+    fn check(&self, first: usize, vectors: usize) {
         if self.fours == 0 || self.places.is_empty() {
             return;
         }
         let steps = self.fours.div_ceil(8) * self.places.len();
-        let last = (steps - 1) * self.stride + (first + rows) * DEEP;
+        let last = (steps - 1) * self.stride + (first + ROWS) * DEEP;
         assert!(last <= self.filter.len());
         let highest = self.places.iter().copied().max().unwrap_or(0) as usize;
         assert!((self.fours - 1) * self.four + highest + vectors * 16 <= self.copy.len());
@@ -48,32 +44,11 @@ pub(super) fn together(left: usize) -> usize {
     }
 }
 
-/// Output channels of the next tile if `left` are left: eight, or sixteen if the machine computes
-/// sixteen at once. The packed filter is padded to that many.
-pub(super) fn rows(s: &Step<'_>, left: usize) -> usize {
-    if left > ROWS && by_tiles(s) { MOST_ROWS } else { ROWS }
-}
-
-/// Whether the tile registers of the machine are used for this.
-fn by_tiles(s: &Step<'_>) -> bool {
-    s.fours >= amx::LEAST_FOURS && crate::simd::level::amx()
-}
-
-/// The sums of output channels `first..first + rows` over `vectors` vectors of positions, one row
-/// per channel. `rows` is the result of [`rows`].
-pub(super) fn tile(s: &Step<'_>, first: usize, rows: usize, vectors: usize, sums: &mut [i32]) {
-    assert!(sums.len() == rows * vectors * 16);
-    s.check(first, rows, vectors);
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    if by_tiles(s) {
-        return amx::tile::<crate::amx::hardware::Hardware>(s, first, rows, vectors, sums);
-    }
-    for (r, sums) in sums.chunks_exact_mut(ROWS * vectors * 16).enumerate() {
-        by_vectors(s, first + r * ROWS, vectors, sums);
-    }
-}
-
-fn by_vectors(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+/// The sums of output channels `first..first + 8` over `vectors` vectors of positions, one row per
+/// channel.
+pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+    assert!(sums.len() == ROWS * vectors * 16);
+    s.check(first, vectors);
     #[cfg(target_arch = "x86_64")]
     {
         if crate::simd::level::vnni() {

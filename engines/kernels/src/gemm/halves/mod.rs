@@ -3,8 +3,8 @@
 //!
 //! The instructions expect the numbers of two rows of B interleaved. Packed panels of sixteen
 //! columns are interleaved ("woven") while they are loaded into registers. For AMX tiles, and where
-//! B is not packed, a few columns at a time are woven into working memory, once for all rows of a
-//! unit of work.
+//! B is not packed, some columns at a time are woven into working memory, once for all rows of a
+//! unit of work, or with tiles of several.
 //!
 //! As the instructions are defined, numbers smaller than the smallest normal single count as zero.
 //! The order of a sum, and so its bits, differs from that of widened numbers: it goes by pairs with
@@ -14,11 +14,12 @@
 /// Product with the AVX-512 dot product.
 #[cfg(target_arch = "x86_64")]
 mod dot;
+/// Product with AMX tiles.
+mod tiles;
 /// Copies of both operands into the layout of the instructions.
 mod weave;
 
-use crate::amx::block::{Left, Second, Shaped, TOGETHER as BY_TILES, depth, product, tile_len};
-use crate::amx::{Bf16, Tiles};
+use crate::amx::block::depth;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::plan::{BMatrix, FEW, Gemm};
 use crate::scratch::with_scratch;
@@ -29,7 +30,8 @@ use std::ops::Range;
 
 /// Longest sum for which columns are woven into working memory.
 const MOST_K: usize = 16 * 1024;
-/// Maximum count of woven numbers, unless that is fewer than [`LEAST_COLUMNS`] columns.
+/// Maximum count of numbers that are woven for the dot product, unless that is fewer than
+/// [`LEAST_COLUMNS`] columns.
 const WOVEN: usize = 256 * 1024;
 /// Minimum number of columns that are woven together.
 const LEAST_COLUMNS: usize = 32;
@@ -37,8 +39,6 @@ const LEAST_COLUMNS: usize = 32;
 const BY_DOTS: usize = 24;
 /// Length along k of one AMX tile.
 const DEPTH: usize = depth::<bf16>();
-/// Numbers in an AMX tile.
-const TILE: usize = tile_len::<bf16>();
 
 /// The instructions that compute a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) fn run<U: PanelElem>(
 ) {
     match way {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        Way::Tiles => by_tiles::<crate::amx::hardware::Hardware, U>(g, units, o, out),
+        Way::Tiles => tiles::run::<crate::amx::hardware::Hardware, U>(g, units, o, out),
         #[cfg(target_arch = "x86_64")]
         Way::Dots { woven } => by_dots(g, woven, units, o, out),
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -99,56 +99,11 @@ pub(super) fn run<U: PanelElem>(
     }
 }
 
-/// The rows of a unit, and those of its columns that are processed together.
+/// Rows and columns of one product of the batch that are processed together.
 struct Part {
     batch: usize,
     rows: Range<usize>,
     cols: Range<usize>,
-}
-
-/// The rows of units in as many parts as the plan has, but of whole blocks of [`BY_TILES`] rows, so
-/// that no part ends with a block of a few rows. The last parts may be empty.
-fn by_blocks(g: &Gemm, rows: &Range<usize>) -> Range<usize> {
-    let ([m, ..], [tall, _]) = (g.shape(), g.tile());
-    let size = m.div_ceil(m.div_ceil(tall)).next_multiple_of(BY_TILES);
-    let first = rows.start / tall * size;
-    first.min(m)..(first + size).min(m)
-}
-
-/// The panels of some columns of B. Tiles are woven shortly before they are read for the first
-/// time, but not at once: a tile cannot be loaded from stores that are still on their way.
-struct Woven<'a> {
-    b: &'a [bf16],
-    from: BMatrix,
-    k: usize,
-    cols: Range<usize>,
-    /// The tiles of each panel one after the other, `steps` per panel.
-    tiles: &'a mut [bf16],
-    steps: usize,
-    done: bool,
-}
-
-impl Second<bf16> for Woven<'_> {
-    #[inline(always)]
-    fn prepare(&mut self, p: usize, steps: Range<usize>) {
-        if self.done {
-            return;
-        }
-        let tiles = &mut self.tiles[(p * self.steps + steps.start) * TILE..][..steps.len() * TILE];
-        for (tile, s) in tiles.chunks_exact_mut(TILE).zip(steps) {
-            weave::tile(self.b, self.from, self.k, self.cols.start + p * 16..self.cols.end, s, tile);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn tile(&self, p: usize, s: usize) -> *const bf16 {
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.tiles.as_ptr().add((p * self.steps + s) * TILE) }
-    }
-
-    fn check(&self, panels: usize, steps: usize) {
-        assert!(steps <= self.steps && panels * self.steps * TILE <= self.tiles.len());
-    }
 }
 
 /// Calls `f` for the columns of each unit, `together` at a time.
@@ -161,7 +116,8 @@ fn each_part(g: &Gemm, units: Range<usize>, together: usize, mut f: impl FnMut(&
     }
 }
 
-/// Number of columns that are woven together.
+/// Number of columns that are woven together for the dot product.
+#[cfg(target_arch = "x86_64")]
 fn together(g: &Gemm) -> usize {
     let [_, n, k] = g.shape();
     (WOVEN / k.max(1) / 32 * 32).max(LEAST_COLUMNS).min(g.tile()[1]).min(n.next_multiple_of(16))
@@ -178,42 +134,6 @@ fn with_parts(sums: usize, halves: [usize; 2], f: impl FnOnce(&mut [f32], &mut [
         if let (Ok(a), Ok(b)) = (seen_as_mut(a), seen_as_mut(b)) {
             f(sums, a, b);
         }
-    });
-}
-
-/// Computes the product with AMX tiles.
-fn by_tiles<T: Tiles, U: PanelElem>(g: &Gemm, units: Range<usize>, o: &Operands<'_, '_, U>, out: &mut Out<'_, U>) {
-    let [_, _, k] = g.shape();
-    let (steps, stands) = (k.div_ceil(DEPTH), g.a().col == 1);
-    let (deep, wide) = (steps * DEPTH, together(g));
-    // Contiguous rows are read in place, except for the last incomplete step.
-    let whole = if stands { k / DEPTH } else { steps };
-    let width = wide.next_multiple_of(16);
-    let copied = if stands { DEPTH } else { deep };
-    let mut tiles = Shaped::<T>::none();
-    with_parts(BY_TILES * width, [BY_TILES * copied, width * deep], |sums, rows, woven| {
-        each_part(g, units, wide, |part| {
-            let [at_a, at_b] = g.place(part.batch);
-            let (a, panels) = (&o.a[at_a..], part.cols.len().div_ceil(16));
-            let (b, cols) = (&o.b[at_b..], part.cols.clone());
-            let mut right = Woven { b, from: g.b(), k, cols, tiles: &mut *woven, steps, done: false };
-            let own = by_blocks(g, &part.rows);
-            for i in own.clone().step_by(BY_TILES) {
-                let count = BY_TILES.min(own.end - i);
-                let left = if stands {
-                    if whole < steps {
-                        weave::copy(a, g.a(), i..i + count, whole * DEPTH..k, rows, DEPTH);
-                    }
-                    Left { data: &a[i * g.a().row..], stride: g.a().row, whole, rest: rows }
-                } else {
-                    weave::copy(a, g.a(), i..i + count, 0..k, rows, deep);
-                    Left { data: rows, stride: deep, whole, rest: &[] }
-                };
-                product::<T, Bf16>(tiles.of(count), [count, panels, steps], &left, &mut right, sums, width);
-                right.done = true;
-                finish(g, part, i, count, width, sums, o.epilogue, out);
-            }
-        });
     });
 }
 

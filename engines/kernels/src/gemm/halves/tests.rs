@@ -70,7 +70,7 @@ fn sums(c: &Case, g: &Gemm, way: Option<Way>, blocks: usize) -> Vec<f32> {
     for block in (0..blocks).rev() {
         let units = block_range(g.units(), block, blocks);
         match way {
-            None => by_tiles::<Software, f32>(g, units, &o, &mut Out::new(&mut out)),
+            None => tiles::run::<Software, f32>(g, units, &o, &mut Out::new(&mut out)),
             Some(way) => run(g, way, units, &o, &mut Out::new(&mut out)),
         }
     }
@@ -114,7 +114,7 @@ proptest! {
         {
             let mut out = vec![f32::NAN; own.len()];
             let o = Operands { a: &c.a, b: &c.b, epilogue: &Epilogue::default() };
-            by_tiles::<crate::amx::emulated::Emulated, f32>(&c.g, 0..c.g.units(), &o, &mut Out::new(&mut out));
+            tiles::run::<crate::amx::emulated::Emulated, f32>(&c.g, 0..c.g.units(), &o, &mut Out::new(&mut out));
             prop_assert_eq!(out, own);
         }
     }
@@ -140,7 +140,7 @@ fn what_a_product_is_finished_with_comes_after_its_sums() {
     let e = Epilogue { alpha: 0.5, bias: Bias::PerColumn(&bias[..]), residual: Some((&residual, 2.0)), act: Act::Relu };
     let mut got = vec![bf16::NAN; m * n];
     let o = Operands { a: &c.a, b: &c.b, epilogue: &e };
-    by_tiles::<Software, bf16>(&c.g, 0..c.g.units(), &o, &mut Out::new(&mut got));
+    tiles::run::<Software, bf16>(&c.g, 0..c.g.units(), &o, &mut Out::new(&mut got));
     let mut whole = vec![bf16::NAN; m * n];
     c.g.run(0..c.g.units(), &c.a, &c.b, &e, &mut Out::new(&mut whole)).unwrap();
     for (at, want) in c.want.iter().enumerate() {
