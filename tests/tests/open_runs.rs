@@ -125,6 +125,52 @@ fn nodes_that_are_alike_share_what_was_asked_and_no_others_do() {
     }
 }
 
+/// Layers with weights of their own share launches that an engine gives without knowing the
+/// weights; constants that a launch contains stay with their node.
+#[test]
+fn layers_share_launches_that_hold_no_weights_and_no_others() {
+    let s = opened(&[]);
+    // More than 512 bytes each: a product reads its weights, a gather keeps its positions.
+    let weights = |k: u64| (0..256).map(|i| ((i * 7 + k * 5) % 11) as f32 / 16.0 - 0.3).collect::<Vec<f32>>();
+    let rows = |k: u64| (0..80).map(|i| ((i * 3 + k) % 16) as i64).collect::<Vec<i64>>();
+    let list = |all: &[String]| all.join(", ");
+    let mut text = String::from("graph @main(%x: f32[n,16]) {\n  %axis = Const() {value = dense<i64[]: 1>} : i64[]\n");
+    let mut last = "x".to_owned();
+    for k in 0..4 {
+        let (w, i) = (weights(k), rows(k));
+        let (w, i): (Vec<String>, Vec<String>) =
+            (w.iter().map(|v| format!("{v:?}")).collect(), i.iter().map(i64::to_string).collect());
+        text.push_str(&format!(
+            "  %w{k} = Const() {{value = dense<f32[16,16]: {}>}} : f32[16,16]\n  \
+             %i{k} = Const() {{value = dense<i64[80]: {}>}} : i64[80]\n  \
+             %m{k} = MatMulV2(%{last}, %w{k}) : f32[n,16]\n  \
+             %g{k} = GatherV2(%m{k}, %i{k}, %axis) : f32[n,80]\n  \
+             %s{k} = SliceD(%g{k}) {{offsets = [0, {k}], size = [-1, 16]}} : f32[n,16]\n",
+            list(&w),
+            list(&i),
+        ));
+        last = format!("s{k}");
+    }
+    text.push_str(&format!("  return %{last}\n}}"));
+    let m = loaded(&s, &text, "");
+    for n in [3u64, 1, 7, 2, 9, 30, 3] {
+        let x = f32s(&[n, 16], n);
+        let mut want: Vec<f32> = x.view().values::<f32>().unwrap().to_vec();
+        for k in 0..4 {
+            let (w, i) = (weights(k), rows(k));
+            let line = |row: &[f32]| -> Vec<f32> {
+                let made: Vec<f32> = (0..16).map(|c| (0..16).map(|r| row[r] * w[16 * r + c]).sum::<f32>()).collect();
+                (0..16).map(|c| made[i[c + k as usize] as usize]).collect()
+            };
+            want = want.chunks(16).flat_map(line).collect();
+        }
+        let found = m.run(std::slice::from_ref(&x)).unwrap();
+        for (a, b) in want.iter().zip(found[0].view().values::<f32>().unwrap()) {
+            assert!((a - b).abs() <= 1e-4 * a.abs().max(1.0), "{n} rows: {a} and {b}");
+        }
+    }
+}
+
 const ODD: &str = "graph @main(%x: f32[2,3], %c: bool[]) {
    %y = If(%c, %x) {then_branch = @fits, else_branch = @odd} : f32[2,3]
    %z = Neg(%y) : f32[2,3]

@@ -2,12 +2,15 @@
 //! gives the reason if it is not.
 use crate::families::maps::{MAPS, PAIRS};
 use crate::families::{
-    byte_lstm, chain, cluster, conv, conv_pair, elementwise, fill, grouped, layout, logic, matmul, norm, pad, places,
-    pool, qconv, qmatmul, quant, recurrent, reduce, resize, rotary, sequences, state, topk, trans_data, weights,
+    byte_lstm, chain, cluster, conv, conv_pair, einsum, elementwise, fill, grouped, layout, logic, matmul, norm, pad,
+    places, pool, qconv, qmatmul, quant, recurrent, reduce, resize, rotary, sequences, state, topk, trans_data,
+    weights,
 };
 use crate::kernel::Kernel;
 use crate::sig::{Answer, Sig};
 use ge_plugin_api::task::ContextType;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Makes the kernel of a node, or returns the reason why it cannot.
 pub type Build = fn(&Sig) -> Answer<Box<dyn Kernel>>;
@@ -43,6 +46,7 @@ const ROWS: &[Row] = &[
     cube("MatMulV2", matmul::build),
     cube("BatchMatMul", matmul::build),
     cube("BatchMatMulV2", matmul::build),
+    cube("Einsum", einsum::build),
     mixed("FusedMatMul", matmul::build),
     mixed("FusedConv", conv::build),
     mixed("FusedConvPair", conv_pair::build),
@@ -191,7 +195,9 @@ pub fn rows() -> impl Iterator<Item = Row> {
 
 /// The row of an operator, if the store has one.
 pub fn find(op: &str) -> Option<Row> {
-    rows().find(|r| r.op == op)
+    // A model of open sizes asks several times for each launch of a new size.
+    static ALL: LazyLock<HashMap<&str, Row>> = LazyLock::new(|| rows().map(|r| (r.op, r)).collect());
+    ALL.get(op).copied()
 }
 
 /// The kernel for a signature, or the reason why there is none.

@@ -35,7 +35,7 @@ impl Again {
             Again::Launch { of, at, stream, args } => {
                 let lost = || ge_plugin_api::Error::internal("a task that was bound is not kept");
                 let b = of.get(*at).and_then(OnceLock::get).ok_or_else(lost)?;
-                (Some(b.kernel()), b.task(*stream, args.to_vec()))
+                (Some(b.kernel()), b.task(*stream, args.clone()))
             }
             Again::Kernel(k, t) => (Some(k.lend()), t.clone()),
             Again::Plain(t) => (None, t.clone()),

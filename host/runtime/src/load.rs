@@ -18,9 +18,10 @@ use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use crate::tasks;
 use crate::variables::Bound;
 use bytes::Bytes;
-use ge_model::CompiledModel;
+use ge_model::{CompiledModel, NodeInfo};
 use ge_plugin::{OpenDevice, OpenModel};
 use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, ModelSpec, SocSpec, StreamSpec};
+use ge_plugin_api::types::TensorDesc;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -83,7 +84,7 @@ impl LoadedModel {
     /// Loads a model whose tasks are known to follow the rules of task lists. Tasks of a plan are:
     /// they were checked when the engines gave them.
     pub(crate) fn load_made(
-        compiled: CompiledModel,
+        mut compiled: CompiledModel,
         engines: &Engines,
         context: Arc<OpenDevice>,
         options: &LoadOptions,
@@ -184,6 +185,9 @@ impl LoadedModel {
             }
         }
         device.seal()?;
+        if others.is_some() {
+            only_borders(&mut compiled);
+        }
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
         let mut loaded = LoadedModel {
             allocations: places.allocations,
@@ -249,6 +253,23 @@ impl LoadedModel {
         }
         Ok(out)
     }
+}
+
+/// Drops what only binding needs from the description of a plan that was made from another one.
+/// Many such plans are kept, and the next one reuses the memory. What errors of a run name stays:
+/// the nodes that make outputs, and the one with the largest value.
+fn only_borders(plan: &mut CompiledModel) {
+    (plan.tasks, plan.kernels) = (Vec::new(), Vec::new());
+    let CompiledModel { graphs, outputs, .. } = plan;
+    let Some(nodes) = graphs.first_mut().map(|g| &mut g.nodes) else { return };
+    let bytes = |n: &NodeInfo| n.outputs.iter().filter_map(TensorDesc::data_bytes).max().unwrap_or(0);
+    let largest = (0..nodes.len()).max_by_key(|k| bytes(&nodes[*k]));
+    let mut k = 0;
+    nodes.retain(|n| {
+        k += 1;
+        Some(k - 1) == largest || outputs.iter().any(|o| o.name == n.name)
+    });
+    nodes.shrink_to_fit();
 }
 
 /// Number of streams that a SoC has for all models, normal and huge together. 0 for a SoC that

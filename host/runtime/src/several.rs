@@ -10,7 +10,7 @@ use bytes::Bytes;
 use ge_model::launch::{self, Launch};
 use ge_model::{CompiledModel, NodeInfo, TaskInfo};
 use ge_plugin::kernels::KeptKernel;
-use ge_plugin_api::abi::ROption;
+use ge_plugin_api::abi::{ROption, RVec};
 use ge_plugin_api::chain::{Link, Shape, chain};
 use ge_plugin_api::device::{Base, DeviceModel, DeviceTask, ModelObject, Place, RunReport};
 use ge_plugin_api::engine::{ArgInfo, LoadRequest};
@@ -44,7 +44,7 @@ pub(crate) enum Made<'a> {
     Slices(&'a Sliced, &'a OnceLock<Bound>),
 }
 
-/// A task as an executor has bound it. Any task of the same node with the same arguments can use
+/// A task as an executor has bound it, without its kernel and its places. Any task of the same node with the same arguments can use
 /// it, wherever the arguments lie.
 pub(crate) struct Bound {
     kernel: KeptKernel,
@@ -62,8 +62,8 @@ impl Bound {
         self.kernel.lend()
     }
     /// The task on the given stream with its arguments at other places; the caller sets its kernel.
-    pub(crate) fn task(&self, stream: u32, args: Vec<Place>) -> DeviceTask {
-        DeviceTask { stream, args: args.into(), kernel: ROption::RNone, ..self.task.clone() }
+    pub(crate) fn task(&self, stream: u32, args: RVec<Place>) -> DeviceTask {
+        DeviceTask { stream, args, ..self.task.clone() }
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn again(
 ) -> Result<Option<(LoadedKernel, DeviceTask)>, RuntimeError> {
     let Some(b) = cell.get() else { return Ok(None) };
     let spots = places_of(s.m, s.places, t, node, &b.args)?;
-    Ok(spots.map(|spots| (b.kernel(), b.task(t.stream, spots))))
+    Ok(spots.map(|spots| (b.kernel(), b.task(t.stream, spots.into()))))
 }
 
 /// The kernel and task of a launch: those that another plan has bound, or those that the executor
@@ -90,17 +90,19 @@ pub(crate) fn kept(
     (args, spots): (Vec<ArgInfo>, Vec<Place>),
 ) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     if let Some(b) = cell.get().filter(|b| b.is_for(&args)) {
-        return Ok((b.kernel(), b.task(t.stream, spots)));
+        return Ok((b.kernel(), b.task(t.stream, spots.into())));
     }
     let given = resolved(t, node, &args, spots.clone(), t.numbers.clone());
     let request = request(s.m, s.kernels, t, node, args, s.options)?;
-    let (kernel, task) = keep(s, node, index, &request, given)?;
+    let (kernel, mut task) = keep(s, node, index, &request, given)?;
     // If the executor changed the arguments, its task cannot serve as a pattern for later ones.
     if task.args.as_slice() != spots.as_slice() {
         return Ok((kernel, task));
     }
-    let bound = Bound { kernel: KeptKernel::new(kernel), task, args: request.args.to_vec() };
-    let out = (bound.kernel(), bound.task(t.stream, spots));
+    let args = std::mem::take(&mut task.args);
+    task.kernel = ROption::RNone;
+    let bound = Bound { kernel: KeptKernel::new(kernel), task, args: request.args.into() };
+    let out = (bound.kernel(), bound.task(t.stream, args));
     // Another thread may have set the cell in the meantime, to the same value.
     let _ = cell.set(bound);
     Ok(out)

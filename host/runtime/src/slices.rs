@@ -9,6 +9,7 @@ use crate::several::{self, Bound, Several, keep, own_task};
 use ge_model::context_graph::{self, ContextGraph, ContextInfo, SliceInfo};
 use ge_model::launch::Launch;
 use ge_model::{NodeInfo, TaskInfo};
+use ge_plugin_api::abi::RVec;
 use ge_plugin_api::chain::{Link, Shape};
 use ge_plugin_api::device::{DeviceTask, Place};
 use ge_plugin_api::engine::ArgInfo;
@@ -75,7 +76,7 @@ pub(crate) fn bind_made(
     cell: &OnceLock<Bound>,
 ) -> Result<(LoadedKernel, DeviceTask), RuntimeError> {
     let link = if let Some(b) = cell.get().filter(|b| b.is_for(&of.args)) {
-        link_of(&of.node, b.kernel(), &b.task(t.stream, Vec::new()))
+        link_of(&of.node, b.kernel(), &b.task(t.stream, RVec::new()))
     } else {
         let spots = of.args.iter().map(|a| Place { bytes: a.bytes, ..NULL }).collect();
         let own = own_task(t, &of.launch, 0);

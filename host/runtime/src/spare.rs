@@ -1,6 +1,7 @@
 //! `Spare`: outputs that callers gave back, whose memory later runs reuse. Fresh memory must be
 //! zeroed and is not in the cache; memory of the previous run avoids both costs.
-use ge_plugin_api::kernel::HostTensor;
+use ge_plugin_api::Result;
+use ge_plugin_api::kernel::{HostTensor, TensorView};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -30,6 +31,20 @@ impl Spare {
         let at = kept.iter().rposition(|t| t.bytes().len() as u64 == bytes)?;
         kept.remove(at)
     }
+
+    /// A copy of a tensor, in memory that was given back if some has its size: such memory need not
+    /// be cleared first.
+    ///
+    /// # Errors
+    /// Fails if there is not enough memory.
+    pub(crate) fn copy_of(&self, t: &TensorView<'_>) -> Result<HostTensor> {
+        let Some(mut out) = self.take(t.bytes.len() as u64) else {
+            return HostTensor::from_bytes(t.dtype, t.dims, t.bytes);
+        };
+        (out.dtype, out.dims) = (t.dtype, t.dims.into());
+        out.bytes_mut().copy_from_slice(t.bytes);
+        Ok(out)
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +67,21 @@ mod tests {
         assert!(spare.take(100).is_none());
         spare.put((0..MOST as u64).map(|k| of(1000 + k)).collect());
         assert!(spare.take(99).is_none() && spare.take(1000).is_some());
+    }
+
+    /// Empty tensors and sizes that nobody gave back get memory of their own.
+    #[test]
+    fn copies_lie_in_memory_of_their_size_and_have_their_own_type() {
+        let spare = Spare::default();
+        spare.put(vec![of(12), of(16)]);
+        let bytes: Vec<u8> = (1..=12).collect();
+        for (dims, kept) in [(&[3u64][..], 1), (&[3, 1], 1), (&[0], 1)] {
+            let len = 4 * dims.iter().product::<u64>() as usize;
+            let t = TensorView { dtype: DType::F32, dims, bytes: &bytes[..len] };
+            let copy = spare.copy_of(&t).unwrap();
+            assert_eq!((copy.dtype, &copy.dims[..], copy.bytes()), (t.dtype, t.dims, t.bytes));
+            assert_eq!(spare.0.lock().unwrap().len(), kept);
+        }
     }
 
     #[test]

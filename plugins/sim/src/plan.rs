@@ -280,6 +280,9 @@ fn damaged(t: &DeviceTask, id: usize, message: String) -> Error {
     Diagnostic::error(what).node(t.node.as_str(), t.op.as_str()).of(ErrorKind::DAMAGED)
 }
 
+/// Maximum number of announced tasks that memory is reserved for.
+const RESERVED: usize = 256;
+
 impl Builder {
     /// Starts a model from its specification; checks its counts against the limits of the SoC.
     pub fn new(spec: ModelSpec) -> Result<Builder> {
@@ -302,7 +305,9 @@ impl Builder {
         if spec.rank_size > 4096 {
             return Err(Error::usage(format!("a group of {} ranks is more than 4096", spec.rank_size)));
         }
-        Ok(Builder { spec, kernels: Vec::new(), tasks: Vec::new() })
+        // The numbers are only announced: they reserve no more than a usual model needs.
+        let announced = spec.streams.iter().map(|s| s.tasks as usize).fold(0, usize::saturating_add).min(RESERVED);
+        Ok(Builder { spec, kernels: Vec::with_capacity(announced), tasks: Vec::with_capacity(announced) })
     }
     /// Registers a kernel and returns its id.
     pub fn register(&mut self, kernel: Kernel) -> Result<u32> {
@@ -376,7 +381,8 @@ impl Builder {
         let mut streams: Vec<Stream> = Vec::new();
         for s in &spec.streams {
             let priority = s.priority.min(7) as u8;
-            streams.push(Stream { head: s.head, priority, tasks: Vec::new(), updatable: Vec::new() });
+            let tasks = Vec::with_capacity((s.tasks as usize).min(bound.len()));
+            streams.push(Stream { head: s.head, priority, tasks, updatable: Vec::new() });
         }
         for (id, t) in bound.iter().enumerate() {
             streams[t.stream as usize].tasks.push(id as u32);
@@ -384,7 +390,8 @@ impl Builder {
         let labels = label::Labels::collect(&bound, &streams, spec.labels)?;
         let mut used = Used::new(&spec);
         let mut targets = Vec::new();
-        let (mut args, mut relocations) = (Vec::new(), Vec::new());
+        let all = bound.iter().map(|t| t.args.len()).sum();
+        let (mut args, mut relocations) = (Vec::with_capacity(all), Vec::with_capacity(all));
         let mut tasks = Vec::with_capacity(bound.len());
         let mut position = vec![0u32; streams.len()];
         let mut sqes = vec![0u64; streams.len()];
@@ -424,11 +431,11 @@ impl Builder {
                 kernel: t.kernel.as_ref().into_option().copied().unwrap_or(0),
                 block_dim: t.block_dim,
                 tiling_key: t.tiling_key,
-                tiling: t.tiling.to_vec(),
+                tiling: Vec::new(),
                 args: first..args.len() as u32,
-                node: t.node.to_string(),
-                node_op: t.op.to_string(),
-                engine: t.engine.to_string(),
+                node: String::new(),
+                node_op: String::new(),
+                engine: String::new(),
                 time_ns: t.time_ns,
                 work: t.args.iter().map(|a| a.bytes).fold(0, u64::saturating_add),
                 events,
@@ -437,6 +444,10 @@ impl Builder {
             sqes[s] += u64::from(if matches!(op, Op::Wait(_)) { WAIT_SQES } else { 1 });
         }
         used.check(&spec)?;
+        for (task, of) in tasks.iter_mut().zip(bound) {
+            task.tiling = of.tiling.into();
+            (task.node, task.node_op, task.engine) = (of.node.into(), of.op.into(), of.engine.into());
+        }
         for (i, (s, n)) in spec.streams.iter().zip(&sqes).enumerate() {
             if *n == 0 {
                 let m = format!("stream {i} of model `{}` has no task: stream ids have a gap", spec.name);

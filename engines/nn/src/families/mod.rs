@@ -41,6 +41,8 @@ pub mod resize;
 pub mod norm;
 /// Reductions and searches.
 pub mod reduce;
+/// `Einsum` as one matrix product.
+pub mod einsum;
 /// Element-wise operators.
 pub mod elementwise;
 /// Table of the element-wise operators.

@@ -6,6 +6,7 @@ use ge_kernels::conv::{
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
 use ge_plugin_api::types::{DType, Format};
+use std::collections::BTreeSet;
 
 const F: DType = DType::F32;
 
@@ -97,6 +98,74 @@ fn batches_broadcast_and_vectors_vanish() {
     let left = product(&v, &b, [1, 4, 7], |_, j, x| (x, x * 4 + j));
     let b0 = t(F, &[7, 4], b.data[..28].iter().copied());
     case("BatchMatMulV2", &[&v, &b0], &[(F, &[4])]).gives(left, 1e-5);
+}
+
+/// Equations that are one product of tensors as they lie, with groups of several letters, of one
+/// and of none, against sums over the letters; and those that are not.
+#[test]
+fn equations_are_products_where_nothing_moves() {
+    let sizes = |l: char| match l {
+        'b' => 2,
+        'c' => 3,
+        'h' => 1,
+        _ => u64::from(l as u32 % 7 + 2),
+    };
+    let dims = |term: &str| term.chars().map(sizes).collect::<Vec<u64>>();
+    let given = |equation: &'static str| {
+        let (left, y) = equation.split_once("->").unwrap();
+        let (a, b) = left.split_once(',').unwrap();
+        ([a, b, y], noise(F, &dims(a), 1), noise(F, &dims(b), 2))
+    };
+    let equation = |equation: &'static str| {
+        let ([.., y], a, b) = given(equation);
+        case("Einsum", &[&a, &b], &[(F, &dims(y))]).with("equation", equation)
+    };
+    let products = [
+        "bij,bjk->bik",
+        "ij,jk->ik",
+        "bid,bjd->bij",
+        "bdi,bdj->bij",
+        "bcij,bcjk->bcik",
+        "bihd,hdk->bik",
+        "hj,hjk->hk",
+        "bihd,bhdk->bik",
+        "ij,j->i",
+        "j,jk->k",
+        "j,j->",
+        "bij,jk->bik",
+        "bcdi,bckd->bcik",
+        "bj,bj->b",
+    ];
+    for e in products {
+        let ([a, b, y], x1, x2) = given(e);
+        let all: Vec<char> = format!("{y}{a}{b}").chars().collect::<BTreeSet<char>>().into_iter().collect();
+        let place = |term: &str, at: &[u64]| {
+            term.chars().fold(0, |p, l| p * sizes(l) + at[all.iter().position(|a| *a == l).unwrap()]) as usize
+        };
+        let mut want = vec![0.0; dims(y).iter().product::<u64>() as usize];
+        for mut k in 0..all.iter().map(|l| sizes(*l)).product::<u64>() {
+            let mut at = vec![0; all.len()];
+            for (p, l) in all.iter().enumerate() {
+                (at[p], k) = (k % sizes(*l), k / sizes(*l));
+            }
+            want[place(y, &at)] += x1.data[place(a, &at)] * x2.data[place(b, &at)];
+        }
+        equation(e).gives(want, 1e-5);
+    }
+    // Elements would have to move, nothing is summed, or a letter is in one tensor alone.
+    for e in ["bij,bjk->bki", "ibj,bjk->bik", "i,j->ij", "ij,jk->i", "bij,cjk->bcik"] {
+        let why = equation(e).refusal(&Nn::ai_core());
+        assert_eq!(why, format!("`{e}` is not one product of two tensors as they lie"));
+    }
+    // Sizes of 1 that are repeated, letters that occur twice, and tensors without elements.
+    let none = |a: &[u64], b: &[u64], y: &[u64], e: &'static str| {
+        let (a, b) = (noise(F, a, 1), noise(F, b, 2));
+        case("Einsum", &[&a, &b], &[(F, y)]).with("equation", e).refusal(&Nn::ai_core())
+    };
+    assert!(none(&[1, 5, 7], &[2, 7, 6], &[2, 5, 6], "bij,bjk->bik").contains("not one product"));
+    assert!(none(&[5, 1], &[7, 6], &[5, 6], "ij,jk->ik").contains("not one product"));
+    assert_eq!(none(&[5, 5], &[5, 6], &[5, 6], "ii,ik->ik"), "term `ii` of a tensor with 2 axes");
+    assert!(none(&[5, 0], &[0, 6], &[5, 6], "ij,jk->ik").contains("without elements"));
 }
 
 /// A 3x3 convolution with padding, bias, residual and activation; the array holds images, input

@@ -123,8 +123,17 @@ impl Planner<'_> {
             return self.launched(n, t, over);
         }
         let attrs = attrs_of(n, over.is_some());
-        let mut one = self.one(n, attrs.as_slice());
-        let outs = self.infer(n, &one)?;
+        let mut veils = self.tilings.veils(i as u32) == Some(true);
+        let mut one = self.one(n, attrs.as_slice(), veils);
+        let outs = match self.infer(n, &one) {
+            Ok(outs) if outs.iter().all(TensorDesc::is_static) => outs,
+            // What needs the constants after all is asked for with them, and not shared.
+            _ if veils => {
+                (veils, one) = (false, self.one(n, attrs.as_slice(), false));
+                self.infer(n, &one)?
+            }
+            other => other?,
+        };
         let is_static = outs.iter().all(TensorDesc::is_static);
         if !is_static || n.flags & flags::DATA_DEPENDENT_SHAPE != 0 {
             let asked = n.value_inputs.iter().filter_map(|i| *n.inputs.get(*i)?);
@@ -150,16 +159,23 @@ impl Planner<'_> {
             }
         }
         one.outputs = outs.clone();
-        match self.asked(i, &one)? {
+        let mut answer = self.asked(i, &one)?;
+        if answer.is_err() && veils {
+            (veils, one) = (false, self.one(n, attrs.as_slice(), false));
+            one.outputs = outs.clone();
+            answer = self.asked(i, &one)?;
+        }
+        match answer {
             Ok(launch) => {
+                veils = veils || self.settles_veil(i, &outs, &attrs, &launch);
                 let for_any = match for_any {
-                    Some(key) => self.for_any(i, &outs, &attrs, &launch)?.map(|launch| (Some(key), launch)),
+                    Some(key) => self.for_any(i, &outs, (&attrs, veils), &launch)?.map(|launch| (Some(key), launch)),
                     None => None,
                 };
                 let (key, launch) = for_any.unwrap_or((for_these, launch));
                 let tiled = Tiled::new(outs.into(), Arc::new(launch));
                 if let Some(key) = key {
-                    self.tilings.found(self.graph, i as u32, key, &tiled);
+                    self.tilings.found(self.graph, i as u32, key, &tiled, veils);
                 }
                 self.launched(n, tiled, over)
             }
@@ -175,11 +191,11 @@ impl Planner<'_> {
         &self,
         i: usize,
         outs: &[TensorDesc],
-        attrs: &AttrMap,
+        (attrs, veils): (&AttrMap, bool),
         these: &Launch,
     ) -> Result<Option<Launch>, RuntimeError> {
         let n = &self.graph.nodes[i];
-        let mut given = self.given(n);
+        let mut given = self.given(n, veils);
         for (_, given) in given.iter_mut().enumerate().filter(|(k, _)| tiling::may_be_any(self.graph, n, *k)) {
             if let Some((_, _, known)) = given {
                 *known = None;
@@ -189,6 +205,21 @@ impl Planner<'_> {
         let time = |l: &Launch| l.tasks.iter().map(|t| t.time_ns).sum::<u64>();
         let found = self.asked(i, &one)?;
         Ok(found.ok().filter(|any| any.engine == these.engine && time(any) <= time(these)))
+    }
+
+    /// Finds out, once for all nodes that are like this one but for large constants, whether they may
+    /// share launches: whether an engine that does not know the constants gives this same launch.
+    fn settles_veil(&self, i: usize, outs: &[TensorDesc], attrs: &AttrMap, these: &Launch) -> bool {
+        if self.tilings.veils(i as u32).is_some() {
+            return false;
+        }
+        let n = &self.graph.nodes[i];
+        let mut one = self.one(n, attrs.as_slice(), true);
+        let mut same = self.infer(n, &one).is_ok_and(|all| all == outs);
+        one.outputs = outs.to_vec();
+        same = same && matches!(self.asked(i, &one), Ok(Ok(launch)) if launch == *these);
+        self.tilings.veil(i as u32, same);
+        same
     }
 
     /// Asks the engines for a launch of a node, the compiler's engine first.
@@ -216,7 +247,7 @@ impl Planner<'_> {
         let at = i as u32;
         let grown = |h: &&Held| self.d.home[h.of.result as usize] == Home::InPlace(h.of.value);
         if let Some(h) = self.d.held.iter().find(|h| h.of.concat == at) {
-            let one = self.given(n);
+            let one = self.given(n, false);
             let outs = self.infer(n, &self.node(n, &one))?;
             let rows = outs.first().and_then(|d| d.shape.sizes()?.get(h.of.axis).copied());
             if rows.is_none_or(|r| r > h.room[1]) {
@@ -228,7 +259,7 @@ impl Planner<'_> {
         }
         let through = |h: &&Held| h.of.by_pieces && h.of.readers.iter().any(|r| r.through == Some(at));
         if let Some(result) = self.d.held.iter().filter(grown).find(through).map(|h| h.of.result) {
-            let outs = self.infer(n, &self.one(n, n.attrs.as_slice()))?;
+            let outs = self.infer(n, &self.one(n, n.attrs.as_slice(), false))?;
             return Ok(Some(Found::Plain(outs.into_iter().map(|d| Plain::view(result, d, None)).collect())));
         }
         let by_pieces = self.d.held.iter().filter(grown).filter(|h| h.of.by_pieces);
@@ -238,7 +269,7 @@ impl Planner<'_> {
         if states.is_empty() {
             return Ok(None);
         }
-        let one = self.given(n);
+        let one = self.given(n, false);
         let outs = self.infer(n, &self.node(n, &one))?;
         let cut = outs.first().and_then(|d| held::reading(&states, n, &one, d));
         Ok(Some(self.cut(i, cut.as_ref(), &outs, Home::Made)?.unwrap_or(Found::Refused)))
@@ -269,7 +300,7 @@ impl Planner<'_> {
         let Some(launch) = pieces::ask(self.tools, cut, self.engine(i))? else { return Ok(None) };
         let tiled = Tiled::new(Arc::new([]), Arc::new(launch));
         if let Some(key) = key {
-            self.tilings.found(self.graph, i as u32, key, &tiled);
+            self.tilings.found(self.graph, i as u32, key, &tiled, false);
         }
         Ok(Some(tiled))
     }
@@ -348,7 +379,7 @@ impl Planner<'_> {
     /// The launch that copies an input of a node; `None` if no engine does it with a single task
     /// and no workspace.
     fn copy_of(&self, n: &Node, k: usize) -> Result<Option<Launch>, RuntimeError> {
-        let given = self.given(n).into_iter().skip(k).take(1).map(|g| g.map(|(v, d, _)| (v, d, None)));
+        let given = self.given(n, false).into_iter().skip(k).take(1).map(|g| g.map(|(v, d, _)| (v, d, None)));
         let given: Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> = given.collect();
         let out = given.iter().flatten().map(|g| g.1.clone()).collect();
         let one = OneNode::new(&n.name, (Key::new("Identity"), 0), &[], &given, out);
@@ -365,16 +396,17 @@ impl Planner<'_> {
             _ => false,
         }
     }
-    /// A node as plugins see it now.
-    pub(crate) fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr]) -> OneNode<'n> {
-        OneNode::new(&n.name, (n.op, n.flags), attrs, &self.given(n), opened(n))
+    /// A node as plugins see it now; with `veils`, without the contents of its large constants.
+    pub(crate) fn one<'n>(&self, n: &'n Node, attrs: &'n [Attr], veils: bool) -> OneNode<'n> {
+        OneNode::new(&n.name, (n.op, n.flags), attrs, &self.given(n, veils), opened(n))
     }
     /// The inputs of a node: value, descriptor and known contents.
-    fn given(&self, n: &Node) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
+    fn given(&self, n: &Node, veils: bool) -> Vec<Option<(u32, TensorDesc, Option<ConstTensor>)>> {
         let input = |v: &Option<u32>| {
             let v = (*v)?;
             let desc = self.d.desc(self.graph, v).cloned().unwrap_or_default();
-            Some((v, desc, self.d.known(self.graph, v).cloned()))
+            let known = self.d.known(self.graph, v).filter(|_| !(veils && tiling::is_large(self.graph, v)));
+            Some((v, desc, known.cloned()))
         };
         n.inputs.iter().map(input).collect()
     }

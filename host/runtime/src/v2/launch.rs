@@ -12,6 +12,7 @@ use ge_plugin_api::types::TensorDesc;
 use ge_plugin_api::view::Node;
 
 /// The kernel and tasks that execute a node.
+#[derive(PartialEq)]
 pub(crate) struct Launch {
     /// Name of the engine.
     pub(crate) engine: String,
@@ -84,12 +85,13 @@ fn of_engine(
         Err(why) if why.kind == ErrorKind::UNSUPPORTED => return Ok(Err(why.message().to_string())),
         Err(why) => return Err(why.into()),
     };
-    let context = TaskContext { target: target.clone(), kernel: kernel.clone().into(), rank_size: target.rank_size };
+    let context = TaskContext { target: target.clone(), kernel: kernel.into(), rank_size: target.rank_size };
     let tasks = match e.generate_task(node, &context) {
         Ok(tasks) => e.update_task(node, tasks)?,
         Err(why) if why.kind == ErrorKind::UNSUPPORTED => return Ok(Err(why.message().to_string())),
         Err(why) => return Err(why.into()),
     };
+    let kernel = context.kernel.into_option();
     if tasks.is_empty() {
         return Ok(Err("it has no task for these sizes".into()));
     }

@@ -349,7 +349,7 @@ impl DynamicModel {
             if let Some(ran) = way.launch(given, options) {
                 return ran;
             }
-            if let Some(outcome) = way.go(given, options)? {
+            if let Some(outcome) = way.go(given, options, &self.options.spare)? {
                 return Ok(outcome);
             }
         }

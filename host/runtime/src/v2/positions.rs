@@ -176,12 +176,13 @@ impl Planner<'_> {
         if let Some(t) = key.as_ref().and_then(|key| self.tilings.of(self.graph, i as u32, key)) {
             return self.launched(n, t, None).map(Some);
         }
-        let mut one = self.one(n, n.attrs.as_slice());
+        let veils = self.tilings.veils(i as u32) == Some(true);
+        let mut one = self.one(n, n.attrs.as_slice(), veils);
         one.outputs = outs.clone();
         let Ok(launch) = self.asked(i, &one)? else { return Ok(None) };
         let tiled = Tiled::new(outs.into(), Arc::new(launch));
         if let Some(key) = key {
-            self.tilings.found(self.graph, i as u32, key, &tiled);
+            self.tilings.found(self.graph, i as u32, key, &tiled, veils);
         }
         self.launched(n, tiled, None).map(Some)
     }

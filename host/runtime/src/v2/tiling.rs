@@ -6,7 +6,7 @@ use super::launch::Launch;
 use super::pieces::Cut;
 use crate::several::Bound;
 use ge_plugin_api::fusion;
-use ge_plugin_api::types::{Attr, ConstTensor, TensorDesc};
+use ge_plugin_api::types::{Attr, ConstTensor, DType, TensorDesc};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -67,6 +67,10 @@ pub(crate) struct Tilings {
     alike: Vec<Option<u32>>,
     /// The latest entries of each group of alike nodes, by their first node.
     first: Mutex<HashMap<u32, Kept>>,
+    /// For each group of alike nodes whose large constants may differ, by their first node: whether
+    /// a launch for any such constants is the launch for given ones. Such a group shares only
+    /// launches that engines gave without knowing the constants.
+    veiled: HashMap<u32, OnceLock<bool>>,
 }
 
 /// Attributes that a kernel may depend on.
@@ -99,10 +103,19 @@ fn looks(graph: &Graph, n: &Node, engine: &str) -> Option<Vec<u8>> {
         let first = n.inputs.iter().position(|o| o == &Some(*v)).unwrap_or(k);
         out.extend_from_slice(&(first as u32).to_le_bytes());
         let Some((t, _)) = &graph.constants[*v as usize] else { continue };
-        let bytes = t.bytes().filter(|b| b.len() <= MOST_BYTES)?;
+        let desc = graph.fixed[*v as usize].as_ref()?;
         out.push(CONSTANT);
-        add(&mut out, graph.fixed[*v as usize].as_ref()?)?;
-        out.extend_from_slice(&bytes);
+        add(&mut out, desc)?;
+        if is_large(graph, *v) {
+            // Which numbers it holds does not count; values that decide sizes do.
+            if n.value_inputs.contains(&k) {
+                return None;
+            }
+            out.push(ANY);
+            text(&mut out, &format!("{desc:?}"));
+        } else {
+            out.extend_from_slice(&t.bytes()?);
+        }
     }
     (out.len() <= MOST_LOOKS).then_some(out)
 }
@@ -118,6 +131,12 @@ fn names_itself(n: &Node, t: &Tiled) -> bool {
             let texts = [&t.kernel_name, &t.so_name, &t.args_format];
             texts.iter().any(|s| within(s.as_bytes())) || within(&t.private) || within(&t.tiling)
         })
+}
+
+/// Whether a value is a constant of the graph that is too large to be part of a key.
+pub(crate) fn is_large(graph: &Graph, v: u32) -> bool {
+    let constant = graph.constants[v as usize].as_ref().filter(|(t, _)| t.dtype != DType::STRING);
+    constant.is_some_and(|(t, _)| t.byte_len().is_some_and(|n| n > MOST_BYTES as u64))
 }
 
 /// Whether input `k` determines no sizes and is no constant of the graph, so that one tiling may
@@ -208,7 +227,16 @@ impl Tilings {
                 i
             }));
         }
-        Tilings { nodes: Mutex::new(vec![Kept::new(); graph.nodes.len()]), alike, ..Tilings::default() }
+        // A node that is like no other one needs only its own entries.
+        let mut shared = vec![false; graph.nodes.len()];
+        let others = (0u32..).zip(&alike).filter_map(|(i, like)| like.filter(|like| *like != i));
+        others.for_each(|like| shared[like as usize] = true);
+        for (i, like) in (0u32..).zip(&mut alike) {
+            *like = like.filter(|like| *like != i || shared[i as usize]);
+        }
+        let has_large = |i: u32| graph.nodes[i as usize].inputs.iter().flatten().any(|v| is_large(graph, *v));
+        let veiled = alike.iter().flatten().filter(|i| has_large(**i)).map(|i| (*i, OnceLock::new())).collect();
+        Tilings { veiled, nodes: Mutex::new(vec![Kept::new(); graph.nodes.len()]), alike, ..Tilings::default() }
     }
 
     /// The entry of a node for a key: its own, or that of a node that is alike.
@@ -231,9 +259,27 @@ impl Tilings {
         Some(own)
     }
 
-    /// Keeps an entry for a node and for the nodes that are alike.
-    pub(crate) fn found(&self, graph: &Graph, node: u32, key: Vec<u8>, tiled: &Tiled) {
+    /// Whether engines shall be asked for a node without knowing its large constants, so that the
+    /// nodes that are alike can share the launch. `None` if nobody has tried it yet.
+    pub(crate) fn veils(&self, node: u32) -> Option<bool> {
         let like = self.alike.get(node as usize).copied().flatten();
+        like.and_then(|like| self.veiled.get(&like)).map_or(Some(false), |v| v.get().copied())
+    }
+
+    /// Records whether a launch for any large constants is the launch for a node's own.
+    pub(crate) fn veil(&self, node: u32, same: bool) {
+        let like = self.alike.get(node as usize).copied().flatten();
+        if let Some(veil) = like.and_then(|like| self.veiled.get(&like)) {
+            // Another thread may have tried it at the same time.
+            let _ = veil.set(same);
+        }
+    }
+
+    /// Keeps an entry for a node, and for the nodes that are alike. `veiled` says whether engines
+    /// did not know the node's large constants.
+    pub(crate) fn found(&self, graph: &Graph, node: u32, key: Vec<u8>, tiled: &Tiled, veiled: bool) {
+        let like = self.alike.get(node as usize).copied().flatten();
+        let like = like.filter(|like| veiled || !self.veiled.contains_key(like));
         if let Some(like) = like.filter(|_| !names_itself(&graph.nodes[node as usize], tiled)) {
             let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = first.entry(like).or_default();

@@ -18,6 +18,7 @@ use super::value::Tensor;
 use crate::error::RuntimeError;
 use crate::executor::{Arg, RunOptions, RunOutcome};
 use crate::load::LoadedModel;
+use crate::spare::Spare;
 use ge_plugin::services::is_cancelled;
 use ge_plugin_api::Error;
 use ge_plugin_api::device::RunReport;
@@ -161,7 +162,12 @@ impl Way {
     ///
     /// # Errors
     /// Fails if the device fails or the run is cancelled.
-    pub(crate) fn go(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<Option<RunOutcome>, RuntimeError> {
+    pub(crate) fn go(
+        &self,
+        given: &[TensorView<'_>],
+        options: RunOptions,
+        spare: &Spare,
+    ) -> Result<Option<RunOutcome>, RuntimeError> {
         let (mut made, mut launches) = (Vec::new(), 0);
         if !self.body.go(given, options, &mut made, &mut launches)? {
             return Ok(None);
@@ -176,7 +182,7 @@ impl Way {
                     if let Some((dtype, dims)) = &o.shown {
                         (t.dtype, t.dims) = (*dtype, dims);
                     }
-                    HostTensor::from_bytes(t.dtype, t.dims, t.bytes)?
+                    spare.copy_of(&t)?
                 }
             });
         }
