@@ -77,6 +77,7 @@ impl HalfConv {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.units(),
             FilterPlan::Rows(rows) if self.places > 0 => rows.units(),
             FilterPlan::Rows(_) => 0,
+            FilterPlan::Taps(taps) => taps.units(),
         }
     }
 
@@ -90,6 +91,7 @@ impl HalfConv {
         match &self.plan {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.shared(),
             FilterPlan::Rows(rows) => rows.shared(),
+            FilterPlan::Taps(_) => 1,
         }
     }
 
@@ -102,7 +104,7 @@ impl HalfConv {
     pub fn effort(&self) -> u64 {
         match &self.plan {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.effort().saturating_mul(self.times as u64),
-            FilterPlan::Rows(_) => self.work() / 16,
+            FilterPlan::Rows(_) | FilterPlan::Taps(_) => self.work() / 16,
         }
     }
 
@@ -121,6 +123,7 @@ impl HalfConv {
         match &self.plan {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.weights(),
             FilterPlan::Rows(rows) => rows.weights(),
+            FilterPlan::Taps(taps) => taps.weights(),
         }
     }
 
@@ -185,6 +188,7 @@ impl HalfConv {
         match &self.plan {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.run(units, x, w, &plain, out),
             FilterPlan::Rows(rows) => rows.run(units, x, w, &plain, out),
+            FilterPlan::Taps(taps) => taps.run(units, x, w, &plain, out),
         }
     }
 
