@@ -4,12 +4,17 @@
 //! seeded by `seed`, or by the node's name without one, and by the turn of the loop, so that a
 //! compiled model gives the same numbers in each run and other ones in each turn. Normal numbers use
 //! the method of Box and Muller.
-use crate::args::{Arg, bad, count, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
+use crate::args::{Arg, bad, count, filled, float_attr, int_attr, ints_attr, put_f64, put_i64, room, size};
+use crate::kernels::math::special::{cos_of_turns, ln_in_line};
 use crate::op::Op;
 use crate::store::types::{BITS, FLOAT, INDEX, NUMB};
+use ge_kernels::view::lines;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
+
+/// Normal numbers that are computed at a time.
+const SOME: usize = 256;
 
 /// A stream of random numbers.
 pub struct Source(u64);
@@ -35,10 +40,16 @@ impl Source {
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// A normal number with mean 0 and standard deviation 1.
-    pub fn normal(&mut self) -> f64 {
-        let (u, v) = (1.0 - self.unit(), self.unit());
-        (-2.0 * u.ln()).sqrt() * (core::f64::consts::TAU * v).cos()
+    /// Normal numbers with mean 0 and standard deviation 1.
+    pub fn normals(&mut self, n: usize) -> Result<Vec<f64>> {
+        let (mut v, mut units) = (filled(n, 0f64)?, [[0.0; SOME]; 2]);
+        for part in v.chunks_mut(SOME) {
+            for k in 0..part.len() {
+                (units[0][k], units[1][k]) = (1.0 - self.unit(), self.unit());
+            }
+            lines::zip(part, &units[0], &units[1], |u, v| (-2.0 * ln_in_line(u)).sqrt() * cos_of_turns(v));
+        }
+        Ok(v)
     }
 }
 /// The mixing function of SplitMix64; 0 stays 0.
@@ -65,14 +76,17 @@ fn run_plain(ctx: &mut KernelCtx<'_>) -> Result<()> {
     };
     let n = count(&shape)?;
     let mut s = Source::of(ctx, usize::from(is_like))?;
-    let mut v = room(n)?;
-    if ctx.op.contains("Normal") {
+    let v = if ctx.op.contains("Normal") {
         let (mean, scale) = (float_attr(ctx, "mean", 0.0), float_attr(ctx, "scale", 1.0));
-        v.extend((0..n).map(|_| mean + scale * s.normal()));
+        let mut v = s.normals(n)?;
+        v.iter_mut().for_each(|v| *v = mean + scale * *v);
+        v
     } else {
         let (low, high) = (float_attr(ctx, "low", 0.0), float_attr(ctx, "high", 1.0));
+        let mut v = room(n)?;
         v.extend((0..n).map(|_| low + (high - low) * s.unit()));
-    }
+        v
+    };
     put_f64(ctx, 0, &shape, &v)
 }
 /// `DropOutGenMask(shape, prob) {seed, seed2}`: a mask of bits, each one with probability `prob`

@@ -4,6 +4,7 @@
 //! forms, one after the other.
 use crate::conv::rows::{RowConv, pack_row_filter, packed_row_filter_len};
 use crate::conv::spec::ConvSpec;
+use crate::conv::taps::TapConv;
 use crate::conv::winograd::filters::{change_filters, changed_filters_len};
 use crate::conv::{Conv, ConvError};
 use crate::gemm::Epilogue;
@@ -17,6 +18,9 @@ const MOST_AHEAD: usize = 512 * 1024;
 /// in any form.
 const MOST_AT_HAND: usize = 512 * 1024;
 
+/// Fewest multiply-adds of a convolution that is computed tap by tap.
+const LARGE: u64 = 1 << 22;
+
 /// A planned convolution in single precision, by the form of filter that it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterPlan {
@@ -27,6 +31,8 @@ pub enum FilterPlan {
     Changed(Box<Conv>),
     /// Packed, with output positions as rows ([`pack_row_filter`](crate::conv::pack_row_filter)).
     Rows(Box<RowConv>),
+    /// Laid out by taps ([`pack_tap_filter`](crate::conv::pack_tap_filter)).
+    Taps(Box<TapConv>),
 }
 
 impl FilterPlan {
@@ -43,12 +49,18 @@ impl FilterPlan {
             None => (false, plain.in_singles()),
         };
         // Another layout must save a noticeable amount.
-        let less = |r: &RowConv| r.cost().saturating_add(r.cost() / 16) < conv.cycles();
-        let rows = if forms.rows { RowConv::new(s)?.filter(less) } else { None };
-        Ok(match rows {
-            Some(rows) => FilterPlan::Rows(Box::new(rows)),
-            None if is_changed => FilterPlan::Changed(Box::new(conv)),
-            None => FilterPlan::Given(Box::new(conv)),
+        let less = |cost: usize, than: usize| cost.saturating_add(cost / 16) < than;
+        let rows = if forms.rows { RowConv::new(s)? } else { None };
+        let rows = rows.filter(|r| less(r.cost(), conv.cycles()));
+        let least = rows.as_ref().map_or_else(|| conv.cycles(), RowConv::cost);
+        // Of small convolutions, and where most taps are inside, other plans are as fast.
+        let pays = |t: &TapConv| t.work() >= LARGE && t.effort() <= t.work() / 4 * 3 && less(t.cost(), least);
+        let taps = if forms.taps { TapConv::new(s)?.filter(pays) } else { None };
+        Ok(match (taps, rows) {
+            (Some(taps), _) => FilterPlan::Taps(Box::new(taps)),
+            (None, Some(rows)) => FilterPlan::Rows(Box::new(rows)),
+            (None, None) if is_changed => FilterPlan::Changed(Box::new(conv)),
+            (None, None) => FilterPlan::Given(Box::new(conv)),
         })
     }
 
@@ -57,6 +69,7 @@ impl FilterPlan {
         match self {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.units(),
             FilterPlan::Rows(rows) => rows.units(),
+            FilterPlan::Taps(taps) => taps.units(),
         }
     }
 
@@ -65,6 +78,7 @@ impl FilterPlan {
         match self {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.shared(),
             FilterPlan::Rows(rows) => rows.shared(),
+            FilterPlan::Taps(_) => 1,
         }
     }
 
@@ -73,6 +87,7 @@ impl FilterPlan {
         match self {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.weights(),
             FilterPlan::Rows(rows) => rows.weights(),
+            FilterPlan::Taps(taps) => taps.weights(),
         }
     }
 
@@ -91,6 +106,7 @@ impl FilterPlan {
         match self {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.run(units, x, w, epilogue, out),
             FilterPlan::Rows(rows) => rows.run(units, x, w, epilogue, out),
+            FilterPlan::Taps(taps) => taps.run(units, x, w, epilogue, out),
         }
     }
 }
@@ -102,15 +118,23 @@ pub struct FilterForms {
     pub changed: bool,
     /// Packed, with output positions as rows.
     pub rows: bool,
+    /// Laid out by taps, instead of the plain form: only for images of known sizes.
+    pub taps: bool,
 }
 
 impl FilterForms {
-    /// Both forms.
-    pub const ALL: FilterForms = FilterForms { changed: true, rows: true };
+    /// All forms that may follow the plain form.
+    pub const ALL: FilterForms = FilterForms { changed: true, rows: true, taps: false };
+    /// All forms for images of known sizes.
+    pub const KNOWN: FilterForms = FilterForms { taps: true, ..FilterForms::ALL };
 
     /// Those of these forms that are also among `others`.
     pub fn among(self, others: FilterForms) -> FilterForms {
-        FilterForms { changed: self.changed && others.changed, rows: self.rows && others.rows }
+        FilterForms {
+            changed: self.changed && others.changed,
+            rows: self.rows && others.rows,
+            taps: self.taps && others.taps,
+        }
     }
 
     /// The forms that convolutions with the same filter and any of these sizes use. None if the
@@ -135,7 +159,7 @@ impl FilterForms {
     /// has this length.
     pub fn of_len(s: &ConvSpec, len: usize) -> Option<FilterForms> {
         let all = [(false, false), (false, true), (true, false), (true, true)];
-        let all = all.into_iter().map(|(changed, rows)| FilterForms { changed, rows });
+        let all = all.into_iter().map(|(changed, rows)| FilterForms { changed, rows, taps: false });
         all.into_iter().find(|f| f.len(s) == Some(len))
     }
 
@@ -210,17 +234,17 @@ mod tests {
         let (large, small) = (bordered(96, 64, 96), bordered(1, 64, 4));
         let forms = FilterForms::of_some([&large, &small]);
         assert_eq!(forms, FilterForms::ALL);
-        assert_eq!(FilterForms::of_some([&large]), FilterForms { changed: true, rows: false });
-        assert_eq!(FilterForms::of_some([&long(1), &long(3)]), FilterForms { changed: false, rows: true });
+        assert_eq!(FilterForms::of_some([&large]), FilterForms { changed: true, rows: false, taps: false });
+        assert_eq!(FilterForms::of_some([&long(1), &long(3)]), FilterForms { changed: false, rows: true, taps: false });
         // The first sizes use the plain filter, or the filter is large.
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 96), &bordered(1, 512, 3)]), FilterForms::default());
         assert_eq!(FilterForms::of_some([&bordered(1, 512, 3)]), FilterForms::default());
         let patches =
             |size| ConvSpec { kernel: [1, 8, 8], stride: [1, 8, 8], ..ConvSpec::square(1, [64, 64], size, 8) };
-        let few = FilterForms { changed: false, rows: true };
+        let few = FilterForms { changed: false, rows: true, taps: false };
         assert_eq!(FilterForms::of_some([&patches(288), &patches(56)]), few);
         let w: Vec<f32> = (0..64 * 64 * 9).map(|i| (i % 23) as f32 - 11.0).collect();
-        for forms in [forms, FilterForms::of_some([&large]), FilterForms { changed: false, rows: true }] {
+        for forms in [forms, FilterForms::of_some([&large]), FilterForms { changed: false, rows: true, taps: false }] {
             let all = forms.lay_out(&small, &w).unwrap();
             assert_eq!(FilterForms::of_len(&small, all.len()), Some(forms));
             assert_eq!(all[..w.len()], w);
@@ -230,8 +254,11 @@ mod tests {
         // If a number is too large for minimal filtering, the other form is left.
         let huge: Vec<f32> = w.iter().map(|v| v * 1e30).collect();
         let all = forms.lay_out(&small, &huge).unwrap();
-        assert_eq!(FilterForms::of_len(&small, all.len()), Some(FilterForms { changed: false, rows: true }));
-        assert!(FilterForms { changed: true, rows: false }.lay_out(&small, &huge).is_none());
+        assert_eq!(
+            FilterForms::of_len(&small, all.len()),
+            Some(FilterForms { changed: false, rows: true, taps: false })
+        );
+        assert!(FilterForms { changed: true, rows: false, taps: false }.lay_out(&small, &huge).is_none());
         assert!(forms.lay_out(&small, &w[1..]).is_none());
     }
 }

@@ -95,7 +95,7 @@ impl HalfConv {
     pub fn effort(&self) -> u64 {
         match &self.plan {
             FilterPlan::Given(conv) | FilterPlan::Changed(conv) => conv.effort().saturating_mul(self.times as u64),
-            FilterPlan::Rows(_) => self.work() / 16,
+            FilterPlan::Rows(_) | FilterPlan::Taps(_) => self.work() / 16,
         }
     }
 

@@ -26,6 +26,8 @@ mod planes;
 mod lanes;
 /// Transposed convolutions in single precision.
 mod phases;
+/// Transposed convolutions of groups with few output channels, in single precision.
+mod spread;
 /// Transposed convolutions of images of one position, in single precision.
 mod one_place;
 /// Convolutions with three-by-three windows in single precision, with fewer multiplications.
@@ -36,6 +38,8 @@ mod bands;
 mod points;
 /// Convolutions with few output positions, which become the rows of a matrix product.
 pub mod rows;
+/// Convolutions tap by tap, without the taps that only read the border.
+mod taps;
 /// The cheapest form of a constant filter.
 mod filter;
 /// Convolutions of half-precision numbers by the plans for single precision.
@@ -57,6 +61,7 @@ pub use phases::{filter_by_phase_panels, filter_by_phases};
 pub use plan::Conv;
 pub use rows::{RowConv, pack_row_filter, packed_row_filter_len};
 pub use spec::{ConvError, ConvSpec};
+pub use taps::{TapConv, pack_tap_filter, tap_filter_len};
 pub use winograd::filters::{change_filters, changed_filters_len};
 
 #[cfg(test)]

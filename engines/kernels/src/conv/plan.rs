@@ -9,6 +9,7 @@ use crate::conv::planes;
 use crate::conv::points;
 use crate::conv::rows::PANEL;
 use crate::conv::spec::{ConvError, ConvSpec};
+use crate::conv::spread::Spread;
 use crate::conv::winograd::filters::changed_filters_len;
 use crate::conv::winograd::{self, Tiles};
 use crate::gemm::Epilogue;
@@ -65,6 +66,8 @@ pub struct Conv {
     phases: Option<Phases>,
     /// For transposed convolutions of images of one position, in single precision.
     pub(crate) one_place: Option<OnePlace>,
+    /// For transposed convolutions of groups with few output channels, in single precision.
+    pub(super) spread: Option<Spread>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +194,7 @@ impl Conv {
             lanes: None,
             phases: None,
             one_place: None,
+            spread: None,
         }
         .with_units(rows, block)
     }
@@ -210,6 +214,9 @@ impl Conv {
         }
         if let Some((block, one_place)) = OnePlace::plan(&self.spec, self.out) {
             return Conv { block, one_place: Some(one_place), ..self };
+        }
+        if let Some(spread) = Spread::plan(&self.spec, self.out) {
+            return Conv { spread: Some(spread), ..self };
         }
         if phases::takes(&self.spec) {
             return self.clone().by_phases(Form::Given).unwrap_or(self);
@@ -343,7 +350,8 @@ impl Conv {
     /// Rows of a strip and output channels of a unit (planes for a depthwise convolution). `None`
     /// if the plan reads its operands in place and divides the work in its own way.
     pub fn divided(&self) -> Option<[usize; 2]> {
-        let alone = self.in_place || self.lanes.is_some() || self.phases.is_some() || self.one_place.is_some();
+        let transposed = self.phases.is_some() || self.one_place.is_some() || self.spread.is_some();
+        let alone = self.in_place || self.lanes.is_some() || transposed;
         (!alone).then_some([self.rows, self.block])
     }
 
@@ -468,7 +476,16 @@ impl Conv {
         if self.out.contains(&0) || self.spec.channels_out == 0 {
             return 0;
         }
+        if let Some(spread) = &self.spread {
+            return spread.units(&self.spec);
+        }
         self.spec.batch * self.blocks() * self.strips()
+    }
+
+    /// Whether this is a transposed convolution by windows. In single precision it uses the plain
+    /// filter.
+    pub fn is_spread(&self) -> bool {
+        self.spread.is_some() || Spread::plan(&self.spec, self.out).is_some()
     }
 
     /// Number of elements of the weights, including filters that come transformed.

@@ -4,7 +4,7 @@ use crate::norm::rows::{Spreads, WIDE};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, PanelElem, Work, dispatch};
 use crate::simd::lines::widen;
-use crate::simd::turn::{put, vector};
+use crate::simd::turn::{load, put, vector};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -164,6 +164,81 @@ pub fn affine_channels<T: PanelElem>(
     }
 }
 
+/// Planes of fewer elements than this are scaled by rows of factors.
+const SHORT: usize = 64;
+/// Most elements of a row of factors.
+const ROW: usize = 1 << 14;
+
+/// Scales short planes of which every `channels`-th is scaled alike: a row of factors has one for
+/// each element of `channels` planes.
+struct Alike<'a, T> {
+    size: usize,
+    channels: usize,
+    /// The first plane.
+    first: usize,
+    x: &'a [T],
+    factors: &'a mut [f32],
+    y: &'a mut [T],
+}
+
+impl<T: PanelElem> Alike<'_, T> {
+    /// Lays out the factors and scales the planes.
+    #[inline(always)]
+    fn run(self, isa: impl Isa, of: impl Fn(usize) -> Affine) {
+        let row = self.channels * self.size;
+        let (scales, shifts) = self.factors.split_at_mut(row);
+        for (c, (scales, shifts)) in
+            scales.chunks_exact_mut(self.size).zip(shifts.chunks_exact_mut(self.size)).enumerate()
+        {
+            let way = of(c);
+            scales.fill(way.scale);
+            shifts.fill((-way.centre).mul_add(way.scale, way.shift));
+        }
+        let (mut x, mut y, mut at) = (self.x, self.y, self.first % self.channels * self.size);
+        while !x.is_empty() {
+            let len = (row - at).min(x.len());
+            let (own, behind) = x.split_at(len);
+            let (to, rest) = y.split_at_mut(len);
+            let (scale, shift) = (&scales[at..at + len], &shifts[at..at + len]);
+            for (i, (x, y)) in own.chunks(WIDE).zip(to.chunks_mut(WIDE)).enumerate() {
+                let v = isa.fma(vector(isa, x), load(isa, scale, i * WIDE), load(isa, shift, i * WIDE));
+                put(isa, v, y);
+            }
+            (x, y, at) = (behind, rest, 0);
+        }
+    }
+}
+
+struct AlikeWork<'a, T, F>(Alike<'a, T>, F);
+
+impl<T: PanelElem, F: Fn(usize) -> Affine> Work for AlikeWork<'_, T, F> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        self.0.run(isa, self.1);
+    }
+}
+
+/// Like [`affine_channels`], for planes of which every `channels`-th is scaled alike: `of` is asked
+/// for the first of them.
+pub fn affine_images<T: PanelElem>(
+    [channels, size]: [usize; 2],
+    units: Range<usize>,
+    x: &[T],
+    of: impl Fn(usize) -> Affine,
+    out: &mut Out<'_, T>,
+) {
+    let (row, planes) = (channels * size, units.len());
+    if row == 0 || size >= SHORT || row > ROW || planes < 2 * channels {
+        return affine_channels(size, units, x, |p| of(p % channels.max(1)), out);
+    }
+    with_scratch(2 * row, |factors| {
+        let (x, y) = (&x[units.start * size..units.end * size], out.part(units.start * size, planes * size));
+        dispatch(AlikeWork(Alike { size, channels, first: units.start, x, factors, y }, of));
+    });
+}
+
 /// Instances (units of work) of `channels` planes of `size` elements, each normalised to mean zero
 /// and variance one with `epsilon` added. The elements of plane `p` are then scaled and shifted by
 /// `of(p)`.
@@ -256,6 +331,33 @@ mod tests {
         let of = |p| Affine { scale: p as f32, centre: 1.0, shift: 0.5 };
         affine_channels(2, 1..3, &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], of, &mut Out::new(&mut y));
         assert_eq!(y, [0.0, 0.0, 2.5, 3.5, 8.5, 10.5]);
+    }
+
+    /// The bits of planes that are scaled alike are those of each plane alone, whatever the first of
+    /// a block is.
+    #[test]
+    fn planes_that_are_scaled_alike_have_the_bits_of_planes_alone() {
+        fn check<T: PanelElem>() {
+            for (images, channels, size) in [(9, 5, 10), (4, 3, 1), (20, 7, 16), (6, 2, 63), (3, 1, 70), (1, 4, 9)] {
+                let planes = images * channels;
+                let x: Vec<T> = (0..planes * size).map(|i| T::narrow((i as f32 * 0.7).sin() * 3.0)).collect();
+                let of = |c: usize| Affine { scale: 0.3 + c as f32, centre: 0.7, shift: c as f32 * 0.1 };
+                let mut want = vec![T::default(); x.len()];
+                affine_channels(size, 0..planes, &x, |p| of(p % channels), &mut Out::new(&mut want));
+                for (level, blocks) in Level::available().into_iter().flat_map(|l| [(l, 1), (l, 3)]) {
+                    let mut y = vec![T::default(); x.len()];
+                    with_level(level, || {
+                        for b in 0..blocks {
+                            let units = block_range(planes, b, blocks);
+                            affine_images([channels, size], units, &x, of, &mut Out::new(&mut y));
+                        }
+                    });
+                    assert_eq!(y, want, "{level:?} {images} {channels} {size}");
+                }
+            }
+        }
+        check::<f32>();
+        check::<crate::f16>();
     }
 
     /// Whatever the length of a plane and the type of its elements: each has its own statistics,

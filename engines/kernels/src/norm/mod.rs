@@ -7,5 +7,5 @@ mod rows;
 /// Layer, root-mean-square, batch, instance and group normalisation.
 pub mod layer;
 
-pub use layer::{Affine, LayerNorm, affine_channels, instance_norm, layer_norm};
+pub use layer::{Affine, LayerNorm, affine_channels, affine_images, instance_norm, layer_norm};
 pub use softmax::{MaskedSoftmax, Softmax, softmax};

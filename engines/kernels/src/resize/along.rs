@@ -40,9 +40,51 @@ pub(super) struct Blocks {
     span: usize,
 }
 
+/// Taps of an output element; `None` if it lies outside the input.
+type Taps = Option<Vec<(usize, f64)>>;
+
+/// Most taps of an element of a plane that is resized at once.
+const FEW: usize = 4;
+/// Most output elements of such a plane.
+const SMALL: usize = 1 << 13;
+
+/// Whether small planes can be resized at once, with the taps of both axes together: every block
+/// of sixteen output elements reads what registers hold.
+pub(super) fn suits_planes(above: &Axis, along: &Axis, method: &Method) -> bool {
+    if along.from > WINDOW || above.to.checked_mul(along.to).is_none_or(|n| n > SMALL) {
+        return false;
+    }
+    let found = of_planes(above, along, method);
+    let reads = |block: &[Taps]| {
+        let all = || block.iter().flatten().flatten().map(|t| t.0);
+        all().max().unwrap_or(0) - all().min().unwrap_or(0) < WINDOW
+    };
+    found.iter().flatten().all(|taps| taps.len() <= FEW) && found.chunks(LANES).all(reads)
+}
+
+/// The taps of all elements of a plane.
+fn of_planes(above: &Axis, along: &Axis, method: &Method) -> Vec<Taps> {
+    let columns: Vec<Taps> = (0..along.to).map(|o| along.taps(method, o)).collect();
+    let rows = (0..above.to).map(|o| above.taps(method, o));
+    let both = |row: &Taps, column: &Taps| {
+        let of = |r: &(usize, f64), c: &(usize, f64)| (r.0 * along.from + c.0, r.1 * c.1);
+        Some(row.as_ref()?.iter().flat_map(|r| column.iter().flatten().map(move |c| of(r, c))).collect())
+            .filter(|_| column.is_some())
+    };
+    rows.flat_map(|row| columns.iter().map(|column| both(&row, column)).collect::<Vec<_>>()).collect()
+}
+
 impl Along {
     pub(super) fn new(axis: &Axis, method: &Method, inner: usize) -> Along {
-        let found: Vec<_> = (0..axis.to).map(|o| axis.taps(method, o)).collect();
+        Along::of((0..axis.to).map(|o| axis.taps(method, o)).collect(), inner)
+    }
+
+    /// For planes that are resized at once; a row is then a whole plane.
+    pub(super) fn planes(above: &Axis, along: &Axis, method: &Method) -> Along {
+        Along::of(of_planes(above, along, method), 1)
+    }
+
+    fn of(found: Vec<Taps>, inner: usize) -> Along {
         let taps = found.iter().flatten().map(Vec::len).max().unwrap_or(0).max(1);
         let outside = found.iter().enumerate().filter(|(_, t)| t.is_none());
         let outside = outside.map(|(o, _)| o * inner..(o + 1) * inner).collect();

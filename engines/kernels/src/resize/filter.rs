@@ -41,7 +41,11 @@ impl Taps {
 impl Table {
     pub(super) fn new(plan: &Resizing) -> Table {
         let lead = plan.lead.iter().map(|l| l.axis.map(|a| Taps::new(&a, plan))).collect();
-        Table { lead, along: plan.along.map(|a| Along::new(&a, &plan.method, plan.inner)) }
+        let along = |a: Axis| match &plan.above {
+            Some(above) => Along::planes(above, &a, &plan.method),
+            None => Along::new(&a, &plan.method, plan.inner),
+        };
+        Table { lead, along: plan.along.map(along) }
     }
 
     /// Collects the input rows of an output row, by their first elements, with their weights. There

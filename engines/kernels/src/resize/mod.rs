@@ -3,7 +3,7 @@
 //! A plan sees the output as rows. A row spans the last resized axis and all axes after it; the
 //! axes before it number the rows. A unit of work is a row. Filters are separable: the input rows
 //! that an output row reads are added with their weights, and the sum is then resized along the
-//! row.
+//! row. Small planes are one row each: the weights of both axes are multiplied beforehand.
 
 /// Positions and weights of one axis.
 mod axis;
@@ -44,6 +44,8 @@ pub struct Resizing {
     lead: Vec<Lead>,
     /// The axis along which rows are resized; `None` if rows stay as they are.
     along: Option<Axis>,
+    /// The axis before it, if a row is a small plane with both.
+    above: Option<Axis>,
     /// Elements of each position of a row, or of a whole row that is not resized.
     inner: usize,
     tables: OnceLock<Tables>,
@@ -66,7 +68,11 @@ impl Resizing {
         let count = axes.iter().flatten().count();
         // A single axis whose positions have many elements: whole rows are added.
         let by_rows = last.is_some() && count == 1 && inner >= WIDE;
-        let rows = last.map_or(0, |l| if by_rows { l + 1 } else { l });
+        let above = last.filter(|l| *l > 0 && inner == 1 && !matches!(method.filter, Filter::Nearest(_)));
+        let above = above.and_then(|l| axes[l - 1].zip(axes[l]));
+        let above = above.filter(|(above, along)| along::suits_planes(above, along, &method)).map(|(above, _)| above);
+        let before = if above.is_some() { 1 } else { 0 };
+        let rows = last.map_or(0, |l| if by_rows { l + 1 } else { l - before });
         let mut lead: Vec<Lead> = Vec::new();
         for (&n, axis) in shape.iter().zip(&axes).take(rows) {
             match (axis, lead.last_mut()) {
@@ -78,7 +84,7 @@ impl Resizing {
             }
         }
         let along = last.filter(|_| !by_rows).and_then(|l| axes[l]);
-        Resizing { method, lead, along, inner, tables: OnceLock::new() }
+        Resizing { method, lead, along, above, inner, tables: OnceLock::new() }
     }
 
     /// Number of rows.
@@ -88,12 +94,12 @@ impl Resizing {
 
     /// Number of elements of an output row.
     pub fn width(&self) -> usize {
-        self.along.map_or(1, |a| a.to) * self.inner
+        self.along.map_or(1, |a| a.to) * self.above.map_or(1, |a| a.to) * self.inner
     }
 
     /// Number of elements of an input row.
     fn input_width(&self) -> usize {
-        self.along.map_or(1, |a| a.from) * self.inner
+        self.along.map_or(1, |a| a.from) * self.above.map_or(1, |a| a.from) * self.inner
     }
 
     /// Approximate number of products of a weight and an element per output element.
@@ -107,7 +113,7 @@ impl Resizing {
             let wider = if self.method.antialias { a.scale.clamp(1e-6, 1.0) } else { 1.0 };
             (places / wider) as usize
         };
-        self.lead.iter().filter_map(|l| l.axis).chain(self.along).map(|a| each(&a)).sum()
+        self.lead.iter().filter_map(|l| l.axis).chain(self.along).chain(self.above).map(|a| each(&a)).sum()
     }
 
     fn tables(&self) -> &Tables {

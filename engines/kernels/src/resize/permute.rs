@@ -1,5 +1,4 @@
-//! Blocks of output elements whose input elements fit in one, two or four registers of AVX-512 or
-//! AVX2.
+//! Blocks of output elements whose input elements fit in a few registers of AVX-512 or AVX2.
 use super::along::{Blocks, LANES};
 use crate::simd::{Level, level};
 use std::arch::x86_64::*;
@@ -14,6 +13,7 @@ pub(super) fn run(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) ->
             (Level::Avx2, 0..=8) => halves::<1>(taps, blocks, from, to),
             (Level::Avx2, 9..=16) => halves::<2>(taps, blocks, from, to),
             (Level::Avx2, 17..=32) => halves::<4>(taps, blocks, from, to),
+            (Level::Avx2, 33..=64) => halves::<8>(taps, blocks, from, to),
             (Level::Avx2, _) => return false,
             (_, 0..=16) => rows::<1>(taps, blocks, from, to),
             (_, 17..=32) => rows::<2>(taps, blocks, from, to),
@@ -89,9 +89,11 @@ fn seen<const N: usize>(held: [__m256; N], at: __m256i) -> __m256 {
     let one = |i: usize| _mm256_permutevar8x32_ps(held[i], at);
     // The bit that tells the register is shifted to the sign bit, by which a blend chooses.
     let pair = |i: usize| _mm256_blendv_ps(one(i), one(i + 1), _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at)));
+    let four = |i: usize| _mm256_blendv_ps(pair(i), pair(i + 2), _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at)));
     match N {
         1 => one(0),
         2 => pair(0),
-        _ => _mm256_blendv_ps(pair(0), pair(2), _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at))),
+        4 => four(0),
+        _ => _mm256_blendv_ps(four(0), four(4), _mm256_castsi256_ps(_mm256_slli_epi32::<26>(at))),
     }
 }

@@ -136,6 +136,29 @@ fn rows_of_every_ratio_are_right_in_every_register_form() {
     }
 }
 
+/// Planes that are resized at once, alone and behind other axes; those of 40 columns are not.
+#[test]
+fn small_planes_are_one_row_each() {
+    for (from, to, small) in [
+        ([4, 4], [8, 8], true),
+        ([7, 7], [14, 14], true),
+        ([7, 7], [3, 5], true),
+        ([1, 1], [9, 40], true),
+        ([5, 13], [11, 13 * 4], true),
+        ([20, 20], [40, 40], true),
+        ([40, 40], [80, 80], false),
+    ] {
+        let axes = [None, Some(axis(from[0], to[0])), Some(axis(from[1], to[1]))];
+        let x = noise(6 * from[0] * from[1]);
+        for coordinates in COORDINATES {
+            let method = Method { coordinates, ..METHOD };
+            judge(method, &[6, from[0], from[1]], &axes, &x, 1e-5);
+        }
+        let plan = Resizing::new(METHOD, &[6, from[0], from[1]], &axes);
+        assert_eq!(plan.rows() == 6, small, "{from:?}");
+    }
+}
+
 #[test]
 fn bytes_are_rounded_and_kept_in_their_range() {
     for (filter, most) in [(Filter::Linear, 0.5), (Filter::Cubic(-0.75), 150.0)] {

@@ -5,19 +5,20 @@
 //! bf16 are also supported in the layouts of the cube unit (`cube.rs`).
 //! A filter may come in another form, with its sizes as original shape. With one axis: the
 //! filter followed by its transform for minimal filtering or, for a transposed convolution, the
-//! filter grouped by phases. With three axes: packed for positions as rows (`row_conv.rs`). Both
-//! forms are made by `passes/filters.rs`. With two axes, the first of which is one
+//! filter grouped by phases; or the filter laid out by taps (`tap_conv.rs`), which its length tells.
+//! With three axes: packed for positions as rows (`row_conv.rs`). `passes/filters.rs` makes these
+//! forms. With two axes, the first of which is one
 //! (`passes/open_weights.rs`): for a transposed convolution the phases in panels; for others the
 //! filter followed by its transformed form, its packed form or both, for images of any size. A
 //! filter of f16 or bf16 has no transformed form, which would be rounded (`half_conv.rs`).
 use crate::families::half_conv::{self, Layout};
 use crate::families::window::{Window, list, spatial};
-use crate::families::{cube, fused, row_conv};
+use crate::families::{cube, fused, row_conv, tap_conv};
 use crate::kernel::{Io, Kernel, divided, near};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
 use ge_kernels::conv::{
     Conv, ConvSpec, FilterForms, FilterPlan, HalfConv, change_filters, filter_by_phase_panels, filter_by_phases,
-    pack_row_filter,
+    pack_row_filter, pack_tap_filter,
 };
 use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::Act;
@@ -71,6 +72,9 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         }
         if rank == AT_HAND && spec.transposed.is_none() {
             return in_some_form(sig, &spec, follows, [kind, gives]);
+        }
+        if tap_conv::takes(&spec, rank, count) {
+            return tap_conv::build(sig, &spec, follows);
         }
         let plan = Conv::new(&spec).map_err(|e| e.to_string())?;
         let plan = match spec.transposed {
@@ -146,6 +150,7 @@ fn in_some_form(
         FilterPlan::Given(conv) | FilterPlan::Changed(conv) => {
             Ok(Box::new(Convolution { kind, gives, conv: *conv, bias, residual, act, lays_out: 0 }))
         }
+        FilterPlan::Taps(_) => Err("a filter laid out by taps comes alone".to_string()),
     }
 }
 
@@ -170,7 +175,7 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
     let spec = plain_sizes(sig)?;
     let (spec, forms) = planned_sizes(sig, spec)?;
     let plan = Conv::new(&spec).ok()?;
-    if plan.is_of_one_place() {
+    if plan.is_of_one_place() || plan.is_spread() {
         return None;
     }
     if plan.with_filter_by_phase_panels().is_some() {
@@ -185,6 +190,11 @@ pub fn laid_out(sig: &Sig, w: &[f32]) -> Option<(Vec<f32>, Vec<u64>)> {
         FilterPlan::Given(_) => None,
         FilterPlan::Changed(_) => {
             let all = [w, &change_filters(&spec, w)?].concat();
+            let dims = vec![all.len() as u64];
+            Some((all, dims))
+        }
+        FilterPlan::Taps(_) => {
+            let all = pack_tap_filter(&spec, w)?;
             let dims = vec![all.len() as u64];
             Some((all, dims))
         }
@@ -230,7 +240,7 @@ fn plain_sizes(sig: &Sig) -> Option<ConvSpec> {
 /// half precision if a filter that is not transposed is read as it is.
 fn planned_sizes(sig: &Sig, spec: ConvSpec) -> Option<(ConvSpec, FilterForms)> {
     if sig.input(0).ok()?.kind == Some(Kind::F32) {
-        return Some((spec, FilterForms::ALL));
+        return Some((spec, FilterForms::KNOWN));
     }
     let pays = spec.transposed.is_some() || HalfConv::takes(&spec);
     let some = HalfConv::some_images(&spec).ok().filter(|_| pays)?;

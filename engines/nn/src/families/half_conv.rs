@@ -14,7 +14,7 @@ use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
 /// The forms in which a filter may follow its plain form.
-pub const FORMS: FilterForms = FilterForms { changed: false, rows: true };
+pub const FORMS: FilterForms = FilterForms { changed: false, rows: true, taps: false };
 
 /// Layout of a given filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,8 @@ pub mod matmul;
 pub mod conv;
 /// Convolutions with few output positions.
 pub mod row_conv;
+/// Convolutions without the taps that only read the border.
+pub mod tap_conv;
 /// Convolutions in half precision by the plans for single precision.
 pub mod half_conv;
 /// Two convolutions, the second of which reads the first.

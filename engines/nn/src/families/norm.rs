@@ -2,7 +2,7 @@
 //! `BNInfer`, `InstanceNorm`, `GroupNorm` for f32, f16, bf16, computed in single precision.
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig};
-use ge_kernels::norm::{Affine, LayerNorm, MaskedSoftmax, Softmax, affine_channels};
+use ge_kernels::norm::{Affine, LayerNorm, MaskedSoftmax, Softmax, affine_images};
 use ge_kernels::norm::{instance_norm as instances, layer_norm as rows, softmax as soft};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::layout::resolve_axis;
@@ -275,13 +275,12 @@ impl Batch {
         let x = io.input::<T>(0)?;
         let (g, b) = (io.input::<S>(1)?, io.input::<S>(2)?);
         let (m, v) = (io.input::<S>(3)?, io.input::<S>(4)?);
-        let of = |p: usize| {
-            let c = p % self.channels;
+        let of = |c: usize| {
             let scale = g[c].wide() / (v[c].wide() + self.epsilon).sqrt();
             Affine { scale, centre: m[c].wide(), shift: b[c].wide() }
         };
         io.output::<T, ()>(0, |out| {
-            affine_channels(self.size, units, x, of, out);
+            affine_images([self.channels, self.size], units, x, of, out);
             Ok(())
         })
     }

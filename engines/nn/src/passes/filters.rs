@@ -7,6 +7,8 @@
 //! `ge_kernels::conv::change_filters`
 //! After, for few output positions: the same with a constant `f32[O/16,C*3*3,16]` whose original
 //! shape is `[O,C,3,3]`
+//! After, for a window of which much lies in the border: the same with a constant of one axis, the
+//! result of `ge_kernels::conv::pack_tap_filter`
 //! After, for a transposed convolution: the same with a constant of one axis, the filter grouped by
 //! the phase of the stride that its taps reach
 //! When: the AI core has the node, no other node reads the constant, and `FilterPlan::cheapest`

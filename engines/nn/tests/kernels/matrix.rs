@@ -2,6 +2,7 @@
 use crate::harness::*;
 use ge_kernels::conv::{
     Conv, ConvSpec, FilterForms, FilterPlan, change_filters, filter_by_phase_panels, filter_by_phases, pack_row_filter,
+    pack_tap_filter,
 };
 use ge_kernels::simd::{Level, with_level};
 use ge_nn::engine::Nn;
@@ -336,6 +337,35 @@ fn filters_of_halves_laid_out_give_the_bits_of_the_filters() {
     }
 }
 
+/// A filter laid out by taps gives the numbers of the filter, also with steps behind it; its length
+/// tells it from other forms.
+#[test]
+fn filters_laid_out_by_taps_give_the_numbers_of_the_filters() {
+    let (x, w, bias) = (noise(F, &[2, 32, 9, 9], 1), noise(F, &[48, 32, 3, 3], 2), noise(F, &[48], 3));
+    let given = case("Conv2D", &[&x, &w, &bias], &[(F, &[2, 48, 9, 9])])
+        .with("pads", vec![6i64; 4])
+        .with("dilations", vec![1i64, 1, 6, 6]);
+    let spec = ConvSpec {
+        dilation: [1, 6, 6],
+        pad_before: [0, 6, 6],
+        pad_after: [0, 6, 6],
+        ..ConvSpec::square(2, [32, 48], 9, 3)
+    };
+    let plain: Vec<f32> = w.data.iter().map(|v| *v as f32).collect();
+    let packed = pack_tap_filter(&spec, &plain).unwrap();
+    for given in [given.clone(), given.with("steps", vec!["Sin %0".to_owned(), "Exp %1".to_owned()])] {
+        let want = given.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        let mut laid = given.laid_from(1, Format::NCHW, &w.dims);
+        laid.inputs[1] = Some(t(F, &[packed.len() as u64], packed.iter().map(|v| f64::from(*v))));
+        let got = laid.launch(&Nn::ai_core(), 0).unwrap().remove(0);
+        for (got, want) in got.data.iter().zip(&want.data) {
+            assert!((got - want).abs() <= 1e-4 * want.abs().max(1.0), "{got} for {want}");
+        }
+        laid.inputs[1] = Some(t(F, &[packed.len() as u64 - 1], packed[1..].iter().map(|v| f64::from(*v))));
+        assert_eq!(laid.refusal(&Nn::ai_core()), "its filter comes changed");
+    }
+}
+
 /// Filters for images of any size, in all their forms, give the bits of the one form that the sizes
 /// use.
 #[test]
@@ -356,6 +386,7 @@ fn filters_in_several_forms_give_the_bits_of_the_form_that_is_taken() {
                 let all = [&plain[..], &change_filters(&spec, &plain).unwrap()].concat();
                 with(&[all.len() as u64], all)
             }
+            FilterPlan::Taps(_) => unreachable!("no filter of these forms is laid out by taps"),
             FilterPlan::Rows(_) => {
                 let packed = pack_row_filter(&spec, &plain).unwrap();
                 with(&[groups * (o / groups).div_ceil(16), c / groups * 9, 16], packed)

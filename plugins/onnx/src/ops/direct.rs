@@ -339,13 +339,6 @@ const OTHERS: &[Row] = &[
         &[As("ignore_index", "ignore_index"), As("reduction", "reduction")],
     ),
     (
-        "SoftmaxCrossEntropyLoss",
-        "SoftmaxCrossEntropyLoss",
-        12,
-        NEW,
-        &[As("ignore_index", "ignore_index"), As("reduction", "reduction")],
-    ),
-    (
         "RandomUniform",
         "RandomUniform",
         1,

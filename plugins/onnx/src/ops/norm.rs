@@ -1,5 +1,5 @@
-//! `Softmax`, `LogSoftmax`, `Hardmax` before opset 13, `LayerNormalization`,
-//! `BatchNormalization`, `Dropout`.
+//! `Softmax`, `LogSoftmax`, `Hardmax` before opset 13, `SoftmaxCrossEntropyLoss`,
+//! `LayerNormalization`, `BatchNormalization`, `Dropout`.
 use super::{Outs, rank};
 use ge_plugin_api::frontend::{ForeignNode, GraphBuilder};
 use ge_plugin_api::map_op;
@@ -40,6 +40,19 @@ fn coerced(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
 map_op!("onnx", "ai.onnx", "Softmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "LogSoftmax", 1..=12, coerced);
 map_op!("onnx", "ai.onnx", "Hardmax", 1..=12, coerced);
+
+/// The loss of the logarithms of a softmax over the classes, which the fast engines compute.
+fn cross_entropy(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {
+    let log = b.node("LogSoftmaxV2").input(n.input(0)?).attr("axes", vec![1i64]).build();
+    let loss = b.node("NegativeLogLikelihoodLoss").name(&n.name).input(log).input(n.input(1)?);
+    let loss = loss.opt_input(n.opt_input(2)).attr("reduction", n.str_or("reduction", "mean"));
+    let loss = match n.attrs.int("ignore_index") {
+        Some(ignored) => loss.attr("ignore_index", ignored),
+        None => loss,
+    };
+    Ok([loss.build(), log].into_iter().take(n.output_count()).collect())
+}
+map_op!("onnx", "ai.onnx", "SoftmaxCrossEntropyLoss", 12..=u32::MAX, cross_entropy);
 
 /// Mean and deviation have the type `stash_type` (default f32), whatever the type of x.
 fn layer_norm(n: &ForeignNode, b: &mut GraphBuilder<'_>) -> Outs {

@@ -116,6 +116,22 @@ fn softmax_before_13_joins_the_axes_behind_its_own() {
     );
 }
 
+#[test]
+fn cross_entropy_is_the_loss_of_the_logarithms_of_a_softmax() {
+    let g = |outs: &[&str]| {
+        let n = with(node("SoftmaxCrossEntropyLoss", &["s", "t"], outs), vec![int("ignore_index", -1)]);
+        let ins = vec![value("s", 1, &["2", "3"]), value("t", 7, &["2"])];
+        import(&model(13, graph(ins, vec![n], vec![], outs))).expect("imports")
+    };
+    for outs in [&["y"][..], &["y", "l"]] {
+        let e = g(outs);
+        assert_eq!(said(&e, ""), "n_y/LogSoftmaxV2=LogSoftmaxV2 n_y=NegativeLogLikelihoodLoss");
+        let ignored =
+            nodes(&e, "").last().map(|n| (n.attrs.int("ignore_index"), n.attrs.str("reduction") == Some("mean")));
+        assert_eq!(ignored, Some((Some(-1), true)));
+    }
+}
+
 /// Zero sizes after the first two axes are real sizes and must not copy the size of another axis.
 #[test]
 fn softmax_before_13_gives_empty_tensors_their_shape_back() {

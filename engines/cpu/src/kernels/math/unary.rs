@@ -1,7 +1,9 @@
 //! Element-wise operators of one input (`plugins/ops/src/elementwise.rs` defines their meaning).
 //! Floating-point results are computed in double precision and rounded once; integers wrap.
 use super::arith::is_unsigned;
-use super::special::{erf, erfc, gelu, gelu_tanh, hard_swish, max, min, sigmoid, softplus};
+use super::special::{
+    erf, erfc, exp_in_line, gelu, gelu_tanh, hard_swish, ln_in_line, max, min, sigmoid, softplus, tanh_in_line,
+};
 use super::zip::map;
 use crate::args::{Arg, bad, flag, float_attr, text};
 use crate::op::Op;
@@ -57,19 +59,19 @@ macro_rules! plain {
 }
 plain! {
     "Sigmoid" run_sigmoid: |x| sigmoid(x);
-    "Tanh" run_tanh: |x| x.tanh();
+    "Tanh" run_tanh: |x| tanh_in_line(x);
     "Erf" run_erf: |x| erf(x);
     "Erfc" run_erfc: |x| erfc(x);
-    "Exp" run_exp: |x| x.exp();
+    "Exp" run_exp: |x| exp_in_line(x);
     "Expm1" run_expm1: |x| x.exp_m1();
-    "Log" run_log: |x| x.ln();
+    "Log" run_log: |x| ln_in_line(x);
     "Log1p" run_log1p: |x| x.ln_1p();
     "Sqrt" run_sqrt: |x| x.sqrt();
     "Rsqrt" run_rsqrt: |x| 1.0 / x.sqrt();
     "Reciprocal" run_reciprocal: |x| 1.0 / x;
     "Softplus" run_softplus: |x| softplus(x);
     "Softsign" run_softsign: |x| x / (1.0 + x.abs());
-    "Mish" run_mish: |x| x * softplus(x).tanh();
+    "Mish" run_mish: |x| x * tanh_in_line(softplus(x));
     "Sin" run_sin: |x| x.sin();
     "Cos" run_cos: |x| x.cos();
     "Tan" run_tan: |x| x.tan();

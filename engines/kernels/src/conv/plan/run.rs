@@ -113,6 +113,8 @@ impl Conv {
             for unit in units {
                 one.run(spec, self.channels_of(unit), (x, w), epilogue, out)?;
             }
+        } else if let Some(spread) = &self.spread {
+            spread.run(spec, units, (x, w), epilogue, out);
         } else {
             self.points(units, x, w, epilogue, out);
         }
