@@ -42,12 +42,12 @@ impl Source {
     }
     /// Normal numbers with mean 0 and standard deviation 1.
     pub fn normals(&mut self, n: usize) -> Result<Vec<f64>> {
-        let (mut v, mut units) = (filled(n, 0f64)?, [[0.0; SOME]; 2]);
+        let (mut v, [mut radii, mut turns]) = (filled(n, 0f64)?, [[0.0; SOME]; 2]);
         for part in v.chunks_mut(SOME) {
-            for k in 0..part.len() {
-                (units[0][k], units[1][k]) = (1.0 - self.unit(), self.unit());
+            for (radius, turn) in radii.iter_mut().zip(&mut turns).take(part.len()) {
+                (*radius, *turn) = (1.0 - self.unit(), self.unit());
             }
-            lines::zip(part, &units[0], &units[1], |u, v| (-2.0 * ln_in_line(u)).sqrt() * cos_of_turns(v));
+            lines::zip(part, &radii, &turns, |u, v| (-2.0 * ln_in_line(u)).sqrt() * cos_of_turns(v));
         }
         Ok(v)
     }
