@@ -150,7 +150,6 @@ fn what_is_no_pair_or_has_weights_beyond_the_caches_has_no_plan() {
 /// the caches: wide rows, planes that share cache sets, images of one position.
 #[test]
 fn images_of_any_size_have_a_plan() {
-    let half = |w| Half { w, bias: None, act: Act::Relu };
     for (h, w, stays) in
         [(3, 4099, false), (2, 1, false), (1, 1, false), (7, 9, false), (64, 64, true), (40, 130, true)]
     {
@@ -162,6 +161,7 @@ fn images_of_any_size_have_a_plan() {
         point.input = [1, h, w];
         let behind = ConvSpec { channels_in: o, channels_out: o, groups: o, ..plane.clone() };
         let (x, v, u) = (numbers(c * h * w, 1), numbers(9 * o, 2), numbers(c * o, 3));
+        let half = |w| Half { w, bias: None, act: Act::Relu };
         for (first, second, weights) in [(&plane, &point, [&v[..9 * c], &u[..]]), (&point, &behind, [&u[..], &v[..]])] {
             let halves = weights.map(half);
             let want = alone(second, &alone(first, &x, &halves[0], None), &halves[1], None);
