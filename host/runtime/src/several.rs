@@ -44,8 +44,8 @@ pub(crate) enum Made<'a> {
     Slices(&'a Sliced, &'a OnceLock<Bound>),
 }
 
-/// A task as an executor has bound it, without its kernel and its places. Any task of the same node with the same arguments can use
-/// it, wherever the arguments lie.
+/// A task as an executor has bound it, without its kernel and its places. Any task of the same node
+/// with the same arguments can use it, wherever the arguments lie.
 pub(crate) struct Bound {
     kernel: KeptKernel,
     task: DeviceTask,
