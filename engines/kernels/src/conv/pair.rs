@@ -2,9 +2,10 @@
 //! depthwise one with a small square window, in either order. The intermediate result is made some
 //! rows at a time and never leaves the caches.
 //!
-//! Depthwise first: a unit is some rows of the result, or an image if it is small. It makes these rows of all planes, which are
-//! then the second operand of the product. Pointwise first: a unit is some channels of a band of
-//! the image (see `bands.rs`). It moves down the rows and keeps those that the window reads again.
+//! Depthwise first: a unit is some rows of the result, or an image if it is small. It makes these
+//! rows of all planes, which are then the second operand of the product. Pointwise first: a unit is
+//! some channels of a band of the image (see `bands.rs`). It moves down the rows and keeps those
+//! that the window reads again.
 use crate::conv::bands;
 use crate::conv::plan::Conv;
 use crate::conv::planes::{self, Plane, Shape, Source};

@@ -11,7 +11,7 @@
 use crate::conv::finish::{Runs, finish};
 use crate::conv::spec::ConvSpec;
 use crate::gemm::Epilogue;
-use crate::gemm::micro::{Left, Strided, tile};
+use crate::gemm::micro::{Left, Strided, tile, uncrowded};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::{load, turn};
@@ -93,7 +93,7 @@ impl Spread {
     ) {
         let cin = s.channels_in / s.groups;
         let windows = (s.input[2] * s.taps().next_multiple_of(16)).next_multiple_of(16);
-        let (windows, columns) = if cin <= AT_ONCE { (0, 0) } else { (windows, s.input[2] * turned(cin)) };
+        let (windows, columns) = if cin <= AT_ONCE { (0, 0) } else { (windows, s.input[2] * uncrowded(cin)) };
         with_scratch(windows + columns + self.rows * self.line(s), |scratch| {
             let (windows, scratch) = scratch.split_at_mut(windows);
             let (columns, band) = scratch.split_at_mut(columns);
@@ -102,11 +102,6 @@ impl Spread {
             }
         });
     }
-}
-
-/// Distance between two positions of a row of the input when channels are innermost.
-fn turned(cin: usize) -> usize {
-    (cin.div_ceil(16) | 1) * 16
 }
 
 struct Unit<'p, 'a, 'o> {
@@ -157,7 +152,7 @@ impl Work for Unit<'_, '_, '_> {
                 }
                 continue;
             }
-            let (pitch, wanted) = (turned(cin), (end - low) * wide);
+            let (pitch, wanted) = (uncrowded(cin), (end - low) * wide);
             channels_innermost(isa, &x[y * width..], (cin, size, width), pitch, columns);
             // The last vectors of the filter may end behind its rows: these read what follows.
             let panels = wanted / 16;

@@ -13,7 +13,7 @@
 use crate::conv::finish::{Runs, finish};
 use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::Epilogue;
-use crate::gemm::micro::{Left, Strided, tile};
+use crate::gemm::micro::{Left, Strided, tile, uncrowded};
 use crate::scratch::with_scratch;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::view::Out;
@@ -64,15 +64,9 @@ struct Piece {
 /// Output rows of a unit.
 type Strip = Piece;
 
-/// Elements from one row of the laid-out filter to the next: an odd number of cache lines, so that
-/// rows do not share few cache sets.
-fn pitch(channels: usize) -> usize {
-    (channels.div_ceil(16) | 1) * 16
-}
-
 /// Elements of the filter laid out by taps; `None` if they are too many to count.
 pub fn tap_filter_len(s: &ConvSpec) -> Option<usize> {
-    pitch(s.channels_in / s.groups.max(1)).checked_mul(s.channels_out)?.checked_mul(s.taps())
+    uncrowded(s.channels_in / s.groups.max(1)).checked_mul(s.channels_out)?.checked_mul(s.taps())
 }
 
 /// The filter `w[O, C / groups, ...]` laid out by taps: `[groups, taps, O / groups, C / groups]`,
@@ -83,7 +77,7 @@ pub fn pack_tap_filter(s: &ConvSpec, w: &[f32]) -> Option<Vec<f32>> {
     if w.len() != channels.checked_mul(taps)?.checked_mul(s.channels_out)? || w.is_empty() {
         return None;
     }
-    let (pitch, mut to) = (pitch(channels), vec![0.0; tap_filter_len(s)?]);
+    let (pitch, mut to) = (uncrowded(channels), vec![0.0; tap_filter_len(s)?]);
     for (row, w) in w.chunks_exact(channels * taps).enumerate() {
         for tap in 0..taps {
             let at = ((row / own * taps + tap) * own + row % own) * pitch;
@@ -249,8 +243,8 @@ impl TapConv {
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let high = self.strips.iter().map(|s| s.places.len()).max().unwrap_or(0);
-        let widest = self.across.iter().map(|p| wide(high * p.places.len())).max().unwrap_or(0);
-        let sums = self.block * self.across.iter().map(|p| wide(high * p.places.len())).sum::<usize>();
+        let widest = self.across.iter().map(|p| uncrowded(high * p.places.len())).max().unwrap_or(0);
+        let sums = self.block * self.across.iter().map(|p| uncrowded(high * p.places.len())).sum::<usize>();
         let line = high * self.out[1] + 16;
         with_scratch(STEPS * widest + line.next_multiple_of(16) + sums + 16, |s| {
             let (packed, s) = s.split_at_mut(STEPS * widest);
@@ -261,11 +255,6 @@ impl TapConv {
         });
         Ok(())
     }
-}
-
-/// Elements of a packed row of `places` positions, and of a row of sums: an odd number of vectors.
-fn wide(places: usize) -> usize {
-    (places.div_ceil(16) | 1) * 16
 }
 
 struct Unit<'p, 'a, 'o> {
@@ -295,13 +284,13 @@ impl Work for Unit<'_, '_, '_> {
         let m = c.block.min(own - first);
         let size = s.input[1] * s.input[2];
         let x = &x[(n * s.channels_in + group * channels) * size..][..channels * size];
-        let pitch = pitch(channels);
+        let pitch = uncrowded(channels);
         let w = &w[group * s.taps() * own * pitch..][..s.taps() * own * pitch];
         let down = &c.strips[strip];
         let rows = down.places.len();
         let mut at = 0;
         for along in &c.across {
-            let width = wide(rows * along.places.len());
+            let width = uncrowded(rows * along.places.len());
             let panels = (rows * along.places.len()).div_ceil(16);
             let sums = &mut sums[at..at + m * width];
             at += m * width;
@@ -330,7 +319,7 @@ impl Work for Unit<'_, '_, '_> {
             for row in 0..rows {
                 let mut at = 0;
                 for along in &c.across {
-                    let (len, width) = (along.places.len(), wide(rows * along.places.len()));
+                    let (len, width) = (along.places.len(), uncrowded(rows * along.places.len()));
                     let from = &sums[at + o * width..][..width];
                     at += m * width;
                     copy(&from[row * len..], len, &mut line[row * c.out[1] + along.places.start..]);

@@ -129,6 +129,12 @@ pub(crate) fn crowded(distance: usize) -> bool {
     distance >= 512 && distance.is_multiple_of(512)
 }
 
+/// A distance between rows of `len` elements that suits a register tile: an odd number of vectors,
+/// so that rows do not share few cache sets.
+pub(crate) fn uncrowded(len: usize) -> usize {
+    (len.div_ceil(16) | 1) * 16
+}
+
 /// Steps of k between two updates of the addresses of A.
 const STEPS: usize = 2;
 

@@ -20,8 +20,6 @@ use ge_kernels::conv::{
     Conv, ConvSpec, FilterForms, FilterPlan, HalfConv, change_filters, filter_by_phase_panels, filter_by_phases,
     pack_row_filter, pack_tap_filter,
 };
-use ge_kernels::gemm::{Bias, Epilogue};
-use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::Kind;
 use ge_kernels::with_kind;
@@ -40,9 +38,7 @@ struct Convolution {
     /// Type of all other tensors.
     gives: Kind,
     conv: Conv,
-    bias: bool,
-    residual: bool,
-    act: Act,
+    follows: fused::Follows,
     /// Number of elements that a launch converts to other layouts.
     lays_out: u64,
 }
@@ -87,22 +83,23 @@ fn alone(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         if count != want {
             return Err(format!("the filter has {count} numbers, changed it takes {want}"));
         }
-        return Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out: 0 }));
+        return Ok(Box::new(Convolution { kind, gives, conv, follows, lays_out: 0 }));
     }
     let plain = sig.plain_form()?;
     let (spec, bias) = sizes(&plain)?;
+    let follows = fused::Follows { bias, residual, act };
     if cube::is_grouped(sig) {
-        return cube::conv(sig, &plain, spec, fused::Follows { bias, residual, act });
+        return cube::conv(sig, &plain, spec, follows);
     }
     sig.plain(0)?;
     sig.plain(1)?;
     if kind != Kind::F32 && HalfConv::takes(&spec) {
-        let (given, follows) = ((Layout::Plain, sig.input(1)?.count()), fused::Follows { bias, residual, act });
+        let given = (Layout::Plain, sig.input(1)?.count());
         return half_conv::build(&spec, given, follows, [kind, gives], converted(sig)?);
     }
     let conv = Conv::new(&spec).map_err(|e| e.to_string())?;
     let (conv, lays_out) = if kind == Kind::F32 { (conv.in_singles(), 0) } else { (conv, converted(sig)?) };
-    Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }))
+    Ok(Box::new(Convolution { kind, gives, conv, follows, lays_out }))
 }
 
 /// The kernel of a convolution in half precision whose filter comes in another form.
@@ -115,8 +112,8 @@ fn in_halves(sig: &Sig, spec: &ConvSpec, follows: fused::Follows, kinds: [Kind; 
         // With large images the filter itself is read, which comes first.
         None if rank == AT_HAND => {
             let conv = Conv::new(spec).map_err(|e| e.to_string())?;
-            let (fused::Follows { bias, residual, act }, [kind, gives]) = (follows, kinds);
-            return Ok(Box::new(Convolution { kind, gives, conv, bias, residual, act, lays_out }));
+            let [kind, gives] = kinds;
+            return Ok(Box::new(Convolution { kind, gives, conv, follows, lays_out }));
         }
         None if rank == row_conv::RANK => Layout::Packed,
         None => return Err(format!("a transformed filter is f32, not {}", kinds[0].name())),
@@ -141,14 +138,13 @@ fn in_some_form(
     let count = sig.input(1)?.count();
     let forms = FilterForms::of_len(spec, count);
     let forms = forms.ok_or_else(|| format!("the filter has {count} numbers, which is none of its forms"))?;
-    let fused::Follows { bias, residual, act } = follows;
     match FilterPlan::cheapest(spec, forms).map_err(|e| e.to_string())? {
         FilterPlan::Rows(plan) => {
             let packed = row_conv::panels(spec).iter().product::<usize>();
             row_conv::planned(sig, spec, *plan, follows, count.saturating_sub(packed))
         }
         FilterPlan::Given(conv) | FilterPlan::Changed(conv) => {
-            Ok(Box::new(Convolution { kind, gives, conv: *conv, bias, residual, act, lays_out: 0 }))
+            Ok(Box::new(Convolution { kind, gives, conv: *conv, follows, lays_out: 0 }))
         }
         FilterPlan::Taps(_) => Err("a filter laid out by taps comes alone".to_string()),
     }
@@ -374,9 +370,7 @@ impl Kernel for Convolution {
 impl Convolution {
     fn run_in<T: PanelElem, U: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
-        let bias = if self.bias { Bias::PerRow(io.input::<U>(2)?) } else { Bias::None };
-        let residual = if self.residual { Some((io.input::<U>(3)?, 1.0)) } else { None };
-        let e = Epilogue { bias, residual, act: self.act, ..Epilogue::default() };
+        let e = self.follows.epilogue(io)?;
         io.output::<U, ()>(0, |out| self.conv.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
     }
 }

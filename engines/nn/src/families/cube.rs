@@ -11,7 +11,6 @@ use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig, Tensor};
 use ge_kernels::conv::cube::LANES;
 use ge_kernels::conv::{ConvSpec, CubeConv, CubeDepthwise};
-use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::pool::Pooling;
 use ge_kernels::pool::cube::{CubeGlobal, CubePooling};
 use ge_kernels::simd::isa::PanelElem;
@@ -214,9 +213,7 @@ impl Kernel for Convolution {
 impl Convolution {
     fn run_in<T: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
         let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
-        let bias = if self.follows.bias { Bias::PerRow(io.input::<T>(2)?) } else { Bias::None };
-        let residual = if self.follows.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
-        let e = Epilogue { bias, residual, act: self.follows.act, ..Epilogue::default() };
+        let e = self.follows.epilogue(io)?;
         let run = |out: &mut Out<'_, T>| match &self.plan {
             Plan::Dense(p) => p.run(units, x, w, &e, out),
             Plan::Depthwise(p) => p.run(units, x, w, &e, out),

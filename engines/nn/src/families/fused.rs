@@ -5,8 +5,10 @@ use crate::kernel::{Io, Kernel, Watch};
 use crate::sig::{Answer, Sig};
 use ge_kernels::elementwise::Chain;
 use ge_kernels::elementwise::chain::BLOCK;
+use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::scratch::with_scratch;
 use ge_kernels::simd::Act;
+use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::Kind;
 use ge_kernels::view::steps::parse;
 use ge_plugin_api::Result;
@@ -66,6 +68,18 @@ pub struct Follows {
     pub residual: bool,
     /// The activation, which is applied last.
     pub act: Act,
+}
+
+impl Follows {
+    /// The steps of a convolution, with bias and residual as its inputs 2 and 3.
+    ///
+    /// # Errors
+    /// Fails if one of them is not aligned.
+    pub fn epilogue<'i, T: PanelElem>(&self, io: &'i Io<'_, '_>) -> Result<Epilogue<'i, T>> {
+        let bias = if self.bias { Bias::PerRow(io.input::<T>(2)?) } else { Bias::None };
+        let residual = if self.residual { Some((io.input::<T>(3)?, 1.0)) } else { None };
+        Ok(Epilogue { bias, residual, act: self.act, ..Epilogue::default() })
+    }
 }
 
 /// A kernel with a chain of steps on its output 0. Each block applies the steps to what it has just

@@ -6,7 +6,6 @@ use crate::families::row_conv;
 use crate::kernel::{Io, Kernel};
 use crate::sig::Answer;
 use ge_kernels::conv::{Conv, ConvSpec, FilterForms, FilterPlan, HalfConv, packed_row_filter_len};
-use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::Kind;
 use ge_kernels::with_kind;
@@ -123,10 +122,8 @@ impl Kernel for Halves {
 
 impl Halves {
     fn run_in<T: PanelElem, U: PanelElem>(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let (x, w, f) = (io.input::<T>(0)?, io.input::<T>(1)?, &self.follows);
-        let bias = if f.bias { Bias::PerRow(io.input::<U>(2)?) } else { Bias::None };
-        let residual = if f.residual { Some((io.input::<U>(3)?, 1.0)) } else { None };
-        let e = Epilogue { bias, residual, act: f.act, ..Epilogue::default() };
+        let (x, w) = (io.input::<T>(0)?, io.input::<T>(1)?);
+        let e = self.follows.epilogue(io)?;
         io.output::<U, ()>(0, |out| self.plan.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
     }
 }

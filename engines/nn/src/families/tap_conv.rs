@@ -4,7 +4,6 @@ use crate::families::fused::Follows;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, Sig};
 use ge_kernels::conv::{ConvSpec, TapConv, tap_filter_len};
-use ge_kernels::gemm::{Bias, Epilogue};
 use ge_kernels::view::Kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
@@ -60,10 +59,8 @@ impl Kernel for Taps {
     }
 
     fn run(&self, units: Range<usize>, io: &Io<'_, '_>) -> Result<()> {
-        let (x, w, f) = (io.input::<f32>(0)?, io.input::<f32>(1)?, &self.follows);
-        let bias = if f.bias { Bias::PerRow(io.input::<f32>(2)?) } else { Bias::None };
-        let residual = if f.residual { Some((io.input::<f32>(3)?, 1.0)) } else { None };
-        let e = Epilogue { bias, residual, act: f.act, ..Epilogue::default() };
+        let (x, w) = (io.input::<f32>(0)?, io.input::<f32>(1)?);
+        let e = self.follows.epilogue(io)?;
         io.output::<f32, ()>(0, |out| self.plan.run(units, x, w, &e, out).map_err(|e| Error::failed(e.to_string())))
     }
 }

@@ -5,8 +5,9 @@
 //! Before: `%d = FusedConv(%x, %v) {groups = C}`, `%y = FusedConv(%d, %w)` with a pointwise `%w`
 //! After: `%y = FusedConvPair(%x, %v, _, %w) {depthwise = "first"}`; in the other order `"second"`
 //! When: both are in single precision, and the values between them do not fit a cache anyway. Of
-//! images of open sizes only depthwise ones are joined with what follows. A depthwise convolution between two others is joined with the one after it; with
-//! stride two, with the one before it, whose output is then larger.
+//! images of open sizes only depthwise ones are joined with what follows. A depthwise convolution
+//! between two others is joined with the one after it; with stride two, with the one before it,
+//! whose output is then larger.
 //! Refuses: a residual or a type of its own in the first; steps behind one of the two; nodes for
 //! which the op store has no kernel.
 use super::open_weights::trials;

@@ -8,7 +8,7 @@ mod few;
 mod seen;
 
 use crate::conv::spec::{ConvError, ConvSpec};
-use crate::gemm::micro::{Left, Strided, tile};
+use crate::gemm::micro::{Left, Strided, tile, uncrowded};
 use crate::gemm::{Bias, Epilogue, KC, pack_columns, packed_len};
 use crate::scratch::with_scratch;
 use crate::shrink::shrink;
@@ -144,10 +144,9 @@ impl RowConv {
         self.spec.channels_in / self.spec.groups * self.spec.taps()
     }
 
-    /// Distance between two rows of the copy. It is an odd number of vectors, so that rows do not
-    /// map to few cache sets.
+    /// Distance between two rows of the copy.
     fn pitch(&self) -> usize {
-        (self.depth().div_ceil(16) | 1) * 16
+        uncrowded(self.depth())
     }
 
     /// Blocks of output channels of a group.
