@@ -19,6 +19,7 @@ pub struct PassManager<'a> {
     list: &'static [Listed],
     switches: Switches<'a>,
     verify: bool,
+    sealed: Vec<String>,
     blame: Blame,
     told: Option<Box<Told<'a>>>,
 }
@@ -34,7 +35,8 @@ impl<'a> PassManager<'a> {
     /// `ge.fusionSwitchFile` is not usable.
     pub fn new(list: &'static [Listed], toolbox: &'a Toolbox, options: &'a Options) -> Result<PassManager<'a>> {
         let switches = Switches::checked(list, toolbox, options)?;
-        Ok(PassManager { list, switches, verify: cfg!(debug_assertions), blame: Blame::default(), told: None })
+        let verify = cfg!(debug_assertions);
+        Ok(PassManager { list, switches, verify, sealed: Vec::new(), blame: Blame::default(), told: None })
     }
 
     /// If `on`, verifies the model after each pass in release builds too; debug builds always do.
@@ -46,6 +48,10 @@ impl<'a> PassManager<'a> {
     /// control flow).
     pub fn leave_unverified(&mut self) {
         self.verify = false;
+    }
+    /// Sets the names of the graphs that have left the model to become models of their own.
+    pub fn set_sealed(&mut self, names: Vec<String>) {
+        self.sealed = names;
     }
     /// Sets where the first failing pass is recorded.
     pub fn blaming(mut self, blame: &Blame) -> Self {
@@ -300,8 +306,11 @@ impl<'a> PassManager<'a> {
         if !self.verify {
             return Ok(());
         }
-        let options =
-            ge_ir::verify::VerifyOptions { unknown_ops: ge_ir::verify::UnknownOps::Allow, ..Default::default() };
+        let options = ge_ir::verify::VerifyOptions {
+            unknown_ops: ge_ir::verify::UnknownOps::Allow,
+            sealed: &self.sealed,
+            ..Default::default()
+        };
         ge_ir::verify::verify_with(model, &Protos(self.toolbox()), options).map(|_| ()).map_err(|faults| {
             let text: Vec<&str> = faults.iter().take(5).map(|d| d.message.as_str()).collect();
             CompileError::internal("verify", format!("after {who}: {}", text.join("; ")))

@@ -119,6 +119,7 @@ impl Compilation<'_> {
             if !failed {
                 if !built.is_empty() {
                     self.model = model;
+                    self.passes.set_sealed(built.values().map(|root| root.name.clone()).collect());
                 }
                 return Ok(built.into_values().collect());
             }

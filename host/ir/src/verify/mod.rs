@@ -21,7 +21,7 @@
 //!   it does not declare are unrestricted.
 //! - **V11** Required attributes are present.
 //! - **V12** Attribute values lie in their range and among their choices.
-//! - **V13** An attribute names only graphs of the model.
+//! - **V13** An attribute names only graphs of the model, or graphs that are models of their own.
 //! - **V14** A graph is named at most once, the root is never named, and graphs do not contain each
 //!   other in a circle.
 //! - **V15** The inputs and outputs of a subgraph match the node that names it, in number and type.
@@ -87,11 +87,13 @@ pub enum NameScope {
 
 /// Options of [`verify_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyOptions {
+pub struct VerifyOptions<'a> {
     /// How to treat unknown operator types (rule V16).
     pub unknown_ops: UnknownOps,
     /// Scope of unique names (rule V4).
     pub names: NameScope,
+    /// Graphs that are models of their own, which nodes may name (rule V13).
+    pub sealed: &'a [String],
 }
 
 /// Facts about a model that passed verification.
@@ -157,7 +159,7 @@ pub fn verify(model: &Model, protos: &dyn OpTable) -> Result<Verified, Vec<Diagn
 ///
 /// # Errors
 /// Returns the faults as [`verify`] does.
-pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions) -> Result<Verified, Vec<Diagnostic>> {
+pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions<'_>) -> Result<Verified, Vec<Diagnostic>> {
     let mut faults = Faults::default();
     for g in model.graphs() {
         structure::check(g, &mut faults);
@@ -167,7 +169,7 @@ pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions) 
     let mut verified = Verified::default();
     if faults.list.is_empty() {
         verified.unknown_ops = operators::check(model, protos, options.unknown_ops, &mut faults);
-        verified.parents = subgraphs::check(model, &mut faults);
+        verified.parents = subgraphs::check(model, options.sealed, &mut faults);
     }
     if faults.list.is_empty() {
         return Ok(verified);

@@ -5,7 +5,7 @@ use ge_plugin_api::types::{AttrValue, DType, NodeId, TensorDesc};
 use std::collections::HashMap;
 
 /// Checks the rules and returns for each graph the node that names it.
-pub(super) fn check(model: &Model, faults: &mut Faults) -> Vec<Option<(usize, NodeId)>> {
+pub(super) fn check(model: &Model, sealed: &[String], faults: &mut Faults) -> Vec<Option<(usize, NodeId)>> {
     let graphs = model.graphs();
     let mut index: HashMap<&str, usize> = HashMap::new();
     for (i, g) in graphs.iter().enumerate() {
@@ -18,6 +18,9 @@ pub(super) fn check(model: &Model, faults: &mut Faults) -> Vec<Option<(usize, No
         for n in g.nodes() {
             for (key, name) in named(n) {
                 let Some(&s) = index.get(name) else {
+                    if sealed.iter().any(|s| s == name) {
+                        continue;
+                    }
                     let text = format!("`{}` of `{}` names graph `@{name}`, which is not in the model", key, n.name());
                     faults.node("V13", g, n, |d| d.subject(key), text);
                     continue;

@@ -33,7 +33,7 @@ fn table() -> BTreeMap<String, OpProto> {
 fn told(body: &str) -> Vec<String> {
     told_of(&format!("graph @g(%x: f32[2], %i: i32[2]) {{\n{body}\n}}\n"), VerifyOptions::default())
 }
-fn told_of(text: &str, options: VerifyOptions) -> Vec<String> {
+fn told_of(text: &str, options: VerifyOptions<'_>) -> Vec<String> {
     let (m, places) = parse_placed(text, "t.ge", &NoFiles).unwrap_or_else(|d| panic!("{d:#?}"));
     let mut faults = verify_with(&m, &table(), options).err().unwrap_or_default();
     places.locate(&m, &mut faults);
@@ -160,6 +160,8 @@ fn v13_v14_v15_subgraphs() {
     };
     assert_eq!(whole(&call("@s", "f32[2]")), NONE);
     assert_eq!(whole(&call("@t", "f32[2]")), ["2: V13: `f` of `p` names graph `@t`, which is not in the model"]);
+    let sealed = VerifyOptions { sealed: &["t".to_owned()], ..VerifyOptions::default() };
+    assert_eq!(told_of(&call("@t", "f32[2]"), sealed), NONE);
     assert_eq!(whole(&call("@g", "f32[2]")), ["2: V14: `p` names the root graph `@g`"]);
     assert_eq!(
         whole(&call("[@s, @s]", "f32[2]")),
