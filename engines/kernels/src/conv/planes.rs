@@ -9,12 +9,18 @@ use crate::view::Out;
 use std::ops::Range;
 use window::ROWS;
 
+/// Windows of three rows and columns in narrow planes.
+mod down;
 /// Large windows with strides of one.
 mod stream;
 /// Small windows, and windows with strides of two.
 mod window;
 
 pub(crate) use window::within;
+
+/// Most columns of an input whose windows move down. The rows of wider ones are far apart: it is
+/// faster to go along a few of them.
+const NARROW: usize = 64;
 
 /// Some output channels and some rows of one image.
 pub(crate) struct Planes<'p, 'a, 'o> {
@@ -156,12 +162,19 @@ impl Shape {
     /// planes have a residual.
     pub(crate) fn run(&self, count: usize, residual: bool, source: &mut impl Source) {
         match self.window {
+            (3, 1) if self.moves_down(residual) => dispatch(down::Down::<1, _> { of: self, count, source }),
+            (3, 2) if self.moves_down(residual) => dispatch(down::Down::<2, _> { of: self, count, source }),
             (3, 1) => self.windows::<3, 1>(count, residual, source),
             (3, _) => self.windows::<3, 2>(count, residual, source),
             (5, 1) => (0..count).for_each(|i| self.stream::<5>(source.plane(i))),
             (_, 1) => (0..count).for_each(|i| self.stream::<7>(source.plane(i))),
             _ => self.windows::<5, 2>(count, residual, source),
         }
+    }
+
+    /// Whether windows move down the planes.
+    fn moves_down(&self, residual: bool) -> bool {
+        self.size.1 <= NARROW && self.alpha == 1.0 && !residual
     }
 
     fn windows<const K: usize, const S: usize>(&self, count: usize, residual: bool, source: &mut impl Source) {

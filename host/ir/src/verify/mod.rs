@@ -159,7 +159,11 @@ pub fn verify(model: &Model, protos: &dyn OpTable) -> Result<Verified, Vec<Diagn
 ///
 /// # Errors
 /// Returns the faults as [`verify`] does.
-pub fn verify_with(model: &Model, protos: &dyn OpTable, options: VerifyOptions<'_>) -> Result<Verified, Vec<Diagnostic>> {
+pub fn verify_with(
+    model: &Model,
+    protos: &dyn OpTable,
+    options: VerifyOptions<'_>,
+) -> Result<Verified, Vec<Diagnostic>> {
     let mut faults = Faults::default();
     for g in model.graphs() {
         structure::check(g, &mut faults);

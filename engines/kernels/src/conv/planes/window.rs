@@ -9,7 +9,7 @@ static ZEROS: [f32; 48] = [0.0; 48];
 
 /// The taps of one window, each broadcast to all lanes.
 #[inline(always)]
-fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
+pub(super) fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
     let mut taps = [[isa.splat(0.0); K]; K];
     for (to, from) in taps.iter_mut().zip(w.as_chunks::<K>().0) {
         for (to, from) in to.iter_mut().zip(from) {
@@ -24,7 +24,7 @@ fn taps<I: Isa, const K: usize>(isa: I, w: &[f32]) -> [[I::V; K]; K] {
 /// # Safety
 /// The columns, or those that the masks select, must be readable.
 #[inline(always)]
-unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
+pub(super) unsafe fn row<I: Isa, const K: usize, const S: usize, const MASKED: bool>(
     isa: I,
     p: *const f32,
     masks: &[[I::M; 2]; K],
@@ -67,16 +67,7 @@ impl<const K: usize, const S: usize, P: Source> Work for Bands<'_, K, S, P> {
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
-        let Shape { size: (_, wide), pad, limits, width, .. } = *self.of;
-        // The last columns are computed together with some of those before them.
-        let last = width.saturating_sub(16);
-        let edges = Edges {
-            last,
-            left: masks::<I, K>(isa, -pad.1, wide),
-            right: masks::<I, K>(isa, (last * S) as isize - pad.1, wide),
-            stored: isa.lanes(0, width.min(16)),
-            limits: [isa.splat(limits.0), isa.splat(limits.1)],
-        };
+        let edges = Edges::new::<S>(isa, self.of);
         for i in 0..self.count {
             band::<I, K, S>(isa, self.of, &edges, self.source.plane(i));
         }
@@ -84,15 +75,31 @@ impl<const K: usize, const S: usize, P: Source> Work for Bands<'_, K, S, P> {
 }
 
 /// What all rows of all planes have in common.
-struct Edges<I: Isa, const K: usize> {
+pub(super) struct Edges<I: Isa, const K: usize> {
     /// The first of the last sixteen columns, or zero if there are fewer.
-    last: usize,
+    pub(super) last: usize,
     /// The columns that loads for the first and for the last result columns read.
-    left: [[I::M; 2]; K],
-    right: [[I::M; 2]; K],
+    pub(super) left: [[I::M; 2]; K],
+    pub(super) right: [[I::M; 2]; K],
     /// The result columns that are stored if the result is narrower than a vector.
-    stored: I::M,
+    pub(super) stored: I::M,
     limits: [I::V; 2],
+}
+
+impl<I: Isa, const K: usize> Edges<I, K> {
+    #[inline(always)]
+    pub(super) fn new<const S: usize>(isa: I, of: &Shape) -> Edges<I, K> {
+        let Shape { size: (_, wide), pad, limits, width, .. } = *of;
+        // The last columns are computed together with some of those before them.
+        let last = width.saturating_sub(16);
+        Edges {
+            last,
+            left: masks::<I, K>(isa, -pad.1, wide),
+            right: masks::<I, K>(isa, (last * S) as isize - pad.1, wide),
+            stored: isa.lanes(0, width.min(16)),
+            limits: [isa.splat(limits.0), isa.splat(limits.1)],
+        }
+    }
 }
 
 /// Computes the rows of one plane in bands.
@@ -240,7 +247,7 @@ fn rows<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, plane: Plane
 
 /// The columns that the loads for each tap read, if the first input column is `from`.
 #[inline(always)]
-fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
+pub(super) fn masks<I: Isa, const K: usize>(isa: I, from: isize, width: usize) -> [[I::M; 2]; K] {
     let mut masks = [[isa.lanes(0, 0); 2]; K];
     for (i, m) in masks.iter_mut().enumerate() {
         let column = from + i as isize;
