@@ -291,20 +291,25 @@ fn convolutions() {
         (8, 8, 64, 3, 1, 1),
         (96, 64, 240, 3, 1, 1),
     ];
-    for (ci, co, size, kernel, stride, groups) in convolutions {
-        let mut s = ConvSpec::square(1, [ci, co], size, kernel);
+    // Lines of text are wide.
+    let wide = [(64, 128, [12, 320]), (240, 240, [12, 160]), (480, 480, [6, 160]), (480, 480, [3, 160])];
+    let square = convolutions.map(|(ci, co, size, kernel, stride, groups)| (ci, co, [size; 2], kernel, stride, groups));
+    let wide = wide.map(|(ci, co, size)| (ci, co, size, 1, 1, 1));
+    for (ci, co, [height, width], kernel, stride, groups) in square.into_iter().chain(wide) {
+        let mut s = ConvSpec::square(1, [ci, co], height, kernel);
+        s.input = [1, height, width];
         s.groups = groups;
         s.stride = [1, stride, stride];
         s.pad_before = [0, kernel / 2, kernel / 2];
         s.pad_after = s.pad_before;
         let plain = Conv::new(&s).expect("sizes fit");
         let c = plain.clone().in_singles();
-        let (x, w) = (vec![0.5f32; ci * size * size], vec![0.25f32; ci / groups * co * s.taps()]);
+        let (x, w) = (vec![0.5f32; ci * height * width], vec![0.25f32; ci / groups * co * s.taps()]);
         let mut y = vec![0f32; co * c.output().iter().product::<usize>()];
         let e = Epilogue::default();
         let t = best(|| c.run(0..c.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
         print!(
-            "conv {ci}->{co} {size}x{size} k{kernel} s{stride} g{groups}: {:.1} us, {:.1} GFLOP/s, {} units",
+            "conv {ci}->{co} {height}x{width} k{kernel} s{stride} g{groups}: {:.1} us, {:.1} GFLOP/s, {} units",
             t * 1e6,
             2.0 * c.work() as f64 / t / 1e9,
             c.units()
