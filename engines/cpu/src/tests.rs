@@ -230,6 +230,7 @@ fn reductions_follow_the_axes_rules() {
     assert_eq!(floats("ReduceSum", &[&x, &none], &[("noop_with_empty_axes", false.into())]).1, [21.0]);
     let e = t::<f32>(&[0, 2], &[]);
     assert_eq!(floats("ReduceMaxD", &[&e], &[("axes", l(&[0]))]).1, [f32::NEG_INFINITY; 2]);
+    assert_eq!(floats("ReduceMeanD", &[&e], &[("axes", l(&[0]))]).1, [0.0; 2]);
     near(&floats("ReduceLogSumExpD", &[&x], &[("axes", l(&[1]))]).1, &[3.407606, 6.407606]);
     let i = t(&[3], &[i64::MAX, 1, i64::MIN]);
     assert_eq!(ints("ReduceMaxD", &[&i], &[("axes", l(&[0]))]).1, [i64::MAX]);

@@ -6,7 +6,7 @@
 //!   true. `...D`: the same with an attribute `axes` instead of the input. `ReduceLogSumExp` is
 //!   computed in a numerically stable way. An empty reduction gives 0 (sum), 1 (product), -inf or
 //!   the least number (max), +inf or the greatest (min), true (all), false (any), -inf
-//!   (log-sum-exp), NaN (mean).
+//!   (log-sum-exp), 0 (mean; the standard leaves it open, onnxruntime gives 0).
 //! * `ArgMaxV2(x, dimension) ArgMinV2(x, dimension) {dtype = i64, keep_dims = false, select_last_index = false}`.
 //!   `ArgMaxD ArgMinD {dimension, ...}`: the same with the dimension as an attribute.
 //! * `TopKV2(x, k) {sorted = true, dim = -1, largest = true, indices_dtype = i32} -> values, indices`:

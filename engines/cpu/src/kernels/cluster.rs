@@ -33,7 +33,7 @@ fn reduce(s: &Step, values: &[Value]) -> Result<Value> {
         let row = &x[r * len..(r + 1) * len];
         y.push(match s.op.as_str() {
             "ReduceSum" => row.iter().sum(),
-            "ReduceMean" => row.iter().sum::<f64>() / len as f64,
+            "ReduceMean" => row.iter().sum::<f64>() / len.max(1) as f64,
             "ReduceMax" => row.iter().copied().fold(f64::NEG_INFINITY, max),
             "ReduceMin" => row.iter().copied().fold(f64::INFINITY, min),
             other => return Err(bad("attribute `steps`", other, "a reduction")),

@@ -272,7 +272,7 @@ impl Reduce {
     /// Turns joined terms, of `count` elements each, into results.
     fn end(self, count: usize, v: &mut [f32]) {
         match self {
-            Reduce::Mean => v.iter_mut().for_each(|v| *v /= count as f32),
+            Reduce::Mean => v.iter_mut().for_each(|v| *v /= count.max(1) as f32),
             Reduce::L2 => v.iter_mut().for_each(|v| *v = v.sqrt()),
             Reduce::LogSum => logarithms(v),
             Reduce::Min => v.iter_mut().for_each(|v| *v = -*v),

@@ -152,7 +152,7 @@ crate::multiversion! {
     pub fn fold(op: Reduce, x: &[f32]) -> f32 {
         match op {
             Reduce::Sum => sum_by(x, |v| v),
-            Reduce::Mean => sum_by(x, |v| v) / x.len() as f32,
+            Reduce::Mean => sum_by(x, |v| v) / x.len().max(1) as f32,
             Reduce::Max => max_of(x),
             Reduce::Min => min_of(x),
             Reduce::Prod => x.iter().fold(1.0, |a, v| a * v),
@@ -178,7 +178,7 @@ mod tests {
     fn naive(op: Reduce, v: &[f64]) -> f64 {
         match op {
             Reduce::Sum => v.iter().sum(),
-            Reduce::Mean => v.iter().sum::<f64>() / v.len() as f64,
+            Reduce::Mean => v.iter().sum::<f64>() / v.len().max(1) as f64,
             Reduce::Max => v.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             Reduce::Min => v.iter().copied().fold(f64::INFINITY, f64::min),
             Reduce::Prod => v.iter().product(),
@@ -226,6 +226,16 @@ mod tests {
                     prop_assert!((f64::from(*y) - want).abs() <= 1e-5 * want.abs().max(1.0), "{:?}: {} for {}", op, y, want);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_zero() {
+        for (shape, axes) in [(&[0usize, 3][..], &[0usize][..]), (&[2, 0, 3], &[1]), (&[0], &[0]), (&[40, 0], &[1])] {
+            let r = Reduction::new(Reduce::Mean, shape, axes).unwrap();
+            let mut y = vec![1.0f32; r.units()];
+            r.run(0..r.units(), &[] as &[f32], &mut Out::new(&mut y));
+            assert!(y.iter().all(|y| *y == 0.0), "{shape:?}: {y:?}");
         }
     }
 

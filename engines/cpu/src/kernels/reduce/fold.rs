@@ -82,7 +82,7 @@ impl Task<'_> {
             "ReduceMin" => self.by(ctx, f64::INFINITY, |s, e: T| min(s, e.to_f64()), min, end),
             "ReduceProd" => self.by(ctx, 1.0, |s, e: T| s * e.to_f64(), |a, b| a * b, end),
             "ReduceMean" => {
-                let n = self.each as f64;
+                let n = self.each.max(1) as f64;
                 self.by(ctx, 0.0, |s, e: T| s + e.to_f64(), |a, b| a + b, |s| T::from_f64(s / n))
             }
             _ => self.by(ctx, 0.0, |s, e: T| s + e.to_f64(), |a, b| a + b, end),
