@@ -1,7 +1,6 @@
 //! Gears: turns `--dim b=1,4,8` and atc's `--dynamic-batch-size`, `--dynamic-image-size` and
 //! `--dynamic-dims` into attributes of a graph that is compiled for each of these sizes.
 use crate::options::unknown_name;
-use crate::session::symbols;
 use crate::{Diagnostic, Error, Result};
 use ge_compiler::dynamic::RANGES;
 use ge_compiler::prepare::name_open_sizes_pass::SizeNames;
@@ -189,7 +188,7 @@ fn tie(
     }
     for o in made {
         let Some(own) = o.symbol.as_deref() else { continue };
-        set(model, o, symbols::replaced(Dim::symbol(own), |s| renamed.get(s).map(|n| (*n).to_owned())));
+        set(model, o, Expr::replaced(Dim::symbol(own), &|s| renamed.get(s).map(|n| Dim::symbol(n))));
     }
     if flag.ends_with("image-size") && names.len() != 2 {
         return Err(bad(flag, "one open size", "two open sizes of an input, its height and width"));

@@ -122,30 +122,9 @@ pub fn settle(model: &mut Model, sizes: &BTreeMap<String, u64>) {
     for id in inputs.into_iter().filter(|_| !sizes.is_empty()) {
         let Some(d) = model.root_mut().output_mut(ValueRef::new(id, 0)) else { continue };
         for dim in d.shape.dims_mut() {
-            *dim = replaced(*dim, |s| sizes.get(s).map(u64::to_string));
+            *dim = Expr::replaced(*dim, &|s| sizes.get(s).copied().map(Dim::known));
         }
     }
-}
-
-/// A dimension with other names or sizes, as `to` gives them, in place of the names in its
-/// expression. A dimension whose name is no expression is replaced as a whole.
-pub fn replaced(dim: Dim, to: impl Fn(&str) -> Option<String>) -> Dim {
-    let Some(name) = dim.symbol_name() else { return dim };
-    let as_dim = |text: &str| Expr::parse(text).map_or_else(|| Dim::symbol(text), |e| e.dim());
-    if let Some(whole) = to(name) {
-        return as_dim(&whole);
-    }
-    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
-    let (mut text, mut rest) = (String::new(), name);
-    while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c: char| in_word(c) != in_word(first)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        // A word before a parenthesis is a function.
-        let other = to(word).filter(|_| !after.starts_with('('));
-        text.push_str(other.as_deref().unwrap_or(word));
-        rest = after;
-    }
-    if text == name || Expr::parse(name).is_none() { dim } else { as_dim(&text) }
 }
 
 fn contains(place: &str, (low, high): (u64, u64), size: u64) -> Result<()> {

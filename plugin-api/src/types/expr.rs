@@ -2,7 +2,7 @@
 //! quotients and maxima. A symbolic dimension is an expression if its name reads as one (`2*batch`,
 //! `seq+1`, `(n+1)/2`); equal expressions have equal names.
 use crate::types::Dim;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Most terms, and most bytes of the name, that [`Expr::dim`] accepts; a longer expression becomes
@@ -83,6 +83,31 @@ impl Expr {
         self.terms.iter().try_fold(0i64, |sum, (atoms, c)| {
             let product = atoms.iter().try_fold(*c, |p, a| p.checked_mul(a.value(of)?))?;
             sum.checked_add(product)
+        })
+    }
+    /// The symbols in it.
+    pub fn symbols(&self) -> BTreeSet<&str> {
+        let mut all = BTreeSet::new();
+        self.terms.keys().flatten().for_each(|a| a.symbols(&mut all));
+        all
+    }
+    /// The expression with other expressions in place of the symbols for which `of` gives one;
+    /// `None` on overflow or if it has too many terms.
+    pub fn substituted(&self, of: &dyn Fn(&str) -> Option<Expr>) -> Option<Expr> {
+        self.terms.iter().try_fold(Expr::default(), |sum, (atoms, c)| {
+            let product = atoms.iter().try_fold(Expr::from(*c), |p, a| p.mul(&a.substituted(of)?))?;
+            sum.add(&product)
+        })
+    }
+    /// A dimension with others, as `of` gives them, in place of the symbols in its expression. A
+    /// dimension whose name is no expression is replaced as a whole.
+    pub fn replaced(d: Dim, of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
+        let Some(name) = d.symbol_name() else { return d };
+        of(name).unwrap_or_else(|| match Expr::parse(name) {
+            Some(e) if e.symbols().into_iter().any(|s| of(s).is_some()) => {
+                e.substituted(&|s| Expr::of(of(s)?)).map_or(Dim::UNKNOWN, |e| e.dim())
+            }
+            _ => d,
         })
     }
     /// The least and the greatest possible value, `None` where no bound is known. Symbols are zero
@@ -234,6 +259,20 @@ impl Atom {
             Atom::Symbol(s) => of(s),
             Atom::Quotient(e, by) => Some(e.value(of)?.div_euclid(*by)),
             Atom::Max(a, b) => Some(a.value(of)?.max(b.value(of)?)),
+        }
+    }
+    fn symbols<'a>(&'a self, all: &mut BTreeSet<&'a str>) {
+        match self {
+            Atom::Symbol(s) => drop(all.insert(s)),
+            Atom::Quotient(e, _) => all.extend(e.symbols()),
+            Atom::Max(a, b) => all.extend(a.symbols().union(&b.symbols())),
+        }
+    }
+    fn substituted(&self, of: &dyn Fn(&str) -> Option<Expr>) -> Option<Expr> {
+        match self {
+            Atom::Symbol(s) => Some(of(s).unwrap_or_else(|| Expr::atom(self.clone()))),
+            Atom::Quotient(e, by) => e.substituted(of)?.div_floor(*by),
+            Atom::Max(a, b) => a.substituted(of)?.greater(&b.substituted(of)?),
         }
     }
     fn bounds_within(&self, most: Option<i64>) -> (Option<i64>, Option<i64>) {
@@ -418,6 +457,34 @@ mod tests {
         assert_eq!(e("max(n*m,7)").bounds_up_to(4), (Some(7), Some(16)));
         assert_eq!(e("6*b*n").div_exact(&e("3*b")), Some(e("2*n")));
         assert_eq!(e("6*b").div_exact(&e("n")), None);
+    }
+
+    #[test]
+    fn symbols_are_replaced_by_expressions() {
+        let to = |s: &str| match s {
+            "n" => Some(Dim::known(5)),
+            "m" => Some(Dim::symbol("k+1")),
+            "odd name" => Some(Dim::symbol("o")),
+            _ => None,
+        };
+        for (text, want) in [
+            ("n", "5"),
+            ("2*n+1", "11"),
+            ("n/2", "2"),
+            ("2*m", "2*k+2"),
+            ("max(n,m)", "max(k+1,5)"),
+            ("(m+n)/2*b", "b*((k)/2)+3*b"),
+            ("b+1", "b+1"),
+            ("odd name", "o"),
+            ("other name", "other name"),
+        ] {
+            let want = Expr::parse(want).map_or_else(|| Dim::symbol(want), |e| e.dim());
+            assert_eq!(Expr::replaced(Dim::symbol(text), &to), want, "{text}");
+        }
+        assert_eq!(Expr::replaced(Dim::symbol("n-7+b"), &to), Dim::UNKNOWN);
+        assert_eq!(Expr::replaced(Dim::UNKNOWN, &to), Dim::UNKNOWN);
+        let e = Expr::parse("max(2*n/3,m)+b").expect("an expression");
+        assert_eq!(e.symbols().into_iter().collect::<Vec<_>>(), ["b", "m", "n"]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub fn apply(inputs: &mut [(String, TensorDesc)], options: &ImportOptions) -> Re
         return Err(Error::all(ErrorKind::USAGE, problems));
     }
     for d in inputs.iter_mut().flat_map(|(_, d)| d.shape.dims_mut()).filter(|_| !sizes.is_empty()) {
-        *d = with_sizes(*d, &sizes);
+        *d = Expr::replaced(*d, &|s| sizes.get(s).copied().map(Dim::known));
     }
     Ok(())
 }
@@ -140,24 +140,6 @@ fn other_size(name: &str, size: u64, sizes: &Sizes) -> Option<Diagnostic> {
             .found(size.to_string(), value.to_string())
             .help("give the sizes of the parts only")
     })
-}
-
-/// A dimension with the given sizes in place of their names.
-fn with_sizes(d: Dim, sizes: &Sizes) -> Dim {
-    let Some(name) = d.symbol_name() else { return d };
-    if let Some(n) = sizes.get(name) {
-        return Dim::known(*n);
-    }
-    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
-    let (mut text, mut rest) = (String::new(), name);
-    while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c: char| in_word(c) != in_word(first)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        let size = sizes.get(word).filter(|_| !after.starts_with('('));
-        text.push_str(&size.map_or_else(|| word.to_owned(), u64::to_string));
-        rest = after;
-    }
-    Expr::parse(&text).filter(|_| text != name).map_or(d, |e| e.dim())
 }
 
 /// Settles the names of sizes that read as arithmetic. To ONNX they are names like others: `dim-1`

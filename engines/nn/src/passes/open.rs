@@ -1,5 +1,5 @@
 //! Open sizes: whether two of them are equal for every possible value, and trial sizes that replace
-//! them when the op store is asked. A letter gets the same number everywhere; an expression gets
+//! them when the op store is asked. A symbol gets the same number everywhere; an expression gets
 //! its value for these numbers. The numbers grow until no open size is zero, which kernels may
 //! refuse. If an expression is the minimum of a size and a number and occurs together with that
 //! size, only trials in which both are equal are used: they are equal in every run.
@@ -11,7 +11,7 @@ use ge_plugin_api::types::expr::Expr;
 use ge_plugin_api::types::{Dim, Shape, TensorDesc};
 use std::collections::BTreeSet;
 
-/// The number of letter k in each trial: sizes that divide well, small sizes, odd sizes, and ones.
+/// The number of symbol k in each trial: sizes that divide well, small sizes, odd sizes, and ones.
 const TRIALS: [fn(u64) -> u64; 4] = [|k| 96 * (k + 1), |k| 4 + 2 * k, |k| 7 + 2 * k, |_| 1];
 
 /// Maximum number of times that the numbers of a trial are doubled.
@@ -27,25 +27,6 @@ pub fn is_named(s: &Shape) -> bool {
     !s.is_unranked() && s.dims().iter().all(|d| *d != Dim::UNKNOWN)
 }
 
-/// Calls `put` for each letter of an expression and returns the text with the results in place of
-/// the letters.
-fn letters(text: &str, put: &mut dyn FnMut(&str) -> String) -> String {
-    let of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c| !of_word(c)).unwrap_or(rest.len()).max(first.len_utf8());
-        let (word, tail) = rest.split_at(end);
-        let plain = !of_word(first) || first.is_ascii_digit() || (word == "max" && tail.starts_with('('));
-        if plain {
-            out.push_str(word)
-        } else {
-            out.push_str(&put(word))
-        }
-        rest = tail;
-    }
-    out
-}
-
 /// The descriptors of a node in each trial, without trials that contradict its expressions; the
 /// descriptors unchanged if no size is open. `None` if a size has no name.
 pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc>>>> {
@@ -57,10 +38,7 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
     let dims = || given().flat_map(|d| d.shape.dims());
     for name in dims().filter_map(|d| d.symbol_name()) {
         match Expr::parse(name) {
-            Some(_) => drop(letters(name, &mut |l| {
-                names.insert(l.to_owned());
-                String::new()
-            })),
+            Some(e) => names.extend(e.symbols().into_iter().map(str::to_owned)),
             None => drop(names.insert(name.to_owned())),
         }
     }
@@ -73,8 +51,8 @@ pub fn trials(descs: &[Option<&TensorDesc>]) -> Option<Vec<Vec<Option<TensorDesc
         let size = |d: &Dim| match d.symbol_name() {
             None => Some(*d),
             Some(name) => number(name).map(Dim::known).or_else(|| {
-                let text = letters(name, &mut |l| number(l).map_or_else(|| "?".into(), |n| n.to_string()));
-                u64::try_from(Expr::parse(&text)?.constant()?).ok().map(Dim::known)
+                let value = Expr::parse(name)?.value(&|s| i64::try_from(number(s)?).ok())?;
+                u64::try_from(value).ok().map(Dim::known)
             }),
         };
         let desc = |d: &TensorDesc| {
