@@ -161,9 +161,10 @@ impl Shape {
     /// Computes the rows of the first `count` planes of a source. `residual` tells whether the
     /// planes have a residual.
     pub(crate) fn run(&self, count: usize, residual: bool, source: &mut impl Source) {
+        let is_narrow = self.size.1 <= NARROW && self.is_plain(residual);
         match self.window {
-            (3, 1) if self.moves_down(residual) => dispatch(down::Down::<1, _> { of: self, count, source }),
-            (3, 2) if self.moves_down(residual) => dispatch(down::Down::<2, _> { of: self, count, source }),
+            (3, 1) if is_narrow => dispatch(down::Narrow::<1, _> { of: self, count, source }),
+            (3, 2) if is_narrow => dispatch(down::Narrow::<2, _> { of: self, count, source }),
             (3, 1) => self.windows::<3, 1>(count, residual, source),
             (3, _) => self.windows::<3, 2>(count, residual, source),
             (5, 1) => (0..count).for_each(|i| self.stream::<5>(source.plane(i))),
@@ -172,14 +173,14 @@ impl Shape {
         }
     }
 
-    /// Whether windows move down the planes.
-    fn moves_down(&self, residual: bool) -> bool {
-        self.size.1 <= NARROW && self.alpha == 1.0 && !residual
+    /// Whether the rows are at least those of a band, without residual and factor.
+    fn is_plain(&self, residual: bool) -> bool {
+        self.rows >= ROWS && self.alpha == 1.0 && !residual
     }
 
     fn windows<const K: usize, const S: usize>(&self, count: usize, residual: bool, source: &mut impl Source) {
         // These are compiled separately; together they would not have enough registers.
-        if self.rows >= ROWS && self.alpha == 1.0 && !residual {
+        if self.is_plain(residual) {
             dispatch(window::Bands::<K, S, _> { of: self, count, source });
         } else {
             dispatch(window::Rows::<K, S, _> { of: self, count, source });

@@ -1,34 +1,41 @@
 //! Windows of three rows and columns that move down a plane, sixteen columns of the result at a
 //! time. A row of the input is read once, and multiplied by the taps of all result rows that it
 //! contributes to; the taps stay in registers.
-use super::window::{self, Edges, masks, taps};
+use super::window::{self, Edges, band, masks, taps};
 use super::{Plane, Shape, Source};
 use crate::simd::isa::{Isa, Work};
 
 /// Height and width of a window.
 const K: usize = 3;
 
-/// Computes planes without residual and factor.
-pub(super) struct Down<'p, const S: usize, P> {
+/// Computes planes of narrow images without residual and factor. Instruction sets with registers
+/// for all taps go along bands of rows instead.
+pub(super) struct Narrow<'p, const S: usize, P> {
     pub(super) of: &'p Shape,
     pub(super) count: usize,
     pub(super) source: &'p mut P,
 }
 
-impl<const S: usize, P: Source> Work for Down<'_, S, P> {
+impl<const S: usize, P: Source> Work for Narrow<'_, S, P> {
     type Out = ();
 
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let edges = Edges::new::<S>(isa, self.of);
         for i in 0..self.count {
-            plane::<I, S>(isa, self.of, &edges, self.source.plane(i));
+            let plane = self.source.plane(i);
+            if NP == 1 {
+                down::<I, S>(isa, self.of, &edges, plane);
+            } else {
+                band::<I, K, S>(isa, self.of, &edges, plane);
+            }
         }
     }
 }
 
+/// Computes the rows of one plane.
 #[inline(always)]
-fn plane<I: Isa, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
+fn down<I: Isa, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
     let Shape { size: (high, wide), pad, rows, width, .. } = *of;
     let Plane { x, w, shift, out, .. } = plane;
     assert!(x.len() == high * wide && out.len() == rows * width);

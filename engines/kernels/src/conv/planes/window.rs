@@ -104,7 +104,7 @@ impl<I: Isa, const K: usize> Edges<I, K> {
 
 /// Computes the rows of one plane in bands.
 #[inline(always)]
-fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
+pub(super) fn band<I: Isa, const K: usize, const S: usize>(isa: I, of: &Shape, edges: &Edges<I, K>, plane: Plane<'_>) {
     let Shape { size: (high, wide), pad, first, rows, width, .. } = *of;
     let Plane { x, w, shift, out, .. } = plane;
     assert!(x.len() == high * wide && rows >= ROWS && out.len() == rows * width);
