@@ -23,6 +23,9 @@ mod fill;
 mod gathered;
 /// The register tile over output positions alone, without the border between rows.
 mod joined;
+/// The register tile that adds pairs of products in 16 bits.
+#[cfg(target_arch = "x86_64")]
+mod paired;
 /// The register tile.
 mod tile;
 /// The ways to compute sums.

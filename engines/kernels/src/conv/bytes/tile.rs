@@ -57,7 +57,7 @@ pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32])
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
             // SAFETY: as above.
-            return unsafe { super::widened::tile(s, first, vectors, sums) };
+            return unsafe { super::paired::tile(s, first, vectors, sums) };
         }
     }
     plain(s, first, vectors, sums);
