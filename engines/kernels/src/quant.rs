@@ -196,6 +196,9 @@ pub fn by_extremes([low, high]: [f32; 2]) -> (f32, f32) {
     (scale, if zero.is_nan() { 0.0 } else { zero })
 }
 
+/// Accumulators of each of the two extremes.
+const CHAINS: usize = 3;
+
 struct Extremes<'a>(&'a [f32]);
 
 impl Work for Extremes<'_> {
@@ -204,25 +207,26 @@ impl Work for Extremes<'_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> [f32; 2] {
         let zero = isa.splat(0.0);
-        // Several accumulators of each, because a single one would wait for itself.
-        let (mut low, mut high) = ([zero; 4], [zero; 4]);
-        let (fours, rest) = self.0.as_chunks::<64>();
+        // Several accumulators of each, because a single one would wait for itself, but not more
+        // than the registers of every instruction set hold.
+        let (mut low, mut high) = ([zero; CHAINS], [zero; CHAINS]);
+        let (together, rest) = self.0.as_chunks::<{ CHAINS * 16 }>();
         let mut see = |k: usize, block: &[f32; 16]| {
             let v = isa.load(block);
             // The old value stays if the new number is NaN.
             low[k] = isa.at_most(low[k], v);
             high[k] = isa.at_least(high[k], v);
         };
-        for four in fours {
-            for (k, block) in four.as_chunks::<16>().0.iter().enumerate() {
+        for blocks in together {
+            for (k, block) in blocks.as_chunks::<16>().0.iter().enumerate() {
                 see(k, block);
             }
         }
         let (blocks, rest) = rest.as_chunks::<16>();
         blocks.iter().for_each(|b| see(0, b));
         see(1, &std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0)));
-        let (mut least, mut most) = ([[0.0; 16]; 4], [[0.0; 16]; 4]);
-        for k in 0..4 {
+        let (mut least, mut most) = ([[0.0; 16]; CHAINS], [[0.0; 16]; CHAINS]);
+        for k in 0..CHAINS {
             isa.store(low[k], &mut least[k]);
             isa.store(high[k], &mut most[k]);
         }
@@ -317,7 +321,8 @@ mod tests {
             with_level(level, || {
                 assert_eq!(extremes(&x), [-30.0, 6.0], "{level:?}");
                 // Each position in whole and partial vectors, where all other numbers are NaN.
-                for (n, at) in [1, 15, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
+                for (n, at) in [1, 15, 47, 48, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at)))
+                {
                     let mut x = vec![f32::NAN; n];
                     (x[at], x[n - 1 - at]) = (3.0, if at == n - 1 - at { 3.0 } else { -f32::INFINITY });
                     let low = if at == n - 1 - at { 0.0 } else { -f32::INFINITY };
