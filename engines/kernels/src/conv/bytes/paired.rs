@@ -6,8 +6,6 @@
 use super::tile::{DEEP, ROWS, Step};
 use super::widened;
 use crate::gemm::halved::{RARE, add_four, halves, unsafe_pairs};
-use crate::scratch::with_scratch;
-use crate::view::seen_as_mut;
 use std::arch::x86_64::*;
 
 /// Output channels whose sums stay in registers.
@@ -23,56 +21,66 @@ struct Rest {
     weights: i32,
 }
 
-/// Like [`super::tile::tile`], for eight output channels.
+/// The filter of eight output channels with safe pairs.
+pub(super) struct Split {
+    /// Eight rows for each step.
+    own: Vec<[i32; FOURS]>,
+    /// The second halves, by rows, and the furthest place that they read.
+    rest: [Vec<Rest>; ROWS],
+    far: usize,
+    /// Whether these are few; otherwise the filter is not split.
+    few: bool,
+}
+
+/// Like [`super::tile::tile`], for eight output channels; `all` holds what was split before, of this filter
+/// and for copies of the same form.
 ///
 /// # Safety
 /// The machine must have AVX2, and [`Step::check`] must hold.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
-    let steps = s.fours.div_ceil(FOURS) * s.places.len();
-    if steps == 0 {
+pub(super) unsafe fn tile(s: &Step<'_>, first: usize, vectors: usize, all: &mut Vec<Option<Split>>, sums: &mut [i32]) {
+    if s.fours == 0 || s.places.is_empty() {
         return sums.fill(0);
     }
-    let done = with_scratch(steps * ROWS * FOURS, |room| {
-        // The working memory is lent as floats; here it holds words of the same size.
-        let Ok(room) = seen_as_mut::<i32, _>(room) else { return false };
-        let own = room.as_chunks_mut::<FOURS>().0;
-        let mut rest = [const { Vec::new() }; ROWS];
+    let at = first / ROWS;
+    if all.len() <= at {
+        all.resize_with(at + 1, || None);
+    }
+    let split = match &mut all[at] {
+        Some(split) => split,
+        // Not by a closure, which would not have the target features.
+        none => none.insert(split(s, first)),
+    };
+    if !split.few {
         // SAFETY: as the caller guarantees.
-        unsafe {
-            if !split(s, first, own, &mut rest) {
-                return false;
-            }
-            for v in 0..vectors {
-                for r in (0..ROWS).step_by(HALF) {
-                    half(s, &own[r..], v, &mut sums[r * vectors * 16..][..HALF * vectors * 16]);
-                }
-            }
-            for (rest, sums) in rest.iter().zip(sums.chunks_exact_mut(vectors * 16)) {
-                add_rest(s, rest, sums);
+        return unsafe { widened::tile(s, first, vectors, sums) };
+    }
+    assert!(split.own.len() == s.fours.div_ceil(FOURS) * s.places.len() * ROWS);
+    assert!(split.far + vectors * 16 <= s.copy.len());
+    // SAFETY: as the caller guarantees, and by these lengths.
+    unsafe {
+        for v in 0..vectors {
+            for r in (0..ROWS).step_by(HALF) {
+                half(s, &split.own[r..], v, &mut sums[r * vectors * 16..][..HALF * vectors * 16]);
             }
         }
-        true
-    });
-    if !done {
-        // SAFETY: as the caller guarantees.
-        unsafe { widened::tile(s, first, vectors, sums) }
+        for (rest, sums) in split.rest.iter().zip(sums.chunks_exact_mut(vectors * 16)) {
+            add_rest(s, rest, sums);
+        }
     }
 }
 
-/// Copies eight rows of every step of the filter, with safe pairs. The second halves go to the list
-/// of their row. Returns `false` if there are too many of them.
-///
-/// # Safety
-/// As for [`tile`]; `to` must have eight rows per step.
+/// Splits eight rows of every step of the filter, as long as second halves are few.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn split(s: &Step<'_>, first: usize, to: &mut [[i32; FOURS]], rest: &mut [Vec<Rest>; ROWS]) -> bool {
-    let most = to.len() * FOURS / RARE;
-    let mut count = 0;
-    for (i, to) in to.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
+fn split(s: &Step<'_>, first: usize) -> Split {
+    let steps = s.fours.div_ceil(FOURS) * s.places.len();
+    let mut split =
+        Split { own: vec![[0; FOURS]; steps * ROWS], rest: [const { Vec::new() }; ROWS], far: 0, few: true };
+    let (most, mut count) = (split.own.len() * FOURS / RARE, 0);
+    for (i, to) in split.own.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
         let from = &s.filter[i * s.stride + first * DEEP..][..ROWS * DEEP];
         let (c, t) = (i / s.places.len(), i % s.places.len());
-        for ((to, from), rest) in to.iter_mut().zip(from.as_chunks::<DEEP>().0).zip(rest.iter_mut()) {
+        for ((to, from), rest) in to.iter_mut().zip(from.as_chunks::<DEEP>().0).zip(split.rest.iter_mut()) {
             // SAFETY: this reads and writes 32 bytes.
             let (w, to) = unsafe { (_mm256_loadu_si256(from.as_ptr().cast()), to.as_mut_ptr().cast()) };
             let large = unsafe_pairs(w);
@@ -88,16 +96,18 @@ unsafe fn split(s: &Step<'_>, first: usize, to: &mut [[i32; FOURS]], rest: &mut 
             // Channels beyond the last block of four may have any weights, and no bytes.
             for (f, weights) in words.into_iter().enumerate().take(s.fours - c * FOURS) {
                 if weights != 0 {
-                    rest.push(Rest { at: (c * FOURS + f) * s.four + s.places[t] as usize, weights });
+                    let at = (c * FOURS + f) * s.four + s.places[t] as usize;
+                    rest.push(Rest { at, weights });
+                    split.far = split.far.max(at);
                     count += 1;
                 }
             }
-            if count > most {
-                return false;
-            }
+        }
+        if count > most {
+            return Split { own: Vec::new(), rest: [const { Vec::new() }; ROWS], far: 0, few: false };
         }
     }
-    true
+    split
 }
 
 /// Computes four output channels by vector `v` of sixteen positions; `own` begins at the first of
@@ -172,7 +182,7 @@ unsafe fn add_rest(s: &Step<'_>, rest: &[Rest], sums: &mut [i32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tile;
+    use super::super::tile::{self, Kept};
     use super::*;
     use crate::simd::{Level, with_level};
 
@@ -198,7 +208,14 @@ mod tests {
                 tile::plain(&step, first, vectors, &mut want);
                 for level in Level::available() {
                     let mut got = vec![-7; want.len()];
-                    with_level(level, || tile::tile(&step, first, vectors, &mut got));
+                    with_level(level, || {
+                        // Once more with what was kept.
+                        let mut kept = Kept::default();
+                        tile::tile(&step, first, vectors, &mut kept, &mut got);
+                        assert_eq!(got, want, "{level:?} {fours} {taps} {vectors} {large}");
+                        got.fill(-7);
+                        tile::tile(&step, first, vectors, &mut kept, &mut got);
+                    });
                     assert_eq!(got, want, "{level:?} {fours} {taps} {vectors} {large}");
                 }
             }

@@ -198,6 +198,13 @@ impl Tiles {
         self.all().div_ceil(self.vectors)
     }
 
+    /// The vectors of a strip. Strips have about the same number of them, and the last vector, which
+    /// may be partly used, is in one of the longer ones.
+    fn strip(&self, strip: usize) -> Range<usize> {
+        let (all, strips) = (self.all(), self.strips());
+        strip * all / strips..(strip + 1) * all / strips
+    }
+
     /// Number of blocks of output channels of a group.
     pub(super) fn blocks(&self) -> usize {
         self.own().div_ceil(self.block)
@@ -244,8 +251,8 @@ impl Tiles {
                 let (rest, block) = (unit / self.blocks(), unit % self.blocks());
                 let (rest, strip) = (rest / self.strips(), rest % self.strips());
                 let (n, g) = (rest / s.groups, rest % s.groups);
-                let first = strip * self.vectors;
-                let vectors = self.vectors.min(self.all() - first);
+                let of_strip = self.strip(strip);
+                let (first, vectors) = (of_strip.start, of_strip.len());
                 let (from, end) = (first * LANES, ((first + vectors) * LANES).min(self.across * self.down));
                 if filled.replace((n, g, strip)) != Some((n, g, strip)) {
                     let planes = &x.x[(n * s.channels_in + g * deep) * size_in..][..deep * size_in];
