@@ -11,11 +11,13 @@ use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
 };
 use ge_kernels::peak::{self, Peak};
+use ge_kernels::quant::{BytePair, Join, extremes, join_bytes};
 use ge_kernels::requantise::Requantise;
 use ge_kernels::rnn::bytes::{ByteLstm, ByteOperands, ByteWeights, pack_bytes, packed_bytes_len};
 use ge_kernels::rnn::{
     Activation, Cell, Direction, Operands, Recurrent, Results, packed_input_len, packed_recurrent_len,
 };
+use ge_kernels::simd::Act;
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::simd::{Level, with_level};
 use ge_kernels::view::Out;
@@ -82,6 +84,7 @@ fn main() {
         byte_convolutions();
         byte_products();
         byte_recurrences();
+        maps_of_many();
     }
     if asked("peak") {
         against_the_peak();
@@ -285,17 +288,29 @@ fn byte_convolutions() {
                 time("", &plain);
                 if let Some(tiles) = plain.with_changed_filters().filter(|_| !changed.is_empty()) {
                     time("by tiles ", &tiles);
-                    if std::env::args().any(|a| a == "sizes") {
-                        for vectors in 1..9 {
-                            let other = tiles.clone().with_units(vectors, co).expect("it fits");
-                            time(&format!("by {vectors} tiles "), &other);
-                        }
-                    }
                 }
             });
         }
         println!();
     }
+}
+
+/// Sums of quantised tensors, and the extremes and hyperbolic tangents of numbers.
+fn maps_of_many() {
+    let n = 200_704;
+    let [a, b] = [0, 1].map(|_| like_weights(n).into_iter().map(|v| v as u8).collect::<Vec<_>>());
+    let (x, mut y, mut z): (Vec<f32>, _, _) =
+        (a.iter().map(|v| f32::from(*v) / 50.0 - 2.0).collect(), vec![0u8; n], vec![0f32; n]);
+    let by = BytePair { join: Join::Sum, a: [0.03, 7.0], b: [0.05, 3.0], y: [0.07, 9.0], range: [0.0, 255.0] };
+    let sum = best(|| join_bytes(&a, &b, by, &mut y));
+    let least = best(|| {
+        std::hint::black_box(extremes(std::hint::black_box(&x)));
+    });
+    let tanh = best(|| {
+        z.copy_from_slice(&x);
+        Act::Tanh.apply(&mut z);
+    });
+    println!("of {n}: sum of bytes {:.1} us, extremes {:.1} us, tanh {:.1} us", sum * 1e6, least * 1e6, tanh * 1e6);
 }
 
 /// Products of rows of bytes and packed bytes.

@@ -60,11 +60,17 @@ struct Real<'a> {
 
 impl Source for Real<'_> {
     const NAN: bool = true;
+    const LANES: bool = true;
 
     /// Multiplies by the reciprocal of the scale instead of dividing.
     #[inline(always)]
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
         isa.mul(isa.load(sixteen(self.x, at)), isa.splat(ONE / self.scale))
+    }
+
+    #[inline(always)]
+    fn lanes<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+        isa.div(isa.load(sixteen(self.x, at)), isa.splat(self.scale))
     }
 
     #[inline(always)]
@@ -253,6 +259,31 @@ mod tests {
             });
             assert_eq!(u, [10, 12, 12, 8, 255, 0, 10, 255].repeat(5));
             assert_eq!(i, [-3, -1, -1, -5, 127, -128, -3, 127].repeat(5));
+        }
+    }
+
+    /// Runs of numbers of which many, few or none are the middle between two bytes.
+    #[test]
+    fn numbers_are_divided_where_many_are_near_the_middle() {
+        let one = |i: usize| match i / 700 % 4 {
+            0 => (i % 300) as f32 - 150.5,
+            1 if i % 331 == 7 => f32::NAN,
+            1 => (i % 97) as f32 * 0.37 - 11.1,
+            2 if i % 90 == 1 => f32::NAN,
+            2 => [127.5, -127.5, f32::INFINITY, f32::NEG_INFINITY, 3e38, -3e38, 0.5][i % 7],
+            _ => (i % 211) as f32 + if i % 80 == 0 { 0.5 } else { 0.25 },
+        };
+        for (scale, zero) in [(1.0f32, 127.0f32), (0.007_843_138, 128.0), (3.0, 0.0)] {
+            for n in [64, 127, 700, 7000, 8191] {
+                let x: Vec<f32> = (0..n).map(|i| one(i) * scale).collect();
+                let of = |v: &f32| ((v / scale).round_ties_even() + zero).clamp(0.0, 255.0);
+                let want: Vec<u8> = x.iter().map(|v| if v.is_nan() { zero as u8 } else { of(v) as u8 }).collect();
+                for level in Level::available() {
+                    let mut y = vec![1u8; n];
+                    with_level(level, || quantise(&x, scale, zero, &mut y));
+                    assert!(y == want, "{level:?} {scale} {n}");
+                }
+            }
         }
     }
 

@@ -66,8 +66,8 @@ pub trait Bytes: Isa {
     /// bit per number, in the order of the vectors, that tells whether it is near the middle
     /// between two integers.
     fn to_bytes<const WOVEN: bool>(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]) -> u64;
-    /// Writes the bytes of 64 numbers, none of them NaN, each rounded to the nearest integer, ties
-    /// to even.
+    /// Writes the bytes of 64 numbers, each rounded to the nearest integer, ties to even. The bytes
+    /// of NaN are unspecified.
     fn round_to_bytes(self, v: [Self::V; 4], ends: Ends, to: &mut [u8; 64]);
 }
 
@@ -82,8 +82,16 @@ pub(crate) trait Source: Copy {
     /// Whether numbers can be NaN.
     const NAN: bool;
     /// Whether `sixteen` gives the numbers themselves, not times [`ONE`], and they are exact, so
-    /// that none has to be computed again. They must not be NaN.
+    /// that none has to be computed again. Such numbers cannot be written woven.
     const EXACT: bool = false;
+    /// Whether `lanes` gives exact numbers.
+    const LANES: bool = Self::EXACT;
+    /// The exact numbers `at..at + 16`, which must exist, more slowly than `sixteen` gives
+    /// approximate ones.
+    #[inline(always)]
+    fn lanes<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+        self.sixteen(isa, at)
+    }
 }
 
 /// Writes the bytes of the first numbers of a source. Without `ends`, each one is computed exactly.
@@ -109,12 +117,17 @@ impl<S: Source> Work for Fill<'_, S> {
         let end = y.len();
         // The last group overlaps the one before and computes some bytes again.
         if let Some(last) = end.checked_sub(64) {
-            let mut at = 0;
+            let (mut at, mut exact) = (0, if S::EXACT { usize::MAX } else { 0 });
             while at < end {
                 at = at.min(last);
                 let places = [at, at + 16, at + 32, at + 48];
                 if let Some(to) = y[at..].first_chunk_mut() {
-                    some::<I, S, false>(isa, from, ends, places, to);
+                    if S::LANES && exact > 0 {
+                        exactly(isa, from, ends, places, to);
+                        exact -= 1;
+                    } else if some::<I, S, false>(isa, from, ends, places, to) {
+                        exact = LIKELY;
+                    }
                 }
                 at += 64;
             }
@@ -171,19 +184,44 @@ impl<S: Source> Work for Weave<'_, S> {
     }
 }
 
-/// The bytes of the sixteen numbers at each of four positions.
+/// If many of 64 numbers are near the middle between two bytes, many of so many groups that follow
+/// are likely to be as well. These are computed exactly at once.
+const LIKELY: usize = 32;
+
+/// The exact bytes of the sixteen numbers at each of four positions.
 #[inline(always)]
-fn some<I: Bytes, S: Source, const WOVEN: bool>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
+fn exactly<I: Bytes, S: Source>(isa: I, from: S, ends: Ends, at: [usize; 4], to: &mut [u8; 64]) {
+    let [a, b] = [from.lanes(isa, at[0]), from.lanes(isa, at[1])];
+    let [c, d] = [from.lanes(isa, at[2]), from.lanes(isa, at[3])];
+    isa.round_to_bytes([a, b, c, d], ends, to);
+    if S::NAN && (isa.has_nan(a) || isa.has_nan(b) || isa.has_nan(c) || isa.has_nan(d)) {
+        again::<S, false>(from, at, u64::MAX, to);
+    }
+}
+
+/// The bytes of the sixteen numbers at each of four positions. Returns whether many of them had to
+/// be computed again.
+#[inline(always)]
+fn some<I: Bytes, S: Source, const WOVEN: bool>(
+    isa: I,
+    from: S,
+    ends: Ends,
+    at: [usize; 4],
+    to: &mut [u8; 64],
+) -> bool {
+    const { assert!(!(S::EXACT && WOVEN), "woven numbers are approximate") };
+    if S::EXACT {
+        exactly(isa, from, ends, at, to);
+        return false;
+    }
     let [a, b] = [from.sixteen(isa, at[0]), from.sixteen(isa, at[1])];
     let [c, d] = [from.sixteen(isa, at[2]), from.sixteen(isa, at[3])];
-    if S::EXACT && !WOVEN {
-        return isa.round_to_bytes([a, b, c, d], ends, to);
-    }
     let near = isa.to_bytes::<WOVEN>([a, b, c, d], ends, to);
     let nan = S::NAN && (isa.has_nan(a) || isa.has_nan(b) || isa.has_nan(c) || isa.has_nan(d));
     if near != 0 || nan {
         again::<S, WOVEN>(from, at, if nan { u64::MAX } else { near }, to);
     }
+    near.count_ones() > FEW
 }
 
 /// Up to so many bytes are computed exactly one by one; with more of them, all 64 are at once. Many
