@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Maximum number of rows that are multiplied with a panel together.
 const ROWS: usize = 4;
 /// From this number of rows on, preparing panels takes little time beside their products.
-pub(crate) const LEAST_ROWS: usize = 8;
+pub(crate) const LEAST_ROWS: usize = 32;
 /// Bytes of four consecutive k of a panel, and of half of its columns.
 const GROUP: usize = 64;
 const HALF: usize = GROUP / 2;

@@ -32,8 +32,8 @@ pub(super) struct Split {
     few: bool,
 }
 
-/// Like [`super::tile::tile`], for eight output channels; `all` holds what was split before, of this filter
-/// and for copies of the same form.
+/// Like [`super::tile::tile`], for eight output channels. `all` holds what was split before, of this
+/// filter and for copies of the same form.
 ///
 /// # Safety
 /// The machine must have AVX2, and [`Step::check`] must hold.

@@ -123,8 +123,9 @@ fn near(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> __m256i {
     }
 }
 
-/// Sixteen numbers rounded to bytes in 16-bit words. Each half of the register is packed separately.
-/// What is below the range of an integer becomes the lowest one, and stays below every byte.
+/// Sixteen numbers rounded to bytes in 16-bit words. Each half of the register is packed
+/// separately. What is below the range of an integer becomes the lowest one, and so stays below
+/// every byte.
 #[inline(always)]
 fn rounded(v: [__m256; 2], ends: Ends) -> __m256i {
     // SAFETY: as in `words`.

@@ -198,8 +198,8 @@ impl Tiles {
         self.all().div_ceil(self.vectors)
     }
 
-    /// The vectors of a strip. Strips have about the same number of them, and the last vector, which
-    /// may be partly used, is in one of the longer ones.
+    /// The vectors of a strip. Strips have about the same number of them. The last vector, which may
+    /// be partly used, is in one of the longer strips.
     fn strip(&self, strip: usize) -> Range<usize> {
         let (all, strips) = (self.all(), self.strips());
         strip * all / strips..(strip + 1) * all / strips
