@@ -60,11 +60,17 @@ struct Real<'a> {
 
 impl Source for Real<'_> {
     const NAN: bool = true;
+    const LANES: bool = true;
 
     /// Multiplies by the reciprocal of the scale instead of dividing.
     #[inline(always)]
     fn sixteen<I: Bytes>(&self, isa: I, at: usize) -> I::V {
         isa.mul(isa.load(sixteen(self.x, at)), isa.splat(ONE / self.scale))
+    }
+
+    #[inline(always)]
+    fn lanes<I: Bytes>(&self, isa: I, at: usize) -> I::V {
+        isa.div(isa.load(sixteen(self.x, at)), isa.splat(self.scale))
     }
 
     #[inline(always)]
@@ -196,6 +202,9 @@ pub fn by_extremes([low, high]: [f32; 2]) -> (f32, f32) {
     (scale, if zero.is_nan() { 0.0 } else { zero })
 }
 
+/// Accumulators of each of the two extremes.
+const CHAINS: usize = 3;
+
 struct Extremes<'a>(&'a [f32]);
 
 impl Work for Extremes<'_> {
@@ -204,25 +213,26 @@ impl Work for Extremes<'_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) -> [f32; 2] {
         let zero = isa.splat(0.0);
-        // Several accumulators of each, because a single one would wait for itself.
-        let (mut low, mut high) = ([zero; 4], [zero; 4]);
-        let (fours, rest) = self.0.as_chunks::<64>();
+        // Several accumulators of each, because a single one would wait for itself, but not more
+        // than the registers of every instruction set hold.
+        let (mut low, mut high) = ([zero; CHAINS], [zero; CHAINS]);
+        let (together, rest) = self.0.as_chunks::<{ CHAINS * 16 }>();
         let mut see = |k: usize, block: &[f32; 16]| {
             let v = isa.load(block);
             // The old value stays if the new number is NaN.
             low[k] = isa.at_most(low[k], v);
             high[k] = isa.at_least(high[k], v);
         };
-        for four in fours {
-            for (k, block) in four.as_chunks::<16>().0.iter().enumerate() {
+        for blocks in together {
+            for (k, block) in blocks.as_chunks::<16>().0.iter().enumerate() {
                 see(k, block);
             }
         }
         let (blocks, rest) = rest.as_chunks::<16>();
         blocks.iter().for_each(|b| see(0, b));
         see(1, &std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0.0)));
-        let (mut least, mut most) = ([[0.0; 16]; 4], [[0.0; 16]; 4]);
-        for k in 0..4 {
+        let (mut least, mut most) = ([[0.0; 16]; CHAINS], [[0.0; 16]; CHAINS]);
+        for k in 0..CHAINS {
             isa.store(low[k], &mut least[k]);
             isa.store(high[k], &mut most[k]);
         }
@@ -249,6 +259,31 @@ mod tests {
             });
             assert_eq!(u, [10, 12, 12, 8, 255, 0, 10, 255].repeat(5));
             assert_eq!(i, [-3, -1, -1, -5, 127, -128, -3, 127].repeat(5));
+        }
+    }
+
+    /// Runs of numbers of which many, few or none are the middle between two bytes.
+    #[test]
+    fn numbers_are_divided_where_many_are_near_the_middle() {
+        let one = |i: usize| match i / 700 % 4 {
+            0 => (i % 300) as f32 - 150.5,
+            1 if i % 331 == 7 => f32::NAN,
+            1 => (i % 97) as f32 * 0.37 - 11.1,
+            2 if i % 90 == 1 => f32::NAN,
+            2 => [127.5, -127.5, f32::INFINITY, f32::NEG_INFINITY, 3e38, -3e38, 0.5][i % 7],
+            _ => (i % 211) as f32 + if i.is_multiple_of(80) { 0.5 } else { 0.25 },
+        };
+        for (scale, zero) in [(1.0f32, 127.0f32), (0.007_843_138, 128.0), (3.0, 0.0)] {
+            for n in [64, 127, 700, 7000, 8191] {
+                let x: Vec<f32> = (0..n).map(|i| one(i) * scale).collect();
+                let of = |v: &f32| ((v / scale).round_ties_even() + zero).clamp(0.0, 255.0);
+                let want: Vec<u8> = x.iter().map(|v| if v.is_nan() { zero as u8 } else { of(v) as u8 }).collect();
+                for level in Level::available() {
+                    let mut y = vec![1u8; n];
+                    with_level(level, || quantise(&x, scale, zero, &mut y));
+                    assert!(y == want, "{level:?} {scale} {n}");
+                }
+            }
         }
     }
 
@@ -317,7 +352,8 @@ mod tests {
             with_level(level, || {
                 assert_eq!(extremes(&x), [-30.0, 6.0], "{level:?}");
                 // Each position in whole and partial vectors, where all other numbers are NaN.
-                for (n, at) in [1, 15, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at))) {
+                for (n, at) in [1, 15, 47, 48, 64, 65, 80, 137].into_iter().flat_map(|n| (0..n).map(move |at| (n, at)))
+                {
                     let mut x = vec![f32::NAN; n];
                     (x[at], x[n - 1 - at]) = (3.0, if at == n - 1 - at { 3.0 } else { -f32::INFINITY });
                     let low = if at == n - 1 - at { 0.0 } else { -f32::INFINITY };

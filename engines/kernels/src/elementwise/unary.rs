@@ -6,6 +6,7 @@ use crate::simd::hyperbolic;
 use crate::simd::isa::PanelElem;
 use crate::simd::lines::{round_to, widen};
 use crate::simd::math;
+use crate::simd::tanh::tanh_to;
 use crate::view::Out;
 use std::ops::Range;
 
@@ -179,7 +180,7 @@ fn singles(op: Unary, src: &[f32], dst: &mut [f32]) {
         Unary::Act(Act::Clip(a, b)) => map_any(act::Clip(a, b), src, dst),
         Unary::Act(Act::LeakyRelu(a)) => map_any(act::LeakyRelu(a), src, dst),
         Unary::Act(Act::Sigmoid) => map_any(act::Sigmoid, src, dst),
-        Unary::Act(Act::Tanh) => map_any(act::Tanh, src, dst),
+        Unary::Act(Act::Tanh) => tanh_to(src, dst),
         Unary::Act(Act::Gelu) => map_any(act::Gelu, src, dst),
         Unary::Act(Act::GeluTanh) => map_any(act::GeluTanh, src, dst),
         Unary::Act(Act::Silu) => map_any(act::Silu, src, dst),

@@ -7,6 +7,8 @@
 //! `((n / 16) * ceil(K / 4) + k / 4) * 64 + (n % 16) * 4 + k % 4`.
 use crate::gemm::int8_amx;
 #[cfg(target_arch = "x86_64")]
+use crate::gemm::split_panels::{self, SplitPanels};
+#[cfg(target_arch = "x86_64")]
 use crate::simd::rows::Rows;
 use crate::view::Out;
 use std::ops::Range;
@@ -119,11 +121,15 @@ impl GemmInt8 {
         let len = self.k.div_ceil(4) * 4;
         let mut rows = vec![0u8; len * TILE];
         let mut sums = [[0i32; 16]; TILE * PAIR];
+        // The panels of units side by side, prepared when they are needed.
+        let mut all: Vec<Option<Prepared<'_>>> = (0..self.across()).map(|_| None).collect();
         // Units of the full width own whole rows: sums of complete panels go directly to the
         // output.
         let whole = if self.across() == 1 && len > 0 { self.n / 16 } else { 0 };
         for unit in units.start..units.end.min(self.units()) {
             let (of_rows, of_panels) = (self.rows_of(unit), self.panels_of(unit));
+            let own = &packed[of_panels.start * len * 16..of_panels.end * len * 16];
+            let panels = all[unit % self.across()].get_or_insert_with(|| Prepared::of(own, len, self.m));
             for i in of_rows.clone().step_by(TILE) {
                 let count = TILE.min(of_rows.end - i);
                 for (r, row) in rows.chunks_exact_mut(len.max(1)).take(count).enumerate() {
@@ -131,18 +137,53 @@ impl GemmInt8 {
                 }
                 let rows = &rows[..len * count];
                 if whole > 0 {
-                    dots_to(rows, len, &packed[..whole * len * 16], out.part(i * self.n, count * self.n), self.n);
+                    panels.product(rows, 0..whole, out.part(i * self.n, count * self.n), self.n);
                 }
-                for p in (of_panels.start.max(whole)..of_panels.end).step_by(PAIR) {
-                    let pair = PAIR.min(of_panels.end - p);
-                    dots(rows, len, &packed[p * len * 16..(p + pair) * len * 16], &mut sums[..count * pair]);
+                for p in (whole..of_panels.len()).step_by(PAIR) {
+                    let pair = PAIR.min(of_panels.len() - p);
+                    panels.product(rows, p..p + pair, sums[..count * pair].as_flattened_mut(), pair * 16);
                     for (at, acc) in sums[..count * pair].iter().enumerate() {
-                        let (r, p) = (at / pair, p + at % pair);
+                        let (r, p) = (at / pair, of_panels.start + p + at % pair);
                         let width = (self.n - p * 16).min(16);
                         out.part((i + r) * self.n + p * 16, width).copy_from_slice(&acc[..width]);
                     }
                 }
             }
+        }
+    }
+}
+
+/// Panels of a unit in the form for its products.
+enum Prepared<'p> {
+    /// As they are packed, with the length of a row.
+    Plain(&'p [i8], usize),
+    /// With safe pairs.
+    #[cfg(target_arch = "x86_64")]
+    Split(SplitPanels<'p>),
+}
+
+impl<'p> Prepared<'p> {
+    /// The faster form for products with `count` rows of `len` bytes.
+    fn of(panels: &'p [i8], len: usize, count: usize) -> Prepared<'p> {
+        #[cfg(target_arch = "x86_64")]
+        if count >= split_panels::LEAST_ROWS
+            && let Some(split) = SplitPanels::of(panels, len, len * 16)
+        {
+            return Prepared::Split(split);
+        }
+        let _ = count;
+        Prepared::Plain(panels, len)
+    }
+
+    /// Sums of contiguous rows with some panels. The sums of consecutive rows are `stride` apart.
+    fn product(&self, rows: &[u8], panels: Range<usize>, to: &mut [i32], stride: usize) {
+        match self {
+            Prepared::Plain(_, 0) => to.fill(0),
+            Prepared::Plain(all, len) => {
+                dots_to(rows, *len, &all[panels.start * len * 16..panels.end * len * 16], to, stride);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Prepared::Split(split) => split.product(rows, panels, to, stride),
         }
     }
 }

@@ -29,8 +29,14 @@ pub mod int8;
 /// Products of bytes with AMX tiles.
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 mod int8_amx;
+/// Weights whose products fit 16 bits in pairs.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod halved;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod int8_pairs;
+/// Packed panels whose products fit 16 bits in pairs.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod split_panels;
 /// Products of a few rows of bytes and a matrix that is not packed.
 pub mod int8_rows;
 

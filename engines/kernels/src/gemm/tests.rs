@@ -207,9 +207,10 @@ fn what_does_not_fit_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     #[test]
-    fn bytes_multiply_exactly(m in 1usize..35, n in 1usize..150, k in 1usize..200, seed in 1u64..999, za in 0i32..256, zb in -9i32..9) {
+    fn bytes_multiply_exactly(m in 1usize..35, n in 1usize..150, k in 1usize..200, seed in 1u64..999, za in 0i32..256, zb in -9i32..9, power in prop_oneof![Just(1), Just(9)]) {
         let a: Vec<u8> = numbers(m * k, seed).iter().map(|v| ((v + 1.0) * 127.5) as u8).collect();
-        let b: Vec<i8> = numbers(k * n, seed + 1).iter().map(|v| (v * 127.0) as i8).collect();
+        // With a high power, few of the numbers are large.
+        let b: Vec<i8> = numbers(k * n, seed + 1).iter().map(|v| (v.powi(power) * 127.0) as i8).collect();
         let mut packed = vec![0i8; packed_int8_len(k, n)];
         pack_int8(&b, k, n, n, 1, &mut packed);
         let g = GemmInt8 { m, n, k, a_row: k };
@@ -232,6 +233,31 @@ proptest! {
                     let want: i32 = (0..k).map(|x| (i32::from(a[i * k + x]) - za) * (i32::from(b[x * n + j]) - zb)).sum();
                     prop_assert_eq!(c[i * n + j], want);
                 }
+            }
+        }
+    }
+}
+
+/// Several units side by side, in every order of the units.
+#[test]
+fn wide_products_of_bytes_are_those_of_their_columns() {
+    let (m, n, k) = (40, 1043, 12);
+    let a: Vec<u8> = numbers(m * k, 5).iter().map(|v| ((v + 1.0) * 127.5) as u8).collect();
+    for power in [1, 9] {
+        let b: Vec<i8> = numbers(k * n, 6).iter().map(|v| (v.powi(power) * 127.0) as i8).collect();
+        let mut packed = vec![0i8; packed_int8_len(k, n)];
+        pack_int8(&b, k, n, n, 1, &mut packed);
+        let g = GemmInt8 { m, n, k, a_row: k };
+        assert_eq!(g.units(), 4);
+        let product = |i: usize, j: usize| (0..k).map(|x| i32::from(a[i * k + x]) * i32::from(b[x * n + j])).sum();
+        let want: Vec<i32> = (0..m * n).map(|at| product(at / n, at % n)).collect();
+        for level in Level::available() {
+            for order in [[0..4, 4..4], [2..4, 0..2], [1..4, 0..1]] {
+                let mut c = vec![7i32; m * n];
+                with_level(level, || {
+                    order.clone().into_iter().for_each(|u| g.run(u, &a, &packed, &mut Out::new(&mut c)))
+                });
+                assert_eq!(c, want, "{level:?} {power} {order:?}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The sum or the product of two tensors of bytes, each with its scale and zero point.
 use super::{far, is_byte, whole};
 use crate::simd::act::{at_least, at_most};
-use crate::simd::bytes::{Bytes, Ends, ONE, Source, byte, bytes, each, sixteen};
+use crate::simd::bytes::{Bytes, Ends, Source, byte, bytes, each, sixteen};
 use crate::view::Elem;
 
 /// What is done with the two numbers.
@@ -42,9 +42,6 @@ pub fn join_bytes<A: Elem, B: Elem>(a: &[A], b: &[B], by: BytePair, y: &mut [u8]
     }
 }
 
-/// Number whose last bit counts ones: adding it rounds to the nearest integer, ties to even.
-const ONES: f32 = (3 << 22) as f32;
-
 impl BytePair {
     /// `None` if a step may come near the limits of single precision, or an operand is not a tensor
     /// of bytes, or a zero point is not a byte.
@@ -73,10 +70,10 @@ struct Two<'a, A, B, const PRODUCT: bool> {
 
 impl<A: Elem, B: Elem, const PRODUCT: bool> Source for Two<'_, A, B, PRODUCT> {
     const NAN: bool = false;
+    /// Where scales are simple multiples of each other, many numbers are the middle between two
+    /// bytes itself, so none of them may be approximate.
+    const EXACT: bool = true;
 
-    /// Gives integers, so that none is near the middle between two bytes: where scales are simple
-    /// multiples of each other, many numbers are that middle itself.
-    ///
     /// The quotient is exactly that of a division. The first correction brings the product with the
     /// reciprocal to one of the two numbers next to the quotient. For such a number the remainder
     /// is exact, and because the reciprocal is rounded correctly, the second correction gives the
@@ -91,8 +88,7 @@ impl<A: Elem, B: Elem, const PRODUCT: bool> Source for Two<'_, A, B, PRODUCT> {
         let (less, by) = (isa.splat(-y[0]), isa.splat(1.0 / y[0]));
         let near = isa.mul(joined, by);
         let near = isa.fma(isa.fma(near, less, joined), by, near);
-        let exact = isa.fma(isa.fma(near, less, joined), by, near);
-        isa.mul(isa.add(isa.add(exact, isa.splat(ONES)), isa.splat(-ONES)), isa.splat(ONE))
+        isa.fma(isa.fma(near, less, joined), by, near)
     }
 
     #[inline(always)]

@@ -192,7 +192,16 @@ impl ByteLstm {
                 zeros[self.column(at)] = given.zeros[place(given.zeros.len())];
             }
             let zeros: &[i32] = if zeros.iter().all(|z| *z == 0) { &[] } else { zeros };
-            Factor { packed, k, column_sums: sums, zeros, scales }
+            let factor = Factor {
+                packed,
+                k,
+                column_sums: sums,
+                zeros,
+                scales,
+                #[cfg(target_arch = "x86_64")]
+                split: None,
+            };
+            factor.prepared(self.steps * self.batch)
         })
     }
 }

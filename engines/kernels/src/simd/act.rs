@@ -1,5 +1,6 @@
 //! `Act`: the activations that a matrix product or convolution can apply to its result.
 use crate::simd::math;
+use crate::simd::tanh::tanh_in_place;
 
 /// A function of one single-precision number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,7 +120,7 @@ impl Act {
             Act::Clip(low, high) => map_in_place(Clip(low, high), data),
             Act::LeakyRelu(slope) => map_in_place(LeakyRelu(slope), data),
             Act::Sigmoid => map_in_place(Sigmoid, data),
-            Act::Tanh => map_in_place(Tanh, data),
+            Act::Tanh => tanh_in_place(data),
             Act::Gelu => map_in_place(Gelu, data),
             Act::GeluTanh => map_in_place(GeluTanh, data),
             Act::Silu => map_in_place(Silu, data),

@@ -132,6 +132,8 @@ pub trait Isa: Copy {
     fn at_least(self, v: Self::V, low: Self::V) -> Self::V;
     /// `high` in lanes where `v > high`, otherwise `v`; NaN stays NaN.
     fn at_most(self, v: Self::V, high: Self::V) -> Self::V;
+    /// The magnitude of each lane of `v` with the sign of that lane of `of`.
+    fn with_sign(self, v: Self::V, of: Self::V) -> Self::V;
     /// The larger of each pair of lanes: NaN if either is NaN, the second if both are equal.
     fn larger(self, a: Self::V, b: Self::V) -> Self::V;
     /// The even-numbered and the odd-numbered lanes of the thirty-two lanes of `a` and `b`.
@@ -224,6 +226,10 @@ impl Isa for Scalar {
     #[inline(always)]
     fn at_most(self, v: [f32; 16], high: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| at_most(v[i], high[i]))
+    }
+    #[inline(always)]
+    fn with_sign(self, v: [f32; 16], of: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| v[i].copysign(of[i]))
     }
     #[inline(always)]
     fn larger(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
@@ -355,6 +361,15 @@ mod x86 {
         fn at_most(self, v: [__m256; 2], high: [__m256; 2]) -> [__m256; 2] {
             // SAFETY: as in `splat`; operands as in `at_least`.
             unsafe { [_mm256_min_ps(high[0], v[0]), _mm256_min_ps(high[1], v[1])] }
+        }
+        #[inline(always)]
+        fn with_sign(self, v: [__m256; 2], of: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: as in `splat`.
+            let one = |v, of| unsafe {
+                let sign = _mm256_set1_ps(-0.0);
+                _mm256_or_ps(_mm256_andnot_ps(sign, v), _mm256_and_ps(sign, of))
+            };
+            [one(v[0], of[0]), one(v[1], of[1])]
         }
         #[inline(always)]
         fn larger(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
@@ -602,6 +617,14 @@ mod x86 {
         fn at_most(self, v: __m512, high: __m512) -> __m512 {
             // SAFETY: as in `splat`; operands as in `at_least`.
             unsafe { _mm512_min_ps(high, v) }
+        }
+        #[inline(always)]
+        fn with_sign(self, v: __m512, of: __m512) -> __m512 {
+            // SAFETY: as in `splat`.
+            unsafe {
+                let sign = _mm512_set1_ps(-0.0);
+                _mm512_or_ps(_mm512_andnot_ps(sign, v), _mm512_and_ps(sign, of))
+            }
         }
         #[inline(always)]
         fn larger(self, a: __m512, b: __m512) -> __m512 {

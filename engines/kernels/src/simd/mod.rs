@@ -14,6 +14,8 @@ pub mod math;
 pub mod angle;
 /// Hyperbolic functions and their inverses, branch-free.
 pub mod hyperbolic;
+/// The hyperbolic tangent of many numbers.
+pub(crate) mod tanh;
 /// Powers with any exponent.
 pub mod power;
 #[cfg(test)]

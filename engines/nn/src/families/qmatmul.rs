@@ -331,7 +331,6 @@ impl QMatMul {
                     &held_a[..]
                 }
                 _ => {
-                    held_a.clear();
                     held_a.resize(part.len(), 0);
                     quantise(&real[part], left.scale, left.zero as f32, &mut held_a);
                     &held_a[..]

@@ -51,9 +51,9 @@ impl Costs {
         Costs { steps: [16, 23, 30], copy: 350, run: 1500, pair: 400, sums: 2600, seen: 2200, gathered: None };
     /// With AMX tiles besides.
     pub(super) const TILES: Costs = Costs { gathered: Some([45, 400]), ..Costs::DOTS };
-    /// With products of 16-bit pairs in registers of eight lanes.
+    /// With products of pairs of bytes in registers of eight lanes.
     pub(super) const PAIRS: Costs =
-        Costs { steps: [32, 64, 96], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000, gathered: None };
+        Costs { steps: [28, 56, 84], copy: 100, run: 1500, pair: 600, sums: 4000, seen: 4000, gathered: None };
 
     /// Cost of a step of `vectors` vectors, in the tiles that the register tile divides them into.
     fn of_vectors(&self, vectors: usize) -> usize {

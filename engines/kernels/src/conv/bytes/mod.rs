@@ -23,6 +23,9 @@ mod fill;
 mod gathered;
 /// The register tile over output positions alone, without the border between rows.
 mod joined;
+/// The register tile that adds pairs of products in 16 bits.
+#[cfg(target_arch = "x86_64")]
+mod paired;
 /// The register tile.
 mod tile;
 /// The ways to compute sums.
@@ -41,7 +44,7 @@ use crate::scratch::with_scratch;
 use crate::view::{Out, as_bytes, as_bytes_mut, seen_as_mut};
 use costs::{Choice, Costs, WANTED};
 use std::ops::Range;
-use tile::{DEEP, ROWS, Step};
+use tile::{DEEP, Kept, ROWS, Step};
 use way::{FilterRows, Way};
 use winograd::filters::{Changed, changed_filters_len};
 use winograd::{Tiles, weave};
@@ -427,7 +430,7 @@ impl ByteConv {
             };
             let mut filter = FilterRows::new(filter, [self.blocks(), most_rows, stride], [deep, taps]);
             let bytes = as_bytes_mut(bytes);
-            let mut filled = None;
+            let (mut filled, mut kept) = (None, Kept::default());
             // Sums of the filters of group `summed`, computed when needed.
             let (mut filter_sums, mut summed) = (vec![None; own], None);
             for unit in units.start..units.end.min(self.units()) {
@@ -464,13 +467,14 @@ impl ByteConv {
                 if summed.replace(g) != Some(g) {
                     filter_sums.fill(None);
                     filter.forget();
+                    kept.forget();
                 }
                 let mut next = first;
                 while next < end {
                     let (o, rows) = (next, if gathered { most_rows } else { ROWS });
                     next += rows;
                     let sums = &mut sums[..rows * flat];
-                    way.sums(&step, o, filter.of(&step, block, first), sums);
+                    way.sums(&step, o, filter.of(&step, block, first), &mut kept, sums);
                     for (i, sums) in sums.chunks_exact_mut(flat).enumerate().take(end - o) {
                         let channel = g * own + o + i;
                         let zero = of_channel(w.zeros, channel);

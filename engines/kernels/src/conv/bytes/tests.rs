@@ -64,7 +64,9 @@ fn agree(s: &ConvSpec, signed: bool, zero: u8, by_channel: bool, units: (usize, 
         plans.extend(plans.clone().into_iter().map(|p| ByteConv { gathered: !p.gathered, ..p }));
     }
     if let Some((tiles, changed)) = plan.with_changed_filters().zip(change_filters(s, &w, &zeros)) {
-        plans.extend([tiles.clone().cheaper_here(), tiles.clone(), tiles.with_units(units.0, units.1).unwrap()]);
+        let other = tiles.tiles.clone().map(|t| t.with_together(1 + units.0 % 3));
+        plans.extend([tiles.clone().cheaper_here(), ByteConv { tiles: other, ..tiles.clone() }]);
+        plans.extend([tiles.clone(), tiles.with_units(units.0, units.1).unwrap()]);
         packed.extend(changed.into_iter().map(|v| v as i8));
     }
     // Words follow the packed bytes, so the memory must be aligned for them.

@@ -44,9 +44,24 @@ pub(super) fn together(left: usize) -> usize {
     }
 }
 
+/// The filters of a group that the register tile has prepared, for all strips of the input.
+#[derive(Default)]
+pub(super) struct Kept {
+    #[cfg(target_arch = "x86_64")]
+    split: Vec<Option<super::paired::Split>>,
+}
+
+impl Kept {
+    /// Another group follows.
+    pub(super) fn forget(&mut self) {
+        *self = Kept::default();
+    }
+}
+
 /// The sums of output channels `first..first + 8` over `vectors` vectors of positions, one row per
-/// channel.
-pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32]) {
+/// channel. `kept` is of this filter and this copy; `first` is a multiple of eight.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, kept: &mut Kept, sums: &mut [i32]) {
     assert!(sums.len() == ROWS * vectors * 16);
     s.check(first, vectors);
     #[cfg(target_arch = "x86_64")]
@@ -57,7 +72,7 @@ pub(super) fn tile(s: &Step<'_>, first: usize, vectors: usize, sums: &mut [i32])
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
             // SAFETY: as above.
-            return unsafe { super::widened::tile(s, first, vectors, sums) };
+            return unsafe { super::paired::tile(s, first, vectors, &mut kept.split, sums) };
         }
     }
     plain(s, first, vectors, sums);

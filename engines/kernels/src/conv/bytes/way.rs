@@ -1,7 +1,7 @@
 //! The ways to compute the sums of a strip of output positions, and what they need of the filter.
 use super::gathered::{self, Rows};
 use super::joined::{self, Spot};
-use super::tile::{self, DEEP, ROWS, Step};
+use super::tile::{self, DEEP, Kept, ROWS, Step};
 use crate::gemm::int8::dot_rows;
 
 /// How the sums of a strip are computed.
@@ -39,9 +39,9 @@ impl Way {
 
     /// The sums of the output channels from `first` on, one row per channel: eight, or for AMX
     /// tiles those of `rows`.
-    pub(super) fn sums(&self, s: &Step<'_>, first: usize, rows: Rows<'_>, sums: &mut [i32]) {
+    pub(super) fn sums(&self, s: &Step<'_>, first: usize, rows: Rows<'_>, kept: &mut Kept, sums: &mut [i32]) {
         match self {
-            Way::Plain(vectors) => tile::tile(s, first, *vectors, sums),
+            Way::Plain(vectors) => tile::tile(s, first, *vectors, kept, sums),
             Way::Joined(spots) => joined::tile(s, first, spots, sums),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Way::Gathered(spots, _) => gathered::sums::<crate::amx::hardware::Hardware>(s, rows, spots, sums),
@@ -58,11 +58,18 @@ impl Way {
         match self {
             Way::Gathered(..) => {
                 let ones = vec![1i8; gathered::stride(gathered::steps(s.fours, s.places.len()))];
-                self.sums(s, 0, Rows { data: &ones, stride: 0 }, &mut sums[..gathered::LEAST * flat]);
+                self.sums(
+                    s,
+                    0,
+                    Rows { data: &ones, stride: 0 },
+                    &mut Kept::default(),
+                    &mut sums[..gathered::LEAST * flat],
+                );
             }
             _ => {
                 let ones = [1i8; ROWS * DEEP];
-                self.sums(&Step { filter: &ones, stride: 0, ..*s }, 0, Rows::NONE, &mut sums[..ROWS * flat]);
+                let step = Step { filter: &ones, stride: 0, ..*s };
+                self.sums(&step, 0, Rows::NONE, &mut Kept::default(), &mut sums[..ROWS * flat]);
             }
         }
         to[..flat].copy_from_slice(&sums[..flat]);

@@ -6,7 +6,10 @@
 //! 32-bit integers. Unsigned weights are stored minus 128.
 use crate::gemm::int8::{dots, pack_int8};
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::int8_pairs;
+use crate::gemm::{
+    int8_pairs,
+    split_panels::{self, SplitPanels},
+};
 use crate::rnn::pack::LANES;
 
 /// Number of gates of an LSTM.
@@ -49,6 +52,9 @@ pub(super) struct Factor<'f> {
     /// Zero point of each padded column; empty if all are zero.
     pub(super) zeros: &'f [i32],
     pub(super) scales: &'f [f32],
+    /// The weights with safe pairs, where products by them are faster.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) split: Option<SplitPanels<'f>>,
 }
 
 crate::multiversion! {
@@ -69,7 +75,17 @@ crate::multiversion! {
     }
 }
 
-impl Factor<'_> {
+impl<'f> Factor<'f> {
+    /// The same weights, prepared for products with `rows` rows in all.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut, unused_variables))]
+    pub(super) fn prepared(mut self, rows: usize) -> Factor<'f> {
+        #[cfg(target_arch = "x86_64")]
+        if rows >= split_panels::LEAST_ROWS {
+            self.split = SplitPanels::of(self.packed, self.k.next_multiple_of(4), panel_len(self.k));
+        }
+        self
+    }
+
     /// Removes the zero points of the weights from the sums of a row of bytes.
     pub(super) fn centre(&self, row: &[u8], zero: i32, sums: &mut [i32]) {
         if self.zeros.is_empty() {
@@ -91,6 +107,10 @@ impl Factor<'_> {
         if crate::simd::level::vnni() {
             // SAFETY: the features were checked.
             return unsafe { vnni::product(rows, len, self.packed, sums, wide) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(split) = &self.split {
+            return split.product(&rows[..count * len], 0..wide / LANES, sums, wide);
         }
         #[cfg(target_arch = "x86_64")]
         if crate::simd::level() >= crate::simd::Level::Avx2 {

@@ -29,12 +29,15 @@ const USUAL: [Activation; 3] = [Activation::Sigmoid, Activation::Tanh, Activatio
 fn case([steps, batch, input, hidden]: [usize; 4], directions: &[bool]) -> Case {
     let d = directions.len();
     let directions = directions.iter().map(|r| Direction { reverse: *r, acts: USUAL }).collect();
-    let whole = |n: usize, seed: usize| noise(n, seed).iter().map(|v| (v * 128.0).round() as i8).collect::<Vec<_>>();
+    // Weights of the input are spread evenly, and few of those of the state are large.
+    let whole = |n: usize, seed: usize, power: i32| -> Vec<i8> {
+        noise(n, seed).iter().map(|v| (v.powi(power) * 128.0).round() as i8).collect()
+    };
     let scales = |seed: usize| noise(d, seed).iter().map(|v| 0.008 + 0.002 * v).collect();
     Case {
         plan: ByteLstm { steps, batch, input, hidden, directions, clip: f32::INFINITY, input_forget: false },
         x: noise(steps * batch * input, 1),
-        weights: [whole(d * input * 4 * hidden, 2), whole(d * hidden * 4 * hidden, 3)],
+        weights: [whole(d * input * 4 * hidden, 2, 1), whole(d * hidden * 4 * hidden, 3, 9)],
         scales: [scales(8), scales(9)],
         zeros: [vec![0; d], vec![0; d]],
         bias: noise(d * 8 * hidden, 4),

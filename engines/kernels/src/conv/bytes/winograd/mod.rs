@@ -42,8 +42,8 @@ const ROWS: usize = 8;
 const ROW: usize = STEP * LANES;
 /// Sums of a vector of tiles, in the order rows, columns, tiles.
 const SUMS: usize = STEP * ROW;
-/// Most bytes of the transformed input of a unit. The second-level cache holds them and the filters
-/// that are read with them.
+/// Most bytes of the transformed input of a unit. A second-level cache of a megabyte holds them and
+/// the filters that are read with them.
 const MOST_INPUT: usize = 540 * 1024;
 /// Like `MOST_INPUT`, for filters that do not fit that cache: each read of them then serves more
 /// tiles.
@@ -55,6 +55,13 @@ const WANTED: usize = 12;
 /// Extra distance between the data of one place and that of the next, beyond whole vectors. Without
 /// it they would map to few cache sets.
 const APART: usize = 16;
+
+/// How many register tiles of output channels are multiplied with the input of a place while it is
+/// in the first-level cache. Processors without AVX-512 have second-level caches that hold only a
+/// part of the input of a unit.
+fn together() -> usize {
+    if crate::simd::level() >= crate::simd::Level::Avx512 { 1 } else { 4 }
+}
 
 /// Whether a convolution has the windows and strides that this module supports. Positions in a
 /// plane are computed as signed numbers, so sizes must be below 2^28.
@@ -75,6 +82,8 @@ pub(super) struct Tiles {
     vectors: usize,
     /// Output channels of a unit.
     block: usize,
+    /// Register tiles of output channels that are multiplied with the input of a place together.
+    together: usize,
 }
 
 /// Where the sums of one output channel go, for the tiles of one unit.
@@ -128,7 +137,8 @@ impl Tiles {
             return None;
         }
         let (across, down) = (out[2].div_ceil(STEP), out[1].div_ceil(STEP));
-        let tiles = Tiles { spec: spec.clone(), out: [out[1], out[2]], across, down, vectors: 1, block: ROWS };
+        let (out, together) = ([out[1], out[2]], together());
+        let tiles = Tiles { spec: spec.clone(), out, across, down, vectors: 1, block: ROWS, together };
         let pairs = tiles.pairs();
         let filters = filters::changed_filters_len(spec)? / spec.groups;
         let most = if filters <= KEPT { MOST_INPUT } else { MOST_ALONE };
@@ -149,6 +159,12 @@ impl Tiles {
         self.block = block.max(1).next_multiple_of(ROWS);
         let whole = PLACES.checked_mul(self.pairs().checked_mul(self.vectors * LANES)?)?;
         (whole < 1 << 27).then_some(self)
+    }
+
+    /// The same plan with another number of register tiles together.
+    #[cfg(test)]
+    pub(super) fn with_together(self, together: usize) -> Tiles {
+        Tiles { together, ..self }
     }
 
     /// Cost on one thread.
@@ -182,6 +198,13 @@ impl Tiles {
         self.all().div_ceil(self.vectors)
     }
 
+    /// The vectors of a strip. Strips have about the same number of them. The last vector, which may
+    /// be partly used, is in one of the longer strips.
+    fn strip(&self, strip: usize) -> Range<usize> {
+        let (all, strips) = (self.all(), self.strips());
+        strip * all / strips..(strip + 1) * all / strips
+    }
+
     /// Number of blocks of output channels of a group.
     pub(super) fn blocks(&self) -> usize {
         self.own().div_ceil(self.block)
@@ -210,7 +233,7 @@ impl Tiles {
         let (size_in, size_out) = (s.input.iter().product::<usize>(), self.out.iter().product::<usize>());
         let wide = self.vectors * LANES;
         let room = self.vectors * SUMS;
-        let parts = [PLACES * self.pitch(), ROWS * PLACES * wide, room];
+        let parts = [PLACES * self.pitch(), self.together * ROWS * PLACES * wide, room];
         with_scratch(parts.iter().sum::<usize>() + room / 4, |all| {
             let (seen, rest) = all.split_at_mut(parts[0]);
             let (products, rest) = rest.split_at_mut(parts[1]);
@@ -228,21 +251,29 @@ impl Tiles {
                 let (rest, block) = (unit / self.blocks(), unit % self.blocks());
                 let (rest, strip) = (rest / self.strips(), rest % self.strips());
                 let (n, g) = (rest / s.groups, rest % s.groups);
-                let first = strip * self.vectors;
-                let vectors = self.vectors.min(self.all() - first);
+                let of_strip = self.strip(strip);
+                let (first, vectors) = (of_strip.start, of_strip.len());
                 let (from, end) = (first * LANES, ((first + vectors) * LANES).min(self.across * self.down));
                 if filled.replace((n, g, strip)) != Some((n, g, strip)) {
                     let planes = &x.x[(n * s.channels_in + g * deep) * size_in..][..deep * size_in];
                     input::change(self, planes, (x.flip, x.zero), first, vectors, seen);
                 }
-                let products = &mut products[..ROWS * PLACES * vectors * LANES];
+                let each = ROWS * PLACES * vectors * LANES;
                 let sums = &mut sums[..vectors * SUMS];
-                for o in (block * self.block..((block + 1) * self.block).min(own)).step_by(ROWS) {
-                    for (place, filter) in changed.rows(g, o).chunks_exact((pairs * ROWS).max(1)).enumerate() {
+                let last = ((block + 1) * self.block).min(own);
+                for o in (block * self.block..last).step_by(self.together * ROWS) {
+                    // The input of a place is read for several register tiles of output channels
+                    // while it is in the first-level cache.
+                    let firsts = (o..last).step_by(ROWS).take(self.together);
+                    for place in 0..PLACES {
                         let seen = &seen[place * self.pitch()..][..pairs * wide];
-                        product::rows(filter, seen, [wide, end - from], place, products);
+                        for (o, products) in firsts.clone().zip(products.chunks_exact_mut(each)) {
+                            let filter = &changed.rows(g, o)[place * pairs * ROWS..][..pairs * ROWS];
+                            product::rows(filter, seen, [wide, end - from], place, products);
+                        }
                     }
-                    for (r, products) in products.chunks_exact(PLACES * vectors * LANES).enumerate().take(own - o) {
+                    let rows = products.chunks_exact(each / ROWS).enumerate();
+                    for (r, products) in rows.take((last - o).min(self.together * ROWS)) {
                         let channel = g * own + o + r;
                         let less = changed.sums[channel].wrapping_mul(i32::from(x.zero));
                         let add = of_channel(bias, channel).wrapping_sub(less);

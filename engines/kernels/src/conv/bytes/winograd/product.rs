@@ -27,7 +27,7 @@ pub(super) fn rows(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], plac
         }
         if crate::simd::level() >= crate::simd::Level::Avx2 {
             // SAFETY: as above.
-            return unsafe { avx2(filter, seen, [wide, vectors], place, products) };
+            return unsafe { avx2(filter, seen, [wide, tiles], place, products) };
         }
     }
     plain(filter, seen, [wide, vectors], place, products);
@@ -197,39 +197,113 @@ tile!(avx512, avx512_some, "avx512f,avx512bw,avx512dq,avx512vl", |sum, x, w| {
     _mm512_add_epi32(*sum, _mm512_madd_epi16(x, w))
 });
 
-/// Computes four output channels by one vector at a time, which is as many sums as the registers
-/// hold besides the operands.
+/// Tiles of a register of eight lanes.
+#[cfg(target_arch = "x86_64")]
+const NARROW: usize = LANES / 2;
+/// If at most this many tiles follow the last full register, their lanes are the output channels.
+#[cfg(target_arch = "x86_64")]
+const FEW_NARROW: usize = 4;
+
+/// Computes as many sums at a time as the registers hold besides the operands: four output channels
+/// by a vector, or eight by half of one, or by the last few tiles.
 ///
 /// # Safety
 /// The machine must have the features, and the lengths must be those that [`rows`] checks.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2(filter: &[u32], seen: &[u32], [wide, vectors]: [usize; 2], place: usize, products: &mut [i32]) {
+unsafe fn avx2(filter: &[u32], seen: &[u32], [wide, tiles]: [usize; 2], place: usize, products: &mut [i32]) {
+    let few = if tiles % NARROW <= FEW_NARROW { tiles % NARROW } else { 0 };
+    let (sizes, end) = ([wide, tiles.div_ceil(LANES)], (tiles - few).next_multiple_of(NARROW));
+    // SAFETY: as the caller guarantees; the tiles exist, rounded up to whole registers.
+    unsafe {
+        for tile in (0..end - end % LANES).step_by(LANES) {
+            narrow::<4, 2>(filter, seen, sizes, [place, 0, tile], products);
+            narrow::<4, 2>(filter, seen, sizes, [place, 4, tile], products);
+        }
+        if end % LANES > 0 {
+            narrow::<8, 1>(filter, seen, sizes, [place, 0, end - NARROW], products);
+        }
+        match few {
+            0 => {}
+            1 => narrow_few::<1>(filter, seen, sizes, [place, end], products),
+            2 => narrow_few::<2>(filter, seen, sizes, [place, end], products),
+            3 => narrow_few::<3>(filter, seen, sizes, [place, end], products),
+            _ => narrow_few::<FEW_NARROW>(filter, seen, sizes, [place, end], products),
+        }
+    }
+}
+
+/// Computes `R` output channels from `first` on, by `P` registers beginning with tile `tile`.
+///
+/// # Safety
+/// As for [`avx2`], and the tiles must exist.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn narrow<const R: usize, const P: usize>(
+    filter: &[u32],
+    seen: &[u32],
+    [wide, vectors]: [usize; 2],
+    [place, first, tile]: [usize; 3],
+    products: &mut [i32],
+) {
     use std::arch::x86_64::*;
-    const HALF: usize = ROWS / 2;
-    for part in 0..vectors * 2 {
-        let (v, first) = (part / 2, part % 2 * HALF);
-        let mut acc = [[_mm256_setzero_si256(); 2]; HALF];
-        let (mut w, mut x) = (filter.as_ptr().wrapping_add(first), seen.as_ptr().wrapping_add(v * LANES));
-        for _ in 0..filter.len() / ROWS {
-            // SAFETY: filter and input have that many pairs.
-            unsafe {
-                let lanes = [0, LANES / 2].map(|at| _mm256_loadu_si256(x.add(at).cast()));
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    let w = _mm256_set1_epi32(w.add(r).read() as i32);
-                    acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(lanes[0], w));
-                    acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(lanes[1], w));
+    let mut acc = [[_mm256_setzero_si256(); P]; R];
+    let (mut w, mut x) = (filter.as_ptr().wrapping_add(first), seen.as_ptr().wrapping_add(tile));
+    for _ in 0..filter.len() / ROWS {
+        // SAFETY: filter and input have that many pairs.
+        unsafe {
+            let lanes: [__m256i; P] = std::array::from_fn(|p| _mm256_loadu_si256(x.add(p * NARROW).cast()));
+            for (r, acc) in acc.iter_mut().enumerate() {
+                let w = _mm256_set1_epi32(w.add(r).read() as i32);
+                for (sum, x) in acc.iter_mut().zip(lanes) {
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x, w));
                 }
             }
-            (w, x) = (w.wrapping_add(ROWS), x.wrapping_add(wide));
         }
-        for (r, acc) in acc.iter().enumerate() {
-            let to = &mut products[(((first + r) * PLACES + place) * vectors + v) * LANES..][..LANES];
-            // SAFETY: this writes sixteen numbers.
-            unsafe {
-                _mm256_storeu_si256(to.as_mut_ptr().cast(), acc[0]);
-                _mm256_storeu_si256(to.as_mut_ptr().add(LANES / 2).cast(), acc[1]);
+        (w, x) = (w.wrapping_add(ROWS), x.wrapping_add(wide));
+    }
+    for (r, acc) in acc.iter().enumerate() {
+        let at = ((first + r) * PLACES + place) * vectors * LANES + tile;
+        for (to, acc) in products[at..at + P * NARROW].as_chunks_mut::<NARROW>().0.iter_mut().zip(acc) {
+            // SAFETY: this writes eight numbers.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), *acc) };
+        }
+    }
+}
+
+/// Computes `T` tiles beginning with `tile`; the lanes are the eight output channels.
+///
+/// # Safety
+/// As for [`avx2`], and the tiles must exist.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn narrow_few<const T: usize>(
+    filter: &[u32],
+    seen: &[u32],
+    [wide, vectors]: [usize; 2],
+    [place, tile]: [usize; 2],
+    products: &mut [i32],
+) {
+    use std::arch::x86_64::*;
+    let mut acc = [_mm256_setzero_si256(); T];
+    let mut x = seen.as_ptr().wrapping_add(tile);
+    for w in filter.as_chunks::<ROWS>().0 {
+        // SAFETY: the input has a row for each pair of the filter, and these tiles are in it.
+        unsafe {
+            let w = _mm256_loadu_si256(w.as_ptr().cast());
+            for (t, sum) in acc.iter_mut().enumerate() {
+                let x = _mm256_set1_epi32(x.add(t).read() as i32);
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x, w));
             }
+        }
+        x = x.wrapping_add(wide);
+    }
+    for (t, sum) in acc.iter().enumerate() {
+        let mut sums = [0i32; ROWS];
+        // SAFETY: this writes eight numbers.
+        unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), *sum) };
+        for (r, sum) in sums.into_iter().enumerate() {
+            products[(r * PLACES + place) * vectors * LANES + tile + t] = sum;
         }
     }
 }
