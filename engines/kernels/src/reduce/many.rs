@@ -16,7 +16,7 @@ mod columns;
 mod few;
 /// Logarithms of sums of powers.
 mod log_sum_exp;
-/// Reductions of groups of few columns.
+/// Sums of groups of few columns.
 mod narrow;
 /// Reductions of rows: lanes are rows.
 mod rows;

@@ -90,8 +90,10 @@ impl Reduction {
             width *= shape[d];
         }
         let grouped = columns && order.skip_while(|d| axes.contains(d)).all(|d| !axes.contains(&d));
-        // A product is in the order of its numbers.
-        let narrow = many::Narrow::new(width).filter(|_| grouped && op != Reduce::Prod);
+        // A product is in the order of its numbers. Extremes are found faster group by group: what
+        // replaces a number by a larger one in memory becomes masked stores, which are slow.
+        let in_order = matches!(op, Reduce::Prod | Reduce::Max | Reduce::Min);
+        let narrow = many::Narrow::new(width).filter(|_| grouped && !in_order);
         Ok(Reduction { op, count: reduced.len(), kept, reduced, rows, columns, narrow })
     }
 

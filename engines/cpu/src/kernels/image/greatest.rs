@@ -67,7 +67,7 @@ multiversion! {
                     }
                 }
                 let mut most = most.into_iter().fold(f64::NEG_INFINITY, |a, b| if b > a { b } else { a });
-                if (down.outside | across.outside) & !(most > 0.0) {
+                if (down.outside | across.outside) & (most <= 0.0) {
                     most = 0.0;
                 } else if most == f64::NEG_INFINITY && !has_number(plane, width, down, across) {
                     most = f64::NAN;

@@ -62,7 +62,8 @@ multiversion! {
                 let (h, w) = (bottom[k].min(b[2]) - top[k].max(b[0]), right[k].min(b[3]) - left[k].max(b[1]));
                 let none = (h <= 0.0) | (w <= 0.0) | (areas[k] <= 0.0) | (own <= 0.0);
                 let overlap = if none { 0.0 } else { h * w / (areas[k] + own - h * w) };
-                over |= u32::from(!(overlap <= limit));
+                let fits = overlap <= limit;
+                over |= u32::from(!fits);
             }
             if over != 0 {
                 return true;
