@@ -184,7 +184,32 @@ impl<'a> Rows<'a> {
             Ok(())
         })
     }
+
+    /// Computes as many singles for each row as it has numbers, in parallel blocks of rows. `of`
+    /// gets rows and the place for their results.
+    ///
+    /// # Errors
+    /// Fails if the type of `x` is one that no prototype allows.
+    pub fn to_singles<X: Feature>(&self, y: &mut [f32], of: impl Fn(&Block<'_, X>, &mut [f32]) + Sync) -> Result<()> {
+        if self.width == 0 {
+            return Ok(());
+        }
+        let block = (PART / self.width).max(1);
+        let places: Vec<Mutex<&mut [f32]>> = y.chunks_mut(block * self.width).map(Mutex::new).collect();
+        parallel_for(places.len(), 1, |blocks| {
+            let mut rows = Vec::new();
+            for c in blocks {
+                let range = c * block..((c + 1) * block).min(self.count);
+                let mut place = places[c].lock().unwrap_or_else(|p| p.into_inner());
+                of(&self.block(range, &mut rows)?, &mut place);
+            }
+            Ok(())
+        })
+    }
 }
+
+/// Numbers per part of a parallel loop over short rows.
+const PART: usize = 1 << 14;
 
 /// Number of rows per part of a parallel loop.
 pub const CHUNK: usize = 64;

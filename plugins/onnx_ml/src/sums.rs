@@ -8,7 +8,7 @@ const HALF: usize = PARTS / 2;
 
 /// The sum over two lists of what `of` makes of their numbers.
 #[inline(always)]
-fn folded<X: Feature, V: Feature>(x: &[X], v: &[V], of: impl Fn(f64, f64) -> f64) -> f64 {
+pub(crate) fn folded<X: Feature, V: Feature>(x: &[X], v: &[V], of: impl Fn(f64, f64) -> f64) -> f64 {
     let len = x.len().min(v.len());
     let ((x, x_rest), (v, v_rest)) = (x[..len].as_chunks::<PARTS>(), v[..len].as_chunks::<PARTS>());
     let mut sums = [0.0; PARTS];
@@ -53,45 +53,6 @@ ge_kernels::multiversion! {
     }
 }
 
-ge_kernels::multiversion! {
-    /// The sum of the absolute values of a row.
-    pub fn sum_of_sizes<X: Feature>(x: &[X]) -> f64 {
-        folded(x, x, |a, _| a.abs())
-    }
-}
-ge_kernels::multiversion! {
-    /// The sum of the squares of a row.
-    pub fn sum_of_squares<X: Feature>(x: &[X]) -> f64 {
-        folded(x, x, |a, b| a * b)
-    }
-}
-ge_kernels::multiversion! {
-    /// The greatest number of a row, negative infinity if there is none. NaN is left out.
-    pub fn greatest<X: Feature>(x: &[X]) -> f64 {
-        let higher = |a: f64, b: f64| if b > a { b } else { a };
-        let (x, rest) = x.as_chunks::<PARTS>();
-        let mut most = [f64::NEG_INFINITY; PARTS];
-        for x in x {
-            for k in 0..PARTS {
-                most[k] = higher(most[k], x[k].wide());
-            }
-        }
-        most.into_iter().chain(rest.iter().map(|v| v.wide())).fold(f64::NEG_INFINITY, higher)
-    }
-}
-ge_kernels::multiversion! {
-    /// `out[i] = x[i] / by`. In the middle of the range, the quotient is the product with the
-    /// reciprocal, which is right to 1.5 units in the last place of f64.
-    pub fn quotients<X: Feature>(x: &[X], by: f64, out: &mut [f64]) {
-        let one = 1.0 / by;
-        if (1e-300..1e300).contains(&by.abs()) {
-            out.iter_mut().zip(x).for_each(|(o, v)| *o = v.wide() * one);
-        } else {
-            out.iter_mut().zip(x).for_each(|(o, v)| *o = v.wide() / by);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,19 +73,5 @@ mod tests {
                 assert_eq!(f64::from(far[c]), at(c / 2, c % 2, |a, b| (a - b) * (a - b)), "{width}");
             }
         }
-    }
-
-    #[test]
-    fn quotients_stand_at_the_ends_of_the_range() {
-        let tiny = 4e-310;
-        let mut out = [0.0; 3];
-        quotients(&[tiny, -tiny / 2.0, 0.0], tiny, &mut out);
-        assert_eq!(out, [1.0, -0.5, 0.0]);
-        quotients(&[1.0f32, f32::INFINITY, 0.0], f64::INFINITY, &mut out);
-        assert!(out[0] == 0.0 && out[1].is_nan() && out[2] == 0.0);
-        let row: Vec<f32> = (0..21).map(|i| (i * 5 % 21) as f32 - 30.0).chain([f32::NAN]).collect();
-        assert_eq!(greatest(&row), -10.0);
-        assert_eq!(sum_of_sizes(&row[..21]), 420.0);
-        assert_eq!(sum_of_squares(&[3.0f32, 4.0]), 25.0);
     }
 }

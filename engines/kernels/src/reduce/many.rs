@@ -16,9 +16,12 @@ mod columns;
 mod few;
 /// Logarithms of sums of powers.
 mod log_sum_exp;
+/// Sums of groups of few columns.
+mod narrow;
 /// Reductions of rows: lanes are rows.
 mod rows;
 
+pub(super) use narrow::Narrow;
 pub(crate) use rows::sum_lanes;
 
 /// Lanes of a vector.
@@ -105,7 +108,18 @@ impl Reduction {
         if self.op == Reduce::LogSumExp {
             return false;
         }
-        by_join!(self.op, J => self.run_columns::<J, T>(units, x, out))
+        let singles = T::singles(x).zip(self.narrow);
+        by_join!(self.op, J => match singles {
+            Some((x, narrow)) => {
+                narrow.run::<J>(units, x, count, |at, write| {
+                    let Some(to) = T::singles_mut(out.part(at.start, at.len())) else { return };
+                    write(to);
+                    self.op.end(count, to);
+                });
+                true
+            }
+            None => self.run_columns::<J, T>(units, x, out),
+        })
     }
 
     fn run_columns<J: Join, T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) -> bool {

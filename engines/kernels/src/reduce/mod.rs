@@ -55,6 +55,8 @@ pub struct Reduction {
     rows: bool,
     /// Whether neighbouring results reduce neighbouring columns.
     columns: bool,
+    /// How groups of few columns are reduced, if their rows follow each other.
+    narrow: Option<many::Narrow>,
 }
 
 impl Reduction {
@@ -81,7 +83,18 @@ impl Reduction {
         let rows = order.by_ref().skip_while(|inside| !inside).all(|inside| inside);
         let last = (0..shape.len()).rev().find(|d| shape[*d] > 1);
         let columns = last.is_some_and(|d| !axes.contains(&d));
-        Ok(Reduction { op, count: reduced.len(), kept, reduced, rows, columns })
+        // From the last axis on: axes of the columns, then all axes that are reduced, then others.
+        let mut order = (0..shape.len()).rev().filter(|d| shape[*d] > 1).peekable();
+        let mut width = 1;
+        while let Some(d) = order.next_if(|d| !axes.contains(d)) {
+            width *= shape[d];
+        }
+        let grouped = columns && order.skip_while(|d| axes.contains(d)).all(|d| !axes.contains(&d));
+        // A product is in the order of its numbers. Extremes are found faster group by group: what
+        // replaces a number by a larger one in memory becomes masked stores, which are slow.
+        let in_order = matches!(op, Reduce::Prod | Reduce::Max | Reduce::Min);
+        let narrow = many::Narrow::new(width).filter(|_| grouped && !in_order);
+        Ok(Reduction { op, count: reduced.len(), kept, reduced, rows, columns, narrow })
     }
 
     /// Number of output elements, the units of work.

@@ -1,13 +1,13 @@
-//! `GridSample` over any number of spatial axes, `AffineGrid`,
-//! `Col2Im` (`plugins/ops/src/image.rs`).
-use crate::args::{Arg, bad, count, filled, flag, ints_attr, out, size, text};
+//! `GridSample` over any number of spatial axes, `AffineGrid` (`plugins/ops/src/image.rs`).
+use crate::args::{Arg, bad, count, flag, out, size, text};
 use crate::op::Op;
 use crate::store::types::{FLOAT, INDEX, NUM};
 use ge_kernels::view::{Elem, lines};
-use ge_kernels::with_kind;
+use ge_kernels::{multiversion, with_kind};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 
+#[inline(always)]
 fn reflect(mut x: f64, low: f64, high: f64) -> f64 {
     let span = high - low;
     if span <= 0.0 {
@@ -16,9 +16,17 @@ fn reflect(mut x: f64, low: f64, high: f64) -> f64 {
     x = (x - low).abs();
     let turns = (x / span).floor();
     let rest = x - turns * span;
-    if turns % 2.0 == 0.0 { rest + low } else { high - rest }
+    let half = turns / 2.0;
+    if half == half.floor() { rest + low } else { high - rest }
+}
+/// The nearest number from zero to `last`; NaN stays.
+#[inline(always)]
+fn within(at: f64, last: f64) -> f64 {
+    let at = if at > last { last } else { at };
+    if at < 0.0 { 0.0 } else { at }
 }
 /// Weights of the four positions around a fraction, with `a = -0.75`.
+#[inline(always)]
 fn cubic(t: f64) -> [f64; 4] {
     let a = -0.75;
     let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
@@ -62,6 +70,8 @@ fn run_grid_sample(ctx: &mut KernelCtx<'_>) -> Result<()> {
 const TAPS: usize = 4;
 /// Number of points whose positions are computed at a time.
 const POINTS: usize = 128;
+/// More positions than a map has; up to this number, doubles hold every whole number.
+const MOST_PLACES: f64 = (1u64 << 52) as f64;
 /// Marks a position outside the map.
 const OUTSIDE: f64 = -1.0;
 
@@ -69,6 +79,13 @@ const OUTSIDE: f64 = -1.0;
 #[derive(Clone, Copy)]
 struct Tap {
     place: [f64; POINTS],
+    weight: [f64; POINTS],
+}
+
+/// One of the positions of a map that each of some points reads, and its weight.
+#[derive(Clone, Copy)]
+struct MapTap {
+    place: [usize; POINTS],
     weight: [f64; POINTS],
 }
 
@@ -104,34 +121,59 @@ impl Sampler {
     fn fold(&self, at: f64, n: f64) -> f64 {
         let (low, high) = if self.corners { (0.0, n - 1.0) } else { (-0.5, n - 0.5) };
         if self.border {
-            at.clamp(0.0, n - 1.0)
+            within(at, n - 1.0)
         } else if self.reflection {
-            reflect(at, low, high).clamp(0.0, n - 1.0)
+            within(reflect(at, low, high), n - 1.0)
         } else {
             at
+        }
+    }
+    /// The coordinates on an axis of size `n` that grid coordinates stand for. A cubic filter folds
+    /// each of its positions, the other filters fold the point.
+    fn coordinates(&self, us: &[f64], n: f64, at: &mut [f64]) {
+        let last = n - 1.0;
+        if self.corners {
+            lines::map(at, us, |u: f64| (u + 1.0) / 2.0 * last);
+        } else {
+            lines::map(at, us, |u: f64| ((u + 1.0) * n - 1.0) / 2.0);
+        }
+        if self.bicubic {
+            return;
+        }
+        // Short functions without a choice become vector instructions.
+        if self.border {
+            lines::update(at, us, |at: f64, _| within(at, last));
+        } else if self.reflection {
+            lines::update(at, us, |at: f64, _| self.fold(at, n));
         }
     }
     /// The positions along an axis of size `n` that grid coordinates read, with their weights, in
     /// one line for each position of a point. Positions outside the axis are [`OUTSIDE`].
     fn along(&self, us: &[f64], n: usize, taps: &mut [Tap]) {
         let n = n as f64;
+        let last = n - 1.0;
         let mut at = [0.0; POINTS];
         let mut first = [0.0; POINTS];
         let (at, first) = (&mut at[..us.len()], &mut first[..us.len()]);
-        lines::map(at, us, |u| {
-            let at = if self.corners { (u + 1.0) / 2.0 * (n - 1.0) } else { ((u + 1.0) * n - 1.0) / 2.0 };
-            // A cubic filter folds each of its positions, the other filters fold the point.
-            if self.bicubic { at } else { self.fold(at, n) }
-        });
-        let nearest = self.nearest;
-        lines::map(first, at, |at: f64| if nearest { at.round_ties_even() } else { at.floor() });
+        self.coordinates(us, n, at);
+        if self.nearest {
+            lines::map(first, at, |at: f64| at.round_ties_even());
+        } else {
+            lines::map(first, at, |at: f64| at.floor());
+        }
         for (i, tap) in taps.iter_mut().enumerate() {
-            let step = i as f64 - if self.bicubic { 1.0 } else { 0.0 };
+            let step = if self.bicubic { i as f64 - 1.0 } else { i as f64 };
             let place = |first: f64, at: f64| {
-                let q = if self.bicubic { self.fold(first + step, n) } else { first + step };
+                let q = self.fold(first + step, n);
                 if (q >= 0.0) & (q <= n - 1.0) & at.is_finite() { q.trunc() } else { OUTSIDE }
             };
-            lines::zip(&mut tap.place, first, at, place);
+            if self.bicubic {
+                lines::zip(&mut tap.place, first, at, place);
+            } else {
+                // A coordinate that is not finite is in no range.
+                let inside = |q: f64| if (q >= 0.0) & (q <= last) { q } else { OUTSIDE };
+                lines::map(&mut tap.place, first, |first: f64| inside(first + step));
+            }
             match (self.nearest, self.bicubic, i) {
                 (true, ..) => tap.weight.fill(1.0),
                 (_, true, _) => lines::zip(&mut tap.weight, at, first, |at: f64, f: f64| cubic(at - f)[i]),
@@ -140,40 +182,50 @@ impl Sampler {
             }
         }
     }
-    /// The positions of the map that points of the grid read, with their weights, the last axis
-    /// fastest. The positions of a point are consecutive. A position that is outside the map or has
-    /// no weight is `usize::MAX`.
-    fn points(&self, grid: &[f64], rooms: &mut Rooms, taps: &mut [(usize, f64)]) {
+    /// The positions of the map that at most [`POINTS`] points of the grid read, with their
+    /// weights, the last axis fastest. A position that is outside the map or has no weight is the
+    /// first one, with the weight zero.
+    fn points(&self, grid: &[f64], rooms: &mut Rooms, taps: &mut [MapTap]) {
         let k = self.axes.len();
         let (points, each) = (grid.len() / k, self.taps());
         let (mut total, mut step) = (1, 1.0);
-        rooms.all[0].place.fill(0.0);
-        rooms.all[0].weight.fill(1.0);
         let mut us = [0.0; POINTS];
         let us = &mut us[..points];
         for (d, &n) in self.axes.iter().rev().enumerate() {
             us.iter_mut().zip(grid[d..].iter().step_by(k)).for_each(|(o, u)| *o = *u);
-            self.along(us, n, &mut rooms.own[..each]);
-            // Combines each position along this axis with everything that the later axes read. It
-            // goes from last to first, so that nothing is overwritten before it is read.
-            for i in (0..each).rev() {
-                for t in 0..total {
-                    let (behind, own) = (rooms.all[t], rooms.own[i]);
-                    let to = &mut rooms.all[i * total + t];
-                    let joined = |own: f64, behind: f64| {
-                        if (own < 0.0) | (behind < 0.0) { OUTSIDE } else { behind + own * step }
-                    };
-                    lines::zip(&mut to.place[..points], &own.place, &behind.place, joined);
+            let Rooms { own, all } = rooms;
+            if d == 0 {
+                self.along(us, n, &mut all[..each]);
+                (total, step) = (each, n as f64);
+                continue;
+            }
+            let own = &mut own[..each];
+            self.along(us, n, own);
+            // Combines each position along this axis with everything that the later axes read. The
+            // first position is combined last, in the place of what it is combined with.
+            let join = |behind: f64, own: f64| {
+                if (own < 0.0) | (behind < 0.0) { OUTSIDE } else { behind + own * step }
+            };
+            let (behind, all) = all.split_at_mut(total);
+            for (own, all) in own[1..].iter().zip(all.chunks_mut(total)) {
+                for (to, behind) in all.iter_mut().zip(&*behind) {
+                    lines::zip(&mut to.place[..points], &behind.place, &own.place, join);
                     lines::zip(&mut to.weight[..points], &behind.weight, &own.weight, |a: f64, b: f64| a * b);
                 }
+            }
+            for to in behind {
+                lines::update(&mut to.place[..points], &own[0].place, join);
+                lines::update(&mut to.weight[..points], &own[0].weight, |a: f64, b: f64| a * b);
             }
             total *= each;
             step *= n as f64;
         }
-        for (t, tap) in rooms.all[..total].iter().enumerate() {
-            let places = tap.place.iter().zip(&tap.weight).map(|(p, w)| (if *w == 0.0 { OUTSIDE } else { *p }, *w));
-            let to = taps[t..].iter_mut().step_by(total);
-            to.zip(places).for_each(|(o, (p, w))| *o = (p as i64 as usize, w));
+        for (tap, to) in rooms.all[..total].iter().zip(taps) {
+            let none = |p: f64, w: f64| (p < 0.0) | (w == 0.0);
+            // The bits of a whole number, of which no map has more, behind the leading one.
+            let place = |p: f64| ((p + MOST_PLACES).to_bits() & (MOST_PLACES as u64 - 1)) as usize;
+            lines::zip(&mut to.place, &tap.place, &tap.weight, |p, w| if none(p, w) { 0 } else { place(p) });
+            lines::zip(&mut to.weight, &tap.place, &tap.weight, |p, w| if none(p, w) { 0.0 } else { w });
         }
     }
     /// Samples maps of `c` channels, batch by batch.
@@ -181,7 +233,7 @@ impl Sampler {
         let k = self.axes.len();
         let plane: usize = self.axes.iter().product();
         let per = self.taps().pow(k as u32);
-        let mut taps = vec![(0, 0.0); per * POINTS];
+        let mut taps = vec![MapTap { place: [0; POINTS], weight: [0.0; POINTS] }; per];
         let none = Tap { place: [0.0; POINTS], weight: [0.0; POINTS] };
         let mut rooms = Rooms { own: [none; TAPS], all: vec![none; per] };
         let batches = x.len() / (c * plane).max(1);
@@ -193,31 +245,47 @@ impl Sampler {
             let grid = &grid[b * each * k..][..each * k];
             for (block, at) in grid.chunks(POINTS * k).enumerate() {
                 let points = at.len() / k;
-                let taps = &mut taps[..points * per];
-                self.points(at, &mut rooms, taps);
+                self.points(at, &mut rooms, &mut taps);
                 for ch in 0..c {
                     let plane = &x[(b * c + ch) * plane..][..plane];
                     let o = &mut y[ch * each + block * POINTS..][..points];
-                    // The loops for the common filters know the number of positions at compile
-                    // time.
-                    match per {
-                        4 => read::<T, 4>(o, plane, taps),
-                        8 => read::<T, 8>(o, plane, taps),
-                        16 => read::<T, 16>(o, plane, taps),
-                        _ => o.iter_mut().zip(taps.chunks_exact(per)).for_each(|(o, t)| *o = mean(plane, t)),
-                    }
+                    read(o, plane, &taps);
                 }
             }
         }
     }
 }
 
-/// The weighted sum of positions of a map.
-fn mean<T: Elem>(plane: &[T], taps: &[(usize, f64)]) -> T {
-    T::from_f64(taps.iter().fold(0.0, |s, (at, w)| s + plane.get(*at).map_or(0.0, |v| w * v.to_f64())))
+/// Number of points that are computed at a time.
+const TOGETHER: usize = 8;
+
+multiversion! {
+    /// The weighted sums of what points read from a map, in doubles, each rounded once.
+    fn read<T: Elem>(o: &mut [T], plane: &[T], taps: &[MapTap]) {
+        let whole = o.len() / TOGETHER * TOGETHER;
+        let (blocks, rest) = o.as_chunks_mut::<TOGETHER>();
+        for (k, o) in blocks.iter_mut().enumerate() {
+            let mut sums = [0.0; TOGETHER];
+            for tap in taps {
+                let (place, weight) = (&tap.place.as_chunks::<TOGETHER>().0[k], &tap.weight.as_chunks::<TOGETHER>().0[k]);
+                let found: [T; TOGETHER] = std::array::from_fn(|l| plane[place[l]]);
+                for l in 0..TOGETHER {
+                    sums[l] += term(found[l], weight[l]);
+                }
+            }
+            *o = std::array::from_fn(|l| T::from_f64(sums[l]));
+        }
+        for (k, o) in (whole..).zip(rest) {
+            *o = T::from_f64(taps.iter().fold(0.0, |s, tap| s + term(plane[tap.place[k]], tap.weight[k])));
+        }
+    }
 }
-fn read<T: Elem, const N: usize>(o: &mut [T], plane: &[T], taps: &[(usize, f64)]) {
-    o.iter_mut().zip(taps.as_chunks::<N>().0).for_each(|(o, t)| *o = mean(plane, t));
+
+/// A number by its weight. A number without weight counts as zero, even if it is not finite.
+#[inline(always)]
+fn term<T: Elem>(v: T, weight: f64) -> f64 {
+    let v = if weight == 0.0 { 0.0 } else { v.to_f64() };
+    v * weight
 }
 fn run_affine_grid(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let (theta, want) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?.list()?);
@@ -278,128 +346,64 @@ fn points<T: Elem, const K: usize>(o: &mut [T], matrices: &[f64], axes: &[Vec<f6
         }
     }
 }
-fn run_col2im(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let x = Arg::of(ctx, 0)?;
-    x.need_rank(3, 3)?;
-    let list =
-        |i: usize| Arg::of(ctx, i)?.list()?.iter().map(|&d| size(&format!("input {i}"), d)).collect::<Result<Vec<_>>>();
-    let (image, block) = (list(1)?, list(2)?);
-    let k = image.len();
-    let attr = |key: &str, n: usize, d: i64| match ints_attr(ctx, key) {
-        None | Some([]) => Ok(vec![d; n]),
-        Some(v) if v.len() == n => Ok(v.to_vec()),
-        Some(v) => Err(bad(format!("attribute `{key}`"), format!("{} numbers", v.len()), format!("{n} numbers"))),
-    };
-    let (dil, pads, strides) = (attr("dilations", k, 1)?, attr("pads", 2 * k, 0)?, attr("strides", k, 1)?);
-    let area = count(&block)?;
-    if block.len() != k || area == 0 || x.shape[1] % area != 0 || strides.iter().chain(&dil).any(|&s| s < 1) {
-        return Err(bad(
-            "inputs of Col2Im",
-            format!("shape {:?}, block {block:?}", x.shape),
-            "whole blocks, strides and dilations of one or more",
-        ));
-    }
-    let mut steps = Vec::new();
-    for d in 0..k {
-        let room = i128::from(image[d] as u64) + i128::from(pads[d]) + i128::from(pads[k + d])
-            - (i128::from(block[d] as u64) - 1) * i128::from(dil[d])
-            - 1;
-        steps.push(if room < 0 {
-            0
-        } else {
-            usize::try_from(room / i128::from(strides[d])).unwrap_or(usize::MAX - 1) + 1
-        });
-    }
-    if count(&steps)? != x.shape[2] {
-        return Err(bad("input 0: columns", x.shape[2], count(&steps)?));
-    }
-    let (n, c, plane) = (x.shape[0], x.shape[1] / area, count(&image)?);
-    let mut shape = vec![n, c];
-    shape.extend_from_slice(&image);
-    count(&shape)?;
-    // For each axis and each position in a block: the range of steps that are inside the image, and
-    // the image position of the first of them.
-    let mut spans = Vec::new();
-    for d in 0..k {
-        let list = (0..block[d] as i64).map(|q| span(q * dil[d] - pads[d], strides[d], steps[d], image[d]));
-        spans.push(list.collect::<Vec<_>>());
-    }
-    let columns = Columns { image: &image, steps: &steps, strides: &strides, spans };
-    with_kind!(x.kind()?, T => {
-        let (v, o) = (x.values::<T>()?, out::<T>(ctx, 0, &shape)?);
-        let mut sum = filled(plane, 0f64)?;
-        for row in 0..n * c {
-            sum.fill(0.0);
-            for q in 0..area {
-                columns.add(q, &v[(row * area + q) * x.shape[2]..][..x.shape[2]], &mut sum);
-            }
-            lines::map(&mut o[row * plane..][..plane], &sum, T::from_f64);
-        }
-    });
-    Ok(())
-}
-/// The range of the steps, `stride` apart from `first` on, that are in `0..n`, and the position of
-/// the first one.
-fn span(first: i64, stride: i64, steps: usize, n: usize) -> (std::ops::Range<usize>, usize) {
-    let (first, stride, n) = (i128::from(first), i128::from(stride), n as i128);
-    let from = if first >= 0 { 0 } else { (-first + stride - 1) / stride }.min(steps as i128);
-    let to = if first >= n { 0 } else { (n - 1 - first) / stride + 1 }.clamp(from, steps as i128);
-    (from as usize..to as usize, (first + from * stride).max(0) as usize)
-}
-/// Columns of blocks, and the position of each in the image.
-struct Columns<'a> {
-    image: &'a [usize],
-    steps: &'a [usize],
-    strides: &'a [i64],
-    spans: Vec<Vec<(std::ops::Range<usize>, usize)>>,
-}
-
-impl Columns<'_> {
-    /// Adds the elements that all blocks have at position `q` of the block.
-    fn add<T: Elem>(&self, q: usize, v: &[T], image: &mut [f64]) {
-        let (mut rest, mut own) = (q, Vec::with_capacity(self.image.len()));
-        for spans in self.spans.iter().rev() {
-            own.push(spans[rest % spans.len()].clone());
-            rest /= spans.len();
-        }
-        own.reverse();
-        let Some(((last, first), lead)) = own.split_last() else { return };
-        let d = lead.len();
-        let (width, stride) = (self.steps[d], self.strides[d] as usize);
-        let rows: usize = lead.iter().map(|(r, _)| r.len()).product();
-        for row in 0..rows {
-            let (mut rest, mut from, mut at) = (row, 0, 0);
-            let (mut from_step, mut at_step) = (width, self.image[d]);
-            for (a, (r, first)) in lead.iter().enumerate().rev() {
-                let k = rest % r.len();
-                rest /= r.len();
-                from += (r.start + k) * from_step;
-                at += (first + k * self.strides[a] as usize) * at_step;
-                from_step *= self.steps[a];
-                at_step *= self.image[a];
-            }
-            let line = &v[from..][..width][last.clone()];
-            if line.is_empty() {
-                return;
-            }
-            let target = &mut image[at + first..];
-            if stride == 1 {
-                let target = &mut target[..line.len()];
-                if line.len() < 16 {
-                    target.iter_mut().zip(line).for_each(|(o, v)| *o += v.to_f64());
-                } else {
-                    lines::update(target, line, |o, v: T| o + v.to_f64());
-                }
-            } else {
-                target.iter_mut().step_by(stride).zip(line).for_each(|(o, v)| *o += v.to_f64());
-            }
-        }
-    }
-}
-
 /// Operator rows of this file.
 pub const OPS: &[Op] = &[
     Op::new("GridSample", run_grid_sample, &[NUM, FLOAT]).gives(&[NUM]),
     Op::new("AffineGrid", run_affine_grid, &[FLOAT, INDEX]).gives(&[FLOAT]),
-    Op::new("Col2Im", run_col2im, &[NUM, INDEX]).gives(&[NUM]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{attrs, call, t};
+    use ge_kernels::simd::{Level, with_level};
+    use ge_plugin_api::types::DType;
+
+    /// Bilinear samples of one plane, with zeros outside: a plain loop.
+    fn plain(plane: &[f32], [h, w]: [usize; 2], [u, v]: [f32; 2]) -> f32 {
+        let at = |u: f32, n: usize| ((f64::from(u) + 1.0) * n as f64 - 1.0) / 2.0;
+        let (x, y) = (at(u, w), at(v, h));
+        let mut sum = 0.0;
+        for (i, down) in [(y.floor(), 1.0 - (y - y.floor())), (y.floor() + 1.0, y - y.floor())] {
+            for (j, across) in [(x.floor(), 1.0 - (x - x.floor())), (x.floor() + 1.0, x - x.floor())] {
+                let inside = i >= 0.0 && i < h as f64 && j >= 0.0 && j < w as f64;
+                if inside && down * across != 0.0 {
+                    sum += f64::from(plane[i as usize * w + j as usize]) * (down * across);
+                }
+            }
+        }
+        sum as f32
+    }
+
+    /// Any number of points, also none, one, and more than are computed at a time, on any
+    /// instruction set. What has no weight adds nothing, even if it is not a number.
+    #[test]
+    fn points_of_any_number_read_what_a_plain_loop_reads() {
+        let (c, h, w) = (3, 5, 4);
+        for points in [0usize, 1, 7, 8, 9, 130, 300] {
+            let mut x: Vec<f32> = (0..2 * c * h * w).map(|i| (i * 37 % 101) as f32 - 50.0).collect();
+            (x[0], x[h * w], x[c * h * w + 7]) = (f32::NAN, f32::INFINITY, f32::NAN);
+            let mut grid: Vec<f32> = (0..4 * points).map(|i| (i * 61 % 203) as f32 / 75.0 - 1.35).collect();
+            let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1.0, 1.0, 0.75, 0.6];
+            grid.iter_mut().skip(3).step_by(5).zip(odd).for_each(|(g, odd)| *g = odd);
+            let inputs = [t(&[2, c as u64, h as u64, w as u64], &x), t(&[2, 1, points as u64, 2], &grid)];
+            let want: Vec<f32> = (0..2 * c * points)
+                .map(|i| {
+                    let (b, ch, p) = (i / (c * points), i / points % c, i % points);
+                    let at = (b * points + p) * 2;
+                    plain(&x[(b * c + ch) * h * w..][..h * w], [h, w], [grid[at], grid[at + 1]])
+                })
+                .collect();
+            for level in Level::available() {
+                let made = with_level(level, || {
+                    call("GridSample", &[Some(&inputs[0]), Some(&inputs[1])], &attrs(&[]), &[DType::F32]).unwrap()
+                });
+                for (k, (y, want)) in made[0].view().values::<f32>().unwrap().iter().zip(&want).enumerate() {
+                    assert!(
+                        y == want || y.is_nan() && want.is_nan(),
+                        "{level:?}, {points} points, {k}: {y} for {want}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! `RoiAlign`, `MaxRoiPool`: regions of feature maps, resampled to a common size
 //! (`plugins/ops/src/pool.rs`).
+use super::greatest::Greatest;
 use crate::args::{Arg, bad, float_attr, int_attr, ints_attr, out, size, text};
 use crate::op::Op;
 use crate::par;
@@ -18,10 +19,17 @@ const MOST_TAPS: usize = 1 << 20;
 
 /// What a sample reads along one axis: two positions, and the weight of the second.
 #[derive(Clone, Copy)]
-struct Tap {
-    low: usize,
-    high: usize,
-    part: f64,
+pub(super) struct Tap {
+    pub(super) low: usize,
+    pub(super) high: usize,
+    pub(super) part: f64,
+}
+
+/// What the samples of one cell read along one axis.
+pub(super) struct CellTaps {
+    pub(super) taps: Vec<Tap>,
+    /// Whether there are samples outside the map, or none at all.
+    pub(super) outside: bool,
 }
 
 impl Tap {
@@ -65,12 +73,16 @@ impl Samples {
         (0..each).map(move |i| Tap::at(at(i), n))
     }
     /// What the samples of all cells read, cell by cell. Fails if there are too many samples.
-    fn all(&self) -> Result<Vec<Vec<Option<Tap>>>> {
+    fn all(&self) -> Result<Vec<CellTaps>> {
         if self.cells.saturating_mul(self.each) > MOST_TAPS {
             let found = format!("{} cells of {} samples", self.cells, self.each);
             return Err(bad("input 1 `rois`", found, "regions about as large as the map"));
         }
-        Ok((0..self.cells).map(|cell| self.taps(cell).collect()).collect())
+        let taps = |cell| {
+            let taps: Vec<Tap> = self.taps(cell).flatten().collect();
+            CellTaps { outside: taps.len() < self.each.max(1), taps }
+        };
+        Ok((0..self.cells).map(taps).collect())
     }
     /// Positions with the sums of their weights, cell by cell: all samples of a cell count equally.
     fn weights(&self) -> Vec<Vec<(usize, f64)>> {
@@ -132,27 +144,6 @@ impl Means {
     }
 }
 
-/// The greatest of the weighted positions of all samples.
-fn greatest<T: Elem>(plane: &[T], width: usize, down: &[Option<Tap>], across: &[Option<Tap>]) -> f64 {
-    let mut best = None::<f64>;
-    for y in down {
-        for x in across {
-            let own = match (y, x) {
-                (Some(y), Some(x)) => {
-                    let at = |i: usize, j: usize| plane[i * width + j].to_f64();
-                    let (below, right) = (1.0 - y.part, 1.0 - x.part);
-                    let upper = (at(y.low, x.low) * (below * right)).max(at(y.low, x.high) * (below * x.part));
-                    let lower = (at(y.high, x.low) * (y.part * right)).max(at(y.high, x.high) * (y.part * x.part));
-                    upper.max(lower)
-                }
-                _ => 0.0,
-            };
-            best = Some(best.map_or(own, |b| b.max(own)));
-        }
-    }
-    best.unwrap_or(0.0)
-}
-
 /// Start and length of a cell along an axis, and its number of samples.
 fn cells(from: f64, to: f64, half: bool, cells: usize, samples: i64) -> Result<(f64, f64, usize)> {
     let length = if half { to - from } else { (to - from).max(1.0) };
@@ -197,13 +188,8 @@ fn run_roi_align(ctx: &mut KernelCtx<'_>) -> Result<()> {
             return Ok((b, write));
         }
         let (down, across) = (down.all()?, across.all()?);
-        let write: PlaneOf<T> = Box::new(move |plane, _, o| {
-            for (o, down) in o.chunks_exact_mut(out[1]).zip(&down) {
-                for (o, across) in o.iter_mut().zip(&across) {
-                    *o = T::from_f64(greatest(plane, w, down, across));
-                }
-            }
-        });
+        let greatest = Greatest::of(&down, &across);
+        let write: PlaneOf<T> = Box::new(move |plane, _, o| greatest.write(plane, w, o));
         Ok((b, write))
     }), else x.refused())
 }

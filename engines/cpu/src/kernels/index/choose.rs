@@ -1,11 +1,10 @@
-//! Operators whose output sizes depend on data: `NonZero`, `Compress`,
-//! `Unique`, `NonMaxSuppression`.
-use crate::args::{Arg, axis, bad, filled, flag, int_attr, out, put_i64, room};
+//! Operators whose output sizes depend on data: `NonZero`, `Compress`, `Unique`; and `MapIndex`.
+use crate::args::{Arg, axis, bad, filled, flag, out, put_i64, room};
 use crate::kernels::math::cast::doubles;
 use crate::kernels::reduce::top::key;
 use crate::kernels::shape::moving::{Source, with_width, write_moved};
 use crate::op::{Op, Text};
-use crate::store::types::{ANY, BOOL, FLOAT, INDEX, NUMB_TEXT, REAL_TEXT};
+use crate::store::types::{ANY, BOOL, INDEX, NUMB_TEXT, REAL_TEXT};
 use ge_kernels::view::{Bool, Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -178,63 +177,6 @@ fn run_unique(ctx: &mut KernelCtx<'_>) -> Result<()> {
     }
     Ok(())
 }
-/// Corners of a box in ascending order.
-fn corners(b: &[f32], center: bool) -> [f32; 4] {
-    if center {
-        let (x, y, w, h) = (b[0], b[1], b[2] / 2.0, b[3] / 2.0);
-        return [y - h, x - w, y + h, x + w];
-    }
-    [b[0].min(b[2]), b[1].min(b[3]), b[0].max(b[2]), b[1].max(b[3])]
-}
-/// Intersection over union of two boxes, with each step in single precision: corners are often
-/// integers, and then a limit such as 0.7 is met exactly as a single.
-fn overlap(a: &[f32; 4], b: &[f32; 4]) -> f32 {
-    let area = |r: &[f32; 4]| (r[2] - r[0]) * (r[3] - r[1]);
-    let (h, w) = (a[2].min(b[2]) - a[0].max(b[0]), a[3].min(b[3]) - a[1].max(b[1]));
-    if h <= 0.0 || w <= 0.0 || area(a) <= 0.0 || area(b) <= 0.0 {
-        return 0.0;
-    }
-    h * w / (area(a) + area(b) - h * w)
-}
-fn run_nms(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (boxes, scores) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
-    boxes.need_rank(3, 3)?;
-    let [b, n, four] = [boxes.shape[0], boxes.shape[1], boxes.shape[2]];
-    if four != 4 || scores.rank() != 3 || scores.shape[0] != b || scores.shape[2] != n {
-        return Err(bad(
-            "inputs boxes and scores",
-            format!("{:?} and {:?}", boxes.shape, scores.shape),
-            "[B, N, 4] and [B, C, N]",
-        ));
-    }
-    let most = Arg::opt(ctx, 2)?.map_or(Ok(0), |a| a.int())?.max(0) as usize;
-    let iou = Arg::opt(ctx, 3)?.map_or(Ok(0.0), |a| a.scalar())? as f32;
-    let least = Arg::opt(ctx, 4)?.map(|a| a.scalar()).transpose()?;
-    let center = int_attr(ctx, "center_point_box", 0) == 1;
-    let (vb, vs) = (boxes.f64s()?, scores.f64s()?);
-    let vb: Vec<f32> = vb.iter().map(|v| *v as f32).collect();
-    let rects: Vec<[f32; 4]> = vb.chunks_exact(4).map(|r| corners(r, center)).collect();
-    let mut out = Vec::new();
-    for i in 0..b {
-        for c in 0..scores.shape[1] {
-            let s = &vs[(i * scores.shape[1] + c) * n..][..n];
-            let mut order: Vec<usize> = (0..n).filter(|&k| least.is_none_or(|l| s[k] > l)).collect();
-            order.sort_by(|p, q| s[*q].total_cmp(&s[*p]).then(p.cmp(q)));
-            let mut kept: Vec<usize> = Vec::new();
-            for k in order {
-                if kept.len() >= most {
-                    break;
-                }
-                if kept.iter().all(|&j| overlap(&rects[i * n + j], &rects[i * n + k]) <= iou) {
-                    kept.push(k);
-                }
-            }
-            out.extend(kept.into_iter().flat_map(|k| [i as i64, c as i64, k as i64]));
-        }
-    }
-    put_i64(ctx, 0, &[out.len() / 3, 3], &out)
-}
-
 /// The number of the row that equals the values, or the number of rows if none does; with input 2,
 /// the entry of input 2 at that number.
 fn run_map_index(ctx: &mut KernelCtx<'_>) -> Result<()> {
@@ -255,5 +197,4 @@ pub const OPS: &[Op] = &[
     Op::new("NonZero", run_non_zero, &[REAL_TEXT]).gives(&[INDEX]).text(Text::Ranks),
     Op::moves("Compress", run_compress, &[ANY, BOOL]),
     Op::new("Unique", run_unique, &[NUMB_TEXT]).gives(&[NUMB_TEXT, INDEX]).text(Text::Ranks),
-    Op::new("NonMaxSuppression", run_nms, &[FLOAT, FLOAT, INDEX, FLOAT, FLOAT]).gives(&[INDEX]),
 ];

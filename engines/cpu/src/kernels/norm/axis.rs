@@ -1,6 +1,6 @@
-//! `Hardmax {axis}`, `LpNormalization {axis, p}`, `MVNV2 {axes, eps}`: normalisations by numbers
-//! computed for each lane along the axes. Sums are in doubles, and each element is rounded once.
-use crate::args::{Arg, axes, count, filled, float_attr, int_attr, ints_attr, out};
+//! `Hardmax {axis}`, `MVNV2 {axes, eps}`: normalisations by numbers computed for each lane along
+//! the axes. Sums are in doubles, and each element is rounded once.
+use crate::args::{Arg, axes, count, filled, float_attr, ints_attr, out};
 use crate::kernels::reduce::fold::kept_shape;
 use crate::kernels::reduce::search::search;
 use crate::kernels::reduce::walk::Walk;
@@ -37,25 +37,6 @@ fn run_hardmax(ctx: &mut KernelCtx<'_>) -> Result<()> {
         Ok(())
     }, else x.refused())
 }
-fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    let (x, p) = (Arg::of(ctx, 0)?, int_attr(ctx, "p", 2));
-    let over = if x.rank() == 0 { vec![] } else { vec![checked_axis(ctx, "axis", -1, x.rank())?] };
-    let walk = Walk::new(&x.shape, &over);
-    let lanes = count(&kept_shape(&x.shape, &over, false))?;
-    with_kind!(x.kind()?, [F32, F64, F16, Bf16], T => {
-        let v = x.values::<T>()?;
-        let mut norms = filled(lanes, 0f64)?;
-        if p == 1 {
-            walk.by(v, &mut norms, 0.0, |s, e: T| s + e.to_f64().abs(), |a, b| a + b);
-        } else {
-            walk.by(v, &mut norms, 0.0, |s, e: T| s + e.to_f64() * e.to_f64(), |a, b| a + b);
-            norms.iter_mut().for_each(|n| *n = n.sqrt());
-        }
-        let o = out::<T>(ctx, 0, &x.shape)?;
-        walk.map(v, &norms, o, |v, n| T::from_f64(if n != 0.0 { v.to_f64() / n } else { 0.0 }));
-        Ok(())
-    }, else x.refused())
-}
 fn run_mvn(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let given = ints_attr(ctx, "axes").unwrap_or(&[0, 2, 3]);
@@ -86,7 +67,7 @@ const fn f(name: &'static str, run: crate::op::Run) -> Op {
     Op::new(name, run, &[FLOAT]).gives(&[FLOAT])
 }
 /// Operator rows of this file.
-pub const OPS: &[Op] = &[f("Hardmax", run_hardmax), f("LpNormalization", run_lp), f("MVNV2", run_mvn)];
+pub const OPS: &[Op] = &[f("Hardmax", run_hardmax), f("MVNV2", run_mvn)];
 
 #[cfg(test)]
 mod tests {

@@ -2,4 +2,5 @@
 pub mod axis;
 pub mod channel;
 pub mod layer;
+pub mod lp;
 pub mod softmax;
