@@ -2,28 +2,8 @@
 use crate::args::{bad, ints_attr, size};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::NumberMap;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// A hash of one number: the halves of a long product, which mixes all bits of the number.
-#[derive(Default)]
-pub(super) struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
-    }
-    fn write_u64(&mut self, v: u64) {
-        let product = u128::from(self.0 ^ v ^ 0x9e37_79b9_7f4a_7c15) * u128::from(0xd6e8_feb8_6659_fd93_u64);
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-}
-
-/// A map of numbers to numbers below 2^32.
-type Table = HashMap<u64, u32, BuildHasherDefault<Mixed>>;
 
 /// No word, and no node.
 const NONE: u32 = u32::MAX;
@@ -37,7 +17,7 @@ pub(super) enum Ids {
     /// Words that are close together: the least one, and a list of positions from it on.
     Near(i64, Vec<u32>),
     /// Words that are far apart.
-    Far(Table),
+    Far(HashMap<i64, u32>),
 }
 
 impl Ids {
@@ -52,9 +32,10 @@ impl Ids {
             }
             return Ids::Near(least, list);
         }
-        let mut table = Table::with_capacity_and_hasher(pool.len(), BuildHasherDefault::default());
+        // The model chooses these words, so they are not keys of a `NumberMap`.
+        let mut table = HashMap::with_capacity(pool.len());
         pool.iter().zip(0..).for_each(|(word, i)| {
-            table.entry(*word as u64).or_insert(i);
+            table.entry(*word).or_insert(i);
         });
         Ids::Far(table)
     }
@@ -64,7 +45,7 @@ impl Ids {
             Ids::Near(least, list) => {
                 list.get((word as u64).wrapping_sub(*least as u64) as usize).filter(|_| word >= *least)
             }
-            Ids::Far(table) => table.get(&(word as u64)),
+            Ids::Far(table) => table.get(&word),
         };
         found.copied().unwrap_or(NONE)
     }
@@ -95,7 +76,7 @@ pub(super) struct Grams {
     /// The node of each first word.
     first: Vec<u32>,
     /// The node that follows a node and a word.
-    next: Table,
+    next: NumberMap<(u32, u32), u32>,
     nodes: Vec<Node>,
 }
 
@@ -109,7 +90,7 @@ impl Grams {
         if !weights.is_empty() && weights.len() != columns.len() {
             return Err(bad("attribute `weights`", format!("{} numbers", weights.len()), columns.len()));
         }
-        let mut grams = Grams { first: vec![NONE; pool.len()], next: Table::default(), nodes: Vec::new() };
+        let mut grams = Grams { first: vec![NONE; pool.len()], next: NumberMap::default(), nodes: Vec::new() };
         let mut id = 0;
         for (i, from) in starts.iter().enumerate() {
             let n = i + 1;
@@ -147,7 +128,7 @@ impl Grams {
                 None => &mut self.first[*word as usize],
                 Some(node) => {
                     node.goes_on = true;
-                    self.next.entry(key(at, *word)).or_insert(NONE)
+                    self.next.entry((at, *word)).or_insert(NONE)
                 }
             };
             if *next == NONE {
@@ -176,7 +157,7 @@ impl Grams {
                     place = place.saturating_add(step);
                     match row.get(place) {
                         Some(word) if node.goes_on && *word != NONE => {
-                            at = self.next.get(&key(at, *word)).copied().unwrap_or(NONE);
+                            at = self.next.get(&(at, *word)).copied().unwrap_or(NONE);
                         }
                         _ => break,
                     }
@@ -191,11 +172,6 @@ impl Grams {
             }
         }
     }
-}
-
-/// A node and a word as one number.
-fn key(node: u32, word: u32) -> u64 {
-    u64::from(node) << 32 | u64::from(word)
 }
 
 #[cfg(test)]
