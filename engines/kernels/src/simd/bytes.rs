@@ -296,19 +296,23 @@ pub(crate) fn sixteen<T>(of: &[T], at: usize) -> &[T; 16] {
 }
 
 impl Bytes for Scalar {
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn of_bytes<T: Elem>(self, p: &[T; 16], zero: i32) -> [f32; 16] {
         p.map(|v| (v.to_i64() as i32 - zero) as f32)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn of_words(self, p: &[i32; 16], more: i32) -> [f32; 16] {
         p.map(|v| v.wrapping_add(more) as f32)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn has_nan(self, v: [f32; 16]) -> bool {
         v.iter().any(|v| v.is_nan())
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn to_bytes<const WOVEN: bool>(self, v: [[f32; 16]; 4], ends: Ends, to: &mut [u8; 64]) -> u64 {
         let mut near = 0;
         for (i, v) in v.as_flattened().iter().enumerate() {
@@ -318,7 +322,8 @@ impl Bytes for Scalar {
         }
         near
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn round_to_bytes(self, v: [[f32; 16]; 4], ends: Ends, to: &mut [u8; 64]) {
         for (v, to) in v.as_flattened().iter().zip(to) {
             let w = v.min(ends.highest()).round_ties_even() as i32;

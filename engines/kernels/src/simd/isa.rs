@@ -173,7 +173,8 @@ pub trait Isa: Copy {
     fn fetch(self, _: *const f32) {}
 }
 
-/// The instructions that every target has.
+/// The instructions that every target has. On x86-64 only old machines use them: there each operation
+/// is a call, which keeps the code of every kernel's plain form short. Elsewhere there is no other form.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar(());
 
@@ -187,7 +188,8 @@ impl Isa for Scalar {
     fn load(self, p: &[f32; 16]) -> [f32; 16] {
         *p
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn load_f16(self, p: &[f16; 16]) -> [f32; 16] {
         p.map(f16::to_f32)
     }
@@ -195,52 +197,64 @@ impl Isa for Scalar {
     fn store(self, v: [f32; 16], p: &mut [f32; 16]) {
         *p = v;
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn store_f16(self, v: [f32; 16], p: &mut [f16; 16]) {
         *p = v.map(f16::narrow);
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn fma(self, a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn add(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i] + b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn mul(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i] * b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn div(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| a[i] / b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn power(self, n: [f32; 16]) -> [f32; 16] {
         n.map(math::power)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn at_least(self, v: [f32; 16], low: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| at_least(v[i], low[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn at_most(self, v: [f32; 16], high: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| at_most(v[i], high[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn with_sign(self, v: [f32; 16], of: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| v[i].copysign(of[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn larger(self, a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| if a[i] > b[i] || a[i].is_nan() { a[i] } else { b[i] })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn even_odd(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
         let at = |i: usize| if i < 16 { a[i] } else { b[i - 16] };
         (std::array::from_fn(|i| at(2 * i)), std::array::from_fn(|i| at(2 * i + 1)))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn woven(self, a: [f32; 16], b: [f32; 16]) -> ([f32; 16], [f32; 16]) {
         let at = |i: usize| if i.is_multiple_of(2) { a[i / 2] } else { b[i / 2] };
         (std::array::from_fn(at), std::array::from_fn(|i| at(16 + i)))
@@ -250,16 +264,19 @@ impl Isa for Scalar {
     fn lanes(self, from: usize, to: usize) -> (usize, usize) {
         (from, to)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn pick(self, m: (usize, usize), a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| if m.0 <= i && i < m.1 { a[i] } else { b[i] })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn load_some(self, p: *const f32, m: (usize, usize)) -> [f32; 16] {
         // SAFETY: the caller guarantees that selected lanes can be read.
         std::array::from_fn(|i| if m.0 <= i && i < m.1 { unsafe { *p.wrapping_add(i) } } else { 0.0 })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn store_some(self, v: [f32; 16], p: *mut f32, m: (usize, usize)) {
         for (i, v) in v.into_iter().enumerate().take(m.1).skip(m.0) {
             // SAFETY: the caller guarantees that selected lanes can be written.
