@@ -117,7 +117,8 @@ pub struct Io<'c, 'a> {
 pub struct Watch(RefCell<Vec<Range<usize>>>);
 
 impl Watch {
-    fn lent(&self, part: Range<usize>) {
+    /// Records a part that was lent.
+    pub fn lent(&self, part: Range<usize>) {
         let mut all = self.0.borrow_mut();
         match all.last_mut() {
             Some(last) if last.end == part.start => last.end = part.end,
@@ -170,9 +171,14 @@ impl<'a> Io<'_, 'a> {
     /// # Errors
     /// Fails if the output is absent, or if `f` fails.
     pub fn output<T: Elem, R>(&self, k: usize, f: impl FnOnce(&mut Out<'_, T>) -> Result<R>) -> Result<R> {
+        let (mut lent, bytes) = self.lent(k)?;
+        f(&mut Out::by_parts(bytes / T::KIND.size(), &mut lent))
+    }
+
+    /// The memory of output `k`, and its size in bytes.
+    fn lent(&self, k: usize) -> Result<(Lent<'_>, usize)> {
         let arg = *self.places.outputs.get(k).ok_or_else(|| Error::internal(format!("no output {k}")))?;
-        let mut lent = Lent(self.call.writer::<u8>(arg)?, self.watch.filter(|_| k == 0));
-        f(&mut Out::by_parts(self.call.len(arg) / T::KIND.size(), &mut lent))
+        Ok((Lent(self.call.writer::<u8>(arg)?, self.watch.filter(|_| k == 0)), self.call.len(arg)))
     }
 }
 
@@ -261,7 +267,7 @@ pub fn blocks_on(kernel: &dyn Kernel, planned: u32, threads: u32) -> u32 {
 
 /// An even number of blocks, not far below `most`, that divides the units evenly; `most` if there
 /// is none.
-fn alike(units: u64, most: u64) -> u64 {
+pub fn alike(units: u64, most: u64) -> u64 {
     let near = (most.div_ceil(2).max(2)..=most).rev().filter(|b| b.is_multiple_of(2));
     near.into_iter().find(|b| units.is_multiple_of(*b)).filter(|_| units < 4 * most).unwrap_or(most)
 }
@@ -340,53 +346,4 @@ pub const CHUNK: usize = 4096;
 /// The element range of some chunks of `n` elements.
 pub fn chunk(units: &Range<usize>, n: usize) -> Range<usize> {
     (units.start * CHUNK).min(n)..(units.end * CHUNK).min(n)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_lent_is_told_once() {
-        let watch = Watch::default();
-        for (start, len) in [(10, 5), (15, 5), (0, 3), (12, 4), (30, 0), (2, 4), (25, 1)] {
-            watch.lent(start..start + len);
-        }
-        assert_eq!(watch.parts(), [0..6, 10..20, 25..26]);
-    }
-
-    #[test]
-    fn blocks_have_as_many_units_each_where_that_costs_few() {
-        let all = [(16, 6), (16, 8), (12, 6), (18, 8), (7, 6), (3, 3), (1, 1), (24, 6), (25, 6), (2, 2)];
-        assert_eq!(all.map(|(units, most)| alike(units, most)), [4, 8, 6, 6, 6, 3, 1, 6, 6, 2]);
-    }
-
-    #[test]
-    fn threads_get_a_few_blocks_each_and_what_is_shared_is_cut_for_them_alone() {
-        struct Units(usize, usize);
-        impl Kernel for Units {
-            fn units(&self) -> usize {
-                self.0
-            }
-            fn shared(&self) -> usize {
-                self.1
-            }
-            fn work(&self) -> u64 {
-                1 << 30
-            }
-            fn run(&self, _: Range<usize>, _: &Io<'_, '_>) -> Result<()> {
-                Ok(())
-            }
-        }
-        let blocks = |units, shared, planned, threads| blocks_on(&Units(units, shared), planned, threads);
-        assert_eq!([blocks(100, 1, 24, 1), blocks(0, 1, 1, 1), blocks(0, 1, 0, 1)], [1, 1, 0]);
-        assert_eq!(
-            [blocks(100, 1, 24, 2), blocks(24, 1, 24, 2), blocks(5, 1, 5, 2), blocks(100, 1, 24, 64)],
-            [8, 8, 5, 24]
-        );
-        // Two strips of two units each give two blocks; one strip of four is cut so that both have
-        // a part.
-        assert_eq!([blocks(4, 2, 4, 2), blocks(4, 4, 4, 2), blocks(6, 6, 6, 3), blocks(7, 1, 7, 3)], [2, 2, 3, 7]);
-        assert_eq!(blocks(11, 1, 24, 4), 8);
-    }
 }

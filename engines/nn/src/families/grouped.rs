@@ -61,7 +61,7 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
 }
 
 /// First row of each group, and the end of the last.
-fn starts_of(list: &[i64], m: usize, list_type: i64) -> Result<Vec<usize>> {
+pub fn starts_of(list: &[i64], m: usize, list_type: i64) -> Result<Vec<usize>> {
     let mut starts = vec![0usize];
     let mut at = 0i64;
     for &v in list {
@@ -143,19 +143,5 @@ impl Kernel for Grouped {
         }
         with_kind!(self.kind, [F32, F16, Bf16], T => self.rows::<T>(units, &starts, io),
             else Err(Error::internal("type of a grouped product")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn lists_of_both_types_give_first_rows() {
-        assert_eq!(starts_of(&[2, 0, 3], 5, 1).expect("rows"), [0, 2, 2, 5]);
-        assert_eq!(starts_of(&[2, 2, 5], 5, 0).expect("ends"), [0, 2, 2, 5]);
-        assert!(starts_of(&[2, 2], 5, 1).expect_err("sum").to_string().contains("sums to 4 rows, x has 5"));
-        assert!(starts_of(&[3, 2, 5], 5, 0).is_err());
-        assert!(starts_of(&[-1, 6], 5, 1).is_err());
-        assert!(starts_of(&[i64::MAX, i64::MAX], 5, 1).is_err());
     }
 }

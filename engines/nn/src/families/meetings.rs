@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The open meetings of a kernel.
 #[derive(Default)]
-pub(crate) struct Meetings(Mutex<Vec<Meeting>>);
+pub struct Meetings(Mutex<Vec<Meeting>>);
 
 struct Meeting {
     /// The memory that the launch writes, and which part of the work is done at this meeting.
@@ -26,13 +26,7 @@ struct Meeting {
 impl Meetings {
     /// Joins a meeting with `seats` seats (at most 64) as `seat`. Returns the team, and whether
     /// this is the first block to arrive.
-    pub(crate) fn come(
-        &self,
-        of: [usize; 2],
-        seat: usize,
-        seats: usize,
-        team: impl FnOnce() -> Team,
-    ) -> (Arc<Team>, bool) {
+    pub fn come(&self, of: [usize; 2], seat: usize, seats: usize, team: impl FnOnce() -> Team) -> (Arc<Team>, bool) {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bit = 1u64 << seat;
         let all = u64::MAX >> (64 - seats.clamp(1, 64));
@@ -55,49 +49,5 @@ impl Meetings {
             open.push(Meeting { of, came: bit, team: team.clone() });
         }
         (team, true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn come(m: &Meetings, of: usize, seat: usize) -> bool {
-        m.come([of, 0], seat, 4, || Team::new(1, 16)).1
-    }
-
-    #[test]
-    fn each_launch_has_one_first_whatever_the_order() {
-        let m = Meetings::default();
-        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
-            let first: Vec<bool> = order.iter().map(|seat| come(&m, 7, *seat)).collect();
-            assert_eq!(first, [true, false, false, false], "{order:?}");
-        }
-        assert!(come(&m, 7, 0) && come(&m, 8, 0) && !come(&m, 7, 1));
-    }
-
-    #[test]
-    fn a_launch_that_was_given_up_takes_nothing_from_the_next() {
-        // Every way to abandon a launch, followed by complete launches in every order.
-        let orders = || {
-            let four = 0..4usize;
-            let all = four.clone().flat_map(|a| (0..4usize).map(move |b| (a, b)));
-            let all = all.flat_map(|(a, b)| (0..4usize).map(move |c| [a, b, c, 6usize.wrapping_sub(a + b + c)]));
-            all.filter(|o| four.clone().all(|s| o.contains(&s))).collect::<Vec<_>>()
-        };
-        assert_eq!(orders().len(), 24);
-        for left in orders() {
-            for come_before in 1..4 {
-                for next in orders() {
-                    let m = Meetings::default();
-                    assert!(come(&m, 7, left[0]));
-                    left[1..come_before].iter().for_each(|s| assert!(!come(&m, 7, *s)));
-                    for _ in 0..3 {
-                        let firsts = next.iter().filter(|s| come(&m, 7, **s)).count();
-                        assert_eq!(firsts, 1, "{left:?} {come_before} {next:?}");
-                    }
-                }
-            }
-        }
     }
 }

@@ -8,7 +8,7 @@ pub mod typed;
 /// Products of groups of rows.
 pub mod grouped;
 /// Teams of blocks in one launch.
-mod meetings;
+pub mod meetings;
 /// Recurrent networks.
 pub mod recurrent;
 /// LSTMs with 8-bit weights.

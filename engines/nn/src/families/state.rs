@@ -224,22 +224,3 @@ impl Kernel for Step {
             else Err(Error::internal("type of a variable")))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::sig::Sig;
-    use crate::store;
-    use ge_plugin_api::testing::TestGraph;
-    use ge_plugin_api::types::DType;
-
-    #[test]
-    fn a_variable_that_is_replaced_takes_no_arithmetic() {
-        let mut t = TestGraph::new();
-        let (v, x) = (t.input("v", DType::F32, &[8]), t.input("x", DType::F32, &[8]));
-        for (op, operations) in [("Assign", 0), ("AssignAdd", 8)] {
-            t.add(op, op, &[v, x]).value();
-            let kernel = store::build(&Sig::of_node(&t.node(op)).expect("a signature")).expect("a kernel");
-            assert_eq!((kernel.operations(), kernel.work()), (operations, 8), "{op}");
-        }
-    }
-}

@@ -5,7 +5,7 @@
 //! folded, and steps behind products in the engine's own subgraph.
 
 /// A cache of recent answers of the op store.
-mod asked;
+pub mod asked;
 /// Makes attention from products and softmax.
 pub mod attention;
 /// Products by constant integers of at most eight bits.
@@ -39,7 +39,7 @@ pub mod qmatmul;
 /// Makes convolutions of 8-bit integers from dequantised ones.
 pub mod quant;
 /// Finds out whether a path leaves a set of nodes and comes back.
-mod reach;
+pub mod reach;
 /// Packs weights of recurrent operators.
 pub mod recurrent;
 /// Element-wise chains behind products and convolutions.

@@ -10,6 +10,7 @@ mod harness;
 mod matrix;
 mod moves;
 mod numbers;
+mod parts;
 mod recurrent;
 mod refusals;
 mod resize;
