@@ -74,6 +74,7 @@ mod open_runs;
 /// Models of open sizes: plans that are derived from the plan before.
 mod open_plans;
 /// Models of open sizes: runs that only make launches and choices.
+mod open_turns;
 mod open_ways;
 /// Gears and a model of open sizes in one file.
 mod hybrid;

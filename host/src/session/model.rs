@@ -82,6 +82,10 @@ impl Model {
     pub fn ways(&self) -> usize {
         self.open().map(DynamicModel::ways).sum()
     }
+    /// Number of iterations of loops that took the steps of an earlier one, without a plan.
+    pub fn turns_repeated(&self) -> u64 {
+        self.open().map(DynamicModel::turns_repeated).sum()
+    }
     /// Summary of the model's streams (004 §3.1).
     pub fn stream_allocation_summary(&self) -> ge_model::StreamAllocationSummary {
         ge_model::StreamAllocationSummary::of(self.info())

@@ -1,9 +1,10 @@
 //! Converts the record of a run into the way of later runs: each value is replaced by its source. A
 //! run that depends on values which may differ in another run has no way.
 use super::DynamicModel;
-use super::graph::{Graph, Kind};
+use super::graph::{Graph, Kind, Node};
 use super::plan::KEY_BYTES;
 use super::trail::{Call, Trail};
+use super::turns::Carried;
 use super::value::Tensor;
 use super::way::{Body, Place, Step, Target};
 use crate::load::LoadedModel;
@@ -23,6 +24,44 @@ pub(super) fn follow(model: &DynamicModel, trail: &Trail, bytes: &[usize]) -> Op
     Follow::graph(model, trail, &args)
 }
 
+/// What the record of a loop's iteration does with arguments of the same sizes, and what its
+/// results are. `lists`: which arguments are sequences. `None` if another iteration might do
+/// something else.
+pub(super) fn follow_turn(model: &DynamicModel, trail: &Trail, lists: &[bool]) -> Option<(Body, Vec<Carried>)> {
+    let graph = &model.graphs[trail.graph];
+    if !graph.variables.is_empty() || !graph.keeps.is_empty() {
+        return None;
+    }
+    let mut f = Follow::new(model, trail, true);
+    for (k, (v, is_list)) in graph.inputs.iter().zip(lists).enumerate() {
+        let Some(v) = v else { continue };
+        if *is_list {
+            f.lists.push((*v, List { arg: k, more: Vec::new() }));
+        } else if graph.wanted[*v as usize] {
+            return None;
+        } else {
+            let target = Target { place: Place::Arg(k), shown: None };
+            f.seen[*v as usize] = Some(Seen { target, fixed: false });
+        }
+    }
+    f.rounds(trail)?;
+    let mut results = Vec::with_capacity(graph.outputs.len());
+    for v in &graph.outputs {
+        match f.list(*v) {
+            Some(List { arg, more }) => {
+                results.push(Carried::Longer { list: arg, by: more.len() });
+                f.body.outs.extend(more);
+            }
+            None => {
+                results.push(Carried::Tensor);
+                let target = f.value(*v)?.target;
+                f.body.outs.push(target);
+            }
+        }
+    }
+    Some((f.body, results))
+}
+
 /// What is known of a value while a way is made.
 #[derive(Clone)]
 struct Seen {
@@ -37,52 +76,91 @@ impl Seen {
     }
 }
 
+/// A sequence that is an argument, and what was added at its end.
+struct List {
+    arg: usize,
+    more: Vec<Target>,
+}
+
 /// A graph whose record is being converted.
 struct Follow<'m> {
     model: &'m DynamicModel,
     graph: &'m Graph,
     seen: Vec<Option<Seen>>,
+    /// The sequences, by the latest value of each.
+    lists: Vec<(u32, List)>,
     body: Body,
+    /// Whether the graph is an iteration of a loop.
+    turn: bool,
 }
 
-impl Follow<'_> {
-    fn graph(model: &DynamicModel, trail: &Trail, args: &[Option<Seen>]) -> Option<Body> {
+impl<'m> Follow<'m> {
+    fn new(model: &'m DynamicModel, trail: &Trail, turn: bool) -> Follow<'m> {
         let graph = &model.graphs[trail.graph];
         let body = Body { steps: Vec::new(), outs: Vec::new(), made: 0 };
-        let mut f = Follow { model, graph, seen: vec![None; graph.values()], body };
+        Follow { model, graph, seen: vec![None; graph.values()], lists: Vec::new(), body, turn }
+    }
+    fn graph(model: &DynamicModel, trail: &Trail, args: &[Option<Seen>]) -> Option<Body> {
+        let mut f = Follow::new(model, trail, false);
+        let graph = f.graph;
         for (v, arg) in graph.inputs.iter().zip(args) {
             let Some(v) = v else { continue };
             // These bytes are part of the key of the first plan.
             f.seen[*v as usize] = Some(arg.clone().filter(|a| a.fixed || !graph.wanted[*v as usize])?);
         }
+        f.rounds(trail)?;
+        let outs: Option<Vec<Target>> = graph.outputs.iter().map(|v| Some(f.value(*v)?.target)).collect();
+        f.body.outs = outs?;
+        Some(f.body)
+    }
+
+    /// Converts the rounds.
+    fn rounds(&mut self, trail: &Trail) -> Option<()> {
+        let graph = self.graph;
         for (k, round) in trail.rounds.iter().enumerate() {
             if !round.grown.is_empty() || !round.over.is_empty() {
                 return None;
             }
             for (v, t) in &round.known {
-                f.seen[*v as usize] = Some(Seen::known(t.clone()));
+                self.seen[*v as usize] = Some(Seen::known(t.clone()));
             }
             if let Some(device) = &round.device {
-                f.launch(device, &round.ins, &round.outs)?;
+                self.launch(device, &round.ins, &round.outs)?;
             }
             for (v, of, dtype, dims) in &round.views {
                 // Values of the host do not exist yet, and no view of this round refers to them.
-                let Some(mut seen) = f.value(*of) else { continue };
+                let Some(mut seen) = self.value(*of) else { continue };
                 seen.target.shown = Some((*dtype, dims[..].into()));
-                f.seen[*v as usize] = Some(seen);
+                self.seen[*v as usize] = Some(seen);
             }
             for node in &round.host {
-                f.node(*node, trail)?;
+                self.node(*node, trail)?;
             }
             // The key of the next plan contains the bytes of values that determine shapes.
-            let by_value = |v: &u32| graph.wanted[*v as usize] && f.value(*v).is_none_or(|s| !s.fixed);
+            let by_value = |v: &u32| graph.wanted[*v as usize] && self.value(*v).is_none_or(|s| !s.fixed);
             if k + 1 < trail.rounds.len() && round.keys.iter().any(by_value) {
                 return None;
             }
         }
-        let outs: Option<Vec<Target>> = graph.outputs.iter().map(|v| Some(f.value(*v)?.target)).collect();
-        f.body.outs = outs?;
-        Some(f.body)
+        Some(())
+    }
+
+    /// Takes the sequence whose latest value is `v`.
+    fn list(&mut self, v: u32) -> Option<List> {
+        let at = self.lists.iter().position(|(of, _)| *of == v)?;
+        Some(self.lists.swap_remove(at).1)
+    }
+    /// Adds a node that passes a sequence on or makes it longer at its end.
+    fn longer(&mut self, n: &Node) -> Option<()> {
+        let &[Some(from), ref item @ ..] = n.inputs.as_slice() else { return None };
+        let mut list = self.list(from)?;
+        match (n.op.as_str(), item) {
+            ("Identity", []) => {}
+            ("SequenceInsert", &([Some(item)] | [Some(item), None])) => list.more.push(self.value(item)?.target),
+            _ => return None,
+        }
+        self.lists.push((*n.outputs.first()?, list));
+        Some(())
     }
 
     fn value(&self, v: u32) -> Option<Seen> {
@@ -117,6 +195,9 @@ impl Follow<'_> {
             let device = self.model.parts.get(n.part?)?;
             let ins: Vec<u32> = n.inputs.iter().copied().collect::<Option<_>>()?;
             return self.launch(device, &ins, &n.outputs);
+        }
+        if self.turn {
+            return self.longer(n);
         }
         let call = trail.calls.iter().find(|c| c.node == node).filter(|_| n.kind == Kind::Choice)?;
         let Call { branch, shown, trail: own, .. } = call;

@@ -74,6 +74,8 @@ mod tiling;
 mod tools;
 /// The record of a run.
 mod trail;
+/// Iterations of loops whose sizes do not change.
+mod turns;
 /// Values of a run.
 mod value;
 /// The view of one node that plugins receive.
@@ -103,7 +105,7 @@ use ge_plugin_api::kernel::{HostTensor, TensorView};
 use ge_plugin_api::types::DType;
 use growth::Growing;
 use scalars::Program;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tiling::Tilings;
 use value::{List, Tensor, Value};
@@ -137,6 +139,8 @@ pub struct DynamicModel {
     ways: Vec<usize>,
     /// The plans of recent runs that had a way.
     recent: recent::Recent,
+    /// Number of iterations of loops that repeated an earlier one.
+    repeated: AtomicU64,
     /// Tilings that nodes used, by graph.
     tilings: Vec<Tilings>,
     /// For each graph that is a branch: a description of the branch and its node.
@@ -244,6 +248,7 @@ impl DynamicModel {
             twins,
             ways,
             recent: recent::Recent::default(),
+            repeated: AtomicU64::new(0),
             tilings,
             branches,
             executor,
@@ -273,6 +278,11 @@ impl DynamicModel {
     /// Number of plans from which later runs need only launches and choices (see `way.rs`).
     pub fn ways(&self) -> usize {
         self.ways.iter().map(|at| self.cache(*at).ways()).sum()
+    }
+
+    /// Number of iterations of loops that took the steps of an earlier one (see `turns.rs`).
+    pub fn turns_repeated(&self) -> u64 {
+        self.repeated.load(Ordering::Relaxed)
     }
 
     /// Number of plans that were made from a previous plan that differed only in its sizes.

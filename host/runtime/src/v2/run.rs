@@ -9,6 +9,7 @@ use super::plan::{Basis, Draft, draft, infer};
 use super::positions::{self, Lengths};
 use super::sequence;
 use super::trail::{Call, Trail};
+use super::turns::Turns;
 use super::value::{Store, Tensor, Value};
 use super::view::OneNode;
 use super::way::Way;
@@ -218,7 +219,8 @@ impl DynamicModel {
             f.rounds.push(round);
         }
         if let Some(mut outer) = outer {
-            let trail = Trail { graph: gi, rounds: f.rounds.clone(), ..run.trail.take().unwrap_or_default() };
+            let lengths = std::mem::take(&mut f.lengths);
+            let trail = Trail { graph: gi, rounds: f.rounds.clone(), lengths, ..run.trail.take().unwrap_or_default() };
             outer.calls.push(Call { trail, ..Call::default() });
             run.trail = Some(outer);
         }
@@ -381,6 +383,7 @@ impl DynamicModel {
                 let &[cond, body] = n.graphs.as_slice() else { return Err(lost(n)) };
                 let mut state = all(given, 0);
                 let mut turned = false;
+                let mut turns = Turns::new(self, body, run);
                 loop {
                     let go = match self.condition(cond, &state, run) {
                         Some(go) => go,
@@ -393,7 +396,7 @@ impl DynamicModel {
                     if turned {
                         self.make_room(body, &mut state)?;
                     }
-                    state = self.graph(body, state, run)?;
+                    state = turns.next(state, run)?;
                     turned = true;
                 }
             }
@@ -405,6 +408,7 @@ impl DynamicModel {
                 let body = *n.graphs.first().ok_or_else(|| lost(n))?;
                 let dtype = given.first().and_then(|v| Some(v.as_ref()?.tensor()?.dtype)).unwrap_or(DType::I32);
                 let mut state = all(given, 3);
+                let mut turns = Turns::new(self, body, run);
                 let mut i = start;
                 while (delta > 0 && i < limit) || (delta < 0 && i > limit) {
                     run.turn(n, self.most_turns)?;
@@ -413,7 +417,7 @@ impl DynamicModel {
                         self.make_room(body, &mut state)?;
                     }
                     let args = std::iter::once(Value::Tensor(index)).chain(state).collect();
-                    state = self.graph(body, args, run)?;
+                    state = turns.next(args, run)?;
                     let Some(next) = i.checked_add(delta) else { break };
                     i = next;
                 }

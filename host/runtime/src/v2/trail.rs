@@ -1,5 +1,6 @@
 //! The record of a run: the plans that it used and the branches that it took, graph by graph.
 use super::build::Round;
+use super::positions::Lengths;
 use ge_plugin_api::types::DType;
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ pub(crate) struct Trail {
     pub(crate) graph: usize,
     /// Its rounds, in order.
     pub(crate) rounds: Vec<Arc<Round>>,
+    /// The lengths of its slices whose positions no plan is made for.
+    pub(crate) lengths: Lengths,
     /// The branches that its nodes took.
     pub(crate) calls: Vec<Call>,
 }

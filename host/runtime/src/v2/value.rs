@@ -55,11 +55,11 @@ pub(crate) enum Value<'a> {
 impl<'a> Tensor<'a> {
     /// A tensor that a step made.
     pub(crate) fn made(t: HostTensor) -> Tensor<'a> {
-        Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(Arc::new(t)) }
+        Tensor { dtype: t.dtype, dims: t.dims[..].into(), store: Store::Made(Arc::new(t)) }
     }
     /// A tensor that is shared with other holders.
     pub(crate) fn shared(t: &Arc<HostTensor>) -> Tensor<'a> {
-        Tensor { dtype: t.dtype, dims: t.dims.to_vec().into(), store: Store::Made(t.clone()) }
+        Tensor { dtype: t.dtype, dims: t.dims[..].into(), store: Store::Made(t.clone()) }
     }
     /// A tensor that the caller lends.
     pub(crate) fn lent(t: &TensorView<'a>) -> Tensor<'a> {
@@ -67,7 +67,7 @@ impl<'a> Tensor<'a> {
     }
     /// A constant of the model.
     pub(crate) fn constant(t: &ConstTensor) -> Option<Tensor<'a>> {
-        Some(Tensor { store: Store::Constant(t.bytes()?), dtype: t.dtype, dims: t.dims.to_vec().into() })
+        Some(Tensor { store: Store::Constant(t.bytes()?), dtype: t.dtype, dims: t.dims[..].into() })
     }
     /// A state in memory with spare room.
     pub(crate) fn state(s: State) -> Tensor<'a> {

@@ -84,7 +84,7 @@ pub(super) struct Target {
 }
 
 /// A value made by a step.
-enum Reg {
+pub(super) enum Reg {
     Own(HostTensor),
     /// The value is another value.
     Is(Place),
@@ -200,7 +200,7 @@ impl Body {
     }
 
     /// Takes the steps and collects their values in `made`. Returns `false` if a branch has no way.
-    fn go(
+    pub(super) fn go(
         &self,
         args: &[TensorView<'_>],
         options: RunOptions,
