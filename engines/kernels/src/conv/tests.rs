@@ -151,6 +151,90 @@ proptest! {
     }
 }
 
+/// The definition of one output, in double precision.
+fn output_of(s: &ConvSpec, x: &[f32], w: &[f32], o: usize, [oy, ox]: [usize; 2]) -> f64 {
+    let (gi, go, [_, height, width]) = (s.channels_in / s.groups, s.channels_out / s.groups, s.input);
+    let mut sum = 0.0;
+    for (c, ky, kx) in
+        (0..gi).flat_map(|c| (0..s.kernel[1]).flat_map(move |ky| (0..s.kernel[2]).map(move |kx| (c, ky, kx))))
+    {
+        let y = (oy * s.stride[1] + ky * s.dilation[1]).checked_sub(s.pad_before[1]);
+        let x_at = (ox * s.stride[2] + kx * s.dilation[2]).checked_sub(s.pad_before[2]);
+        if let (Some(y), Some(x_at)) = (y.filter(|y| *y < height), x_at.filter(|x| *x < width)) {
+            let image = x[((o / go * gi + c) * height + y) * width + x_at];
+            sum += f64::from(image) * f64::from(w[((o * gi + c) * s.kernel[1] + ky) * s.kernel[2] + kx]);
+        }
+    }
+    sum
+}
+
+/// Every plan of a convolution of two axes, at some of its outputs.
+fn agree_at_some_places(s: &ConvSpec, next: &mut dyn FnMut(usize, usize) -> usize) {
+    let [_, height, width] = s.output().unwrap();
+    let (size, places) = (s.input[1] * s.input[2], height * width);
+    let (x, w) = (numbers(s.channels_in * size, 11), numbers(s.channels_in * s.channels_out * s.taps(), 7));
+    let at: Vec<[usize; 3]> = (0..24).map(|_| [next(0, s.channels_out), next(0, height), next(0, width)]).collect();
+    let want: Vec<f64> = at.iter().map(|[o, y, x_at]| output_of(s, &x, &w, *o, [*y, *x_at])).collect();
+    let check = |what: &str, run: &dyn Fn(&mut Out<'_, f32>)| {
+        for level in Level::available().into_iter().filter(|l| [Level::Avx2, Level::Avx512].contains(l)) {
+            let mut got = vec![f32::NAN; s.channels_out * places];
+            with_level(level, || run(&mut Out::new(&mut got)));
+            for ([o, y, x_at], want) in at.iter().zip(&want) {
+                let got = f64::from(got[o * places + y * width + x_at]);
+                assert!((got - want).abs() < 2e-4, "{what}: {got} for {want}, {level:?} {s:?}");
+            }
+            assert!(got.iter().all(|v| !v.is_nan()), "{what} leaves an output out, {level:?} {s:?}");
+        }
+    };
+    let e = Epilogue::default();
+    let plain = Conv::new(s).unwrap();
+    for (what, c) in [("plain", plain.clone()), ("in singles", plain.in_singles())] {
+        check(what, &|out| c.run(0..c.units(), &x, &w, &e, out).unwrap());
+    }
+    if let Some(rows) = RowConv::new(s).unwrap() {
+        let packed = pack_row_filter(s, &w).unwrap();
+        check("rows", &|out| rows.run(0..rows.units(), &x, &packed, &e, out).unwrap());
+    }
+    if let Some(taps) = TapConv::new(s).unwrap() {
+        let packed = pack_tap_filter(s, &w).unwrap();
+        check("taps", &|out| taps.run(0..taps.units(), &x, &packed, &e, out).unwrap());
+    }
+}
+
+/// Large images, of which a plan has strips of several sizes, and far dilated windows.
+#[test]
+fn large_images_agree_with_the_definition_at_some_places() {
+    let mut seed = 5u64;
+    let mut next = |from: usize, to: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        from + (seed >> 33) as usize % (to - from)
+    };
+    // The last strip is so low that its steps could be packed, those of the others are not.
+    let pads = [0, 12, 12];
+    let far =
+        ConvSpec { dilation: [1, 12, 12], pad_before: pads, pad_after: pads, ..ConvSpec::square(1, [64; 2], 129, 3) };
+    agree_at_some_places(&far, &mut next);
+    let (mut count, wanted) = (0, if std::env::var_os("GE_LONG").is_some() { 1500 } else { 40 });
+    while count < wanted {
+        let mut s = ConvSpec::square(1, [next(1, 90), next(1, 110)], 1, 1);
+        for a in 1..3 {
+            s.input[a] = next(8, 180);
+            (s.kernel[a], s.stride[a]) = ([1, 3, 3, 3, 5][next(0, 5)], next(1, 6).div_ceil(4));
+            s.dilation[a] = [1, 1, 2, 6, 12, next(1, 30)][next(0, 6)];
+            (s.pad_before[a], s.pad_after[a]) = match next(0, 3) {
+                0 => (0, 0),
+                1 => (next(0, 9), next(0, 9)),
+                _ => ([s.kernel[a] / 2 * s.dilation[a]; 2]).into(),
+            };
+        }
+        let out = s.output().ok().filter(|o| !o.contains(&0) && s.work(o[1] * o[2]) <= 150 << 20);
+        if out.is_some() {
+            agree_at_some_places(&s, &mut next);
+            count += 1;
+        }
+    }
+}
+
 /// Transposed convolutions by phases: strides larger than the window, borders wider than it,
 /// results that end before or after the last window, and a depth.
 #[test]

@@ -151,7 +151,8 @@ impl Conv {
         };
         let together = self.block.min(TOGETHER);
         let width = flat.next_multiple_of(16);
-        let (kept, packed) = match self.packed_steps(self.block, width) {
+        let steps = self.packed_steps(self.block, width);
+        let (kept, packed) = match steps {
             Some(_) => (self.block, NEAR),
             None => (together, 0),
         };
@@ -165,7 +166,7 @@ impl Conv {
                 let strip = Some((at.n, at.g, at.strip));
                 let fresh = filled != strip;
                 filled = strip;
-                dispatch(Unit { conv: self, at, fresh, x, w, epilogue, out, sa, sb, image, sums });
+                dispatch(Unit { conv: self, at, fresh, steps, x, w, epilogue, out, sa, sb, image, sums });
             }
         });
     }
@@ -292,6 +293,9 @@ struct Unit<'p, 'a, 'o, T, U> {
     conv: &'p Conv,
     at: At,
     fresh: bool,
+    /// How many steps of the sums are packed at a time, if any: working memory is made for the
+    /// largest strip, and smaller ones do the same.
+    steps: Option<usize>,
     x: &'a [T],
     w: &'a [T],
     epilogue: &'p Epilogue<'a, U>,
@@ -366,7 +370,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         // Weights in single precision are read in place.
         let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
         let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
-        let packed = c.packed_steps(m, width);
+        let packed = self.steps.filter(|_| m >= 2 * TOGETHER);
         // Some channels at a time, so that their sums are finished while they are in the nearest
         // cache.
         let (group, most) = match packed {
