@@ -21,6 +21,8 @@ use crate::view::Out;
 
 /// Fewest input channels per group for which products pay.
 const DEEP: usize = 4;
+/// Fewer output channels than this leave most of a register tile idle.
+const FEW: usize = 12;
 /// Most elements that the results of a unit's phases may have.
 const MOST: usize = 1 << 26;
 
@@ -43,6 +45,9 @@ pub(crate) struct Phases {
     stride: [usize; 3],
     /// In row-major order of their positions in a step.
     list: Vec<Phase>,
+    /// All phases as one convolution, if a unit has all output channels, which are few, and every
+    /// phase reads the same of the input. Its channels are those of the phases, one after the other.
+    together: Option<Box<Conv>>,
     form: Form,
 }
 
@@ -182,7 +187,7 @@ impl Phases {
         let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
         let rest = (own.max(1) - 1) % block + 1;
         let mut floats = out.iter().product::<usize>();
-        let mut list = Vec::new();
+        let (mut list, mut specs) = (Vec::new(), Vec::new());
         for p in all(s.stride) {
             let axes: [Axis; 3] = std::array::from_fn(|a| axis(s, a, p[a], out[a]));
             if axes.iter().any(|a| a.taps == 0 || a.count == 0) {
@@ -202,6 +207,7 @@ impl Phases {
                 pad_after: axes.map(|a| a.pads[1]),
                 transposed: None,
             };
+            specs.push(spec(own));
             let (mut convs, mut rows) = (Vec::new(), Vec::new());
             for channels in [Some(block.min(own)), Some(rest).filter(|r| *r < block.min(own))].into_iter().flatten() {
                 let spec = spec(channels);
@@ -214,8 +220,15 @@ impl Phases {
             floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(block));
             list.push(Phase { axes, convs, rows, places });
         }
+        let alike = specs.len() == list.len() && specs.len() > 1 && specs.iter().all(|s| *s == specs[0]);
+        let together = match specs.pop() {
+            Some(one) if alike && form != Form::Panels && own < FEW.min(block + 1) => {
+                Some(Box::new(Conv::new(&ConvSpec { channels_out: own * list.len(), ..one })?.in_singles()))
+            }
+            _ => None,
+        };
         match floats <= MOST {
-            true => Ok(Phases { out, stride: s.stride, list, form }),
+            true => Ok(Phases { out, stride: s.stride, list, together, form }),
             false => Err(ConvError::Copy { floats, most: MOST }),
         }
     }
@@ -272,8 +285,18 @@ impl Phases {
         let s = unit.spec;
         let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
         let channels = unit.channels.len();
-        let mut rest = sums;
         let mut filter = Vec::new();
+        if let Some(conv) = &self.together {
+            let each = own * cin * s.taps();
+            let w = if self.form == Form::Phases {
+                &unit.w[unit.group * each..][..each]
+            } else {
+                all(self.stride).for_each(|p| lay(s, unit.w, (unit.group, 0..own), p, &mut filter));
+                &filter[..]
+            };
+            return conv.run(0..conv.units(), x, w, &Epilogue::default(), &mut Out::new(sums));
+        }
+        let mut rest = sums;
         let each_group = if self.form == Form::Panels { own.next_multiple_of(PANEL) } else { own };
         let mut at = unit.group * each_group * cin * s.taps();
         for ((phase, len), p) in self.list.iter().zip(lengths).zip(all(self.stride)) {
