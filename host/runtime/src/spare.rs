@@ -75,7 +75,7 @@ mod tests {
         assert!(spare.take(98).is_none() && spare.take(0).is_none());
         assert_eq!(spare.take(100).map(|t| t.bytes().as_ptr()), Some(at));
         assert!(spare.take(100).is_none());
-        spare.put((0..MOST as u64).map(|k| of(1000 + k)).collect());
+        spare.put((0..MOST as u64).map(|k| of(1000 + k)));
         assert!(spare.take(99).is_none() && spare.take(1000).is_some());
     }
 
