@@ -189,3 +189,38 @@ fn a_drawing_has_the_parts_that_are_asked_for() {
     assert_eq!(drawn(&["--what", "streams"]), (events, false));
     assert_eq!(drawn(&["--what", "memory"]), (0, true));
 }
+
+#[test]
+fn a_drawing_of_open_sizes_has_every_step_of_every_round() {
+    let dir = dir(|t| t);
+    let text = "graph @main(%x: f32[n,16], %k: i64[]) {
+      %w = Const() {value = dense<f32[16,16]: splat 0.125>} : f32[16,16]
+      %a = MatMulV2(%x, %w) : f32[n,16]
+      %zero = Const() {value = dense<i64[]: 0>} : i64[]
+      %l = While(%zero, %k, %a) {cond = @go, body = @turn} : i64[], i64[], f32[n,16]
+      return %l#2 }
+    graph @go(%i: i64[], %k: i64[], %a: f32[n,16]) { %c = Less(%i, %k) : bool[] return %c }
+    graph @turn(%i: i64[], %k: i64[], %a: f32[n,16]) {
+      %one = Const() {value = dense<i64[]: 1>} : i64[]
+      %j = Add(%i, %one) : i64[]
+      %b = Tanh(%a) : f32[n,16]
+      return %j, %k, %b }";
+    std::fs::write(dir.path().join("o.ge"), text).unwrap();
+    code(dir.path(), 0, &["compile", "o.ge", "-o", "o.om", "-q"]);
+    let out = ge(dir.path(), &["inspect", "o.om", "--what", "exec", "--json"]);
+    let doc: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let mut steps: Vec<String> = Vec::new();
+    for round in doc["exec"]["main"].as_array().unwrap().iter().flat_map(|g| g["rounds"].as_array().unwrap()) {
+        for kind in ["planned", "views", "device", "host"] {
+            steps.extend(round[kind].as_array().unwrap().iter().map(|s| s["node"].as_str().unwrap().to_owned()));
+        }
+    }
+    assert!(steps.len() >= 4 && steps.contains(&"b".to_owned()), "{doc}");
+    for what in [&["--what", "exec"][..], &[]] {
+        code(dir.path(), 0, &[&["inspect", "o.om", "--svg", "o.svg"], what].concat());
+        let text = std::fs::read_to_string(dir.path().join("o.svg")).unwrap();
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+        assert_eq!(text.matches("<rect ").count(), steps.len(), "{text}");
+        assert!(steps.iter().all(|n| text.contains(&format!(" {n}: "))), "{steps:?}\n{text}");
+    }
+}

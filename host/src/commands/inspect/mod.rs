@@ -2,6 +2,7 @@
 mod foreign;
 mod memory;
 mod source;
+mod rounds;
 mod svg;
 mod contexts;
 mod exec;
@@ -88,11 +89,19 @@ pub fn run(global: &Global, a: &InspectArgs) -> Result<u8> {
             text
         });
     }
+    let asked = a.what.iter().any(|w| w == "exec");
+    // The tasks of a model of unknown shapes are made by its runs: what is drawn is how.
+    let drawn = a.svg.is_some() && (asked || a.what.is_empty() && m.is_dynamic());
+    let exec = (asked || drawn).then(|| exec::of(global, &m)).transpose()?;
     if let Some(path) = &a.svg {
-        crate::files::write_atomic(path, svg::draw(&m, svg::Panels::of(&a.what)).as_bytes())?;
+        let text = match exec.as_ref().filter(|_| drawn) {
+            Some(e) => rounds::draw(&m, e),
+            None => svg::draw(&m, svg::Panels::of(&a.what)),
+        };
+        crate::files::write_atomic(path, text.as_bytes())?;
     }
     let mut doc = document(&m);
-    let exec = a.what.iter().any(|w| w == "exec").then(|| exec::of(global, &m)).transpose()?;
+    let exec = exec.filter(|_| asked);
     if global.json {
         if let Some(e) = &exec {
             doc["exec"] = exec::json(e);

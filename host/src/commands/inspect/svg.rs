@@ -10,7 +10,7 @@ use ge_plugin_api::task::TaskType;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-const WIDTH: f64 = 1400.0;
+pub(super) const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 90.0;
 const LANE: f64 = 26.0;
 /// Height of one memory panel: beside other panels, and alone.
@@ -86,12 +86,12 @@ pub fn draw(m: &CompiledModel, panels: Panels) -> String {
     d.out
 }
 
-fn escape(s: &str) -> String {
+pub(super) fn escape(s: &str) -> String {
     let plain: String = s.chars().filter(|c| !c.is_control()).collect();
     plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn colour(text: &str) -> String {
+pub(super) fn colour(text: &str) -> String {
     let hash = text.bytes().fold(5381u32, |h, b| h.wrapping_mul(33) ^ u32::from(b));
     format!("hsl({},55%,70%)", hash % 360)
 }
