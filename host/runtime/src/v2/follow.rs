@@ -4,7 +4,6 @@ use super::DynamicModel;
 use super::graph::{Graph, Kind, Node};
 use super::plan::KEY_BYTES;
 use super::trail::{Call, Trail};
-use super::turns::Carried;
 use super::value::Tensor;
 use super::way::{Body, Place, Step, Target};
 use crate::load::LoadedModel;
@@ -22,6 +21,14 @@ pub(super) fn follow(model: &DynamicModel, trail: &Trail, bytes: &[usize]) -> Op
     };
     let args: Vec<Option<Seen>> = graph.inputs.iter().enumerate().map(seen).collect();
     Follow::graph(model, trail, &args)
+}
+
+/// A result of an iteration.
+pub(super) enum Carried {
+    /// The next result of the steps.
+    Tensor,
+    /// The sequence that is this argument, made longer by so many of the next results of the steps.
+    Longer { list: usize, by: usize },
 }
 
 /// What the record of a loop's iteration does with arguments of the same sizes, and what its

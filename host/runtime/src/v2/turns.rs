@@ -6,7 +6,7 @@
 //! Iterations that do anything else are run like any graph.
 use super::DynamicModel;
 use super::executor::Executor;
-use super::follow::follow_turn;
+use super::follow::{Carried, follow_turn};
 use super::positions::{self, Lengths};
 use super::run::Run;
 use super::trail::Trail;
@@ -54,14 +54,6 @@ enum Given {
     Tensor(DType, Arc<[u64]>),
     /// A sequence of tensors of this type.
     List(DType),
-}
-
-/// A result of an iteration.
-pub(super) enum Carried {
-    /// The next result of the steps.
-    Tensor,
-    /// The sequence that is this argument, made longer by so many of the next results of the steps.
-    Longer { list: usize, by: usize },
 }
 
 impl<'m> Turns<'m> {

@@ -1,13 +1,12 @@
 //! `--svg FILE --what exec`: draws what the executor decides about a model of unknown shapes. Each
 //! graph has a block with its rounds from left to right. Lanes show what is computed while a round
 //! is planned, views, the launches of each stream, and what the host does.
-use super::svg::{WIDTH, colour, escape};
+use super::svg::{LANE, WIDTH, colour, escape, lane_named, name_in};
 use ge_model::CompiledModel;
 use ge_runtime::v2::describe::{Exec, Round, Rounds, Step};
 use std::fmt::Write;
 
 const LEFT: f64 = 110.0;
-const LANE: f64 = 26.0;
 const HEAD: f64 = 30.0;
 /// Largest width of a step.
 const WIDEST: f64 = 150.0;
@@ -57,12 +56,7 @@ fn block(g: &Rounds, top: f64, out: &mut String) -> f64 {
         writeln!(out, "<text x=\"10\" y=\"{}\" font-size=\"12\">{}{told}{turned}</text>", top + 14.0, escape(&g.graph));
     let lane = |k: usize| top + HEAD + k as f64 * LANE;
     for (k, name) in names.iter().enumerate() {
-        let line = lane(k) + LANE - 3.0;
-        let _ = writeln!(
-            out,
-            "<text x=\"10\" y=\"{}\">{name}</text><line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{line}\" y2=\"{line}\" stroke=\"#ddd\"/>",
-            lane(k) + 14.0
-        );
+        out.push_str(&lane_named(name, LEFT, lane(k)));
     }
     let mut left = LEFT;
     for (k, r) in g.rounds.iter().enumerate() {
@@ -102,8 +96,6 @@ fn step(s: &Step, (left, top, width): (f64, f64, f64), out: &mut String) {
         escape(&s.by)
     );
     if width > NAMED {
-        let skip = s.node.chars().count().saturating_sub((width / 6.0) as usize);
-        let fit = escape(&s.node.chars().skip(skip).collect::<String>());
-        let _ = writeln!(out, "<text x=\"{:.2}\" y=\"{}\">{fit}</text>", left + 2.0, top + 14.0);
+        out.push_str(&name_in(&s.node, (left, top, width)));
     }
 }

@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 pub(super) const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 90.0;
-const LANE: f64 = 26.0;
+pub(super) const LANE: f64 = 26.0;
 /// Height of one memory panel: beside other panels, and alone.
 const MEMORY: [f64; 2] = [320.0, 640.0];
 const GAP: f64 = 40.0;
@@ -96,6 +96,21 @@ pub(super) fn colour(text: &str) -> String {
     format!("hsl({},55%,70%)", hash % 360)
 }
 
+/// The last letters of a name, as many as fit into a box.
+pub(super) fn name_in(name: &str, (left, top, width): (f64, f64, f64)) -> String {
+    let skip = name.chars().count().saturating_sub((width / 6.0) as usize);
+    let fit = escape(&name.chars().skip(skip).collect::<String>());
+    format!("<text x=\"{:.2}\" y=\"{}\">{fit}</text>\n", left + 2.0, top + 14.0)
+}
+
+/// The name of a lane, and the line below its boxes, which begins at `left`.
+pub(super) fn lane_named(name: &str, left: f64, top: f64) -> String {
+    let (text, line) = (top + 14.0, top + LANE - 3.0);
+    format!(
+        "<text x=\"10\" y=\"{text}\">{name}</text><line x1=\"{left}\" x2=\"{WIDTH}\" y1=\"{line}\" y2=\"{line}\" stroke=\"#ddd\"/>\n"
+    )
+}
+
 /// Vertical position of a stream's lane.
 fn lane(stream: u32) -> f64 {
     GAP + f64::from(stream) * LANE
@@ -113,10 +128,7 @@ impl Drawing<'_> {
     fn lanes(&mut self) {
         let m = self.m;
         for s in 0..m.streams.physical.len() as u32 {
-            let (text, line) = (lane(s) + 14.0, lane(s) + LANE - 3.0);
-            self.put(format_args!(
-                "<text x=\"10\" y=\"{text}\">stream {s}</text><line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{line}\" y2=\"{line}\" stroke=\"#ddd\"/>"
-            ));
+            self.out.push_str(&lane_named(&format!("stream {s}"), LEFT, lane(s)));
         }
         for (i, t) in m.tasks.iter().enumerate() {
             let Some((start, stop)) = self.times[i] else { continue };
@@ -130,9 +142,7 @@ impl Drawing<'_> {
                 escape(name)
             ));
             if m.tasks.len() <= NAMED && width > 30.0 {
-                let skip = name.chars().count().saturating_sub((width / 6.0) as usize);
-                let fit = escape(&name.chars().skip(skip).collect::<String>());
-                self.put(format_args!("<text x=\"{:.2}\" y=\"{}\">{fit}</text>", left + 2.0, top + 14.0));
+                self.out.push_str(&name_in(name, (left, top, width)));
             }
         }
     }
