@@ -27,8 +27,8 @@ pub struct Peak {
 const LONG: Duration = Duration::from_millis(12);
 /// Multiply-adds per register and lane between two readings of the clock.
 const TURNS: usize = 2000;
-/// Count of numbers that a thread copies or reads: more than fit in the caches.
-const COPIED: usize = 8 << 20;
+/// Count of numbers that a thread copies or reads: 64 MiB, more than fit in most caches.
+const COPIED: usize = 16 << 20;
 /// Most calls before the calls that count, and by how much each must be faster than the ones before.
 /// On a virtual machine, the first accesses to memory wait until the host has mapped it.
 const WARM_UP: usize = 12;
@@ -41,7 +41,7 @@ pub fn measure(threads: usize) -> Peak {
     let gate = std::sync::Barrier::new(threads.max(1));
     let one = || {
         crate::simd::with_level(level, || {
-            let (from, mut to) = (vec![1.0f32; COPIED], vec![0.0f32; COPIED]);
+            let (from, mut to) = (in_large_pages(1.0), in_large_pages(0.0));
             // The first copy makes the system map the pages.
             copy(&from, &mut to);
             gate.wait();
@@ -76,6 +76,21 @@ pub fn measure(threads: usize) -> Peak {
         let own = one();
         helpers.into_iter().filter_map(|h| h.join().ok()).fold(own, sum)
     })
+}
+
+/// [`COPIED`] times this number; in large pages if the system has them, as weights and the memory
+/// of a device are.
+fn in_large_pages(number: f32) -> Vec<f32> {
+    let mut all: Vec<f32> = Vec::with_capacity(COPIED);
+    #[cfg(target_os = "linux")]
+    {
+        let (start, bytes) = (all.as_mut_ptr().cast::<u8>(), COPIED * size_of::<f32>());
+        let skip = start.align_offset(4096).min(bytes);
+        // SAFETY: whole pages of memory that `all` owns; advice does not change their contents.
+        unsafe { libc::madvise(start.add(skip).cast(), (bytes - skip) & !4095, libc::MADV_HUGEPAGE) };
+    }
+    all.resize(COPIED, number);
+    all
 }
 
 /// The amount that `f` reports, per second: the best of the calls within [`LONG`].

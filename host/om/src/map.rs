@@ -1,4 +1,4 @@
-//! Maps a file read-only; this is the only module of the crate with `unsafe`.
+//! Maps a file read-only; only this module and `pages` of the crate have `unsafe`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -7,6 +7,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use memmap2::Mmap;
+
+use crate::pages::Mapped;
 
 /// Maps a file and returns its bytes. The mapping lives as long as any slice of the result.
 ///
@@ -33,5 +35,5 @@ pub fn map_file(path: &Path) -> io::Result<Bytes> {
     // number read from the mapping is copied before it is checked, so a change can cause wrong
     // results but no wrong access.
     let map = unsafe { Mmap::map(&file)? };
-    Ok(Bytes::from_owner(map))
+    Ok(Bytes::from_owner(Mapped::new(map)))
 }

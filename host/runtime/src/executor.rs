@@ -323,6 +323,7 @@ impl LoadedModel {
         inputs: &[TensorView<'_>],
         options: RunOptions,
     ) -> Result<(RunReport, Vec<Captured>), RuntimeError> {
+        self.weights.run();
         let mut held = Held::take(&self.variables, &self.context)?;
         let mut marks = self.captures.as_ref().map(Captures::marks).transpose()?;
         let maps = self.take_maps()?;

@@ -35,6 +35,8 @@ pub mod sink;
 mod tasks;
 /// Inputs whose values were fixed at compile time.
 mod fixed;
+/// The weights of a loaded model.
+mod weights;
 /// Loads models onto a device.
 pub mod load;
 /// Captures what every node wrote.

@@ -17,10 +17,11 @@ use crate::stream_allocator::{AcquiredStreams, StreamAllocator};
 use crate::stream_pool::{ModelId, StreamHandle, StreamPool, StreamWish};
 use crate::tasks;
 use crate::variables::Bound;
+use crate::weights::Weights;
 use bytes::Bytes;
 use ge_model::{CompiledModel, NodeInfo};
 use ge_plugin::{OpenDevice, OpenModel};
-use ge_plugin_api::device::{AllocationKind, Base, MemoryKind, ModelObject, ModelSpec, SocSpec, StreamSpec};
+use ge_plugin_api::device::{Allocation, AllocationKind, Base, ModelObject, ModelSpec, SocSpec, StreamSpec};
 use ge_plugin_api::types::TensorDesc;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +34,7 @@ pub struct LoadedModel {
     pub(crate) numbering: Numbering,
     pub(crate) context: Arc<OpenDevice>,
     pub(crate) bases: Vec<Base>,
-    pub(crate) allocations: Vec<ge_plugin_api::device::Allocation>,
+    pub(crate) allocations: Vec<Allocation>,
     /// Pool of feature maps, if several models share it.
     pub(crate) maps: Option<Arc<MapPool>>,
     /// Memory for outputs, used before new memory is allocated.
@@ -47,15 +48,12 @@ pub struct LoadedModel {
     pub(crate) contexts: Contexts,
     /// Inputs that have only one legal value.
     pub(crate) fixed: FixedInputs,
-    owned: Vec<u64>,
-    registered: Vec<u64>,
     /// Variables of the model, by name.
     pub(crate) variables: Vec<Bound>,
     pub(crate) streams: Streams,
     /// Inputs and outputs of a run.
     pub(crate) ports: Ports,
-    /// Keeps the mapped weights alive.
-    _weights: Bytes,
+    pub(crate) weights: Weights,
 }
 
 /// What is known of a plan's tasks before it is loaded.
@@ -188,10 +186,15 @@ impl LoadedModel {
         if others.is_some() {
             only_borders(&mut compiled);
         }
+        let room = |a: &Allocation| if a.kind == AllocationKind::WEIGHTS { a.bytes } else { 0 };
         let weights = compiled.weights.first().map(|(_, b)| b.clone()).unwrap_or_default();
-        let mut loaded = LoadedModel {
+        let weights = Weights::load(weights, places.allocations.iter().map(room).sum(), context.clone())?;
+        // The bases that all runs share; each run adds its own.
+        let base = |a| if room(a) > 0 { weights.base() } else { Base { address: 0, bytes: 0 } };
+        let bases = places.allocations.iter().map(base).collect();
+        Ok(LoadedModel {
             allocations: places.allocations,
-            bases: Vec::new(),
+            bases,
             maps: options.maps.clone(),
             spare: options.spare.clone(),
             idle: Mutex::new(Vec::new()),
@@ -200,18 +203,14 @@ impl LoadedModel {
             ext,
             contexts,
             fixed,
-            owned: Vec::new(),
-            registered: Vec::new(),
             variables,
             streams,
             ports: Ports::new(&compiled),
-            _weights: weights,
+            weights,
             compiled,
             device,
             context,
-        };
-        loaded.bases = loaded.shared_bases()?;
-        Ok(loaded)
+        })
     }
 
     /// The compiled model.
@@ -226,32 +225,6 @@ impl LoadedModel {
             Streams::Own(taken) => &taken.handles,
             Streams::OfRuns(..) => &[],
         }
-    }
-
-    /// Bases of the allocations that all runs share: the weights.
-    fn shared_bases(&mut self) -> Result<Vec<Base>, RuntimeError> {
-        let mut out = Vec::with_capacity(self.allocations.len());
-        for a in &self.allocations {
-            out.push(match a.kind {
-                AllocationKind::WEIGHTS if a.bytes > 0 => {
-                    let address = self._weights.as_ptr() as u64;
-                    match self.context.register_host_memory(address, self._weights.len() as u64, true)? {
-                        Some(at) => {
-                            self.registered.push(at);
-                            Base { address: at, bytes: self._weights.len() as u64 }
-                        }
-                        None => {
-                            let at = self.context.alloc(MemoryKind::HBM, a.bytes)?;
-                            self.owned.push(at);
-                            self.context.copy_in(at, &self._weights)?;
-                            Base { address: at, bytes: a.bytes }
-                        }
-                    }
-                }
-                _ => Base { address: 0, bytes: 0 },
-            });
-        }
-        Ok(out)
     }
 }
 
@@ -333,11 +306,8 @@ impl Drop for LoadedModel {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(|e| e.into_inner()));
         let maps = idle.iter().flatten().map(|b| b.address).filter(|a| *a != 0);
         // Freeing can fail only if the device is lost, and then its memory is gone too.
-        for a in maps.chain(self.owned.iter().copied()) {
+        for a in maps {
             let _ = self.context.free(a);
-        }
-        for a in &self.registered {
-            let _ = self.context.unregister_host_memory(*a);
         }
     }
 }

@@ -13,19 +13,15 @@ const ALIGN: usize = 4096;
 pub fn join(size: u64, parts: impl Iterator<Item = (u64, Bytes)>) -> Result<Bytes> {
     let none = || crate::Error::failed(format!("there is no memory for {size} bytes of weights"));
     let size = usize::try_from(size).map_err(|_| none())?;
-    let mut all: Vec<u8> = Vec::new();
-    all.try_reserve_exact(size.checked_add(ALIGN).ok_or_else(none)?).map_err(|_| none())?;
-    all.resize(size + ALIGN, 0);
-    let start = all.as_ptr().align_offset(ALIGN).min(ALIGN);
+    let mut all = ge_om::zeroed(size).map_err(|_| none())?;
     for (offset, bytes) in parts {
-        let place = usize::try_from(offset).ok().and_then(|o| o.checked_add(start));
-        let end = place.and_then(|p| p.checked_add(bytes.len())).filter(|e| *e <= start + size);
-        match (place, end) {
-            (Some(at), Some(end)) => all[at..end].copy_from_slice(&bytes),
-            _ => return Err(crate::Error::internal("a weight lies beyond the others")),
+        let place = usize::try_from(offset).ok().and_then(|o| Some(o..o.checked_add(bytes.len())?));
+        match place.and_then(|p| all[..size].get_mut(p)) {
+            Some(to) => to.copy_from_slice(&bytes),
+            None => return Err(crate::Error::internal("a weight lies beyond the others")),
         }
     }
-    Ok(Bytes::from(all).slice(start..start + size))
+    Ok(Bytes::from_owner(all).slice(..size))
 }
 
 /// Joins the weights of a model into one aligned block. A model compiled in this process has its

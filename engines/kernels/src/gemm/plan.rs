@@ -215,9 +215,10 @@ impl Gemm {
         plain && !self.by_steps() && self.m > TOGETHER && self.k.saturating_mul(self.tile[1]) <= MOST_PACKED
     }
 
-    /// A, if it is of single precision and its rows can be read in place.
+    /// A, if it is of single precision and its rows can be read in place. A few rows stay in the
+    /// first-level cache at any distance.
     fn own_rows<'a, T: PanelElem>(&self, a: &'a [T]) -> Option<&'a [f32]> {
-        T::singles(a).filter(|_| self.a.col == 1 && !crowded(self.a.row))
+        T::singles(a).filter(|_| self.a.col == 1 && (self.m <= FEW || !crowded(self.a.row)))
     }
 
     /// Whether few rows of A are multiplied with contiguous columns of B, so that reading B
@@ -421,6 +422,8 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             let step = match g.b {
                 BMatrix::Plain(s) if s.col == 1 && g.m <= FEW && s.row > NARROW => STREAMS,
                 BMatrix::Plain(_) if !whole => KC,
+                // Panels that are read once and as a whole come from memory faster than parts of them.
+                _ if own.is_some() && g.m == 1 => g.k.max(1),
                 _ if own.is_some() => OWN,
                 _ => KC,
             };

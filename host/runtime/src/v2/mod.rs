@@ -95,7 +95,7 @@ use crate::map_pool::MapPool;
 use crate::request::{Engines, LoadOptions};
 use crate::stream_allocator::StreamAllocator;
 use crate::variables::Bound;
-use bytes::Bytes;
+use crate::weights::Weights;
 use cache::{Cache, Lasts};
 use executor::Executor;
 use ge_model::{CompiledModel, Gears};
@@ -123,7 +123,7 @@ pub struct DynamicModel {
     options: LoadOptions,
     /// Load options of the rounds, which share the executor's streams.
     of_round: LoadOptions,
-    weights: Bytes,
+    weights: Weights,
     /// Parts of known shape, each a sealed model.
     parts: Vec<Arc<LoadedModel>>,
     caches: Vec<Mutex<Cache>>,
@@ -236,10 +236,10 @@ impl DynamicModel {
             preferred,
             tools,
             engines,
-            context,
+            context: context.clone(),
             options,
             of_round,
-            weights,
+            weights: Weights::shared(weights, context)?,
             parts,
             caches,
             conditions,
@@ -350,6 +350,7 @@ impl DynamicModel {
 
     /// Runs once on inputs in graph order; with gears, the last input selects the gear.
     fn run_sized(&self, given: &[TensorView<'_>], options: RunOptions) -> Result<RunOutcome, RuntimeError> {
+        self.weights.run();
         if self.graphs.first().is_some_and(|g| !g.variables.is_empty() || !g.keeps.is_empty()) {
             if let Some(outcome) = self.launch_with_variables(given, options)? {
                 return Ok(outcome);
@@ -391,6 +392,7 @@ impl DynamicModel {
         }
         let views: Vec<Given<'_>> = given.iter().map(|t| Given::Tensor(t.view())).collect();
         self.checks.check(&self.compiled, &views)?;
+        self.weights.run();
         let args = given.iter().map(|t| Value::Tensor(Tensor::lent(&t.view()))).collect();
         let ran = self.values(args, &mut run::Run::new(options, self.executor.threads()));
         let (values, mut outcome, written) = ran.map_err(|e| self.by_sizes(e, &|k| Some(&given.get(k)?.dims[..])))?;
@@ -446,6 +448,7 @@ impl DynamicModel {
             Some(gears) => Some((self.gear(gears, given)?, gears)),
             None => self.checks.check(&self.compiled, given).map(|()| None)?,
         };
+        self.weights.run();
         let selector = gear.map(|(gear, gears)| gears::selector(gears, gear)).transpose()?;
         let mut args = Vec::with_capacity(given.len() + 1);
         for (g, want) in given.iter().zip(&self.compiled.inputs) {

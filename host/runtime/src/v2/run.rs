@@ -291,7 +291,7 @@ impl DynamicModel {
             name: &self.compiled.name,
             soc: &self.compiled.soc,
             logical: &self.compiled.streams.logical,
-            weights: &self.weights,
+            weights: self.weights.bytes(),
             engines: &self.engines,
             context: &self.context,
             options: &self.of_round,

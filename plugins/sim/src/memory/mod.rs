@@ -7,6 +7,7 @@ pub mod reduce;
 
 use ge_plugin_api::device::MemoryKind;
 use ge_plugin_api::{Error, ErrorKind, Result};
+use memmap2::MmapMut;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -14,10 +15,24 @@ use std::sync::{Mutex, MutexGuard};
 /// Alignment of every allocation in bytes; it is the unit of the memory plan.
 pub const ALIGN: usize = 512;
 
+/// Allocations of this size in bytes and above are pages of their own, in large pages where the
+/// system has them: kernels then wait less for the translation of addresses, and the pages that the
+/// system gives are zero already.
+const PAGES: usize = 4 << 20;
+
+/// Whose memory a region is.
+enum Owner {
+    /// Registered host memory, which must not be freed here.
+    Host,
+    /// The allocator's.
+    Heap(Layout),
+    /// The system's; unmapped when it is dropped.
+    Pages(#[expect(dead_code, reason = "only dropped")] MmapMut),
+}
+
 struct Region {
     bytes: u64,
-    /// `None` for registered host memory, which must not be freed here.
-    layout: Option<Layout>,
+    owner: Owner,
     kind: MemoryKind,
     read_only: bool,
     /// How many times host memory is registered; 0 for an allocation.
@@ -69,16 +84,12 @@ impl Memory {
         let layout = size.and_then(|s| Layout::from_size_align(s, ALIGN).ok());
         let layout =
             layout.ok_or_else(|| device_error(format!("{bytes} bytes of {kind} are more than can be addressed")))?;
-        // SAFETY: the layout has a size above zero.
-        let p = unsafe { alloc_zeroed(layout) };
-        if p.is_null() {
-            return Err(device_error(format!("the process has no {bytes} bytes for device memory {kind}")));
-        }
-        let address = p as u64;
+        let (address, owner) = zeroed(layout)
+            .ok_or_else(|| device_error(format!("the process has no {bytes} bytes for device memory {kind}")))?;
         if kind != MemoryKind::HOST {
             state.used += bytes;
         }
-        state.by_address.insert(address, Region { bytes, layout: Some(layout), kind, read_only: false, registered: 0 });
+        state.by_address.insert(address, Region { bytes, owner, kind, read_only: false, registered: 0 });
         Ok(address)
     }
     /// Frees an allocation.
@@ -88,16 +99,18 @@ impl Memory {
     pub fn free(&self, address: u64) -> Result<()> {
         let mut state = self.state();
         match state.by_address.get(&address) {
-            Some(Region { layout: Some(layout), bytes, kind, .. }) => {
-                let (layout, bytes, kind) = (*layout, *bytes, *kind);
+            Some(Region { owner: Owner::Heap(_) | Owner::Pages(_), bytes, kind, .. }) => {
+                let (bytes, kind) = (*bytes, *kind);
                 if kind != MemoryKind::HOST {
                     state.used -= bytes;
                 }
-                state.by_address.remove(&address);
+                let region = state.by_address.remove(&address);
                 forget_written(&mut state.written, address, bytes);
-                // SAFETY: allocated by `alloc` with this layout; it was removed above, so it is
-                // freed only once.
-                unsafe { dealloc(address as *mut u8, layout) };
+                if let Some(Region { owner: Owner::Heap(layout), .. }) = region {
+                    // SAFETY: allocated by `alloc` with this layout; it was removed above, so it is
+                    // freed only once.
+                    unsafe { dealloc(address as *mut u8, layout) };
+                }
                 Ok(())
             }
             _ => Err(device_error("free of an address that is no allocation of this device".into())),
@@ -115,9 +128,9 @@ impl Memory {
             return Err(device_error(format!("host memory of {bytes} bytes cannot be registered: no such range")));
         }
         let mut state = self.state();
-        let new = Region { bytes, layout: None, kind: MemoryKind::HOST, read_only, registered: 0 };
+        let new = Region { bytes, owner: Owner::Host, kind: MemoryKind::HOST, read_only, registered: 0 };
         let region = state.by_address.entry(address).or_insert(new);
-        if region.layout.is_some() {
+        if !matches!(region.owner, Owner::Host) {
             return Err(device_error("this is memory of the device, not of the host".into()));
         }
         if (region.bytes, region.read_only) != (bytes, read_only) {
@@ -138,7 +151,7 @@ impl Memory {
     /// Fails if nothing is registered at this address.
     pub fn unregister(&self, address: u64) -> Result<()> {
         let mut state = self.state();
-        let Some(region) = state.by_address.get_mut(&address).filter(|r| r.layout.is_none()) else {
+        let Some(region) = state.by_address.get_mut(&address).filter(|r| matches!(r.owner, Owner::Host)) else {
             return Err(device_error("this address was not registered".into()));
         };
         region.registered -= 1;
@@ -192,6 +205,19 @@ impl Memory {
     }
 }
 
+/// Zeroed memory and its address; `None` if there is none. The layout has a size above zero.
+fn zeroed(layout: Layout) -> Option<(u64, Owner)> {
+    if layout.size() >= PAGES {
+        let memory = MmapMut::map_anon(layout.size()).ok()?;
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        return Some((memory.as_ptr() as u64, Owner::Pages(memory)));
+    }
+    // SAFETY: the layout has a size above zero.
+    let p = unsafe { alloc_zeroed(layout) };
+    (!p.is_null()).then_some((p as u64, Owner::Heap(layout)))
+}
+
 fn note_written(written: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) {
     while let Some((&s, &e)) = written.range(..=end).next_back().filter(|(_, e)| **e >= start) {
         written.remove(&s);
@@ -211,7 +237,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let state = self.regions.get_mut().unwrap_or_else(|p| p.into_inner());
         for (address, region) in &state.by_address {
-            if let Some(layout) = region.layout {
+            if let Owner::Heap(layout) = region.owner {
                 // SAFETY: allocated by `alloc` with this layout; it is still in the table, so it
                 // has not been freed yet.
                 unsafe { dealloc(*address as *mut u8, layout) };
