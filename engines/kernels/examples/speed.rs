@@ -4,8 +4,8 @@
 //! of this machine, measured in the same run.
 use ge_kernels::bf16;
 use ge_kernels::conv::{
-    ByteConv, ByteFilter, ByteImages, Conv, ConvSpec, RowConv, change_byte_filters, pack_filter, pack_row_filter,
-    packed_filter_len,
+    ByteConv, ByteFilter, ByteImages, Conv, ConvSpec, RowConv, TapConv, change_byte_filters, pack_filter,
+    pack_row_filter, pack_tap_filter, packed_filter_len,
 };
 use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
@@ -79,6 +79,9 @@ fn main() {
     if asked("conv") {
         convolutions();
         few_places();
+    }
+    if asked("far") {
+        far_taps();
     }
     if asked("bytes") {
         byte_convolutions();
@@ -234,6 +237,44 @@ fn few_places() {
             s.channels_out,
             t * 1e6,
             u * 1e6
+        );
+    }
+}
+
+/// Dilated convolutions: as they are, and tap by tap.
+fn far_taps() {
+    let cases = [
+        (256, 256, 28, 12),
+        (64, 64, 129, 12),
+        (512, 512, 14, 2),
+        (128, 128, 65, 6),
+        (512, 256, 33, 12),
+        (256, 256, 33, 24),
+        (64, 64, 56, 2),
+        (2048, 256, 17, 6),
+    ];
+    for (ci, co, size, far) in cases {
+        let mut s = ConvSpec::square(1, [ci, co], size, 3);
+        s.dilation = [1, far, far];
+        s.pad_before = [0, far, far];
+        s.pad_after = s.pad_before;
+        let plain = Conv::new(&s).expect("sizes fit").in_singles();
+        let taps = TapConv::new(&s).expect("sizes fit").expect("two axes");
+        let x = vec![0.5f32; ci * size * size];
+        let w = vec![0.25f32; ci * co * 9];
+        let packed = aligned(pack_tap_filter(&s, &w).expect("the filter is whole"));
+        let mut y = vec![0f32; co * size * size];
+        let e = Epilogue::default();
+        let t = best(|| plain.run(0..plain.units(), &x, &w, &e, &mut Out::new(&mut y)).expect("operands fit"));
+        let u = best(|| taps.run(0..taps.units(), &x, packed, &e, &mut Out::new(&mut y)).expect("operands fit"));
+        let rate = |n: u64, t: f64| 2.0 * n as f64 / t / 1e9;
+        println!(
+            "conv {ci}->{co} {size}x{size}, taps {far} apart: {:.1} us, {:.1} GFLOP/s; tap by tap {:.1} us, {:.1} GFLOP/s of {:.2}",
+            t * 1e6,
+            rate(plain.work(), t),
+            u * 1e6,
+            rate(taps.effort(), u),
+            taps.effort() as f64 / taps.work() as f64
         );
     }
 }

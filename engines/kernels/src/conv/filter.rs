@@ -53,8 +53,8 @@ impl FilterPlan {
         let rows = if forms.rows { RowConv::new(s)? } else { None };
         let rows = rows.filter(|r| less(r.cost(), conv.cycles()));
         let least = rows.as_ref().map_or_else(|| conv.cycles(), RowConv::cost);
-        // Of small convolutions, and where most taps are inside, other plans are as fast.
-        let pays = |t: &TapConv| t.work() >= LARGE && t.effort() <= t.work() / 4 * 3 && less(t.cost(), least);
+        // Of small convolutions, and where almost all taps are inside, other plans are as fast.
+        let pays = |t: &TapConv| t.work() >= LARGE && t.effort() <= t.work() / 16 * 15 && less(t.cost(), least);
         let taps = if forms.taps { TapConv::new(s)?.filter(pays) } else { None };
         Ok(match (taps, rows) {
             (Some(taps), _) => FilterPlan::Taps(Box::new(taps)),

@@ -4,9 +4,10 @@
 //!
 //! The output is cut where a tap begins or ends to read the image. All positions of a piece have
 //! the same taps inside, and only their products are computed. A unit is some rows of the output by
-//! a block of channels. For some input channels at a time, what a tap reads is packed for all
-//! positions of a piece, and multiplied by the filter of the tap. The filter comes laid out by taps
-//! ([`pack_tap_filter`]), so that every product reads it in place.
+//! a block of channels. For some input channels at a time, what a tap reads is packed for a few
+//! positions, which stay in the first-level cache while they are multiplied by the filter of the
+//! tap. The filter comes laid out by taps ([`pack_tap_filter`]), so that every product reads it in
+//! place.
 //!
 //! A sum has the order of channel blocks, taps and channels. Its bits depend neither on the units
 //! nor on the instruction set.
@@ -28,14 +29,18 @@ const DEEP: usize = 16;
 const PLACES: usize = 512;
 /// Most positions of an output row.
 const MOST_WIDE: usize = 1024;
-/// Output channels of a unit, at most.
+/// Output channels of a unit, at most. Each block of them packs the image anew.
 const BLOCK: usize = 192;
-/// Fewest output channels of a unit, if there are more.
-const LEAST: usize = 48;
+/// Output channels of a unit for which more units are made of them.
+const LEAST: usize = 96;
+/// Rows of the largest register tile.
+const TILE: usize = 12;
 /// Input channels of a product; a part of the order of sums.
 const STEPS: usize = 128;
+/// Positions that are packed at a time.
+const FEW: usize = 32;
 /// Number of units that keeps the cores of a device busy, if there is enough work.
-const WANTED: usize = 12;
+const WANTED: usize = 6;
 /// Multiply-adds that a unit should have.
 const GRAIN: usize = 384 * 1024;
 /// Most taps of a window.
@@ -156,12 +161,17 @@ impl TapConv {
         Ok(plans.into_iter().min_by_key(TapConv::cost).map(TapConv::with_enough_units))
     }
 
-    /// The plan with smaller units, if there are too few.
+    /// The plan with output channels in even blocks, and smaller ones if there are too few units.
     fn with_enough_units(mut self) -> TapConv {
         let work = usize::try_from(self.work()).unwrap_or(usize::MAX);
         let wanted = (work / GRAIN).clamp(1, WANTED);
-        while self.units() < wanted && self.block > LEAST {
-            self.block = (self.block / 2).next_multiple_of(LEAST / 2);
+        let own = self.spec.channels_out / self.spec.groups;
+        let even = |blocks: usize| own.div_ceil(blocks).next_multiple_of(TILE).min(own);
+        for blocks in own.div_ceil(BLOCK)..=own {
+            self.block = even(blocks);
+            if self.units() >= wanted || self.block <= LEAST {
+                break;
+            }
         }
         self
     }
@@ -243,11 +253,10 @@ impl TapConv {
     ) -> Result<(), ConvError> {
         self.check(x.len(), w.len(), out.len(), epilogue)?;
         let high = self.strips.iter().map(|s| s.places.len()).max().unwrap_or(0);
-        let widest = self.across.iter().map(|p| uncrowded(high * p.places.len())).max().unwrap_or(0);
         let sums = self.block * self.across.iter().map(|p| uncrowded(high * p.places.len())).sum::<usize>();
         let line = high * self.out[1] + 16;
-        with_scratch(STEPS * widest + line.next_multiple_of(16) + sums + 16, |s| {
-            let (packed, s) = s.split_at_mut(STEPS * widest);
+        with_scratch(STEPS * FEW + 16 + line.next_multiple_of(16) + sums + 16, |s| {
+            let (packed, s) = s.split_at_mut(STEPS * FEW + 16);
             let (line, sums) = s.split_at_mut(line.next_multiple_of(16));
             for unit in units.start..units.end.min(self.units()) {
                 dispatch(Unit { conv: self, unit, x, w, epilogue, out, packed, line, sums });
@@ -290,23 +299,25 @@ impl Work for Unit<'_, '_, '_> {
         let rows = down.places.len();
         let mut at = 0;
         for along in &c.across {
-            let width = uncrowded(rows * along.places.len());
-            let panels = (rows * along.places.len()).div_ceil(16);
+            let (count, width) = (rows * along.places.len(), uncrowded(rows * along.places.len()));
             let sums = &mut sums[at..at + m * width];
             at += m * width;
             let mut fresh = true;
             for from in (0..channels).step_by(STEPS) {
                 let steps = STEPS.min(channels - from);
-                for ky in down.taps.clone() {
-                    for kx in along.taps.clone() {
-                        let x = &x[from * size..(from + steps) * size];
-                        pack(s, x, (&down.places, &along.places), [ky, kx], width, packed);
-                        let row = (ky * s.kernel[2] + kx) * own + first;
-                        let a = Left { data: &w[row * pitch + from..], stride: pitch };
-                        let b = Strided { data: &*packed, row: width, panel: 16 };
+                let x = &x[from * size..(from + steps) * size];
+                for (ky, kx) in down.taps.clone().flat_map(|ky| along.taps.clone().map(move |kx| (ky, kx))) {
+                    let row = (ky * s.kernel[2] + kx) * own + first;
+                    let a = Left { data: &w[row * pitch + from..], stride: pitch };
+                    for first in (0..count).step_by(FEW) {
+                        let places = first..(first + FEW).min(count);
+                        let panels = places.len().div_ceil(16);
+                        Parts::of(s, (down.places.start, &along.places), places, [ky, kx]).pack(isa, x, size, packed);
+                        let b = Strided { data: &*packed, row: FEW, panel: 16 };
+                        let sums = &mut sums[first..];
                         tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, steps), a, b, sums, width, fresh);
-                        fresh = false;
                     }
+                    fresh = false;
                 }
             }
             if fresh {
@@ -332,41 +343,84 @@ impl Work for Unit<'_, '_, '_> {
     }
 }
 
-/// Packs what tap `k` reads for the given rows and columns of the output: a row of `width` elements
-/// for each channel.
-#[inline(always)]
-fn pack(
-    s: &ConvSpec,
-    x: &[f32],
-    (rows, columns): (&Range<usize>, &Range<usize>),
-    k: [usize; 2],
-    width: usize,
-    to: &mut [f32],
-) {
-    let [_, height, wide] = s.input;
-    let before =
-        |a: usize, at: usize, k: usize| (at * s.stride[a] + k * s.dilation[a]) as isize - s.pad_before[a] as isize;
-    let (left, step, len) = (before(2, columns.start, k[1]), s.stride[2], columns.len());
-    // Columns inside the image.
-    let low = (left.min(0).unsigned_abs()).div_ceil(step).min(len);
-    let high = ((wide as isize - left).max(0) as usize).div_ceil(step).clamp(low, len);
-    let start = (left + (low * step) as isize).max(0) as usize;
-    for (x, to) in x.chunks_exact(height * wide).zip(to.chunks_exact_mut(width)) {
-        for (r, y) in rows.clone().enumerate() {
-            let to = &mut to[r * len..];
-            let y = before(1, y, k[0]);
-            if y < 0 || y as usize >= height || low == high {
-                to[..len].fill(0.0);
-                continue;
+/// What a tap reads at some positions of a piece, the same for every channel: runs of a plane.
+struct Parts {
+    list: [Part; FEW],
+    count: usize,
+    step: usize,
+}
+
+/// Up to sixteen elements of a plane, or of the border, and their place among the positions.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    /// `None` for border.
+    from: Option<usize>,
+    to: usize,
+    len: usize,
+}
+
+impl Parts {
+    /// What tap `k` reads at the positions `places` of a piece, counted along its rows, which begin
+    /// with row `top` of the output and have the given columns.
+    #[inline(always)]
+    fn of(s: &ConvSpec, (top, columns): (usize, &Range<usize>), places: Range<usize>, k: [usize; 2]) -> Parts {
+        let [_, height, wide] = s.input;
+        let at = |axis: usize, place: usize, k: usize| {
+            (place * s.stride[axis] + k * s.dilation[axis]) as isize - s.pad_before[axis] as isize
+        };
+        let (left, step, len) = (at(2, columns.start, k[1]), s.stride[2], columns.len());
+        // Columns inside the image.
+        let low = left.min(0).unsigned_abs().div_ceil(step).min(len);
+        let high = ((wide as isize - left).max(0) as usize).div_ceil(step).clamp(low, len);
+        let mut parts = Parts { list: [Part::default(); FEW], count: 0, step };
+        let mut place = places.start;
+        while place < places.end {
+            let (row, column) = (place / len, place % len);
+            let end = len.min(column + (places.end - place).min(16));
+            let y = at(1, top + row, k[0]);
+            let inside = if (0..height as isize).contains(&y) { low..high } else { 0..0 };
+            let end = [inside.start, inside.end, end].into_iter().filter(|e| *e > column).min().unwrap_or(end).min(end);
+            let from = inside
+                .contains(&column)
+                .then(|| (y as usize * wide).wrapping_add_signed(left + (column * step) as isize));
+            parts.list[parts.count] = Part { from, to: place - places.start, len: end - column };
+            parts.count += 1;
+            place += end - column;
+        }
+        parts
+    }
+
+    /// Packs these elements of all planes of `size` elements: a row of [`FEW`] for each plane. What
+    /// is behind them in a row is not defined.
+    #[inline(always)]
+    fn pack<I: Isa>(&self, isa: I, x: &[f32], size: usize, to: &mut [f32]) {
+        let (list, planes) = (&self.list[..self.count], x.len() / size);
+        // Planes of which whole vectors can be read.
+        let furthest = list.iter().filter_map(|p| p.from).max().unwrap_or(0) + 16;
+        let whole = if self.step == 1 { (x.len() + size).saturating_sub(furthest) / size } else { 0 };
+        let whole = whole.min(planes);
+        assert!(to.len() >= planes * FEW + 16 && list.iter().all(|p| p.to < FEW));
+        for c in 0..whole {
+            for part in list {
+                let v = match part.from {
+                    // SAFETY: `c` is below the number of planes of which sixteen elements can be
+                    // read from the furthest part on.
+                    Some(from) => isa.load(unsafe { &*x.as_ptr().add(c * size + from).cast() }),
+                    None => isa.splat(0.0),
+                };
+                // SAFETY: a part begins within its row, and sixteen elements follow the last row.
+                isa.store(v, unsafe { &mut *to.as_mut_ptr().add(c * FEW + part.to).cast() });
             }
-            let from = &x[y as usize * wide + start..];
-            to[..low].fill(0.0);
-            if step == 1 {
-                copy(from, high - low, &mut to[low..]);
-            } else {
-                to[low..high].iter_mut().zip(from.iter().step_by(step)).for_each(|(t, v)| *t = *v);
+        }
+        for c in whole..planes {
+            let x = &x[c * size..][..size];
+            for part in list {
+                let to = &mut to[c * FEW + part.to..][..part.len];
+                match part.from {
+                    Some(from) => to.iter_mut().zip(x[from..].iter().step_by(self.step)).for_each(|(t, v)| *t = *v),
+                    None => to.fill(0.0),
+                }
             }
-            to[high..len].fill(0.0);
         }
     }
 }
