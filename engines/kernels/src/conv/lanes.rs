@@ -6,7 +6,7 @@ use crate::conv::points::limits;
 use crate::conv::spec::ConvSpec;
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::isa::{Isa, Work};
-use crate::simd::turn::{load, turn};
+use crate::simd::turn::{load, put, turn};
 use crate::view::Out;
 use std::ops::Range;
 
@@ -118,6 +118,13 @@ impl Work for Unit<'_, '_, '_> {
             for from in (0..size_in).step_by(LANES) {
                 let mut v = rows(isa, x, (own, size_in), from);
                 turn(isa, &mut v);
+                // Sixteen of them stay in registers.
+                if let Some(spots) = p.spots[from..].first_chunk::<LANES>() {
+                    for (v, spot) in v.into_iter().zip(spots) {
+                        store(isa, v, plane, *spot as usize);
+                    }
+                    continue;
+                }
                 for (v, spot) in v.into_iter().zip(&p.spots[from..]) {
                     store(isa, v, plane, *spot as usize);
                 }
@@ -140,39 +147,64 @@ impl Work for Unit<'_, '_, '_> {
             if let Bias::PerRow(b) = self.epilogue.bias {
                 shift[..own].copy_from_slice(&b[first..first + own]);
             }
-            let (shift, alpha) = (isa.load(&shift), isa.splat(self.epilogue.alpha));
             let at = (self.n * self.all + first) * size_out;
             let residual = self.epilogue.residual.map(|(r, factor)| (&r[at..at + own * size_out], isa.splat(factor)));
             let out = self.out.part(at, own * size_out);
+            let finish = Finish { shift: isa.load(&shift), alpha: isa.splat(self.epilogue.alpha), low, high };
             for from in (0..size_out).step_by(LANES) {
-                let mut v = [isa.splat(0.0); LANES];
-                for (j, v) in v.iter_mut().enumerate() {
-                    let sum = load(isa, sums, (from + j) * LANES);
-                    let sum = if self.epilogue.alpha == 1.0 { sum } else { isa.fma(sum, alpha, isa.splat(-0.0)) };
-                    *v = isa.add(sum, shift);
-                }
-                turn(isa, &mut v);
+                // The last positions again rather than fewer than sixteen.
+                let from = if size_out >= LANES { from.min(size_out - LANES) } else { from };
+                let v = finish.turned(isa, sums, from);
                 let here = LANES.min(size_out - from);
+                if own == LANES && here == LANES && residual.is_none() {
+                    let mut rest = &mut out[from..];
+                    for v in v {
+                        if let Some(to) = rest.first_chunk_mut() {
+                            isa.store(finish.limited(isa, v), to);
+                        }
+                        rest = rest.get_mut(size_out..).unwrap_or_default();
+                    }
+                    continue;
+                }
                 for (c, mut v) in v.into_iter().enumerate().take(own) {
                     let to = c * size_out + from;
                     if let Some((r, factor)) = residual {
                         v = isa.fma(load(isa, r, to), factor, v);
                     }
-                    v = isa.at_most(isa.at_least(v, low), high);
-                    match out[to..to + here].as_mut_array() {
-                        Some(whole) => isa.store(v, whole),
-                        None => {
-                            let mut some = [0.0; LANES];
-                            isa.store(v, &mut some);
-                            out[to..to + here].copy_from_slice(&some[..here]);
-                        }
-                    }
+                    put(isa, finish.limited(isa, v), &mut out[to..to + here]);
                 }
             }
             if let Some(act) = later {
                 act.apply(out);
             }
         }
+    }
+}
+
+/// What follows the sums of sixteen channels.
+struct Finish<I: Isa> {
+    shift: I::V,
+    alpha: I::V,
+    low: I::V,
+    high: I::V,
+}
+
+impl<I: Isa> Finish<I> {
+    /// Sixteen positions from `from` on, shifted: a vector for each channel.
+    #[inline(always)]
+    fn turned(&self, isa: I, sums: &[f32], from: usize) -> [I::V; LANES] {
+        let mut v = [isa.splat(0.0); LANES];
+        for (v, sum) in v.iter_mut().zip(&sums.as_chunks::<LANES>().0[from..]) {
+            // Adding -0.0 changes nothing, not even the sign of zero.
+            *v = isa.add(isa.fma(isa.load(sum), self.alpha, isa.splat(-0.0)), self.shift);
+        }
+        turn(isa, &mut v);
+        v
+    }
+
+    #[inline(always)]
+    fn limited(&self, isa: I, v: I::V) -> I::V {
+        isa.at_most(isa.at_least(v, self.low), self.high)
     }
 }
 
@@ -229,6 +261,17 @@ impl Places<'_> {
 #[inline(always)]
 fn rows<I: Isa>(isa: I, x: &[f32], (own, pitch): (usize, usize), from: usize) -> [I::V; LANES] {
     let mut v = [isa.splat(0.0); LANES];
+    if own == LANES && x.len() >= (LANES - 1) * pitch + from + LANES {
+        // Sixteen of them stay in registers.
+        let mut rest = &x[from..];
+        for v in &mut v {
+            if let Some(here) = rest.first_chunk() {
+                *v = isa.load(here);
+            }
+            rest = rest.get(pitch..).unwrap_or_default();
+        }
+        return v;
+    }
     for (row, v) in v.iter_mut().enumerate().take(own) {
         *v = load(isa, x, row * pitch + from);
     }

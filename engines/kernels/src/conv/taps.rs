@@ -31,7 +31,7 @@ const PLACES: usize = 512;
 const MOST_WIDE: usize = 1024;
 /// Output channels of a unit, at most. Each block of them packs the image anew.
 const BLOCK: usize = 192;
-/// Output channels of a unit for which more units are made of them.
+/// Output channels of a unit, at least, if there are more.
 const LEAST: usize = 96;
 /// Rows of the largest register tile.
 const TILE: usize = 12;
@@ -39,8 +39,8 @@ const TILE: usize = 12;
 const STEPS: usize = 128;
 /// Positions that are packed at a time.
 const FEW: usize = 32;
-/// Number of units that keeps the cores of a device busy, if there is enough work.
-const WANTED: usize = 6;
+/// The largest unit has at most one of this many parts of the work, if there is enough work.
+const WANTED: usize = 5;
 /// Multiply-adds that a unit should have.
 const GRAIN: usize = 384 * 1024;
 /// Most taps of a window.
@@ -161,19 +161,17 @@ impl TapConv {
         Ok(plans.into_iter().min_by_key(TapConv::cost).map(TapConv::with_enough_units))
     }
 
-    /// The plan with output channels in even blocks, and smaller ones if there are too few units.
-    fn with_enough_units(mut self) -> TapConv {
+    /// The plan with output channels in even blocks, and in more of them while the largest unit has
+    /// too much of the work.
+    fn with_enough_units(self) -> TapConv {
+        let s = &self.spec;
         let work = usize::try_from(self.work()).unwrap_or(usize::MAX);
         let wanted = (work / GRAIN).clamp(1, WANTED);
-        let own = self.spec.channels_out / self.spec.groups;
-        let even = |blocks: usize| own.div_ceil(blocks).next_multiple_of(TILE).min(own);
-        for blocks in own.div_ceil(BLOCK)..=own {
-            self.block = even(blocks);
-            if self.units() >= wanted || self.block <= LEAST {
-                break;
-            }
-        }
-        self
+        let (own, cells) = (s.channels_out / s.groups, self.strips.iter().map(|p| p.places.len() * p.taps.len()));
+        let (most, all) = (cells.clone().max().unwrap_or(0), cells.sum::<usize>() * s.batch * s.groups);
+        let even = (wanted * most).div_ceil(all.max(1)).min(own.div_ceil(LEAST));
+        let blocks = own.div_ceil(BLOCK).max(even);
+        TapConv { block: own.div_ceil(blocks).next_multiple_of(TILE).min(own), ..self }
     }
 
     /// Approximate cycles, counted as in other plans: those of one thread plus twice those of the
