@@ -10,6 +10,7 @@ use ge_kernels::conv::{
 use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
 };
+use ge_kernels::norm::{Softmax, softmax};
 use ge_kernels::peak::{self, Peak};
 use ge_kernels::quant::{BytePair, Join, extremes, join_bytes};
 use ge_kernels::requantise::Requantise;
@@ -88,6 +89,9 @@ fn main() {
         byte_products();
         byte_recurrences();
         maps_of_many();
+    }
+    if asked("softmax") {
+        softmax_of_rows();
     }
     if asked("peak") {
         against_the_peak();
@@ -275,6 +279,21 @@ fn far_taps() {
             u * 1e6,
             rate(taps.effort(), u),
             taps.effort() as f64 / taps.work() as f64
+        );
+    }
+}
+
+/// Softmax of rows of one length.
+fn softmax_of_rows() {
+    for len in [17, 20, 24, 25, 33, 49, 50, 77, 100, 128, 197, 250, 401] {
+        let s = Softmax { outer: 200_000 / len, len, inner: 1, log: false };
+        let x: Vec<f32> = (0..s.outer * len).map(|i| (i as f32 * 1.7).sin() * 9.0).collect();
+        let mut y = vec![0f32; x.len()];
+        let t = best(|| softmax(&s, 0..s.units(), &x, &mut Out::new(&mut y)));
+        println!(
+            "softmax of rows of {len}: {:.1} ns a row, {:.2} ns a number",
+            t * 1e9 / s.outer as f64,
+            t * 1e9 / x.len() as f64
         );
     }
 }

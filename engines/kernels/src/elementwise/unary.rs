@@ -151,6 +151,10 @@ crate::multiversion! {
 /// Halves that are widened at a time.
 const BLOCK: usize = 512;
 
+/// Numbers of a block, at the beginning of a cache line: no vector of them crosses one.
+#[repr(align(64))]
+struct Block([f32; BLOCK]);
+
 /// `out[i] = op(x[i])` for the elements of `range`. The output may be the input's memory if no
 /// other block reads it.
 pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Out<'_, T>) {
@@ -162,9 +166,9 @@ pub fn unary<T: PanelElem>(op: Unary, range: Range<usize>, x: &[T], out: &mut Ou
     if op == Unary::Act(act::Act::None) {
         return dst.copy_from_slice(src);
     }
-    let (mut from, mut to) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut from, mut to) = (Block([0.0; BLOCK]), Block([0.0; BLOCK]));
     for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
-        let (from, to) = (&mut from[..src.len()], &mut to[..src.len()]);
+        let (from, to) = (&mut from.0[..src.len()], &mut to.0[..src.len()]);
         widen(src, from);
         singles(op, from, to);
         round_to(to, dst);

@@ -82,6 +82,14 @@ impl Pooling {
         [self.input[0], self.kernel[0], self.output[0], self.pad_before[0] + 1] == [1; 4]
     }
 
+    /// Whether each plane is one window without padding.
+    pub fn is_of_whole_planes(&self) -> bool {
+        (0..3).all(|d| {
+            let sizes = [self.output[d], self.kernel[d], self.pad_before[d] + self.pad_after[d]];
+            sizes == [1, self.input[d], 0] && (self.dilation[d] == 1 || self.kernel[d] == 1)
+        })
+    }
+
     /// Positions of the taps of one window along an axis that are inside the input.
     pub(crate) fn taps(&self, axis: usize, o: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.kernel[axis]).filter_map(move |k| {

@@ -1,6 +1,6 @@
 //! Nearest positions: an output row is a list of elements of an input row. A row that reads the
 //! same input row as the one before is a copy of that one.
-use super::{Axis, Method, Resizing, Rounding, WIDE};
+use super::{Axis, Lead, Method, Resizing, Rounding, WIDE};
 use crate::layout::copy_run;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::turn::{put, vector};
@@ -15,6 +15,8 @@ pub(super) struct Table {
     /// The axes before the rows; empty for an axis that is not resized.
     lead: Vec<Vec<u32>>,
     along: Along,
+    /// How many consecutive output rows each input row gives, if that is the same for all.
+    times: Option<usize>,
 }
 
 /// What an output row reads of an input row.
@@ -34,10 +36,17 @@ fn places(axis: &Axis, method: &Method, rounding: Rounding) -> Vec<u32> {
     (0..axis.to).map(place).collect()
 }
 
+/// How many consecutive output rows each input row gives, if that is the same for all.
+fn times(axis: &Lead, places: &[u32]) -> Option<usize> {
+    let times = axis.to.checked_div(axis.from).filter(|t| *t > 0 && axis.from * t == axis.to)?;
+    let alike = places.is_empty() || places.iter().enumerate().all(|(o, p)| *p as usize == o / times);
+    alike.then_some(times)
+}
+
 impl Table {
     pub(super) fn new(plan: &Resizing, rounding: Rounding) -> Table {
         let of = |axis: &Axis| places(axis, &plan.method, rounding);
-        let lead = plan.lead.iter().map(|l| l.axis.as_ref().map_or_else(Vec::new, of)).collect();
+        let lead: Vec<_> = plan.lead.iter().map(|l| l.axis.as_ref().map_or_else(Vec::new, of)).collect();
         let along = match plan.along.as_ref().map(of) {
             None => Along::Whole,
             Some(list) if plan.inner >= WIDE => Along::Places(list),
@@ -52,7 +61,8 @@ impl Table {
                 }
             }
         };
-        Table { lead, along }
+        let times = plan.lead.last().zip(lead.last()).and_then(|(axis, places)| times(axis, places));
+        Table { lead, along, times }
     }
 
     /// Where the input rows begin for an entry of all axes except the row axis; `None` if it is
@@ -73,14 +83,6 @@ impl Table {
         Some(at)
     }
 
-    /// How many consecutive output rows each input row gives, if that is the same for all.
-    fn times(&self, plan: &Resizing) -> Option<usize> {
-        let (last, places) = plan.lead.last().zip(self.lead.last())?;
-        let times = last.to.checked_div(last.from).filter(|t| *t > 0 && last.from * t == last.to)?;
-        let alike = places.is_empty() || places.iter().enumerate().all(|(o, p)| *p as usize == o / times);
-        alike.then_some(times)
-    }
-
     pub(super) fn run<T: Elem>(&self, plan: &Resizing, units: Range<usize>, x: &[T], beyond: T, out: &mut Out<'_, T>) {
         let (width, input_width) = (plan.width(), plan.input_width());
         let rows = plan.lead.last().map_or(1, |l| l.to);
@@ -91,7 +93,7 @@ impl Table {
             let (entry, first) = (next / rows, next % rows);
             let base = self.outer(plan, entry);
             let end = units.end.min((entry + 1) * rows);
-            if let (Along::Repeat(k), Some(base), Some(times)) = (&self.along, base, self.times(plan))
+            if let (Along::Repeat(k), Some(base), Some(times)) = (&self.along, base, self.times)
                 && first.is_multiple_of(times)
                 && (end - next).is_multiple_of(times)
             {
@@ -189,7 +191,7 @@ impl Work for Twice<'_> {
                     // What is written beyond the end of a row is overwritten by the next row.
                     let to = &mut to[at + 2 * c..];
                     put(isa, low, to);
-                    if to.len() > 16 {
+                    if c + 8 < width {
                         put(isa, high, &mut to[16..]);
                     }
                 }

@@ -37,25 +37,29 @@ impl Work for Tanh<'_> {
         match self.src {
             Some(src) => {
                 for (from, to) in src.as_chunks::<TOGETHER>().0.iter().zip(blocks) {
-                    *to = *from;
-                    block(isa, to);
+                    block(isa, Some(from), to);
                 }
             }
-            None => blocks.iter_mut().for_each(|to| block(isa, to)),
+            None => {
+                for to in blocks {
+                    block(isa, None, to);
+                }
+            }
         }
         if !rest.is_empty() {
             let mut last = [0.0; TOGETHER];
             last[..rest.len()].copy_from_slice(self.src.map_or(&*rest, |src| &src[whole..]));
-            block(isa, &mut last);
+            block(isa, None, &mut last);
             rest.copy_from_slice(&last[..rest.len()]);
         }
     }
 }
 
-/// The steps of `math::tanh`, each for all vectors before the next.
+/// The steps of `math::tanh` for the numbers of `x`, or else of `y`, where the results go: each for
+/// all vectors before the next.
 #[inline(always)]
-fn block<I: Isa>(isa: I, x: &mut [f32; TOGETHER]) {
-    let [first, second] = pair(x);
+fn block<I: Isa>(isa: I, x: Option<&[f32; TOGETHER]>, y: &mut [f32; TOGETHER]) {
+    let [first, second] = x.unwrap_or(y).as_chunks::<16>().0 else { unreachable!("two vectors") };
     let (u, v) = (isa.load(first), isa.load(second));
     let zero = isa.splat(0.0);
     let both = |v: I::V| isa.at_most(isa.add(v, v), isa.splat(40.0));
@@ -78,15 +82,9 @@ fn block<I: Isa>(isa: I, x: &mut [f32; TOGETHER]) {
     let (p, q) = (isa.fma(s, p, isa.add(s, less)), isa.fma(t, q, isa.add(t, less)));
     let two = isa.splat(2.0);
     let (p, q) = (isa.div(p, isa.add(p, two)), isa.div(q, isa.add(q, two)));
+    let [first, second] = y.as_chunks_mut::<16>().0 else { unreachable!("two vectors") };
     isa.store(isa.with_sign(p, u), first);
     isa.store(isa.with_sign(q, v), second);
-}
-
-/// The two vectors of a block.
-#[inline(always)]
-fn pair(x: &mut [f32; TOGETHER]) -> [&mut [f32; 16]; BESIDE] {
-    let [first, second] = x.as_chunks_mut::<16>().0 else { unreachable!("two vectors") };
-    [first, second]
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@
 use super::band::Band;
 use crate::kernel::{Io, Kernel};
 use crate::sig::{Answer, FLOATS, Sig, Tensor};
-use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, Matrix};
+use ge_kernels::gemm::{BMatrix, Epilogue, Gemm, GemmError, Matrix};
 use ge_kernels::norm::{Softmax, softmax as soft};
+use ge_kernels::scratch::with_scratch;
 use ge_kernels::simd::act::{self, map_in_place};
 use ge_kernels::simd::isa::PanelElem;
 use ge_kernels::view::cast::cast_all;
@@ -17,8 +18,16 @@ use ge_kernels::with_kind;
 use ge_plugin_api::{Error, Result};
 use std::ops::Range;
 
-/// Number of query positions of a unit of work.
-const ROWS: usize = 64;
+/// Query positions of a unit of work, at least, if there are as many.
+const LEAST_ROWS: usize = 64;
+/// The same, at most: keys and values are packed once for all of them.
+const MOST_ROWS: usize = 192;
+/// Most scores of a unit, so that they stay in the second-level cache beside their weights.
+const SCORES: usize = 64 * 1024;
+/// Number of units that keeps the cores of a device busy.
+const WANTED: usize = 12;
+/// Most columns of a product that are packed at a time.
+const COLUMNS: usize = 256;
 
 /// Heads in memory: sizes, and strides of batch, head and position.
 #[derive(Clone, Copy)]
@@ -52,6 +61,8 @@ struct Attention {
     k: Heads,
     v: Heads,
     group: usize,
+    /// Query positions of a unit.
+    rows: usize,
     scale: f32,
     /// Scores are limited to the range from `-cap` to `cap`; 0: no limit.
     cap: f32,
@@ -128,7 +139,24 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     };
     let empty_is_zero = sig.int("inner_precise", 0) & 2 != 0;
     let (group, cap) = (heads / kv, sig.float("softcap", 0.0));
-    Ok(Box::new(Attention { kind, q, k, v, group, scale, cap, shift, wide_shift, band, lengths, empty_is_zero }))
+    let rows = rows_of_unit(q, &band, k.s);
+    Ok(Box::new(Attention { kind, q, k, v, group, rows, scale, cap, shift, wide_shift, band, lengths, empty_is_zero }))
+}
+
+/// Query positions of a unit: nearly as many in all units of a head. Where queries see only a band
+/// of keys, a large unit would compute scores that are not wanted.
+fn rows_of_unit(q: Heads, band: &Band, keys: usize) -> usize {
+    let most = if band.is_whole() { (SCORES / keys.max(1)).clamp(LEAST_ROWS, MOST_ROWS) } else { LEAST_ROWS };
+    let wanted = WANTED.div_ceil(q.b.saturating_mul(q.n).max(1)).min(q.s.div_ceil(LEAST_ROWS));
+    q.s.div_ceil(q.s.div_ceil(most).max(wanted).max(1)).max(1)
+}
+
+/// A product whose second factor is packed once, unless there are few rows.
+fn packed_once(product: Gemm, [rows, columns]: [usize; 2]) -> Gemm {
+    if rows <= LEAST_ROWS / 2 {
+        return product;
+    }
+    product.with_tile(rows, columns.div_ceil(columns.div_ceil(COLUMNS).max(1)))
 }
 
 /// The queries that one unit computes: positions of one head or, with a single position, the heads
@@ -152,7 +180,7 @@ impl Queries {
 impl Attention {
     /// Number of units per batch entry: blocks of positions of each head, or groups of heads.
     fn units_of_batch(&self) -> usize {
-        if self.by_head() { self.k.n } else { self.q.n * self.q.s.div_ceil(ROWS) }
+        if self.by_head() { self.k.n } else { self.q.n * self.q.s.div_ceil(self.rows) }
     }
 
     fn by_head(&self) -> bool {
@@ -164,9 +192,9 @@ impl Attention {
         if self.by_head() {
             return Queries { b, at: [unit * self.group, 0], count: self.group, by_head: true };
         }
-        let blocks = self.q.s.div_ceil(ROWS);
-        let (n, s) = (unit / blocks, unit % blocks * ROWS);
-        Queries { b, at: [n, s], count: ROWS.min(self.q.s - s), by_head: false }
+        let blocks = self.q.s.div_ceil(self.rows);
+        let (n, s) = (unit / blocks, unit % blocks * self.rows);
+        Queries { b, at: [n, s], count: self.rows.min(self.q.s - s), by_head: false }
     }
 
     /// Adds the shift to the scores of some queries with some of the keys.
@@ -202,65 +230,14 @@ impl Attention {
     }
 
     fn unit<T: PanelElem>(&self, unit: usize, io: &Io<'_, '_>) -> Result<()> {
-        let (q, k, v, d) = (self.q, self.k, self.v, self.q.d);
+        let (q, d) = (self.q, self.q.d);
         let of = self.queries(unit);
-        let [n, s0] = of.at;
-        let last = of.of(of.count - 1)[1];
-        let band = self.band_of(of.b, io)?;
-        let keys = band.keys_of_all(s0..last + 1);
-        let m = of.count;
-        let failed = |e: ge_kernels::gemm::GemmError| Error::failed(e.to_string());
-        let mut y = vec![T::narrow(0.0); m * d];
-        if !keys.is_empty() {
-            // Scores and weights are in single precision, whatever the type of the operands.
-            let mut scores = vec![0f32; m * keys.len()];
-            let kn = n / self.group;
-            let first = Gemm::new(
-                [m, keys.len(), d],
-                Matrix { row: if of.by_head { q.step[1] } else { q.step[2] }, col: 1 },
-                BMatrix::Plain(Matrix { row: 1, col: k.step[2] }),
-                vec![[q.at(of.b, n, s0), k.at(of.b, kn, keys.start)]],
-            )
-            .map_err(failed)?;
-            let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
-            let all = 0..first.units();
-            first.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut scores)).map_err(failed)?;
-            if self.cap > 0.0 {
-                capped(self.cap, &mut scores);
-            }
-            self.shifted::<T>(&of, &keys, &mut scores, io)?;
-            for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
-                let seen = band.keys_of(of.of(i)[1]);
-                let (from, to) = (seen.start.max(keys.start) - keys.start, seen.end.max(keys.start) - keys.start);
-                row[..from.min(keys.len())].fill(f32::NEG_INFINITY);
-                row[to.min(keys.len())..].fill(f32::NEG_INFINITY);
-            }
-            let mut weights = vec![0f32; m * keys.len()];
-            let plan = Softmax { outer: m, len: keys.len(), inner: 1, log: false };
-            soft(&plan, 0..plan.units(), &scores, &mut Out::new(&mut weights));
-            let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
-            let sees_none = |i: usize| band.keys_of(of.of(i)[1]).is_empty();
-            let empty = |row: &[f32]| self.empty_is_zero && row.iter().all(|s| *s == f32::NEG_INFINITY);
-            let rows = rows.enumerate().filter(|(i, (s, _))| sees_none(*i) || empty(s));
-            rows.for_each(|(_, (_, w))| w.fill(0.0));
-            let given = io.input::<T>(2)?;
-            let mut room = Vec::new();
-            let (values, pitch, first) = match T::singles(given) {
-                Some(values) => (values, v.step[2], v.at(of.b, kn, keys.start)),
-                None => {
-                    room.resize(keys.len() * d, 0f32);
-                    for (t, to) in keys.clone().zip(room.chunks_exact_mut(d)) {
-                        cast_all(&given[v.at(of.b, kn, t)..][..d], to);
-                    }
-                    (&room[..], d, 0)
-                }
-            };
-            let values_by_rows = BMatrix::Plain(Matrix { row: pitch, col: 1 });
-            let second = Gemm::new([m, d, keys.len()], Matrix::rows(keys.len()), values_by_rows, vec![[0, first]])
-                .map_err(failed)?;
-            let all = 0..second.units();
-            second.run(all, &weights, values, &Epilogue::default(), &mut Out::new(&mut y)).map_err(failed)?;
+        let [n, s] = of.at;
+        if d == if of.by_head { q.step[1] } else { q.step[2] } {
+            return io.output::<T, ()>(0, |out| self.attend(&of, out.part(q.at(of.b, n, s), of.count * d), io));
         }
+        let mut y = vec![T::narrow(0.0); of.count * d];
+        self.attend(&of, &mut y, io)?;
         io.output::<T, ()>(0, |out| {
             for (i, row) in y.chunks_exact(d.max(1)).enumerate() {
                 let [n, s] = of.of(i);
@@ -269,6 +246,95 @@ impl Attention {
             Ok(())
         })
     }
+
+    /// Computes what some queries see; `y` gets one row for each.
+    fn attend<T: PanelElem>(&self, of: &Queries, y: &mut [T], io: &Io<'_, '_>) -> Result<()> {
+        let s = of.at[1];
+        let last = of.of(of.count - 1)[1];
+        let band = self.band_of(of.b, io)?;
+        let keys = band.keys_of_all(s..last + 1);
+        if keys.is_empty() {
+            y.fill(T::narrow(0.0));
+            return Ok(());
+        }
+        // Scores and weights are in single precision, whatever the type of the operands.
+        let size = of.count * keys.len();
+        with_scratch(2 * size, |both| {
+            let (scores, weights) = both.split_at_mut(size);
+            self.score::<T>(of, &keys, scores, io)?;
+            for (i, row) in scores.chunks_exact_mut(keys.len()).enumerate() {
+                let seen = band.keys_of(of.of(i)[1]);
+                let (from, to) = (seen.start.max(keys.start) - keys.start, seen.end.max(keys.start) - keys.start);
+                row[..from.min(keys.len())].fill(f32::NEG_INFINITY);
+                row[to.min(keys.len())..].fill(f32::NEG_INFINITY);
+            }
+            let plan = Softmax { outer: of.count, len: keys.len(), inner: 1, log: false };
+            soft(&plan, 0..plan.units(), scores, &mut Out::new(weights));
+            let rows = scores.chunks_exact(keys.len()).zip(weights.chunks_exact_mut(keys.len()));
+            let sees_none = |i: usize| band.keys_of(of.of(i)[1]).is_empty();
+            let empty = |row: &[f32]| self.empty_is_zero && row.iter().all(|s| *s == f32::NEG_INFINITY);
+            let rows = rows.enumerate().filter(|(i, (s, _))| sees_none(*i) || empty(s));
+            rows.for_each(|(_, (_, w))| w.fill(0.0));
+            self.weigh(of, &keys, weights, y, io)
+        })
+    }
+
+    /// The scores of some queries with some of the keys.
+    fn score<T: PanelElem>(
+        &self,
+        of: &Queries,
+        keys: &Range<usize>,
+        scores: &mut [f32],
+        io: &Io<'_, '_>,
+    ) -> Result<()> {
+        let (q, k, [n, s]) = (self.q, self.k, of.at);
+        let product = Gemm::new(
+            [of.count, keys.len(), q.d],
+            Matrix { row: if of.by_head { q.step[1] } else { q.step[2] }, col: 1 },
+            BMatrix::Plain(Matrix { row: 1, col: k.step[2] }),
+            vec![[q.at(of.b, n, s), k.at(of.b, n / self.group, keys.start)]],
+        );
+        let product = packed_once(product.map_err(failed)?, [of.count, keys.len()]);
+        let e = Epilogue { alpha: self.scale, ..Epilogue::default() };
+        let all = 0..product.units();
+        product.run(all, io.input::<T>(0)?, io.input::<T>(1)?, &e, &mut Out::new(&mut *scores)).map_err(failed)?;
+        if self.cap > 0.0 {
+            capped(self.cap, scores);
+        }
+        self.shifted::<T>(of, keys, scores, io)
+    }
+
+    /// The sums of the values of some keys with these weights.
+    fn weigh<T: PanelElem>(
+        &self,
+        of: &Queries,
+        keys: &Range<usize>,
+        weights: &[f32],
+        y: &mut [T],
+        io: &Io<'_, '_>,
+    ) -> Result<()> {
+        let (v, d, n) = (self.v, self.q.d, of.at[0] / self.group);
+        let given = io.input::<T>(2)?;
+        let mut room = Vec::new();
+        let (values, pitch, first) = match T::singles(given) {
+            Some(values) => (values, v.step[2], v.at(of.b, n, keys.start)),
+            None => {
+                room.resize(keys.len() * d, 0f32);
+                for (t, to) in keys.clone().zip(room.chunks_exact_mut(d)) {
+                    cast_all(&given[v.at(of.b, n, t)..][..d], to);
+                }
+                (&room[..], d, 0)
+            }
+        };
+        let by_rows = BMatrix::Plain(Matrix { row: pitch, col: 1 });
+        let product = Gemm::new([of.count, d, keys.len()], Matrix::rows(keys.len()), by_rows, vec![[0, first]]);
+        let product = packed_once(product.map_err(failed)?, [of.count, d]);
+        product.run(0..product.units(), weights, values, &Epilogue::default(), &mut Out::new(y)).map_err(failed)
+    }
+}
+
+fn failed(e: GemmError) -> Error {
+    Error::failed(e.to_string())
 }
 
 /// Replaces each score by `cap * tanh(score / cap)`.

@@ -38,6 +38,12 @@ impl Band {
         Ok(Band { queries, keys, from, to, from_last: mode > 2 })
     }
 
+    /// Whether every query sees all keys.
+    pub fn is_whole(&self) -> bool {
+        let all = 0..self.keys;
+        self.keys_of(0) == all && self.keys_of(self.queries.max(1) - 1) == all
+    }
+
     /// The band of a sequence that has only the first `keys` keys.
     pub fn of_keys(&self, keys: usize) -> Band {
         let keys = keys.min(self.keys);

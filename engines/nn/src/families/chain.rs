@@ -20,8 +20,9 @@ struct Fused {
     nests: Vec<Nest<1>>,
     out: Kind,
     steps: Chain,
-    /// Inputs in single precision with the output's shape; they are read in place.
-    direct: Vec<bool>,
+    reads: Vec<Read>,
+    /// Elements of a block.
+    block: usize,
     n: usize,
     /// Set if the chain is the sum or product of two 8-bit tensors of the same shape, with an 8-bit
     /// result.
@@ -29,6 +30,38 @@ struct Fused {
     /// Set if the chain maps one long 8-bit tensor to another: the results for all bytes, which the
     /// first run computes.
     table: Option<OnceLock<Table>>,
+}
+
+/// How the blocks of an input are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Read {
+    /// In place: single precision with the output's shape.
+    Direct,
+    /// Each block is loaded.
+    Each,
+    /// The first block is loaded, and it is what all blocks read.
+    Once,
+}
+
+/// How inputs of these shapes are read, and the number of elements of a block. An input that is
+/// repeated along the first axes of the output is the same in all blocks if these are whole
+/// repetitions.
+fn reads(inputs: &[(Kind, &[usize])], out: &[usize]) -> (Vec<Read>, usize) {
+    let period = |x: &[usize]| {
+        let own = &x[x.iter().take_while(|d| **d == 1).count()..];
+        let size = own.iter().product::<usize>();
+        (x != out && out.ends_with(own) && (1..=BLOCK).contains(&size)).then_some(size)
+    };
+    let longest = inputs.iter().filter_map(|(_, x)| period(x)).max().unwrap_or(1);
+    // Blocks of whole cache lines, if they are not too long.
+    let aligned = longest << 4u32.saturating_sub(longest.trailing_zeros());
+    let unit = if aligned <= BLOCK { aligned } else { longest };
+    let read = |(kind, x): &(Kind, &[usize])| match period(x) {
+        _ if *kind == Kind::F32 && *x == out => Read::Direct,
+        Some(p) if longest.is_multiple_of(p) => Read::Once,
+        _ => Read::Each,
+    };
+    (inputs.iter().map(read).collect(), BLOCK / unit * unit)
 }
 
 /// Least number of elements for which a table of all bytes pays.
@@ -124,8 +157,10 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     let joins = if one_shape { as_pair(steps.steps(), &kinds) } else { None };
     let maps = one_shape && kinds.len() == 1 && is_byte(kinds[0]) && is_byte(out) && y.count() >= LONG;
     let table = maps.then(OnceLock::new);
-    let direct = sig.inputs.iter().flatten().map(|t| t.kind == Some(Kind::F32) && t.shape == y.shape).collect();
-    Ok(Box::new(Fused { kinds, nests, out, steps, direct, n: y.count(), joins, table }))
+    let shapes = sig.inputs.iter().flatten().map(|t| t.shape.as_slice());
+    let inputs: Vec<_> = kinds.iter().copied().zip(shapes).collect();
+    let (reads, block) = reads(&inputs, &y.shape);
+    Ok(Box::new(Fused { kinds, nests, out, steps, reads, block, n: y.count(), joins, table }))
 }
 
 /// Loads the elements of a block of one input, widened to f32.
@@ -185,24 +220,26 @@ impl Kernel for Fused {
             }, else Err(wrong())), else Err(wrong()));
         }
         let inputs = self.kinds.len();
-        let loaded = self.direct.iter().filter(|d| !**d).count();
+        let loaded = self.reads.iter().filter(|r| **r != Read::Direct).count();
         let (range, last) = (chunk(&units, self.n), if self.out == Kind::F32 { 0 } else { BLOCK });
         with_scratch(loaded * BLOCK + last + self.steps.memory(), |all| {
             let (own, rest) = all.split_at_mut(loaded * BLOCK);
             let (last, memory) = rest.split_at_mut(last);
-            for start in range.clone().step_by(BLOCK) {
-                let block = start..(start + BLOCK).min(range.end);
+            for start in range.clone().step_by(self.block) {
+                let block = start..(start + self.block).min(range.end);
                 let mut own = own.chunks_exact_mut(BLOCK);
                 let mut values: Vec<&[f32]> = Vec::with_capacity(inputs);
                 for (i, (kind, nest)) in self.kinds.iter().zip(&self.nests).enumerate() {
-                    if self.direct[i] {
+                    if self.reads[i] == Read::Direct {
                         values.push(&io.input::<f32>(i)?[block.clone()]);
                         continue;
                     }
                     let Some(own) = own.next() else { return Err(wrong()) };
-                    with_kind!(*kind, [F32, F16, Bf16, I8, U8], T => {
-                        load::<T>(io.input::<T>(i)?, nest, block.clone(), own);
-                    }, else return Err(wrong()));
+                    if start == range.start || self.reads[i] == Read::Each {
+                        with_kind!(*kind, [F32, F16, Bf16, I8, U8], T => {
+                            load::<T>(io.input::<T>(i)?, nest, block.clone(), own);
+                        }, else return Err(wrong()));
+                    }
                     values.push(own);
                 }
                 if self.out == Kind::F32 {
@@ -231,5 +268,25 @@ impl Kernel for Fused {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_repetitions_of_what_is_read_once() {
+        let of = |inputs: &[&[usize]], out: &[usize]| {
+            let inputs: Vec<_> = inputs.iter().map(|x| (Kind::F32, *x)).collect();
+            reads(&inputs, out)
+        };
+        use Read::*;
+        assert_eq!(of(&[&[9, 512], &[512], &[1, 512]], &[9, 512]), (vec![Direct, Once, Once], 1024));
+        assert_eq!(of(&[&[9, 3], &[3], &[]], &[9, 3]), (vec![Direct, Once, Once], 48 * 21));
+        assert_eq!(of(&[&[9, 500], &[9, 1]], &[9, 500]), (vec![Direct, Each], 1024));
+        assert_eq!(of(&[&[2, 4, 500], &[500], &[4, 500], &[1]], &[2, 4, 500]), (vec![Direct, Once, Each, Once], 1000));
+        assert_eq!(of(&[&[3, 1, 6], &[6], &[2, 1]], &[3, 2, 6]).0, [Each, Once, Each]);
+        assert_eq!(of(&[&[0], &[1]], &[0]), (vec![Direct, Once], 1024));
     }
 }

@@ -31,6 +31,12 @@ pub fn build(sig: &Sig) -> Answer<Box<dyn Kernel>> {
         return cube::pool(sig, &plain, plan);
     }
     sig.plain(0)?;
+    if plan.op != Pool::Max
+        && plan.is_of_whole_planes()
+        && let Ok(mean) = over_planes(Reduce::Mean, kind, sig)
+    {
+        return Ok(mean);
+    }
     Ok(Box::new(Pooled { kind, plan }))
 }
 
@@ -110,7 +116,12 @@ pub fn build_global(sig: &Sig) -> Answer<Box<dyn Kernel>> {
     if x.rank() < 3 {
         return Err(format!("x has rank {}, it takes 3 and above", x.rank()));
     }
-    let op = if sig.op == "GlobalMaxPool" { Reduce::Max } else { Reduce::Mean };
+    over_planes(if sig.op == "GlobalMaxPool" { Reduce::Max } else { Reduce::Mean }, kind, sig)
+}
+
+/// The kernel of a reduction of all spatial axes.
+fn over_planes(op: Reduce, kind: Kind, sig: &Sig) -> Answer<Box<dyn Kernel>> {
+    let x = sig.input(0)?;
     let axes: Vec<usize> = (2..x.rank()).collect();
     let plan = Reduction::new(op, &x.shape, &axes).map_err(|e| e.to_string())?;
     super::reduce::kernel(kind, plan, sig)

@@ -11,6 +11,8 @@ mod columns;
 mod lines;
 /// Softmax of scaled numbers and a mask.
 mod masked;
+/// Rows of a few vectors, of which the last is not full.
+mod ragged;
 /// Long rows: lanes are numbers of a row.
 mod rows;
 /// Short rows of neighbouring columns, in memory order.
@@ -102,6 +104,9 @@ mod tests {
             (4, 1, 3),
             (1, 1_100_000, 2),
             (1, 33, 32),
+            (37, 49, 1),
+            (16, 31, 1),
+            (33, 95, 1),
         ];
         for (outer, len, inner) in shapes {
             let n = outer * len * inner;

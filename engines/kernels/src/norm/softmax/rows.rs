@@ -2,14 +2,14 @@
 //! lanes of one vector. The sum of a row uses sixty-four lanes, in the order of
 //! [`sum_by`](crate::simd::fold::sum_by).
 use super::lines::{WIDE, last};
-use super::turned;
+use super::{ragged, turned};
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
 use crate::simd::turn::fold_rows;
 
 /// Number of vectors that accumulate maxima and sums.
-const SUMS: usize = 4;
+pub(super) const SUMS: usize = 4;
 /// Maximum count of numbers in a group, unless a single row has more: they stay in the first-level
 /// cache.
 const GROUP: usize = 8192;
@@ -25,6 +25,7 @@ pub(super) fn run(x: Option<&[f32]>, y: &mut [f32], len: usize, log: bool) {
         let x = x.map(|x| &x[k * rows * len..][..y.len()]);
         match x {
             Some(x) if log => dispatch(Logarithms { x, y, len }),
+            _ if !log && ragged::takes(len) => dispatch(ragged::Ragged { x, y, len }),
             _ => dispatch(Group { x, y, len, log }),
         }
     }
@@ -83,7 +84,13 @@ fn sum_of_powers<I: Isa>(isa: I, x: &[f32], less: f32) -> I::V {
         let sum = &mut sums[single.len()];
         *sum = isa.add(*sum, exp_below(isa, isa.add(last(isa, rest).0, less)));
     }
-    isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
+    total(isa, sums)
+}
+
+/// What four vectors have summed, as one.
+#[inline(always)]
+pub(super) fn total<I: Isa>(isa: I, [a, b, c, d]: [I::V; SUMS]) -> I::V {
+    isa.add(isa.add(a, c), isa.add(b, d))
 }
 
 /// Returns `sum + e^(x + less)`, reading `x` or else `y`. The power is written to `y`.
@@ -120,7 +127,7 @@ fn powers<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) -> I::V {
         // SAFETY: only as many lanes are written as there are numbers.
         unsafe { isa.store_some(e, rest.as_mut_ptr(), m) };
     }
-    isa.add(isa.add(sums[0], sums[2]), isa.add(sums[1], sums[3]))
+    total(isa, sums)
 }
 
 /// Multiplies the numbers of a row by `by`.
@@ -140,7 +147,7 @@ fn scale<I: Isa>(isa: I, y: &mut [f32], by: f32) {
 
 /// The maxima of up to sixteen rows.
 #[inline(always)]
-fn most_of_rows<I: Isa>(isa: I, x: &[f32], len: usize) -> [f32; WIDE] {
+pub(super) fn most_of_rows<I: Isa>(isa: I, x: &[f32], len: usize) -> [f32; WIDE] {
     let mut lanes = [isa.splat(f32::NEG_INFINITY); WIDE];
     for (x, lanes) in x.chunks_exact(len).zip(&mut lanes) {
         *lanes = most_of(isa, x);
