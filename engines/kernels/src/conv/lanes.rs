@@ -29,6 +29,8 @@ pub(crate) struct Lanes {
     stride: [usize; 2],
     /// Offset of each tap from the first of its window, in positions of the padded plane.
     taps: Vec<u32>,
+    /// The taps that are not in the border for all positions of a result row, for each row.
+    inside: Vec<Range<u32>>,
     /// Position of each input element in the padded plane.
     spots: Vec<u32>,
 }
@@ -49,6 +51,12 @@ impl Lanes {
             (y * s.dilation[1] * bordered[1] + x * s.dilation[2]) as u32
         };
         let [above, left] = [s.pad_before[1], s.pad_before[2]];
+        let inside = |y: usize| {
+            let row_of = |k: usize| y * s.stride[1] + k * s.dilation[1];
+            let first = (0..s.kernel[1]).take_while(|k| row_of(*k) < above).count();
+            let end = (0..s.kernel[1]).take_while(|k| row_of(*k) < above + s.input[1]).count();
+            (first * s.kernel[2]) as u32..(end.max(first) * s.kernel[2]) as u32
+        };
         let spots = (0..s.input[1]).flat_map(|y| (0..s.input[2]).map(move |x| (y, x)));
         Some(Lanes {
             input: [s.input[1], s.input[2]],
@@ -56,18 +64,19 @@ impl Lanes {
             out: [out[1], out[2]],
             stride: [s.stride[1], s.stride[2]],
             taps: (0..s.taps()).map(tap).collect(),
+            inside: (0..out[1]).map(inside).collect(),
             spots: spots.map(|(y, x)| ((y + above) * bordered[1] + x + left) as u32).collect(),
         })
     }
 
     /// Approximate cycles for sixteen channels of an image.
     pub(crate) fn cost(&self) -> usize {
-        let [height, width] = self.out;
-        let row = width.next_multiple_of(TOGETHER / 2);
+        let row = self.out[1].next_multiple_of(TOGETHER / 2);
+        let sums: usize = self.inside.iter().map(|taps| taps.len() * 5 / 4 + 4).sum();
         let turns = self.places(self.input).div_ceil(LANES)
             + self.places(self.out).div_ceil(LANES)
             + self.taps.len().div_ceil(LANES);
-        height * row * (self.taps.len() * 5 / 4 + 4) + turns * TURN + 150
+        row * sums + turns * TURN + 150
     }
 
     /// Vectors of the padded plane, and of what is read after it.
@@ -215,21 +224,30 @@ struct Places<'a> {
     taps: &'a [f32],
 }
 
+/// Some taps of the windows: offsets and weights.
+#[derive(Clone, Copy)]
+struct Taps<'a> {
+    at: &'a [u32],
+    w: &'a [[f32; LANES]],
+}
+
 impl Places<'_> {
     /// Computes all positions. `S` is the distance of columns; if it is zero, the plan tells the
     /// distance. What is computed beyond a row is overwritten by the next one.
     #[inline(always)]
     fn all<I: Isa, const S: usize>(&self, isa: I, sums: &mut [f32]) {
         let p = self.plan;
-        for y in 0..p.out[0] {
+        for (y, inside) in p.inside.iter().enumerate() {
+            let inside = inside.start as usize..inside.end as usize;
+            let taps = Taps { at: &p.taps[inside.clone()], w: &self.taps.as_chunks().0[inside] };
             let mut x = 0;
             while x < p.out[1] {
                 let at = (y * p.stride[0] * p.bordered[1] + x * p.stride[1], y * p.out[1] + x);
                 if p.out[1] - x > TOGETHER / 2 {
-                    self.some::<I, TOGETHER, S>(isa, at, sums);
+                    self.some::<I, TOGETHER, S>(isa, at, taps, sums);
                     x += TOGETHER;
                 } else {
-                    self.some::<I, { TOGETHER / 2 }, S>(isa, at, sums);
+                    self.some::<I, { TOGETHER / 2 }, S>(isa, at, taps, sums);
                     x += TOGETHER / 2;
                 }
             }
@@ -239,11 +257,17 @@ impl Places<'_> {
     /// Computes `N` adjacent positions of a row. The first is at `at.0` in the padded plane and at
     /// `at.1` in the result.
     #[inline(always)]
-    fn some<I: Isa, const N: usize, const S: usize>(&self, isa: I, at: (usize, usize), sums: &mut [f32]) {
+    fn some<I: Isa, const N: usize, const S: usize>(
+        &self,
+        isa: I,
+        at: (usize, usize),
+        taps: Taps<'_>,
+        sums: &mut [f32],
+    ) {
         let step = if S == 0 { self.plan.stride[1] } else { S };
         let seen = &self.plane.as_chunks::<LANES>().0[at.0..];
         let mut acc = [isa.splat(0.0); N];
-        for (tap, w) in self.plan.taps.iter().zip(self.taps.as_chunks::<LANES>().0) {
+        for (tap, w) in taps.at.iter().zip(taps.w) {
             let w = isa.load(w);
             let seen = &seen[*tap as usize..][..(N - 1) * step + 1];
             for (i, acc) in acc.iter_mut().enumerate() {
