@@ -224,6 +224,25 @@ fn attention_by_heads_and_by_positions() {
         .gives(want, 1e-5);
 }
 
+/// Units of up to 192 queries with many heads, fewer beside many keys or with few heads; positions
+/// that are no multiple of a unit, and rows of keys that are no whole vectors.
+#[test]
+fn units_of_many_queries_give_the_attention_of_each() {
+    for (n, s, t_, d) in
+        [(12u64, 193u64, 17u64, 4u64), (12, 200, 700, 2), (3, 97, 33, 20), (16, 130, 257, 1), (1, 129, 50, 8)]
+    {
+        let (q, k, v) = (noise(F, &[1, n, s, d], 1), noise(F, &[1, n, t_, d], 2), noise(F, &[1, n, t_, d], 3));
+        let at = |x: &T, s: u64, [_, h, i, j]: [usize; 4]| x.data[(h * s as usize + i) * d as usize + j];
+        let sizes = [1, n, s, t_, d].map(|v| v as usize);
+        let want = attention(|i| at(&q, s, i), |i| at(&k, t_, i), |i| at(&v, t_, i), |_| 0.0, sizes);
+        case("PromptFlashAttention", &[&q, &k, &v], &[(F, &[1, n, s, d])])
+            .with("input_layout", "BNSD")
+            .with("num_heads", n as i64)
+            .with("scale_value", 0.5)
+            .gives(want.iter().map(|v| v[0]), 1e-5);
+    }
+}
+
 #[test]
 fn a_query_sees_the_keys_of_its_band() {
     let inf = f64::INFINITY;
