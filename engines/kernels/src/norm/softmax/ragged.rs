@@ -3,7 +3,8 @@
 //! row and the beginning of the next: a row of 49 numbers fills three vectors, not four. Maxima and
 //! sums are those of [`rows`](super::rows), bit by bit.
 use super::lines::{WIDE, last};
-use super::rows::{SUMS, most_of_rows, total};
+use super::rows::most_of_rows;
+use crate::reduce::sum_lanes;
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work};
 use crate::simd::turn::fold_rows;
@@ -36,7 +37,7 @@ impl Work for Ragged<'_> {
         each::<I, true>(isa, x, y, len, &less);
         let mut lanes = [isa.splat(0.0); WIDE];
         for (y, lanes) in y.chunks_exact(len).zip(&mut lanes) {
-            *lanes = sum_of(isa, y);
+            *lanes = sum_lanes(isa, y);
         }
         let mut by = fold_rows(isa, lanes, |a, b| isa.add(a, b));
         for by in &mut by {
@@ -76,25 +77,4 @@ fn each<I: Isa, const POWERS: bool>(isa: I, x: Option<&[f32]>, y: &mut [f32], le
 #[inline(always)]
 fn one<I: Isa, const POWERS: bool>(isa: I, v: I::V, of: I::V) -> I::V {
     if POWERS { exp_below(isa, isa.add(v, of)) } else { isa.mul(v, of) }
-}
-
-/// The sum of a row, in sixteen lanes.
-#[inline(always)]
-fn sum_of<I: Isa>(isa: I, y: &[f32]) -> I::V {
-    let mut sums = [isa.splat(0.0); SUMS];
-    let (whole, rest) = y.as_chunks::<WIDE>();
-    let (four, single) = whole.as_chunks::<SUMS>();
-    for y in four {
-        for (sum, y) in sums.iter_mut().zip(y) {
-            *sum = isa.add(*sum, isa.load(y));
-        }
-    }
-    for (sum, y) in sums.iter_mut().zip(single) {
-        *sum = isa.add(*sum, isa.load(y));
-    }
-    let m = isa.lanes(0, rest.len());
-    // SAFETY: only as many lanes are read as there are numbers; the others are zero.
-    let v = unsafe { isa.load_some(rest.as_ptr(), m) };
-    sums[single.len()] = isa.add(sums[single.len()], v);
-    total(isa, sums)
 }

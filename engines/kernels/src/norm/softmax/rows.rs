@@ -9,7 +9,7 @@ use crate::simd::math;
 use crate::simd::turn::fold_rows;
 
 /// Number of vectors that accumulate maxima and sums.
-pub(super) const SUMS: usize = 4;
+const SUMS: usize = 4;
 /// Maximum count of numbers in a group, unless a single row has more: they stay in the first-level
 /// cache.
 const GROUP: usize = 8192;
@@ -89,7 +89,7 @@ fn sum_of_powers<I: Isa>(isa: I, x: &[f32], less: f32) -> I::V {
 
 /// What four vectors have summed, as one.
 #[inline(always)]
-pub(super) fn total<I: Isa>(isa: I, [a, b, c, d]: [I::V; SUMS]) -> I::V {
+fn total<I: Isa>(isa: I, [a, b, c, d]: [I::V; SUMS]) -> I::V {
     isa.add(isa.add(a, c), isa.add(b, d))
 }
 
