@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """random_models.py - random ONNX models through `ge compile` and `ge run`, beside onnxruntime without optimisation.
 
-    random_models.py GE [--seeds A:B | --seconds N] [--what operators,control,forms,contrib,open] [--keep FOLDER]
+    random_models.py GE [--seeds A:B | --seconds N] [--what operators,control,forms,contrib,open,large] [--keep FOLDER]
 
 operators  4 to 22 nodes: element-wise, convolutions, products, normalisations, shapes, joins and splits, reductions
 control    If and Loop nested three deep over three carried values; which branch and how many turns is known only at run
@@ -10,6 +10,7 @@ forms      If, Loop and Scan over values of five types and several shapes: carri
 contrib    one operator of the domain com.microsoft each, all of them in turn (contrib_models.py)
 open       sizes left open: one OM runs several; shapes that are computed, sizes that hang on values (NonZero, Slice, Range, Tile, TopK),
            branches and turns that change shapes, a number of slices and of sequence elements that the run tells
+large      one operator, or one whole attention, of a size at which work is cut into blocks and units (large_models.py)
 A model that onnxruntime itself refuses for its values (a reshape to [0, -1]) is none, and is counted; of a hundred, five at most may be.
 Each model runs on the streams of its engines and on three, in a random schedule with `check_races`. Exit 1 where a number, or a refusal,
 is wrong; the model and its values then lie in FOLDER (the system's temporary folder).
@@ -30,6 +31,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as pybind
 from onnx import TensorProto, helper, numpy_helper
 
 import contrib_models
+import large_models
 
 MODES = [[], ["--set", "ge.x.stream_mode=parallel:3", "--set", "ge.x.memory_effort=fast"]]
 # Each operator of known shape in a model of open sizes becomes a model of its own, in bodies too.
@@ -753,13 +755,14 @@ def main():
     ap.add_argument("ge")
     ap.add_argument("--seeds", default="0:40")
     ap.add_argument("--seconds", type=float, help="as many models of each kind, from the first seed on, as fit this time")
-    ap.add_argument("--what", default="operators,control,forms,contrib,open")
+    ap.add_argument("--what", default="operators,control,forms,contrib,open,large")
     ap.add_argument("--keep", default=os.path.join(tempfile.gettempdir(), "ge-random-models"))
     a = ap.parse_args()
     begin, end = (int(x) for x in a.seeds.split(":"))
     wrong, too_many = 0, False
     for what in a.what.split(","):
         make = {"operators": operators, "control": control, "forms": forms, "open": open_sizes}.get(what)
+        one = {"contrib": contrib_models.make, "large": large_models.make}.get(what)
         started, done, none = time.monotonic(), 0, 0
         for seed in range(begin, end if a.seconds is None else 1 << 30):
             if a.seconds is not None and time.monotonic() - started > a.seconds:
@@ -767,7 +770,7 @@ def main():
             done += 1
             with tempfile.TemporaryDirectory() as folder:
                 r = random.Random(seed)
-                proto, feeds, atol = (*make(r), 1e-4) if make else contrib_models.make(r, seed)
+                proto, feeds, atol = (*make(r), 1e-4) if make else one(r, seed)
                 if seed % 8 == 5:
                     # Nodes in the order in which some converters leave them; every runtime sorts them.
                     nodes = list(proto.graph.node)
