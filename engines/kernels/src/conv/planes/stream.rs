@@ -107,23 +107,10 @@ impl<const K: usize> Band<'_, '_, K> {
         let mut sums = [[isa.splat(0.0); N]; K];
         for (t, row) in self.copy.chunks_exact(self.pitch).enumerate().take(rows + K - 1) {
             let row = &row[j..j + N * LANES + K - 1];
-            let mut x = [[isa.splat(0.0); N]; K];
-            for (i, x) in x.iter_mut().enumerate() {
-                for (n, x) in x.iter_mut().enumerate() {
-                    if let Some(v) = row[i + n * LANES..].first_chunk() {
-                        *x = isa.load(v);
-                    }
-                }
-            }
-            for r in 0..K {
-                if r <= t && t - r < rows {
-                    for i in 0..K {
-                        let tap = isa.splat(taps[r][i]);
-                        for n in 0..N {
-                            sums[r][n] = isa.fma(tap, x[i][n], sums[r][n]);
-                        }
-                    }
-                }
+            if (K - 1..rows).contains(&t) {
+                add::<I, K, N, true>(isa, taps, row, (t, rows), &mut sums);
+            } else {
+                add::<I, K, N, false>(isa, taps, row, (t, rows), &mut sums);
             }
             if t + 1 >= K {
                 let at = (t + 1 - K) * p.width + j;
@@ -145,6 +132,35 @@ impl<const K: usize> Band<'_, '_, K> {
                 sums[r] = sums[r - 1];
             }
             sums[0] = [isa.splat(0.0); N];
+        }
+    }
+}
+
+/// Adds the products of input row `t` to the sums of all `rows` result rows that read it; of `ALL`
+/// sums, if each of them belongs to such a row. Each vector of the input is loaded when all sums
+/// take it, so that registers need to hold no more than one.
+#[inline(always)]
+fn add<I: Isa, const K: usize, const N: usize, const ALL: bool>(
+    isa: I,
+    taps: &[[f32; K]; K],
+    row: &[f32],
+    (t, rows): (usize, usize),
+    sums: &mut [[I::V; N]; K],
+) {
+    for i in 0..K {
+        let mut x = [isa.splat(0.0); N];
+        for (n, x) in x.iter_mut().enumerate() {
+            if let Some(v) = row[i + n * LANES..].first_chunk() {
+                *x = isa.load(v);
+            }
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            if ALL || r <= t && t - r < rows {
+                let tap = isa.splat(taps[r][i]);
+                for (sum, x) in sums.iter_mut().zip(x) {
+                    *sum = isa.fma(tap, x, *sum);
+                }
+            }
         }
     }
 }
