@@ -14,8 +14,13 @@ use std::ops::Range;
 pub(crate) const LANES: usize = 16;
 /// Most positions of the padded plane, so that its vectors stay in the second-level cache.
 const PLACES: usize = 1024;
-/// Positions of a result row that are computed at a time; half as many where that is enough.
+/// Positions of a result row that are computed at a time; half as many where that is enough. Their
+/// sums and the weights of a tap fill the registers of AVX-512.
 const TOGETHER: usize = 8;
+/// The same where a vector takes two registers of sixteen.
+const FEWER: usize = 4;
+/// Most positions beyond whole vectors that are copied one by one.
+const ALONE: usize = 2;
 /// Approximate cycles to transpose sixteen vectors: read, interleave, write.
 const TURN: usize = 115;
 
@@ -88,6 +93,11 @@ impl Lanes {
         size[0] * size[1]
     }
 
+    /// Clears what units read of working memory and never write.
+    pub(crate) fn clear_border(&self, scratch: &mut [f32]) {
+        scratch[..self.plane() * LANES].fill(0.0);
+    }
+
     /// Elements of working memory.
     pub(crate) fn scratch(&self) -> usize {
         let taps = self.taps.len().next_multiple_of(LANES);
@@ -106,7 +116,7 @@ pub(crate) struct Unit<'p, 'a, 'o> {
     pub(crate) w: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
     pub(crate) out: &'p mut Out<'o, f32>,
-    /// [`Lanes::scratch`] elements. The padded plane comes first, and its border must be zero.
+    /// [`Lanes::scratch`] elements, after [`Lanes::clear_border`]. The padded plane comes first.
     pub(crate) scratch: &'p mut [f32],
 }
 
@@ -121,36 +131,46 @@ impl Work for Unit<'_, '_, '_> {
         let (taps, sums) = rest.split_at_mut(p.taps.len().next_multiple_of(LANES) * LANES);
         let ((low, high), later) = limits(self.epilogue.act);
         let (low, high) = (isa.splat(low), isa.splat(high));
+        // It is only ever borrowed: sixteen vectors of AVX2 are more than the registers, and giving
+        // them on would copy them.
+        let mut v = [isa.splat(0.0); LANES];
         for first in self.channels.clone().step_by(LANES) {
             let own = LANES.min(self.channels.end - first);
             let x = &self.x[(self.n * self.all + first) * size_in..];
-            for from in (0..size_in).step_by(LANES) {
-                let mut v = rows(isa, x, (own, size_in), from);
+            let whole = if size_in % LANES <= ALONE { size_in / LANES * LANES } else { size_in };
+            for from in (0..whole).step_by(LANES) {
+                rows(isa, x, (own, size_in), from, &mut v);
                 turn(isa, &mut v);
                 // Sixteen of them stay in registers.
                 if let Some(spots) = p.spots[from..].first_chunk::<LANES>() {
-                    for (v, spot) in v.into_iter().zip(spots) {
-                        store(isa, v, plane, *spot as usize);
+                    for (v, spot) in v.iter().zip(spots) {
+                        store(isa, *v, plane, *spot as usize);
                     }
                     continue;
                 }
-                for (v, spot) in v.into_iter().zip(&p.spots[from..]) {
-                    store(isa, v, plane, *spot as usize);
+                for (v, spot) in v.iter().zip(&p.spots[from..]) {
+                    store(isa, *v, plane, *spot as usize);
+                }
+            }
+            for at in whole..size_in {
+                let to = &mut plane[p.spots[at] as usize * LANES..][..LANES];
+                for (to, from) in to.iter_mut().zip(x[at..].iter().step_by(size_in)).take(own) {
+                    *to = *from;
                 }
             }
             let count = p.taps.len();
             for from in (0..count).step_by(LANES) {
-                let mut v = rows(isa, &self.w[first * count..], (own, count), from);
+                rows(isa, &self.w[first * count..], (own, count), from, &mut v);
                 turn(isa, &mut v);
-                for (v, tap) in v.into_iter().zip(from..) {
-                    store(isa, v, taps, tap);
+                for (v, tap) in v.iter().zip(from..) {
+                    store(isa, *v, taps, tap);
                 }
             }
             let places = Places { plan: p, plane, taps };
             match p.stride[1] {
-                1 => places.all::<I, 1>(isa, sums),
-                2 => places.all::<I, 2>(isa, sums),
-                _ => places.all::<I, 0>(isa, sums),
+                1 => places.rows::<I, MR, 1>(isa, sums),
+                2 => places.rows::<I, MR, 2>(isa, sums),
+                _ => places.rows::<I, MR, 0>(isa, sums),
             }
             let mut shift = [-0.0; LANES];
             if let Bias::PerRow(b) = self.epilogue.bias {
@@ -163,20 +183,20 @@ impl Work for Unit<'_, '_, '_> {
             for from in (0..size_out).step_by(LANES) {
                 // The last positions again rather than fewer than sixteen.
                 let from = if size_out >= LANES { from.min(size_out - LANES) } else { from };
-                let v = finish.turned(isa, sums, from);
+                finish.turned(isa, sums, from, &mut v);
                 let here = LANES.min(size_out - from);
                 if own == LANES && here == LANES && residual.is_none() {
                     let mut rest = &mut out[from..];
-                    for v in v {
+                    for v in &v {
                         if let Some(to) = rest.first_chunk_mut() {
-                            isa.store(finish.limited(isa, v), to);
+                            isa.store(finish.limited(isa, *v), to);
                         }
                         rest = rest.get_mut(size_out..).unwrap_or_default();
                     }
                     continue;
                 }
-                for (c, mut v) in v.into_iter().enumerate().take(own) {
-                    let to = c * size_out + from;
+                for (c, v) in v.iter().enumerate().take(own) {
+                    let (mut v, to) = (*v, c * size_out + from);
                     if let Some((r, factor)) = residual {
                         v = isa.fma(load(isa, r, to), factor, v);
                     }
@@ -201,14 +221,12 @@ struct Finish<I: Isa> {
 impl<I: Isa> Finish<I> {
     /// Sixteen positions from `from` on, shifted: a vector for each channel.
     #[inline(always)]
-    fn turned(&self, isa: I, sums: &[f32], from: usize) -> [I::V; LANES] {
-        let mut v = [isa.splat(0.0); LANES];
+    fn turned(&self, isa: I, sums: &[f32], from: usize, v: &mut [I::V; LANES]) {
         for (v, sum) in v.iter_mut().zip(&sums.as_chunks::<LANES>().0[from..]) {
             // Adding -0.0 changes nothing, not even the sign of zero.
             *v = isa.add(isa.fma(isa.load(sum), self.alpha, isa.splat(-0.0)), self.shift);
         }
-        turn(isa, &mut v);
-        v
+        turn(isa, v);
     }
 
     #[inline(always)]
@@ -232,10 +250,21 @@ struct Taps<'a> {
 }
 
 impl Places<'_> {
-    /// Computes all positions. `S` is the distance of columns; if it is zero, the plan tells the
-    /// distance. What is computed beyond a row is overwritten by the next one.
+    /// Computes all positions with an instruction set whose register tile has `MR` rows. `S` is the
+    /// distance of columns; if it is zero, the plan tells the distance.
     #[inline(always)]
-    fn all<I: Isa, const S: usize>(&self, isa: I, sums: &mut [f32]) {
+    fn rows<I: Isa, const MR: usize, const S: usize>(&self, isa: I, sums: &mut [f32]) {
+        if MR >= TOGETHER {
+            self.all::<I, TOGETHER, { TOGETHER / 2 }, S>(isa, sums);
+        } else {
+            self.all::<I, FEWER, { FEWER / 2 }, S>(isa, sums);
+        }
+    }
+
+    /// Computes all positions, `N` at a time, or `HALF`. What is computed beyond a row is
+    /// overwritten by the next one.
+    #[inline(always)]
+    fn all<I: Isa, const N: usize, const HALF: usize, const S: usize>(&self, isa: I, sums: &mut [f32]) {
         let p = self.plan;
         for (y, inside) in p.inside.iter().enumerate() {
             let inside = inside.start as usize..inside.end as usize;
@@ -243,12 +272,12 @@ impl Places<'_> {
             let mut x = 0;
             while x < p.out[1] {
                 let at = (y * p.stride[0] * p.bordered[1] + x * p.stride[1], y * p.out[1] + x);
-                if p.out[1] - x > TOGETHER / 2 {
-                    self.some::<I, TOGETHER, S>(isa, at, taps, sums);
-                    x += TOGETHER;
+                if p.out[1] - x > HALF {
+                    self.some::<I, N, S>(isa, at, taps, sums);
+                    x += N;
                 } else {
-                    self.some::<I, { TOGETHER / 2 }, S>(isa, at, taps, sums);
-                    x += TOGETHER / 2;
+                    self.some::<I, HALF, S>(isa, at, taps, sums);
+                    x += HALF;
                 }
             }
         }
@@ -283,23 +312,21 @@ impl Places<'_> {
 /// Sixteen elements beginning at `from` of each of `own` rows, `pitch` apart. A row that has fewer
 /// elements is filled up with elements of other rows or zeros; missing rows are zero.
 #[inline(always)]
-fn rows<I: Isa>(isa: I, x: &[f32], (own, pitch): (usize, usize), from: usize) -> [I::V; LANES] {
-    let mut v = [isa.splat(0.0); LANES];
+fn rows<I: Isa>(isa: I, x: &[f32], (own, pitch): (usize, usize), from: usize, v: &mut [I::V; LANES]) {
     if own == LANES && x.len() >= (LANES - 1) * pitch + from + LANES {
         // Sixteen of them stay in registers.
         let mut rest = &x[from..];
-        for v in &mut v {
+        for v in v {
             if let Some(here) = rest.first_chunk() {
                 *v = isa.load(here);
             }
             rest = rest.get(pitch..).unwrap_or_default();
         }
-        return v;
+        return;
     }
-    for (row, v) in v.iter_mut().enumerate().take(own) {
-        *v = load(isa, x, row * pitch + from);
+    for (row, v) in v.iter_mut().enumerate() {
+        *v = if row < own { load(isa, x, row * pitch + from) } else { isa.splat(0.0) };
     }
-    v
 }
 
 #[inline(always)]

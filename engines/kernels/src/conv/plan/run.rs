@@ -200,7 +200,7 @@ impl Conv {
     ) {
         let all = self.spec.channels_out;
         with_scratch(plan.scratch(), |scratch| {
-            scratch.fill(0.0);
+            plan.clear_border(scratch);
             for unit in units {
                 let (n, block) = (unit / self.blocks(), unit % self.blocks());
                 let channels = block * self.block..((block + 1) * self.block).min(all);

@@ -49,8 +49,8 @@ impl Work for Turned<'_> {
                 *v = load(isa, from, r * len + at);
             }
             turn(isa, &mut v);
-            for (v, line) in v.into_iter().zip(square) {
-                isa.store(v, line);
+            for (v, line) in v.iter().zip(square) {
+                isa.store(*v, line);
             }
         }
         let own = &mut lines[..len];
@@ -68,12 +68,12 @@ impl Work for Turned<'_> {
                 *v = end(isa, line, &ends);
             }
             turn(isa, &mut v);
-            for (r, v) in v.into_iter().enumerate().take(rows) {
+            for (r, v) in v.iter().enumerate().take(rows) {
                 let to = &mut y[r * len + k * WIDE..];
                 match to.first_chunk_mut() {
-                    Some(to) => isa.store(v, to),
+                    Some(to) => isa.store(*v, to),
                     // SAFETY: only as many lanes are written as there is room for.
-                    None => unsafe { isa.store_some(v, to.as_mut_ptr(), isa.lanes(0, to.len())) },
+                    None => unsafe { isa.store_some(*v, to.as_mut_ptr(), isa.lanes(0, to.len())) },
                 }
             }
         }
