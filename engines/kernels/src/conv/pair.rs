@@ -162,7 +162,7 @@ impl ConvPair {
             // Few rows, if they have enough columns nevertheless.
             let wanted = (COLUMNS / (TOGETHER * width)).max(1) * TOGETHER;
             // Few strips cannot be shared evenly.
-            let wanted = if height.div_ceil(wanted) < 2 * WANTED { TOGETHER } else { wanted };
+            let wanted = if height.div_ceil(wanted) < 2 * WANTED { self.narrow_rows() } else { wanted };
             self.rows = if most < TOGETHER { most } else { wanted.min(most / TOGETHER * TOGETHER) };
             return self;
         }
@@ -175,6 +175,17 @@ impl ConvPair {
         let most = self.room().max(TILE);
         self.block = channels.div_ceil(WANTED).next_multiple_of(TILE).max(LEAST_BLOCK).min(most);
         self
+    }
+
+    /// Rows of a strip of a small image: four, or eight if that leaves fewer columns of vectors
+    /// idle and two threads get no more work than before.
+    fn narrow_rows(&self) -> usize {
+        let [height, width] = self.out;
+        let vectors = |rows: usize| (rows * width).div_ceil(16);
+        let all = |rows: usize| height / rows * vectors(rows) + vectors(height % rows);
+        let later = |rows: usize| (height.div_ceil(rows).div_ceil(2) * rows).min(height);
+        let two = 2 * TOGETHER;
+        if all(two) < all(TOGETHER) && later(two) <= later(TOGETHER) { two } else { TOGETHER }
     }
 
     /// Elements of a row of a depthwise intermediate result, in all its channels.
@@ -404,7 +415,9 @@ impl Units<'_, '_, '_> {
             k,
             n: len,
             x_step: self.step,
-            is_strip: false,
+            // With registers for one vector of each row, what a cell reads does not stay in the nearest
+            // cache otherwise.
+            is_strip: NP == 1,
             m,
             w: self.second.w,
             x: self.between,

@@ -7,6 +7,7 @@ use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{at_least, at_most};
 use crate::simd::isa::{Isa, Work};
+use crate::simd::rows::Rows;
 use crate::view::Out;
 
 /// Fewest output channels for which this pays; fewer leave most of a register tile idle.
@@ -27,6 +28,8 @@ const SINGLES: usize = 4;
 /// the columns are few. What is read of the input then stays in the nearest cache for all rows of a
 /// unit. With more columns it would not (14x14: up to a tenth slower).
 const TERMS: usize = 96;
+/// Terms between two updates of the addresses of the weights.
+const STEPS: usize = 2;
 /// Bytes of the input, terms times the columns of a cell, that stay in the nearest cache for all
 /// rows of a unit.
 const NEAR: usize = 32 * 1024;
@@ -336,6 +339,14 @@ impl Tile<'_> {
         to: &mut impl FnMut(usize) -> *mut f32,
     ) -> usize {
         let rows: [*mut f32; R] = std::array::from_fn(|r| to(i + r));
+        if terms.1 - terms.0 < self.k {
+            // What follows is not what a cell fetches.
+            for row in i + R..(i + 2 * R).min(self.m) {
+                for term in (terms.0..terms.1).step_by(16) {
+                    isa.fetch(self.w.as_ptr().wrapping_add(row * self.k + term));
+                }
+            }
+        }
         let mut at = j.0;
         while at < j.1 {
             let left = j.1 - at;
@@ -387,24 +398,24 @@ impl Tile<'_> {
             }
         }
         let mut b = self.x.as_ptr().wrapping_add(from * self.x_step + j);
-        let a = self.w.as_ptr().wrapping_add(i * self.k);
-        for kk in from..to {
-            let mut col = [isa.splat(0.0); N];
-            for (p, v) in col.iter_mut().enumerate() {
-                let from = b.wrapping_add(p * 16);
-                // SAFETY: columns of row `kk` of the input.
-                *v = unsafe { load(isa, from, FULL || p + 1 < N, last) };
+        let mut weights = Rows::<f32, R>::of(self.w.as_ptr().wrapping_add(i * self.k + from), self.k);
+        // The weights of the next rows are fetched, a little with each step.
+        let mut ahead = self.w.as_ptr().wrapping_add((i + R) * self.k + R * from);
+        for _ in 0..(to - from) / STEPS {
+            weights.hide();
+            for step in 0..STEPS {
+                // SAFETY: these columns are in the input, and these terms in the weights.
+                unsafe { add_step::<I, R, N, FULL>(isa, b, last, &weights, step, &mut acc) };
+                b = b.wrapping_add(self.x_step);
+                isa.fetch(ahead.wrapping_add(step * R));
             }
-            for (r, row) in acc.iter_mut().enumerate() {
-                // SAFETY: a weight of row `i + r`.
-                let w = isa.splat(unsafe { *a.wrapping_add(r * self.k + kk) });
-                for (v, col) in row.iter_mut().zip(col) {
-                    *v = isa.fma(w, col, *v);
-                }
-            }
+            weights.advance(STEPS);
+            ahead = ahead.wrapping_add(STEPS * R);
+        }
+        for step in 0..(to - from) % STEPS {
+            // SAFETY: as above.
+            unsafe { add_step::<I, R, N, FULL>(isa, b, last, &weights, step, &mut acc) };
             b = b.wrapping_add(self.x_step);
-            // Prefetches the weights of the next rows, a little with each step.
-            isa.fetch(a.wrapping_add(R * (self.k + kk)));
         }
         if to < self.k {
             for (row, sums) in rows.iter().zip(acc) {
@@ -437,6 +448,34 @@ impl Tile<'_> {
                     store(isa, v, rows[r].wrapping_add(at), all, last);
                 }
             }
+        }
+    }
+}
+
+/// Adds the products of one term, `step` terms after the addresses of `weights`, to `acc`. `b` is
+/// where its columns begin.
+///
+/// # Safety
+/// The columns must be those of a row of the input, and the weights those of `R` rows.
+#[inline(always)]
+unsafe fn add_step<I: Isa, const R: usize, const N: usize, const FULL: bool>(
+    isa: I,
+    b: *const f32,
+    last: I::M,
+    weights: &Rows<f32, R>,
+    step: usize,
+    acc: &mut [[I::V; N]; R],
+) {
+    let mut col = [isa.splat(0.0); N];
+    for (p, v) in col.iter_mut().enumerate() {
+        // SAFETY: as the caller guarantees.
+        *v = unsafe { load(isa, b.wrapping_add(p * 16), FULL || p + 1 < N, last) };
+    }
+    for (r, row) in acc.iter_mut().enumerate() {
+        // SAFETY: as the caller guarantees.
+        let w = isa.splat(unsafe { *weights.at(r, step) });
+        for (v, col) in row.iter_mut().zip(col) {
+            *v = isa.fma(w, col, *v);
         }
     }
 }

@@ -151,7 +151,7 @@ fn what_is_no_pair_or_has_weights_beyond_the_caches_has_no_plan() {
 #[test]
 fn images_of_any_size_have_a_plan() {
     for (h, w, stays) in
-        [(3, 4099, false), (2, 1, false), (1, 1, false), (7, 9, false), (64, 64, true), (40, 130, true)]
+        [(3, 4099, false), (2, 1, false), (1, 1, false), (7, 9, false), (64, 64, true), (40, 130, true), (14, 14, true)]
     {
         let (c, o) = (24, 26);
         let mut plane = ConvSpec::square(1, [c, c], 1, 3);
@@ -174,4 +174,17 @@ fn images_of_any_size_have_a_plan() {
             assert!(y.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-4), "{h} by {w}");
         }
     }
+}
+
+/// Strips of eight rows where those of four would end within a vector, but not if that gave one of
+/// two threads more to do.
+#[test]
+fn strips_of_small_images_fill_their_vectors() {
+    let rows = |side: usize| {
+        let mut plane = ConvSpec::square(1, [96, 96], side, 3);
+        plane.groups = 96;
+        (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
+        ConvPair::new(&plane, &ConvSpec::square(1, [96, 24], side, 1)).unwrap().unwrap().rows
+    };
+    assert_eq!([9, 10, 14, 20, 28, 56].map(rows), [8, 8, 8, 4, 4, 4]);
 }
