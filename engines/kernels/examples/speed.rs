@@ -4,8 +4,8 @@
 //! of this machine, measured in the same run.
 use ge_kernels::bf16;
 use ge_kernels::conv::{
-    ByteConv, ByteFilter, ByteImages, Conv, ConvSpec, RowConv, TapConv, change_byte_filters, pack_filter,
-    pack_row_filter, pack_tap_filter, packed_filter_len,
+    ByteConv, ByteFilter, ByteImages, Conv, ConvPair, ConvSpec, Half, RowConv, TapConv, change_byte_filters,
+    pack_filter, pack_row_filter, pack_tap_filter, packed_filter_len,
 };
 use ge_kernels::gemm::{
     BMatrix, Epilogue, Gemm, GemmInt8, Matrix, pack_columns, pack_int8, packed_int8_len, packed_len,
@@ -84,6 +84,9 @@ fn main() {
     if asked("far") {
         far_taps();
     }
+    if asked("pair") {
+        pairs();
+    }
     if asked("bytes") {
         byte_convolutions();
         byte_products();
@@ -114,7 +117,8 @@ fn aligned<T: Copy>(v: Vec<T>) -> &'static mut [T] {
 
 /// Products compared with the peak rate of the same types and instructions.
 fn against_the_peak() {
-    let products: [Product; 6] = [
+    let products: [Product; 7] = [
+        ("f32", Level::Avx2, in_panels::<f32>, |p| p.singles),
         ("f32", Level::Avx512, in_panels::<f32>, |p| p.singles),
         ("bf16 widened", Level::Vnni, in_panels::<bf16>, |p| p.singles),
         ("bf16", Level::Bf16, in_panels::<bf16>, |p| p.bf16),
@@ -138,6 +142,48 @@ fn against_the_peak() {
                 println!("  {m}x{n}x{k}: {:.1} us, {:.1} G/s, {:.2} of the peak", t * 1e6, done / 1e9, done / peak);
             }
         });
+    }
+}
+
+/// Depthwise and pointwise convolutions joined, and the two one after the other.
+fn pairs() {
+    let depthwise_first =
+        [(32, 16, 112, 1), (144, 24, 56, 1), (192, 32, 28, 1), (384, 64, 14, 1), (384, 96, 14, 1), (576, 96, 14, 1)];
+    for (channels, out, size, stride) in depthwise_first {
+        let mut plane = ConvSpec::square(1, [channels; 2], size, 3);
+        (plane.groups, plane.stride) = (channels, [1, stride, stride]);
+        (plane.pad_before, plane.pad_after) = ([0, 1, 1], [0, 1, 1]);
+        let point = ConvSpec::square(1, [channels, out], size / stride, 1);
+        let places = (size / stride) * (size / stride);
+        let x = vec![0.5f32; channels * size * size];
+        let (v, w) = (vec![0.25f32; channels * 9], vec![0.25f32; channels * out]);
+        let (mut between, mut y) = (vec![0f32; channels * places], vec![0f32; out * places]);
+        let act = Act::Clip(0.0, 6.0);
+        let halves = [Half { w: &v, bias: None, act }, Half { w: &w, bias: None, act: Act::None }];
+        let pair = ConvPair::new(&plane, &point).expect("sizes fit").expect("a pair");
+        let joined = best(|| {
+            let out = &mut Out::new(&mut y);
+            pair.run(0..pair.units(), &x, [&halves[0], &halves[1]], None, out).expect("operands fit");
+        });
+        let alone = [&plane, &point].map(|s| Conv::new(s).expect("sizes fit").in_singles());
+        let e = Epilogue { act, ..Epilogue::default() };
+        let first = best(|| {
+            let out = &mut Out::new(&mut between);
+            alone[0].run(0..alone[0].units(), &x, &v, &e, out).expect("operands fit");
+        });
+        let e = Epilogue::default();
+        let second = best(|| {
+            let out = &mut Out::new(&mut y);
+            alone[1].run(0..alone[1].units(), &between, &w, &e, out).expect("operands fit");
+        });
+        println!(
+            "pair {channels}->{out} {size}x{size}: {:.1} us in {} units; alone {:.1} + {:.1} us, {:.1} GFLOP/s",
+            joined * 1e6,
+            pair.units(),
+            first * 1e6,
+            second * 1e6,
+            2.0 * (channels * out * places) as f64 / second / 1e9,
+        );
     }
 }
 
@@ -424,6 +470,11 @@ fn convolutions() {
         (384, 384, 14, 3, 1, 384),
         (576, 576, 14, 3, 2, 576),
         (960, 960, 7, 3, 1, 960),
+        (64, 64, 28, 3, 1, 64),
+        (480, 480, 14, 5, 1, 480),
+        (240, 240, 28, 5, 2, 240),
+        (768, 768, 7, 7, 1, 768),
+        (96, 96, 56, 7, 1, 96),
         (16, 96, 112, 1, 1, 1),
         (32, 32, 56, 1, 1, 1),
         (64, 64, 56, 1, 1, 1),
