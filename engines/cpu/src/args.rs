@@ -274,7 +274,8 @@ pub fn put_f64(ctx: &mut KernelCtx<'_>, i: usize, shape: &[usize], v: &[f64]) ->
 pub fn put_i64(ctx: &mut KernelCtx<'_>, i: usize, shape: &[usize], v: &[i64]) -> Result<()> {
     put(ctx, i, shape, v)
 }
-fn put<S: Elem>(ctx: &mut KernelCtx<'_>, i: usize, shape: &[usize], v: &[S]) -> Result<()> {
+/// Writes an output in its own type, each element converted from `S`.
+pub fn put<S: Elem>(ctx: &mut KernelCtx<'_>, i: usize, shape: &[usize], v: &[S]) -> Result<()> {
     let Some(d) = ctx.output_dtype(i) else { return Ok(()) };
     let k = kind_of(d).ok_or_else(|| bad(format!("type of output {i}"), d, "a type that this operator computes"))?;
     if count(shape)? != v.len() {

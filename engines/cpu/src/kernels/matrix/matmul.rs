@@ -1,12 +1,13 @@
 //! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul),
 //! `GroupedMatmul`, `MatrixDeterminant`.
 use super::product::{Mat, Wide, product, widen};
-use crate::args::{Arg, bad, count, filled, flag, int_attr, put_f64, put_i64};
+use crate::args::{Arg, bad, count, filled, flag, int_attr, put, put_f64, put_i64};
 use crate::op::{Op, Run};
 use crate::store::types::{FLOAT, INDEX, NUM};
-use ge_kernels::view::broadcast_shapes;
+use ge_kernels::view::{Kind, broadcast_shapes};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
+use ge_plugin_api::types::DType;
 
 /// The product of two stacks of matrices, with its shape.
 pub fn batched<W: Wide>(
@@ -95,6 +96,12 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
         let bias = bias_row::<f64>(bias.as_ref(), n)?;
         let (shape, y) = batched(&widen::<f64>(&a)?, &a.shape, &widen::<f64>(&b)?, &b.shape, s, bias.as_deref())?;
         return put_f64(ctx, 0, &shape, &y);
+    }
+    let given = [&a, &b].into_iter().chain(&bias).all(|x| x.kind().is_ok_and(|kind| kind == Kind::I32));
+    if given && ctx.output_dtype(0) == Some(DType::I32) {
+        let bias = bias_row::<i32>(bias.as_ref(), n)?;
+        let (shape, y) = batched(&widen::<i32>(&a)?, &a.shape, &widen::<i32>(&b)?, &b.shape, s, bias.as_deref())?;
+        return put(ctx, 0, &shape, &y);
     }
     let bias = bias_row::<i64>(bias.as_ref(), n)?;
     let (shape, y) = batched(&widen::<i64>(&a)?, &a.shape, &widen::<i64>(&b)?, &b.shape, s, bias.as_deref())?;

@@ -1,8 +1,9 @@
 //! The plain product of two matrices in a wide number type: doubles for floating-point types,
-//! wrapping 64-bit integers for integers. Sums run over the inner index in order, one multiply-add
+//! wrapping integers for integers, of 64 bits unless all are of 32. Sums run over the inner index in order, one multiply-add
 //! after the other, so they do not depend on how the matrices are cut and copied.
 use crate::args::{Arg, filled};
 use crate::par;
+use ge_kernels::simd::{Level, level};
 use ge_kernels::view::Elem;
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
@@ -36,24 +37,31 @@ impl Wide for f64 {
         self + a
     }
 }
-impl Wide for i64 {
-    #[inline(always)]
-    fn of<T: Elem>(v: T) -> i64 {
-        v.to_i64()
-    }
-    #[inline(always)]
-    fn to<T: Elem>(self) -> T {
-        T::from_i64(self)
-    }
-    #[inline(always)]
-    fn mul_add(self, a: i64, b: i64) -> i64 {
-        self.wrapping_add(a.wrapping_mul(b))
-    }
-    #[inline(always)]
-    fn plus(self, a: i64) -> i64 {
-        self.wrapping_add(a)
-    }
+/// Integers that wrap around: the low bits of a sum do not depend on the high ones.
+macro_rules! wraps {
+    ($t:ty) => {
+        impl Wide for $t {
+            #[inline(always)]
+            fn of<T: Elem>(v: T) -> $t {
+                v.to_i64() as $t
+            }
+            #[inline(always)]
+            fn to<T: Elem>(self) -> T {
+                T::from_i64(self.into())
+            }
+            #[inline(always)]
+            fn mul_add(self, a: $t, b: $t) -> $t {
+                self.wrapping_add(a.wrapping_mul(b))
+            }
+            #[inline(always)]
+            fn plus(self, a: $t) -> $t {
+                self.wrapping_add(a)
+            }
+        }
+    };
 }
+wraps!(i32);
+wraps!(i64);
 
 /// All elements of an input, converted to the wide type.
 pub fn widen<W: Wide>(x: &Arg<'_>) -> Result<Vec<W>> {
@@ -76,6 +84,8 @@ pub struct Mat<'a, W> {
 /// Rows and columns whose sums are accumulated together.
 const ROWS: usize = 4;
 const COLUMNS: usize = 16;
+/// Columns of a tile where sixteen doubles of each row would take all registers.
+const FEWER: usize = 8;
 /// Steps of the sums that are done for all rows of a part before the next ones: as many as leave
 /// their columns in the first-level cache.
 const STEPS: usize = 256;
@@ -186,6 +196,7 @@ ge_kernels::multiversion! {
     fn add_rows<W: Wide>(a: Mat<'_, W>, b: Panels<'_, W>, size: (usize, usize), groups: &mut [[W; ROWS]], out: &mut [W]) {
         let (n, k) = size;
         let rows = out.len() / n;
+        let wide = level() >= Level::Avx512;
         for from in (0..k).step_by(STEPS) {
             let steps = (from, (from + STEPS).min(k));
             let len = steps.1 - steps.0;
@@ -201,14 +212,18 @@ ge_kernels::multiversion! {
                     let place = (first, columns, n);
                     if out.len() < n * ROWS {
                         for (i, out) in out.chunks_exact_mut(n).enumerate() {
-                            tile::<W, 1>(group, i, b.lines(panel, steps, columns), place, out);
+                            tile::<W, 1, COLUMNS>(group, i, b.lines(panel, steps, columns), place, out);
                         }
                     } else if b.panel > COLUMNS {
                         // A copy: its lines are whole.
                         let lines = &b.data[panel * b.panel + steps.0 * COLUMNS..].as_chunks::<COLUMNS>().0;
-                        tile::<W, ROWS>(group, 0, lines.iter().copied(), place, out);
+                        if wide {
+                            tile::<W, ROWS, COLUMNS>(group, 0, lines.iter().copied(), place, out);
+                        } else {
+                            halves(group, lines, place, out);
+                        }
                     } else {
-                        tile::<W, ROWS>(group, 0, b.lines(panel, steps, columns), place, out);
+                        tile::<W, ROWS, COLUMNS>(group, 0, b.lines(panel, steps, columns), place, out);
                     }
                 }
             }
@@ -216,16 +231,31 @@ ge_kernels::multiversion! {
     }
 }
 
-/// Computes `R` rows, the first of which is row `r` of the group, by some columns.
+/// Computes the rows of a group by some columns of a copy, [`FEWER`] at a time.
 #[inline(always)]
-fn tile<W: Wide, const R: usize>(
+fn halves<W: Wide>(
     group: &[[W; ROWS]],
-    r: usize,
-    lines: impl Iterator<Item = [W; COLUMNS]>,
+    lines: &[[W; COLUMNS]],
     (first, columns, n): (usize, usize, usize),
     out: &mut [W],
 ) {
-    let mut held = [[W::default(); COLUMNS]; R];
+    for part in 0..columns.div_ceil(FEWER) {
+        let (first, columns) = (first + part * FEWER, FEWER.min(columns - part * FEWER));
+        let half = lines.iter().map(|line| line.as_chunks::<FEWER>().0[part]);
+        tile::<W, ROWS, FEWER>(group, 0, half, (first, columns, n), out);
+    }
+}
+
+/// Computes `R` rows, the first of which is row `r` of the group, by some columns.
+#[inline(always)]
+fn tile<W: Wide, const R: usize, const C: usize>(
+    group: &[[W; ROWS]],
+    r: usize,
+    lines: impl Iterator<Item = [W; C]>,
+    (first, columns, n): (usize, usize, usize),
+    out: &mut [W],
+) {
+    let mut held = [[W::default(); C]; R];
     for (i, held) in held.iter_mut().enumerate() {
         held[..columns].copy_from_slice(&out[i * n + first..][..columns]);
     }
@@ -278,6 +308,26 @@ mod tests {
                 for (v, w) in [(false, false), (false, true), (true, false), (true, true)] {
                     assert_eq!(with_level(level, || both(v, w)), want, "{m} {n} {k} {v} {w} {level:?}");
                 }
+            }
+        }
+    }
+
+    /// Thirty-two bits of a sum are the low bits of its sixty-four.
+    #[test]
+    fn integers_of_both_sizes_wrap_alike() {
+        for (m, n, k) in [(1, 1, 1), (5, 9, 300), (9, 17, 70), (40, 8, 3)] {
+            let number = |i: usize| (i as i32).wrapping_mul(-1_640_531_527);
+            let (a, b): (Vec<i32>, Vec<i32>) = ((0..m * k).map(number).collect(), (7..7 + k * n).map(number).collect());
+            fn run<W: Wide>(a: &[W], b: &[W], (m, n, k): (usize, usize, usize)) -> Vec<W> {
+                let mut out = vec![W::default(); m * n];
+                let (a, b) = (Mat { data: a, row: k, col: 1 }, Mat { data: b, row: n, col: 1 });
+                assert!(product(a, b, (m, n, k), None, &mut out).is_ok());
+                out
+            }
+            let long = |v: &[i32]| -> Vec<i64> { v.iter().map(|v| i64::from(*v)).collect() };
+            let want: Vec<i32> = run(&long(&a), &long(&b), (m, n, k)).iter().map(|v| *v as i32).collect();
+            for level in Level::available() {
+                assert_eq!(with_level(level, || run(&a, &b, (m, n, k))), want, "{m} {n} {k} {level:?}");
             }
         }
     }
