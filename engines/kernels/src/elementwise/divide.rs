@@ -1,11 +1,12 @@
 //! Division of many integers by one.
 
 crate::multiversion! {
-    /// `y[i] = x[i] / by`, truncated; zero if `by` is zero, and wrapped if the quotient is too large.
+    /// `y[i] = x[i] / by`, truncated: zero if `by` is zero, and wrapped if the quotient is too
+    /// large.
     ///
-    /// Multiplies by a reciprocal whose magnitude is rounded up. The product is never below a whole
-    /// quotient, and it exceeds the exact quotient by less than 2^-20, while a fraction is at least
-    /// 2^-31 of the quotient's own size, and 2^-31 at most 2^31 steps, away from the next integer.
+    /// Multiplies by a reciprocal whose magnitude is rounded up: the product of a whole quotient is
+    /// never below it. All products exceed the exact quotient by less than 2^-51 of it, while one
+    /// that is not whole is at least 2^-32 of its size below the next whole number.
     pub(super) fn by_one(x: &[i32], by: i32, y: &mut [i32]) {
         match by {
             0 => y.fill(0),

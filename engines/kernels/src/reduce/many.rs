@@ -128,7 +128,7 @@ impl Reduction {
         })
     }
 
-    /// Whether each result is a line of long pieces of memory whose elements can be joined in lanes.
+    /// Whether each result is a line of long pieces whose elements can be joined in lanes.
     fn in_pieces(&self) -> bool {
         let long = self.reduced.run_strides() == [1] && self.reduced.run() >= pieces::LONG;
         long && !matches!(self.op, Reduce::Prod | Reduce::LogSumExp)

@@ -38,8 +38,8 @@ pub(super) struct Blocks {
     weights: Vec<[f32; LANES]>,
     /// Largest number of input elements that a block spans.
     span: usize,
-    /// For each block, the first element of each half of each tap, relative to that of the block, or
-    /// [`FAR`]; none if too many are far.
+    /// For each block, the first element of each half of each tap, relative to that of the block,
+    /// or [`FAR`]; none if too many are far.
     halves: Vec<Option<Vec<[u32; 2]>>>,
 }
 

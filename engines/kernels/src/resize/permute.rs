@@ -90,8 +90,8 @@ fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Computes a block for most halves of which a tap reads what one register holds. All positions must
-/// be within `from`.
+/// Computes a block for most halves of which a tap reads what one register holds. All positions
+/// must be within `from`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn near_halves<'a>(

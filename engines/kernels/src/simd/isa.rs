@@ -467,8 +467,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn turn_square(self, x: *const f32, cols: usize, to: *mut f32, rows: usize) {
-            // Rows at such distances share one place of the first-level cache, which does not hold all
-            // of them until the last piece is read.
+            // Rows at such distances share one place of the first-level cache, which does not hold
+            // all of them until the last piece is read.
             if cols.is_multiple_of(PAGE) || rows.is_multiple_of(PAGE) {
                 // SAFETY: guaranteed by the caller.
                 return unsafe { super::turn_whole(self, x, cols, to, rows) };

@@ -154,8 +154,8 @@ impl<T: PanelElem> Rows<'_, T> {
             }
             let (lower, higher) = heights.split_at_mut(turn.trailing_ones() as usize);
             let to = &mut higher[0];
-            // The last lane is the highest of the four: if it has one element, and no other lane has
-            // a second one, there is nothing to add up before.
+            // The last lane is the highest of the four, and the first the lowest: each has one
+            // element, so that there is nothing to add up before.
             if lane[ROWS - 1] < self.count && lane[0] + LANES >= self.count {
                 let rows = [self.row(lane[0]), self.row(lane[1]), self.row(lane[2]), self.row(lane[3])];
                 add_four::<I, J, T>(isa, rows, lower, to);
