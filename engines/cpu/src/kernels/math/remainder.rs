@@ -16,7 +16,7 @@ pub fn remainders<T: Elem>(o: &mut [T], a: &[T], b: &[T], floor: bool) {
     for ((o, a), b) in o.chunks_mut(BLOCK).zip(a.chunks(BLOCK)).zip(b.chunks(BLOCK)) {
         let rest = &mut rest[..o.len()];
         lines::zip(rest, a, b, |a, b| quotient(a.to_f64(), b.to_f64()));
-        if lines::fold(rest, 0, |far, q: f64| far | u32::from(!(q.abs() < NEAR))) != 0 {
+        if lines::fold(rest, 0, |far, q: f64| far | u32::from((q.abs() >= NEAR) | q.is_nan())) != 0 {
             let one = if floor { floor_mod } else { |a: f64, b: f64| a % b };
             o.iter_mut().zip(a).zip(b).for_each(|((o, a), b)| *o = T::from_f64(one(a.to_f64(), b.to_f64())));
             continue;
