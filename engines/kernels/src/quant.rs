@@ -134,9 +134,13 @@ impl Source for Columns<'_> {
 crate::multiversion! {
     /// `y = (x - zero) * scale`, where the exact difference is rounded once to single precision.
     pub fn dequantise<T: Elem>(x: &[T], scale: f32, zero: i32, y: &mut [f32]) {
-        if T::KIND == Kind::I32 {
+        if T::KIND == Kind::I32 && zero == 0 {
             for (y, x) in y.iter_mut().zip(x) {
-                *y = (x.to_i64() - i64::from(zero)) as f32 * scale;
+                *y = x.to_i64() as i32 as f32 * scale;
+            }
+        } else if T::KIND == Kind::I32 {
+            for (y, x) in y.iter_mut().zip(x) {
+                *y = difference(*x, zero) * scale;
             }
         } else {
             // Differences of bytes are exact in single precision.
@@ -147,13 +151,20 @@ crate::multiversion! {
     }
 }
 
+/// The difference of words, rounded once: it is exact in double precision, for which there are
+/// vector instructions, unlike for words of twice the size.
+#[inline(always)]
+fn difference<T: Elem>(x: T, zero: i32) -> f32 {
+    (f64::from(x.to_i64() as i32) - f64::from(zero)) as f32
+}
+
 crate::multiversion! {
     /// Like [`dequantise`], with a scale and a zero point for each element.
     pub fn dequantise_each<T: Elem>(x: &[T], scale: &[f32], zero: &[i32], y: &mut [f32]) {
         let of = y.iter_mut().zip(x).zip(scale).zip(zero);
         if T::KIND == Kind::I32 {
             for (((y, x), scale), zero) in of {
-                *y = (x.to_i64() - i64::from(*zero)) as f32 * scale;
+                *y = difference(*x, *zero) * scale;
             }
         } else {
             for (((y, x), scale), zero) in of {

@@ -1,5 +1,5 @@
 //! Functions of two tensors with broadcasting, and comparisons.
-use super::{halves, short};
+use super::{divide, halves, short};
 use crate::simd::isa::PanelElem;
 use crate::simd::power::pow;
 use crate::view::{Bool, Elem, Kind, Nest, Out, seen_as, seen_as_mut};
@@ -209,6 +209,12 @@ macro_rules! runs {
 
 /// Like [`run`]; half types are processed in blocks.
 fn line<T: Arith>(op: Binary, a: &[T], sa: usize, b: &[T], sb: usize, out: &mut [T]) {
+    if (op, sa, sb, T::KIND) == (Binary::Div, 1, 0, Kind::I32)
+        && let (Ok(a), Ok(&[by, ..]), Ok(out)) =
+            (seen_as::<i32, T>(a), seen_as::<i32, T>(b), seen_as_mut::<i32, T>(out))
+    {
+        return divide::by_one(a, by, out);
+    }
     if !halves::map(op, (a, sa), (b, sb), out) {
         run(op, a, sa, b, sb, out);
     }

@@ -7,6 +7,8 @@
 pub mod unary;
 /// Functions of two tensors.
 pub mod binary;
+/// Division of many integers by one.
+mod divide;
 /// Functions of two tensors of half types.
 mod halves;
 /// Functions of two tensors whose inner runs are short.

@@ -84,18 +84,9 @@ impl Work for Singles<'_> {
 /// Transposes a whole square: rows of `x` are `cols` apart, those of `to` are `rows` apart.
 #[inline(always)]
 fn whole<I: Isa>(isa: I, x: &[f32], cols: usize, to: &mut [f32], rows: usize) {
-    let mut square = [isa.splat(0.0); SIDE];
-    for (r, v) in square.iter_mut().enumerate() {
-        if let Some(row) = x[r * cols..].first_chunk() {
-            *v = isa.load(row);
-        }
-    }
-    turn(isa, &mut square);
-    for (c, v) in square.into_iter().enumerate() {
-        if let Some(to) = to[c * rows..].first_chunk_mut() {
-            isa.store(v, to);
-        }
-    }
+    assert!((SIDE - 1) * cols + SIDE <= x.len() && (SIDE - 1) * rows + SIDE <= to.len());
+    // SAFETY: the last row is within each slice, and so are those before it.
+    unsafe { isa.turn_square(x.as_ptr(), cols, to.as_mut_ptr(), rows) };
 }
 
 /// Bytes of a block's row: a line of the cache, which is read and written as a whole.

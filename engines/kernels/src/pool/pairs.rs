@@ -1,6 +1,5 @@
 //! Windows of two columns, two columns apart, without padding: each row of windows is read straight
 //! from its rows of the image, without a line between.
-use super::rows::last;
 use super::{Pool, Pooling};
 use crate::reduce::{Join, Largest, Sum};
 use crate::scratch::with_scratch;
@@ -99,13 +98,13 @@ impl<J: Join, T: PanelElem> Pairs<'_, J, T> {
             // the rest of the vector is written over by the next row.
             let rows: [&[T]; N] = std::array::from_fn(|r| &image[y * step + r * apart..]);
             let to = &mut to[y * width..];
-            // The last windows overlap those before.
-            let (whole, rest) = (width / LANES, last(width));
-            for o in (0..whole).map(|i| i * LANES).chain(rest) {
-                let two = |row: &[T]| [0, LANES].map(|at| vector(isa, &row[(2 * o + at).min(row.len())..]));
-                let mut lines = two(rows[0]);
+            // The last windows overlap those before. No closure loads vectors: in the form that is
+            // not inlined, each load would be a call.
+            for i in 0..width.div_ceil(LANES) {
+                let o = (i * LANES).min(width.saturating_sub(LANES));
+                let mut lines = two(isa, rows[0], 2 * o);
                 for row in &rows[1..] {
-                    let more = two(row);
+                    let more = two(isa, row, 2 * o);
                     lines = [J::join(isa, more[0], lines[0]), J::join(isa, more[1], lines[1])];
                 }
                 let (even, odd) = isa.even_odd(lines[0], lines[1]);
@@ -114,4 +113,10 @@ impl<J: Join, T: PanelElem> Pairs<'_, J, T> {
             }
         }
     }
+}
+
+/// The thirty-two numbers of a row from `at` on; zero beyond its end.
+#[inline(always)]
+fn two<I: Isa, T: PanelElem>(isa: I, row: &[T], at: usize) -> [I::V; 2] {
+    [vector(isa, &row[at..]), vector(isa, &row[(at + LANES).min(row.len())..])]
 }

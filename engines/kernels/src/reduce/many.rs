@@ -18,6 +18,8 @@ mod few;
 mod log_sum_exp;
 /// Sums of groups of few columns.
 mod narrow;
+/// Reductions of lines that are several pieces of memory.
+mod pieces;
 /// Reductions of rows: lanes are rows.
 mod rows;
 
@@ -108,6 +110,10 @@ impl Reduction {
         if self.op == Reduce::LogSumExp {
             return false;
         }
+        if let Some(x) = T::singles(x).filter(|_| self.in_pieces()) {
+            by_join!(self.op, J => self.run_pieces::<J, T>(units, x, out));
+            return true;
+        }
         let singles = T::singles(x).zip(self.narrow);
         by_join!(self.op, J => match singles {
             Some((x, narrow)) => {
@@ -122,6 +128,25 @@ impl Reduction {
         })
     }
 
+    /// Whether each result is a line of long pieces whose elements can be joined in lanes.
+    fn in_pieces(&self) -> bool {
+        let long = self.reduced.run_strides() == [1] && self.reduced.run() >= pieces::LONG;
+        long && !matches!(self.op, Reduce::Prod | Reduce::LogSumExp)
+    }
+
+    fn run_pieces<J: Join, T: PanelElem>(&self, units: Range<usize>, x: &[f32], out: &mut Out<'_, T>) {
+        let Some(to) = T::singles_mut(out.part(units.start, units.len())) else { return };
+        let mut results = to.iter_mut();
+        self.each_line(units, |base| {
+            let mut line = pieces::Line::<J>::new();
+            self.reduced.each_run(|[q], len, _| line.take(&x[(base + q) as usize..][..len]));
+            if let Some(to) = results.next() {
+                *to = line.joined();
+            }
+        });
+        self.op.end(self.count, to);
+    }
+
     fn run_columns<J: Join, T: PanelElem>(&self, units: Range<usize>, x: &[T], out: &mut Out<'_, T>) -> bool {
         let (count, in_line) = (self.count, self.op.in_line());
         let Some(places) = self.columns.then(|| self.places()).flatten() else { return false };
@@ -130,7 +155,9 @@ impl Reduction {
             let (x, to) = (&x[from as usize..], out.part(at, len));
             let fold = |x: &[T], to: &mut [f32]| {
                 let how = PhantomData::<J>;
-                dispatch(columns::Columns { how, in_line, x, places: &places, count, to: &mut *to });
+                crate::scratch::with_scratch(columns::ROOM, |room| {
+                    dispatch(columns::Columns { how, in_line, x, places: &places, count, to: &mut *to, room });
+                });
                 self.op.end(count, to);
             };
             match T::singles_mut(to) {

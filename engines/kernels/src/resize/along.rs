@@ -38,7 +38,15 @@ pub(super) struct Blocks {
     weights: Vec<[f32; LANES]>,
     /// Largest number of input elements that a block spans.
     span: usize,
+    /// For each block, the first element of each half of each tap, relative to that of the block,
+    /// or [`FAR`]; none if too many are far.
+    halves: Vec<Option<Vec<[u32; 2]>>>,
 }
+
+/// Half of a tap that reads more consecutive elements than a register of AVX2 holds.
+pub(super) const FAR: u32 = u32::MAX;
+/// Consecutive elements that a register of AVX2 holds.
+const NEAR: u32 = 8;
 
 /// Taps of an output element; `None` if it lies outside the input.
 type Taps = Option<Vec<(usize, f64)>>;
@@ -140,11 +148,27 @@ fn filled(own: Vec<(usize, f64)>, taps: usize) -> Vec<(usize, f32)> {
     list
 }
 
+/// The first element of each half of a tap, or [`FAR`].
+fn first_of_halves(places: &[u32; LANES]) -> [u32; 2] {
+    let mut first = [0; 2];
+    for (half, first) in places.as_chunks::<{ LANES / 2 }>().0.iter().zip(&mut first) {
+        let (least, most) = half.iter().fold((u32::MAX, 0), |(least, most), p| (least.min(*p), most.max(*p)));
+        *first = if most - least < NEAR { least } else { FAR };
+    }
+    first
+}
+
 impl Blocks {
     fn new(found: Vec<Vec<(usize, f32)>>, inner: usize) -> Blocks {
         let taps = found.first().map_or(1, Vec::len);
         let count = (found.len() * inner).div_ceil(LANES);
-        let mut blocks = Blocks { starts: Vec::with_capacity(count), places: Vec::new(), weights: Vec::new(), span: 0 };
+        let mut blocks = Blocks {
+            starts: Vec::with_capacity(count),
+            places: Vec::new(),
+            weights: Vec::new(),
+            span: 0,
+            halves: Vec::with_capacity(count),
+        };
         for block in 0..count {
             let element = |i: usize| Some((found.get((block * LANES + i) / inner)?, (block * LANES + i) % inner));
             let own: Vec<_> = (0..LANES).map_while(element).collect();
@@ -161,6 +185,9 @@ impl Blocks {
                 blocks.places.push(places);
                 blocks.weights.push(weights);
             }
+            let halves: Vec<[u32; 2]> = blocks.places[block * taps..].iter().map(first_of_halves).collect();
+            let far = halves.as_flattened().iter().filter(|first| **first == FAR).count();
+            blocks.halves.push((4 * far <= taps).then_some(halves));
         }
         blocks
     }
@@ -169,6 +196,11 @@ impl Blocks {
 impl Blocks {
     pub(super) fn span(&self) -> usize {
         self.span
+    }
+
+    /// For each block, the first elements of the halves of its taps, if most are near.
+    pub(super) fn halves(&self) -> &[Option<Vec<[u32; 2]>>] {
+        &self.halves
     }
 
     /// For each block: its first input element, and the positions and weights of each tap.

@@ -1,5 +1,5 @@
 //! Blocks of output elements whose input elements fit in a few registers of AVX-512 or AVX2.
-use super::along::{Blocks, LANES};
+use super::along::{Blocks, FAR, LANES};
 use crate::simd::{Level, level};
 use std::arch::x86_64::*;
 
@@ -59,8 +59,16 @@ fn rows<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f3
 fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [f32]) {
     let mut last = [0.0; LANES];
     let (whole, rest) = to.as_chunks_mut::<LANES>();
-    for ((start, list), to) in blocks.each(taps).zip(whole.iter_mut().chain([&mut last])) {
+    let all = blocks.each(taps).zip(whole.iter_mut().chain([&mut last]));
+    for (block, ((start, list), to)) in all.enumerate() {
         let window = from[start..start + N * 8].as_chunks::<8>().0;
+        // Fewer registers are permuted as fast as each tap's own.
+        if N > 4
+            && let Some(first) = &blocks.halves()[block]
+        {
+            near_halves(list.zip(first), &from[start..], to);
+            continue;
+        }
         // SAFETY: eight numbers can be read from each chunk.
         let held: [__m256; N] = std::array::from_fn(|i| unsafe { _mm256_loadu_ps(window[i].as_ptr()) });
         let mut sums = [_mm256_setzero_ps(); 2];
@@ -80,6 +88,40 @@ fn halves<const N: usize>(taps: usize, blocks: &Blocks, from: &[f32], to: &mut [
         }
     }
     rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// Computes a block for most halves of which a tap reads what one register holds. All positions
+/// must be within `from`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn near_halves<'a>(
+    taps: impl Iterator<Item = ((&'a [u32; LANES], &'a [f32; LANES]), &'a [u32; 2])>,
+    from: &[f32],
+    to: &mut [f32; LANES],
+) {
+    let mut sums = [_mm256_setzero_ps(); 2];
+    for (tap, ((places, weights), first)) in taps.enumerate() {
+        let halves = places.as_chunks::<8>().0.iter().zip(weights.as_chunks::<8>().0).zip(first);
+        for (((places, weights), first), sum) in halves.zip(&mut sums) {
+            // SAFETY: eight numbers can be read from both.
+            let (at, w) = unsafe { (_mm256_loadu_si256(places.as_ptr().cast()), _mm256_loadu_ps(weights.as_ptr())) };
+            let v = if *first == FAR {
+                // SAFETY: the caller has checked that the positions of the block are readable.
+                unsafe { _mm256_i32gather_ps::<4>(from.as_ptr(), at) }
+            } else {
+                let held = &from[*first as usize..][..8];
+                // SAFETY: eight numbers can be read.
+                let held = unsafe { _mm256_loadu_ps(held.as_ptr()) };
+                // Only the last three bits of the positions count.
+                _mm256_permutevar8x32_ps(held, _mm256_sub_epi32(at, _mm256_set1_epi32(*first as i32)))
+            };
+            *sum = if tap == 0 { _mm256_mul_ps(v, w) } else { _mm256_fmadd_ps(v, w, *sum) };
+        }
+    }
+    for (to, sum) in to.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+        // SAFETY: eight numbers can be written.
+        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), sum) };
+    }
 }
 
 /// The numbers at eight positions in `N` registers.

@@ -12,7 +12,7 @@ pub fn tree(lanes: [f32; LANES]) -> f32 {
 
 /// Joins the lanes pairwise in arrays of half the length, so that they stay in registers.
 #[inline(always)]
-fn pairwise(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
+pub(crate) fn pairwise(lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
     #[inline(always)]
     fn half<const N: usize, const H: usize>(v: [f32; N], join: impl Fn(f32, f32) -> f32) -> [f32; H] {
         std::array::from_fn(|i| join(v[i], v[i + H]))

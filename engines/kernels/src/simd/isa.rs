@@ -153,6 +153,16 @@ pub trait Isa: Copy {
             }
         }
     }
+    /// Transposes a square of sixteen rows: those of `x` are `cols` numbers apart, those of `to`
+    /// are `rows` apart.
+    ///
+    /// # Safety
+    /// Sixteen numbers of each row of `x` must be readable, and of `to` writable.
+    #[inline(always)]
+    unsafe fn turn_square(self, x: *const f32, cols: usize, to: *mut f32, rows: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { turn_whole(self, x, cols, to, rows) };
+    }
     /// A selection (mask) of the sixteen lanes.
     type M: Copy;
     /// Selects the lanes `from..to`; `to` is at most sixteen.
@@ -171,6 +181,24 @@ pub trait Isa: Copy {
     unsafe fn store_some(self, v: Self::V, p: *mut f32, m: Self::M);
     /// Prefetches a cache line that will be read soon. The address need not be valid.
     fn fetch(self, _: *const f32) {}
+}
+
+/// [`Isa::turn_square`], where each row is read and written once.
+///
+/// # Safety
+/// As for that.
+#[inline(always)]
+unsafe fn turn_whole<I: Isa>(isa: I, x: *const f32, cols: usize, to: *mut f32, rows: usize) {
+    let mut v = [isa.splat(0.0); 16];
+    for (r, v) in v.iter_mut().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        *v = unsafe { isa.load(&*x.wrapping_add(r * cols).cast()) };
+    }
+    isa.turn(&mut v);
+    for (c, v) in v.into_iter().enumerate() {
+        // SAFETY: guaranteed by the caller.
+        unsafe { isa.store(v, &mut *to.wrapping_add(c * rows).cast()) };
+    }
 }
 
 /// The instructions that every target has. On x86-64 only old machines use them: there each operation
@@ -290,6 +318,9 @@ mod x86 {
     use super::Isa;
     use half::f16;
     use std::arch::x86_64::*;
+
+    /// Numbers in a page of memory.
+    const PAGE: usize = 1024;
 
     /// AVX2 with FMA and F16C: two registers per vector.
     #[derive(Clone, Copy, Debug)]
@@ -434,6 +465,36 @@ mod x86 {
                 v[8 + r] = [b[r], d[r]];
             }
         }
+        #[inline(always)]
+        unsafe fn turn_square(self, x: *const f32, cols: usize, to: *mut f32, rows: usize) {
+            // Rows at such distances share one place of the first-level cache, which does not hold
+            // all of them until the last piece is read.
+            if cols.is_multiple_of(PAGE) || rows.is_multiple_of(PAGE) {
+                // SAFETY: guaranteed by the caller.
+                return unsafe { super::turn_whole(self, x, cols, to, rows) };
+            }
+            // Pieces of eight rows and four columns, from memory to memory: there are not enough
+            // registers for a whole square.
+            for j in 0..4 {
+                for i in 0..2 {
+                    let x = x.wrapping_add(8 * i * cols + 4 * j);
+                    // SAFETY: as in `splat`; the caller guarantees what is read and written.
+                    unsafe {
+                        let v = turn_four(
+                            two(x, cols),
+                            two(x.wrapping_add(cols), cols),
+                            two(x.wrapping_add(2 * cols), cols),
+                            two(x.wrapping_add(3 * cols), cols),
+                        );
+                        let to = to.wrapping_add(4 * j * rows + 8 * i);
+                        _mm256_storeu_ps(to, v[0]);
+                        _mm256_storeu_ps(to.wrapping_add(rows), v[1]);
+                        _mm256_storeu_ps(to.wrapping_add(2 * rows), v[2]);
+                        _mm256_storeu_ps(to.wrapping_add(3 * rows), v[3]);
+                    }
+                }
+            }
+        }
         type M = Lanes;
         #[inline(always)]
         fn lanes(self, from: usize, to: usize) -> Lanes {
@@ -535,6 +596,18 @@ mod x86 {
                 _mm256_permute2f128_ps::<0x31>(a[2], b[2]),
                 _mm256_permute2f128_ps::<0x31>(a[3], b[3]),
             ]
+        }
+    }
+
+    /// Four numbers of a row, and the four below them in the fourth row after it.
+    ///
+    /// # Safety
+    /// The machine must have AVX2, and both groups must be readable.
+    #[inline(always)]
+    unsafe fn two(x: *const f32, cols: usize) -> __m256 {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(x)), _mm_loadu_ps(x.wrapping_add(4 * cols)))
         }
     }
 

@@ -1,8 +1,9 @@
 //! Arithmetic of two inputs, broadcast. Floating-point results are computed in double precision and
 //! rounded once; integers wrap.
 use super::division::{self, Quotient};
+use super::remainder::remainders;
 use super::special::{max, min};
-use super::zip::zip;
+use super::zip::{zip, zip_lines};
 use crate::args::Arg;
 use crate::op::{Op, Run};
 use crate::store::types::{FLOAT, INT, NUM};
@@ -59,7 +60,7 @@ fn run_floor_div(ctx: &mut KernelCtx<'_>) -> Result<()> {
     quotients(ctx, |a, b| (a / b).floor(), Quotient::Floor)
 }
 fn run_mod(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    quotients(ctx, |a, b| a % b, Quotient::RestOfCut)
+    rests(ctx, false)
 }
 /// Remainder with the sign of the divisor, as in numpy.
 pub fn floor_mod(a: f64, b: f64) -> f64 {
@@ -73,7 +74,18 @@ pub fn floor_mod(a: f64, b: f64) -> f64 {
     }
 }
 fn run_floor_mod(ctx: &mut KernelCtx<'_>) -> Result<()> {
-    quotients(ctx, floor_mod, Quotient::RestOfFloor)
+    rests(ctx, true)
+}
+/// Remainders, with the sign of the divisor if `floor`.
+fn rests(ctx: &mut KernelCtx<'_>, floor: bool) -> Result<()> {
+    let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
+    with_kind!(a.kind()?, [F32, F16, Bf16], T => {
+        zip_lines::<T, T, T>(ctx, &a, &b, |o, a, b| remainders(o, a, b, floor))
+    }, else quotients(
+        ctx,
+        if floor { floor_mod } else { |a, b| a % b },
+        if floor { Quotient::RestOfFloor } else { Quotient::RestOfCut },
+    ))
 }
 fn quotients(ctx: &mut KernelCtx<'_>, f: impl Fn(f64, f64) -> f64 + Sync, how: Quotient) -> Result<()> {
     if Arg::of(ctx, 0)?.kind()?.is_float() { floats(ctx, f) } else { division::run(ctx, how) }

@@ -7,6 +7,7 @@ pub mod decimal;
 pub mod division;
 pub mod float8;
 pub mod power;
+pub mod remainder;
 pub mod select;
 pub mod special;
 pub mod step;

@@ -12,7 +12,7 @@ fn greater<T: Elem>(a: T, b: T) -> T {
 }
 
 /// Input positions of a window along an axis.
-fn places(a: &Axis, output: usize) -> impl Iterator<Item = usize> {
+pub(super) fn places(a: &Axis, output: usize) -> impl Iterator<Item = usize> {
     let base = (output * a.stride) as i64 - a.begin;
     let (n, step) = (a.input as i64, a.dilation as i64);
     (0..a.kernel as i64).map(move |k| base + k * step).filter(move |p| (0..n).contains(p)).map(|p| p as usize)

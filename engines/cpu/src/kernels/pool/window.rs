@@ -1,5 +1,6 @@
 //! `MaxPoolV3`, `MaxPoolWithArgmaxV2`, `AvgPoolV2`, `LpPool` over one to three spatial axes
 //! (`plugins/ops/src/pool.rs`).
+use super::greatest::places;
 use crate::args::{Arg, bad, count, filled, flag, float_attr, int_attr, ints_attr, out, put_f64, put_i64};
 use crate::kernels::conv::direct::regroup;
 use crate::kernels::conv::window::{Apart, Axis, axes, cann_pads, channels_last, spatial_list, three};
@@ -7,7 +8,7 @@ use crate::kernels::matrix::product::Wide;
 use crate::op::Op;
 use crate::par;
 use crate::store::types::{FLOAT, NUM};
-use ge_kernels::view::Elem;
+use ge_kernels::view::{Elem, lines};
 use ge_kernels::with_kind;
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -71,15 +72,7 @@ impl Pool {
         let [d, h, w] = self.ax;
         let (ip, op) = (d.input * h.input * w.input, d.output * h.output * w.output);
         let mut y = filled(count(&[self.planes, op])?, T::default())?;
-        let span = |a: &Axis, o: usize| -> Vec<usize> {
-            let base = (o * a.stride) as i64 - a.begin;
-            (0..a.kernel)
-                .map(|k| base + (k * a.dilation) as i64)
-                .filter(|p| (0..a.input as i64).contains(p))
-                .map(|p| p as usize)
-                .collect()
-        };
-        let all = |a: &Axis| (0..a.output).map(|o| span(a, o)).collect::<Vec<_>>();
+        let all = |a: &Axis| (0..a.output).map(|o| places(a, o).collect()).collect::<Vec<Vec<usize>>>();
         let (sd, sh, sw) = (all(&d), all(&h), all(&w));
         par::rows(&mut y, op.max(1), op * d.kernel * h.kernel * w.kernel, |p, out| {
             let plane = &self.x[p * ip..(p + 1) * ip];
@@ -96,9 +89,44 @@ impl Pool {
         })?;
         Ok(y)
     }
+    /// `end` of the sum of the terms of each window, in the order of its positions; positions
+    /// outside the input are left out. Each element's term is computed once, and rows of windows
+    /// are summed together.
+    fn sums(&self, term: impl Fn(f64) -> f64 + Sync, end: impl Fn(f64) -> f64 + Sync) -> Result<Vec<f64>> {
+        let [d, h, w] = self.ax;
+        let (ip, op) = (d.input * h.input * w.input, d.output * h.output * w.output);
+        let mut y = filled(count(&[self.planes, op])?, 0.0)?;
+        par::rows(&mut y, op.max(1), op * d.kernel * h.kernel * w.kernel, |p, out| {
+            let terms: Vec<f64> = self.x[p * ip..(p + 1) * ip].iter().map(|v| term(*v)).collect();
+            for (row, to) in out.chunks_exact_mut(w.output.max(1)).enumerate() {
+                for z in places(&d, row / h.output) {
+                    for line in places(&h, row % h.output).map(|y| &terms[(z * h.input + y) * w.input..][..w.input]) {
+                        (0..w.kernel).for_each(|k| add_tap(&w, k, line, to));
+                    }
+                }
+                to.iter_mut().for_each(|v| *v = end(*v));
+            }
+            Ok(())
+        })?;
+        Ok(y)
+    }
     fn back<T: Wide>(&self, y: Vec<T>) -> Result<Vec<T>> {
         let op = self.ax.iter().map(|a| a.output).product();
         if self.last { regroup(&y, self.n, self.c, op) } else { Ok(y) }
+    }
+}
+
+/// Adds the terms of one tap of a row of windows along the axis, where they are inside the line.
+fn add_tap(a: &Axis, tap: usize, line: &[f64], to: &mut [f64]) {
+    let (range, first) = a.valid(tap);
+    if range.is_empty() {
+        return;
+    }
+    let line = &line[(first + (range.start * a.stride) as i64) as usize..];
+    let to = &mut to[range];
+    match a.stride {
+        1 => lines::update(to, line, |sum, v| sum + v),
+        step => to.iter_mut().zip(line.iter().step_by(step)).for_each(|(sum, v)| *sum += v),
     }
 }
 
@@ -205,7 +233,12 @@ fn run_lp(ctx: &mut KernelCtx<'_>) -> Result<()> {
     let x = Arg::of(ctx, 0)?;
     let p = pool(ctx, &x)?;
     let e = float_attr(ctx, "p", 2.0);
-    let y = p.fold(|plane, places, _| places.map(|q| plane[q].abs().powf(e)).sum::<f64>().powf(1.0 / e))?;
+    // A square has no rounding error, and a square root the least.
+    let y = match e {
+        1.0 => p.sums(f64::abs, |v| v)?,
+        2.0 => p.sums(|v| v * v, f64::sqrt)?,
+        _ => p.sums(|v| v.abs().powf(e), |v| v.powf(1.0 / e))?,
+    };
     put_f64(ctx, 0, &p.shape, &p.back(y)?)
 }
 

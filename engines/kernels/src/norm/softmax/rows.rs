@@ -3,6 +3,7 @@
 //! [`sum_by`](crate::simd::fold::sum_by).
 use super::lines::{WIDE, last};
 use super::{ragged, turned};
+use crate::reduce::sum_lanes;
 use crate::simd::exp::exp_below;
 use crate::simd::isa::{Isa, Work, dispatch};
 use crate::simd::math;
@@ -130,6 +131,32 @@ fn powers<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) -> I::V {
     total(isa, sums)
 }
 
+/// Writes the powers of [`powers`] and no sum: with the few registers of AVX2, the polynomial and
+/// four sums at a time would be kept in memory.
+#[inline(always)]
+fn powers_alone<I: Isa>(isa: I, x: Option<&[f32]>, y: &mut [f32], less: f32) {
+    let less = isa.splat(less);
+    let from = x.map(|x| x.as_chunks::<WIDE>());
+    let (whole, rest) = y.as_chunks_mut::<WIDE>();
+    match from {
+        Some((x, _)) => {
+            for (x, y) in x.iter().zip(whole) {
+                isa.store(exp_below(isa, isa.add(isa.load(x), less)), y);
+            }
+        }
+        None => {
+            for y in whole {
+                isa.store(exp_below(isa, isa.add(isa.load(y), less)), y);
+            }
+        }
+    }
+    if !rest.is_empty() {
+        let (x, m) = last(isa, from.map_or(&*rest, |(_, x)| x));
+        // SAFETY: only as many lanes are written as there are numbers.
+        unsafe { isa.store_some(exp_below(isa, isa.add(x, less)), rest.as_mut_ptr(), m) };
+    }
+}
+
 /// Multiplies the numbers of a row by `by`.
 #[inline(always)]
 fn scale<I: Isa>(isa: I, y: &mut [f32], by: f32) {
@@ -164,9 +191,14 @@ impl Work for Group<'_> {
         let most = most_of_rows(isa, x.unwrap_or(y), len);
         let mut lanes = [isa.splat(0.0); WIDE];
         for (r, y) in y.chunks_exact_mut(len).enumerate() {
+            let x = x.map(|x| &x[r * len..][..len]);
             lanes[r] = match log {
                 true => sum_of_powers(isa, y, -most[r]),
-                false => powers(isa, x.map(|x| &x[r * len..][..len]), y, -most[r]),
+                false if NP == 1 => {
+                    powers_alone(isa, x, y, -most[r]);
+                    sum_lanes(isa, y)
+                }
+                false => powers(isa, x, y, -most[r]),
             };
         }
         let sums = fold_rows(isa, lanes, |a, b| isa.add(a, b));
@@ -194,8 +226,15 @@ impl Work for Logarithms<'_> {
         let Logarithms { x, y, len } = self;
         let most = most_of_rows(isa, x, len);
         let mut lanes = [isa.splat(0.0); WIDE];
-        for ((x, lanes), most) in x.chunks_exact(len).zip(&mut lanes).zip(most) {
-            *lanes = sum_of_powers(isa, x, -most);
+        let rows = x.chunks_exact(len).zip(y.chunks_exact_mut(len));
+        for (((x, y), lanes), most) in rows.zip(&mut lanes).zip(most) {
+            // The results replace the powers.
+            *lanes = if NP == 1 {
+                powers_alone(isa, Some(x), y, -most);
+                sum_lanes(isa, y)
+            } else {
+                sum_of_powers(isa, x, -most)
+            };
         }
         let mut logs = fold_rows(isa, lanes, |a, b| isa.add(a, b));
         // A loop, because code in a closure is not compiled for the instruction set.

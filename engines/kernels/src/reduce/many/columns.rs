@@ -1,16 +1,22 @@
 //! Reduction of neighbouring columns. Like the sum of a row, a sum uses sixty-four lanes that are
 //! added as a tree. Elements are visited in the order in which the tree needs them, so that only
-//! one partial sum of each height is kept.
-use super::{Join, WIDE};
+//! one partial sum of each height is kept. Rows are read four at a time, over many columns: memory
+//! is then read in long runs, and few registers are needed.
+use super::{Join, Sum, WIDE};
 use crate::simd::fold::LANES;
 use crate::simd::isa::{Isa, PanelElem, Work};
-use crate::simd::turn::vector;
 use std::marker::PhantomData;
 
-/// Vectors of columns that are folded together if there are enough.
-const TOGETHER: usize = 4;
-/// Columns of that many vectors.
-const TOGETHER_AND_MORE: usize = TOGETHER * WIDE;
+/// Rows that are read at a time.
+const ROWS: usize = 4;
+/// Maximum number of columns that are folded together.
+const BAND: usize = 512;
+/// Partial sums that wait for others: of four lanes, of eight and so on up to all.
+const HEIGHTS: usize = (LANES / ROWS).ilog2() as usize + 1;
+/// Bands of working memory: partial sums, and the lanes of four rows.
+const BANDS: usize = HEIGHTS + ROWS;
+/// Numbers of working memory.
+pub(super) const ROOM: usize = BANDS * BAND;
 
 /// Positions of the elements of a column, relative to the first.
 pub(super) enum Places {
@@ -39,115 +45,156 @@ pub(super) struct Columns<'a, J, T> {
     pub(super) places: &'a Places,
     pub(super) count: usize,
     pub(super) to: &'a mut [f32],
+    /// [`ROOM`] numbers.
+    pub(super) room: &'a mut [f32],
 }
 
 impl<J: Join, T: PanelElem> Work for Columns<'_, J, T> {
     type Out = ();
 
     #[inline(always)]
-    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(mut self, isa: I) {
-        let mut done = 0;
-        while done < self.to.len() {
-            let left = self.to.len() - done;
-            let now = match left {
-                TOGETHER_AND_MORE.. => TOGETHER * WIDE,
-                _ => left.min(2 * WIDE),
-            };
-            match now.div_ceil(WIDE) {
-                TOGETHER => self.vectors::<I, TOGETHER>(isa, done, now),
-                // The second vector may be incomplete: it still shares the way through the rows.
-                2 => self.vectors::<I, 2>(isa, done, now),
-                _ => self.vectors::<I, 1>(isa, done, now),
-            }
-            done += now;
+    fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
+        let Columns { in_line, x, places, count, to, room, .. } = self;
+        let (bands, _) = room.as_chunks_mut::<BAND>();
+        for (band, to) in to.chunks_mut(BAND).enumerate() {
+            let rows = Rows { x: &x[band * BAND..], places, count, columns: to.len() };
+            let found = if in_line { rows.line::<I, J>(isa, bands) } else { rows.tree::<I, J>(isa, bands) };
+            to.copy_from_slice(&bands[found][..to.len()]);
         }
     }
 }
 
-impl<J: Join, T: PanelElem> Columns<'_, J, T> {
-    /// Reduces `columns` columns from column `first` on, in `N` vectors.
+/// Rows of some neighbouring columns.
+struct Rows<'a, T> {
+    x: &'a [T],
+    places: &'a Places,
+    count: usize,
+    columns: usize,
+}
+
+impl<T: PanelElem> Rows<'_, T> {
+    /// The elements of a row, one for each column.
     #[inline(always)]
-    fn vectors<I: Isa, const N: usize>(&mut self, isa: I, first: usize, columns: usize) {
-        let sums =
-            if self.in_line { self.line::<I, N>(isa, first, columns) } else { self.tree::<I, N>(isa, first, columns) };
-        for (sum, to) in sums.into_iter().zip(self.to[first..first + columns].chunks_mut(WIDE)) {
-            // SAFETY: only as many lanes are written as there are numbers.
-            unsafe { isa.store_some(sum, to.as_mut_ptr(), isa.lanes(0, to.len())) };
-        }
+    fn row(&self, element: usize) -> &[T] {
+        &self.x[self.places.at(element)..][..self.columns]
     }
 
-    /// The terms of one element of these columns.
+    /// Joins all elements one after the other, in the first band.
     #[inline(always)]
-    fn terms<I: Isa, const N: usize>(&self, isa: I, element: usize, first: usize, columns: usize) -> [I::V; N] {
-        let row = &self.x[self.places.at(element) + first..][..columns];
-        let mut v = [isa.splat(0.0); N];
-        for (v, x) in v.iter_mut().zip(row.chunks(WIDE)) {
-            *v = J::term(isa, vector(isa, x));
-        }
-        v
+    fn line<I: Isa, J: Join>(&self, isa: I, bands: &mut [[f32; BAND]]) -> usize {
+        let all = &mut bands[0];
+        all.fill(J::NONE);
+        self.join::<I, J>(isa, 0, 1, all);
+        0
     }
 
-    /// Joins all elements one after the other.
+    /// Joins every `step`th row from `first` on to the numbers of a band.
     #[inline(always)]
-    fn line<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
-        let mut all = [isa.splat(J::NONE); N];
-        for element in 0..self.count {
-            let v = self.terms::<I, N>(isa, element, first, columns);
-            for (all, v) in all.iter_mut().zip(v) {
-                *all = J::join(isa, *all, v);
+    fn join<I: Isa, J: Join>(&self, isa: I, first: usize, step: usize, to: &mut [f32; BAND]) {
+        let mut element = first;
+        while element < self.count {
+            // Each of these reads and writes the band once.
+            match (self.count - element).div_ceil(step) {
+                ROWS.. => self.join_some::<I, J, ROWS>(isa, &mut element, step, to),
+                2.. => self.join_some::<I, J, 2>(isa, &mut element, step, to),
+                _ => self.join_some::<I, J, 1>(isa, &mut element, step, to),
             }
         }
-        all
+    }
+
+    /// Joins `K` rows from `element` on, and moves that behind them.
+    #[inline(always)]
+    fn join_some<I: Isa, J: Join, const K: usize>(
+        &self,
+        isa: I,
+        element: &mut usize,
+        step: usize,
+        to: &mut [f32; BAND],
+    ) {
+        let mut rows: [&[T]; K] = [&[]; K];
+        for row in &mut rows {
+            *row = self.row(*element);
+            *element += step;
+        }
+        let mut chunks: [&[[T; WIDE]]; K] = [&[]; K];
+        for (chunks, row) in chunks.iter_mut().zip(rows) {
+            *chunks = row.as_chunks().0;
+        }
+        let (vectors, rest) = to[..self.columns].as_chunks_mut::<WIDE>();
+        for (i, to) in vectors.iter_mut().enumerate() {
+            let mut v = isa.load(to);
+            for chunks in chunks {
+                v = J::join(isa, v, J::term(isa, T::lanes(isa, &chunks[i])));
+            }
+            isa.store(v, to);
+        }
+        let done = vectors.len() * WIDE;
+        for row in rows {
+            for (to, v) in rest.iter_mut().zip(&row[done..]) {
+                *to = J::two(*to, J::one(v.wide()));
+            }
+        }
     }
 
     /// Adds all elements like the lanes of a row: lane `l` takes every sixty-fourth element from
-    /// `l` on, and lanes that are half their number apart are added first.
+    /// `l` on, and lanes that are half their number apart are added first. Returns the number of
+    /// the band that has the sums.
     #[inline(always)]
-    fn tree<I: Isa, const N: usize>(&self, isa: I, first: usize, columns: usize) -> [I::V; N] {
-        // Lanes without an element would only add zero.
-        let lanes = self.count.min(LANES).next_power_of_two();
+    fn tree<I: Isa, J: Join>(&self, isa: I, bands: &mut [[f32; BAND]]) -> usize {
+        let (heights, bands) = bands.split_at_mut(HEIGHTS);
+        let own = &mut bands[..ROWS];
+        // Lanes without an element only add zero.
+        let lanes = self.count.min(LANES).next_power_of_two().max(ROWS);
         let bits = lanes.trailing_zeros();
-        let leaf = |turn: usize| self.lane::<I, N>(isa, turn, bits, first, columns);
-        if bits < 2 {
-            return if bits == 0 { leaf(0) } else { both(isa, leaf(0), leaf(1)) };
-        }
-        // Partial sums of four lanes, of eight and so on, while they wait for others.
-        let mut heights = [[isa.splat(0.0); N]; LANES.trailing_zeros() as usize - 1];
-        for turn in 0..lanes / 4 {
-            let near = both(isa, leaf(4 * turn), leaf(4 * turn + 1));
-            let mut sum = both(isa, near, both(isa, leaf(4 * turn + 2), leaf(4 * turn + 3)));
-            let mut height = 0;
-            while turn >> height & 1 == 1 {
-                sum = both(isa, heights[height], sum);
-                height += 1;
+        for turn in 0..lanes / ROWS {
+            // Lanes are visited in bit-reversed order.
+            let mut lane = [0; ROWS];
+            for (k, lane) in lane.iter_mut().enumerate() {
+                *lane = (ROWS * turn + k).reverse_bits() >> (usize::BITS - bits);
             }
-            heights[height] = sum;
-        }
-        heights[bits as usize - 2]
-    }
-
-    /// The sum of the lane that is added at `turn`, of `2^bits` lanes.
-    #[inline(always)]
-    fn lane<I: Isa, const N: usize>(&self, isa: I, turn: usize, bits: u32, first: usize, columns: usize) -> [I::V; N] {
-        // The leaves are visited in bit-reversed order.
-        let lane = if bits == 0 { 0 } else { turn.reverse_bits() >> (usize::BITS - bits) };
-        let mut sum = [isa.splat(0.0); N];
-        for element in (lane..self.count).step_by(LANES) {
-            let v = self.terms::<I, N>(isa, element, first, columns);
-            for (sum, v) in sum.iter_mut().zip(v) {
-                *sum = isa.add(*sum, v);
+            let (lower, higher) = heights.split_at_mut(turn.trailing_ones() as usize);
+            let to = &mut higher[0];
+            // The last lane is the highest of the four, and the first the lowest: each has one
+            // element, so that there is nothing to add up before.
+            if lane[ROWS - 1] < self.count && lane[0] + LANES >= self.count {
+                let rows = [self.row(lane[0]), self.row(lane[1]), self.row(lane[2]), self.row(lane[3])];
+                add_four::<I, J, T>(isa, rows, lower, to);
+                continue;
             }
+            for (own, lane) in own.iter_mut().zip(lane) {
+                own[..self.columns].fill(0.0);
+                self.join::<I, J>(isa, lane, LANES, own);
+            }
+            let own =
+                [&own[0][..self.columns], &own[1][..self.columns], &own[2][..self.columns], &own[3][..self.columns]];
+            add_four::<I, Sum, f32>(isa, own, lower, to);
         }
-        sum
+        bits as usize - 2
     }
 }
 
-/// Adds `N` vectors to `N` others.
+/// The sum of the terms of four rows, as a tree, and of what waits for it.
 #[inline(always)]
-fn both<I: Isa, const N: usize>(isa: I, a: [I::V; N], b: [I::V; N]) -> [I::V; N] {
-    let mut sum = a;
-    for (sum, b) in sum.iter_mut().zip(b) {
-        *sum = isa.add(*sum, b);
+fn add_four<I: Isa, J: Join, T: PanelElem>(isa: I, rows: [&[T]; ROWS], waiting: &[[f32; BAND]], to: &mut [f32; BAND]) {
+    let columns = rows[0].len();
+    let chunks: [&[[T; WIDE]]; ROWS] =
+        [rows[0].as_chunks().0, rows[1].as_chunks().0, rows[2].as_chunks().0, rows[3].as_chunks().0];
+    let zero = isa.splat(0.0);
+    for (i, to) in to[..columns].as_chunks_mut::<WIDE>().0.iter_mut().enumerate() {
+        let [a, b, c, d] = chunks;
+        let (a, b) = (T::lanes(isa, &a[i]), T::lanes(isa, &b[i]));
+        let near = isa.add(isa.add(zero, J::term(isa, a)), isa.add(zero, J::term(isa, b)));
+        let (c, d) = (T::lanes(isa, &c[i]), T::lanes(isa, &d[i]));
+        let mut sum = isa.add(near, isa.add(isa.add(zero, J::term(isa, c)), isa.add(zero, J::term(isa, d))));
+        for band in waiting {
+            if let Some(v) = band[i * WIDE..].first_chunk() {
+                sum = isa.add(isa.load(v), sum);
+            }
+        }
+        isa.store(sum, to);
     }
-    sum
+    for i in columns / WIDE * WIDE..columns {
+        let [a, b, c, d] = rows.map(|row| 0.0 + J::one(row[i].wide()));
+        to[i] = waiting.iter().fold((a + b) + (c + d), |sum, band| band[i] + sum);
+    }
 }
