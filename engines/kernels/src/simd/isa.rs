@@ -195,9 +195,9 @@ unsafe fn turn_whole<I: Isa>(isa: I, x: *const f32, cols: usize, to: *mut f32, r
         *v = unsafe { isa.load(&*x.wrapping_add(r * cols).cast()) };
     }
     isa.turn(&mut v);
-    for (c, v) in v.into_iter().enumerate() {
+    for (c, v) in v.iter().enumerate() {
         // SAFETY: guaranteed by the caller.
-        unsafe { isa.store(v, &mut *to.wrapping_add(c * rows).cast()) };
+        unsafe { isa.store(*v, &mut *to.wrapping_add(c * rows).cast()) };
     }
 }
 

@@ -190,7 +190,11 @@ fn rows<I: Isa, const R: usize>(
     sums: &mut [[f32; PANEL]],
 ) -> usize {
     let (lines, sums) = (&x1[..R], &mut sums[..R]);
-    let mut own: [I::V; R] = std::array::from_fn(|r| isa.load(&sums[r]));
+    // A loop: a closure that loads would be called for each row.
+    let mut own = [isa.splat(0.0); R];
+    for (own, sums) in own.iter_mut().zip(&*sums) {
+        *own = isa.load(sums);
+    }
     for (i, w) in weights.iter().enumerate().take(AT_HAND) {
         let w = isa.load(w);
         for (sum, line) in own.iter_mut().zip(lines) {
