@@ -14,7 +14,7 @@ mod runs;
 /// Transposition of matrices in squares.
 mod squares;
 
-pub use runs::{copy_run, place, take_run};
+pub use runs::{copy_run, place, take_apart, take_run};
 pub use squares::transpose;
 
 use crate::view::{Elem, Nest, Out};

@@ -26,6 +26,14 @@ pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
     match step {
         0 => to.fill(from[0]),
         1 => copy_run(&from[..to.len()], to),
+        _ => take_apart(from, step, to),
+    }
+}
+
+/// Copies elements that are `step` apart, at least one, as many as `to` has.
+#[inline(always)]
+pub fn take_apart<T: Copy>(from: &[T], step: usize, to: &mut [T]) {
+    match step {
         2 if to.len() >= LONG => by_step2(from, to),
         3 if to.len() >= LONG => by_step3(from, to),
         4 if to.len() >= LONG => by_step4(from, to),
@@ -37,7 +45,7 @@ pub fn take_run<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
 const LONG: usize = 16;
 
 #[inline(always)]
-fn take_each<T: Elem>(from: &[T], step: usize, to: &mut [T]) {
+fn take_each<T: Copy>(from: &[T], step: usize, to: &mut [T]) {
     for (to, v) in to.iter_mut().zip(from.iter().step_by(step)) {
         *to = *v;
     }
@@ -47,7 +55,7 @@ macro_rules! by_step {
     ($name:ident, $n:literal) => {
         crate::multiversion! {
             /// Copies elements that are `$n` apart.
-            fn $name<T: Elem>(from: &[T], to: &mut [T]) {
+            fn $name<T: Copy>(from: &[T], to: &mut [T]) {
                 let (groups, _) = from.as_chunks::<$n>();
                 let whole = groups.len().min(to.len());
                 let (first, rest) = to.split_at_mut(whole);

@@ -3,6 +3,7 @@
 //! broadcast.
 use crate::args::{Arg, bad, filled, out_bytes, view_error};
 use crate::par;
+use ge_kernels::layout::take_apart;
 use ge_kernels::view::{Layout, Nest};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
@@ -130,6 +131,13 @@ pub fn copy_through(
             let from = src.items::<N>();
             par::chunks(bytes.as_chunks_mut::<N>().0, par::GRAIN, |start, part| {
                 let mut at = 0;
+                if let ([step @ 2..=4], 16..) = (nest.run_strides(), nest.run()) {
+                    nest.each_run_in(start..start + part.len(), |[p], n, _| {
+                        take_apart(&from[p as usize..], step as usize, &mut part[at..at + n]);
+                        at += n;
+                    });
+                    return Ok(());
+                }
                 nest.each_run_in(start..start + part.len(), |[p], n, [s]| {
                     let o = &mut part[at..at + n];
                     at += n;
