@@ -741,6 +741,13 @@ fn norms_of_windows_have_any_exponent() {
     let x = t(&[1, 1, 1, 2], &[1f32, 4.0]);
     near(&floats("GlobalLpPool", &[&x], &[("p", 1.5.into())]).1, &[4.326_749]);
     near(&floats("LpPool", &[&x], &[("p", 1.5.into()), ("ksize", l(&[1, 1, 1, 2]))]).1, &[4.326_749]);
+    // Windows of two rows and columns, two columns apart; the first has a column outside.
+    let x = t(&[1, 1, 2, 3], &[1f32, -2.0, 3.0, -4.0, 5.0, -6.0]);
+    for (p, want) in [(1.0, [5.0, 16.0]), (2.0, [17f32.sqrt(), 74f32.sqrt()]), (3.0, [65f32.cbrt(), 376f32.cbrt()])] {
+        let windows = [("ksize", l(&[1, 1, 2, 2])), ("strides", l(&[1, 1, 1, 2])), ("pads", l(&[0, 0, 1, 0]))];
+        let attrs = [&[("p", p.into())], &windows[..]].concat();
+        near(&floats("LpPool", &[&x], &attrs).1, &want);
+    }
 }
 
 /// Tables of one image serve all images, as PyTorch writes them; others need their sizes.

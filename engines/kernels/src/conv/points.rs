@@ -340,7 +340,8 @@ impl Tile<'_> {
     ) -> usize {
         let rows: [*mut f32; R] = std::array::from_fn(|r| to(i + r));
         if terms.1 - terms.0 < self.k {
-            // What follows is not what a cell fetches.
+            // A cell fetches what follows its weights in memory, which is not what the next rows
+            // read of some terms alone.
             for row in i + R..(i + 2 * R).min(self.m) {
                 for term in (terms.0..terms.1).step_by(16) {
                     isa.fetch(self.w.as_ptr().wrapping_add(row * self.k + term));
