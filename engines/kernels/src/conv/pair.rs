@@ -415,8 +415,8 @@ impl Units<'_, '_, '_> {
             k,
             n: len,
             x_step: self.step,
-            // With registers for one vector of each row, what a cell reads does not stay in the nearest
-            // cache otherwise.
+            // With registers for one vector of each row, what a cell reads does not stay in the
+            // nearest cache otherwise.
             is_strip: NP == 1,
             m,
             w: self.second.w,

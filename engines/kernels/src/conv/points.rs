@@ -7,7 +7,7 @@ use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{at_least, at_most};
 use crate::simd::isa::{Isa, Work};
-use crate::simd::rows::Rows;
+use crate::simd::rows::{Rows, STEPS};
 use crate::view::Out;
 
 /// Fewest output channels for which this pays; fewer leave most of a register tile idle.
@@ -28,8 +28,6 @@ const SINGLES: usize = 4;
 /// the columns are few. What is read of the input then stays in the nearest cache for all rows of a
 /// unit. With more columns it would not (14x14: up to a tenth slower).
 const TERMS: usize = 96;
-/// Terms between two updates of the addresses of the weights.
-const STEPS: usize = 2;
 /// Bytes of the input, terms times the columns of a cell, that stay in the nearest cache for all
 /// rows of a unit.
 const NEAR: usize = 32 * 1024;
@@ -472,13 +470,8 @@ unsafe fn add_step<I: Isa, const R: usize, const N: usize, const FULL: bool>(
         // SAFETY: as the caller guarantees.
         *v = unsafe { load(isa, b.wrapping_add(p * 16), FULL || p + 1 < N, last) };
     }
-    for (r, row) in acc.iter_mut().enumerate() {
-        // SAFETY: as the caller guarantees.
-        let w = isa.splat(unsafe { *weights.at(r, step) });
-        for (v, col) in row.iter_mut().zip(col) {
-            *v = isa.fma(w, col, *v);
-        }
-    }
+    // SAFETY: as the caller guarantees.
+    unsafe { weights.add_products(isa, step, col, acc) };
 }
 
 /// Loads sixteen columns, or only those in `some` unless `all`.

@@ -1,7 +1,7 @@
 //! The register tile: `MR` rows of A times `NP` panels of B, added to a tile of C.
 use crate::gemm::pack::A_STRIDE;
 use crate::simd::isa::{Isa, PanelElem};
-use crate::simd::rows::Rows;
+use crate::simd::rows::{Rows, STEPS};
 
 /// Location of the panels of B: the sixteen numbers of row `k` and panel `p`.
 pub(crate) trait Panels: Copy {
@@ -135,9 +135,6 @@ pub(crate) fn uncrowded(len: usize) -> usize {
     (len.div_ceil(16) | 1) * 16
 }
 
-/// Steps of k between two updates of the addresses of A.
-const STEPS: usize = 2;
-
 /// Adds the products of step `kk`, which is `step` steps after the addresses of `rows`, to `acc`.
 ///
 /// # Safety
@@ -156,13 +153,8 @@ unsafe fn add_step<I: Isa, B: Panels, const R: usize, const N: usize>(
         // SAFETY: guaranteed by the caller.
         *v = B::T::lanes(isa, unsafe { &*b.at(kk, p) });
     }
-    for (i, row) in acc.iter_mut().enumerate() {
-        // SAFETY: guaranteed by the caller.
-        let x = isa.splat(unsafe { *rows.at(i, step) });
-        for (v, w) in row.iter_mut().zip(col) {
-            *v = isa.fma(x, w, *v);
-        }
-    }
+    // SAFETY: guaranteed by the caller.
+    unsafe { rows.add_products(isa, step, col, acc) };
 }
 
 /// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` are `c_stride` apart.

@@ -1,5 +1,9 @@
 //! Addresses of rows that a register tile reads side by side, one number of each at a time.
 
+use crate::simd::isa::Isa;
+
+/// Steps between two updates of the addresses.
+pub(crate) const STEPS: usize = 2;
 /// Rows that share one address: one or two strides are added to it as part of an instruction.
 const SHARED: usize = 3;
 
@@ -38,6 +42,29 @@ impl<T, const R: usize> Rows<T, R> {
     #[inline(always)]
     pub(crate) fn at(&self, i: usize, step: usize) -> *const T {
         self.first[i / SHARED].wrapping_add(i % SHARED * self.stride + step)
+    }
+}
+
+impl<const R: usize> Rows<f32, R> {
+    /// Adds the products of each row's number `step` and some vectors to the row's sums.
+    ///
+    /// # Safety
+    /// The rows must have a number there.
+    #[inline(always)]
+    pub(crate) unsafe fn add_products<I: Isa, const N: usize>(
+        &self,
+        isa: I,
+        step: usize,
+        col: [I::V; N],
+        acc: &mut [[I::V; N]; R],
+    ) {
+        for (i, row) in acc.iter_mut().enumerate() {
+            // SAFETY: guaranteed by the caller.
+            let x = isa.splat(unsafe { *self.at(i, step) });
+            for (v, w) in row.iter_mut().zip(col) {
+                *v = isa.fma(x, w, *v);
+            }
+        }
     }
 }
 
