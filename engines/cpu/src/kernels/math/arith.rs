@@ -1,7 +1,7 @@
 //! Arithmetic of two inputs, broadcast. Floating-point results are computed in double precision and
 //! rounded once; integers wrap.
 use super::division::{self, Quotient};
-use super::remainder::remainders;
+use super::remainder::{floor_mod, remainders};
 use super::special::{max, min};
 use super::zip::{zip, zip_lines};
 use crate::args::Arg;
@@ -62,17 +62,6 @@ fn run_floor_div(ctx: &mut KernelCtx<'_>) -> Result<()> {
 fn run_mod(ctx: &mut KernelCtx<'_>) -> Result<()> {
     rests(ctx, false)
 }
-/// Remainder with the sign of the divisor, as in numpy.
-pub fn floor_mod(a: f64, b: f64) -> f64 {
-    let r = a % b;
-    if r == 0.0 {
-        0f64.copysign(b)
-    } else if (r < 0.0) != (b < 0.0) {
-        r + b
-    } else {
-        r
-    }
-}
 fn run_floor_mod(ctx: &mut KernelCtx<'_>) -> Result<()> {
     rests(ctx, true)
 }
@@ -81,11 +70,10 @@ fn rests(ctx: &mut KernelCtx<'_>, floor: bool) -> Result<()> {
     let (a, b) = (Arg::of(ctx, 0)?, Arg::of(ctx, 1)?);
     with_kind!(a.kind()?, [F32, F16, Bf16], T => {
         zip_lines::<T, T, T>(ctx, &a, &b, |o, a, b| remainders(o, a, b, floor))
-    }, else quotients(
-        ctx,
-        if floor { floor_mod } else { |a, b| a % b },
-        if floor { Quotient::RestOfFloor } else { Quotient::RestOfCut },
-    ))
+    }, else match floor {
+        true => quotients(ctx, floor_mod, Quotient::RestOfFloor),
+        false => quotients(ctx, |a, b| a % b, Quotient::RestOfCut),
+    })
 }
 fn quotients(ctx: &mut KernelCtx<'_>, f: impl Fn(f64, f64) -> f64 + Sync, how: Quotient) -> Result<()> {
     if Arg::of(ctx, 0)?.kind()?.is_float() { floats(ctx, f) } else { division::run(ctx, how) }

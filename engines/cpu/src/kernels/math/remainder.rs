@@ -2,13 +2,24 @@
 //! quotient that differs from every integer by at least 2^-24 of one, or is one: in double precision
 //! a quotient below 2^28 is on the right side of every integer. Its integer part times the divisor
 //! has at most 52 bits, so that the remainder is exact, like that of `%`.
-use super::arith::floor_mod;
 use ge_kernels::view::{Elem, lines};
 
 /// Quotients below this have an exact remainder.
 const NEAR: f64 = (1 << 28) as f64;
 /// Number of elements for which the method is chosen at a time.
 const BLOCK: usize = 512;
+
+/// Remainder with the sign of the divisor, as in numpy.
+pub(super) fn floor_mod(a: f64, b: f64) -> f64 {
+    let r = a % b;
+    if r == 0.0 {
+        0f64.copysign(b)
+    } else if (r < 0.0) != (b < 0.0) {
+        r + b
+    } else {
+        r
+    }
+}
 
 /// `o[i] = a[i] % b[i]`, with the sign of `a[i]`, or of `b[i]` if `floor`.
 pub fn remainders<T: Elem>(o: &mut [T], a: &[T], b: &[T], floor: bool) {

@@ -1,10 +1,10 @@
 //! `MatMulV2`, `MatMul`, `BatchMatMulV2`, `BatchMatMul` (NumPy's matmul),
 //! `GroupedMatmul`, `MatrixDeterminant`.
 use super::product::{Mat, Wide, product, widen};
-use crate::args::{Arg, bad, count, filled, flag, int_attr, put, put_f64, put_i64};
+use crate::args::{Arg, bad, count, filled, flag, int_attr, put, put_f64};
 use crate::op::{Op, Run};
 use crate::store::types::{FLOAT, INDEX, NUM};
-use ge_kernels::view::{Kind, broadcast_shapes};
+use ge_kernels::view::{Elem, Kind, broadcast_shapes};
 use ge_plugin_api::Result;
 use ge_plugin_api::kernel::KernelCtx;
 use ge_plugin_api::types::DType;
@@ -93,19 +93,26 @@ fn run_matmul(ctx: &mut KernelCtx<'_>) -> Result<()> {
         (r, false) => b.shape[r - 1],
     };
     if a.kind()?.is_float() {
-        let bias = bias_row::<f64>(bias.as_ref(), n)?;
-        let (shape, y) = batched(&widen::<f64>(&a)?, &a.shape, &widen::<f64>(&b)?, &b.shape, s, bias.as_deref())?;
-        return put_f64(ctx, 0, &shape, &y);
+        return put_product::<f64>(ctx, [&a, &b], bias.as_ref(), n, s);
     }
     let given = [&a, &b].into_iter().chain(&bias).all(|x| x.kind().is_ok_and(|kind| kind == Kind::I32));
     if given && ctx.output_dtype(0) == Some(DType::I32) {
-        let bias = bias_row::<i32>(bias.as_ref(), n)?;
-        let (shape, y) = batched(&widen::<i32>(&a)?, &a.shape, &widen::<i32>(&b)?, &b.shape, s, bias.as_deref())?;
-        return put(ctx, 0, &shape, &y);
+        return put_product::<i32>(ctx, [&a, &b], bias.as_ref(), n, s);
     }
-    let bias = bias_row::<i64>(bias.as_ref(), n)?;
-    let (shape, y) = batched(&widen::<i64>(&a)?, &a.shape, &widen::<i64>(&b)?, &b.shape, s, bias.as_deref())?;
-    put_i64(ctx, 0, &shape, &y)
+    put_product::<i64>(ctx, [&a, &b], bias.as_ref(), n, s)
+}
+
+/// Writes the product of two stacks of matrices, with `n` columns, as summed in `W`.
+fn put_product<W: Wide + Elem>(
+    ctx: &mut KernelCtx<'_>,
+    [a, b]: [&Arg<'_>; 2],
+    bias: Option<&Arg<'_>>,
+    n: usize,
+    swaps: (bool, bool),
+) -> Result<()> {
+    let bias = bias_row::<W>(bias, n)?;
+    let (shape, y) = batched(&widen::<W>(a)?, &a.shape, &widen::<W>(b)?, &b.shape, swaps, bias.as_deref())?;
+    put(ctx, 0, &shape, &y)
 }
 
 fn run_grouped(ctx: &mut KernelCtx<'_>) -> Result<()> {

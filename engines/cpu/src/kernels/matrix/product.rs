@@ -1,6 +1,7 @@
 //! The plain product of two matrices in a wide number type: doubles for floating-point types,
-//! wrapping integers for integers, of 64 bits unless all are of 32. Sums run over the inner index in order, one multiply-add
-//! after the other, so they do not depend on how the matrices are cut and copied.
+//! wrapping integers for integers, of 64 bits unless all are of 32. Sums run over the inner index in
+//! order, one multiply-add after the other, so they do not depend on how the matrices are cut and
+//! copied.
 use crate::args::{Arg, filled};
 use crate::par;
 use ge_kernels::simd::{Level, level};
