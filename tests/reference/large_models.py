@@ -8,29 +8,23 @@ tolerance beyond which a difference from onnxruntime is an error. Consecutive se
 import math
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from contrib_models import One
 
 # Elements of a tensor, and multiplications of a product: what a model of a few hundred milliseconds has.
 ELEMENTS, PRODUCTS = 3_000_000, 1_500_000_000
 
 
-class Model:
+class Model(One):
+    """A model of a few nodes in a row."""
+
     def __init__(self, r):
-        self.r, self.rng = r, np.random.RandomState(r.randrange(1 << 30))
-        self.inputs, self.feed, self.constants, self.nodes = [], [], [], []
+        super().__init__(r)
+        self.nodes = []
 
     def floats(self, *shape, scale=1.0):
-        return (self.rng.standard_normal(shape) * scale).astype(np.float32)
-
-    def given(self, array):
-        name = f"x{len(self.feed)}"
-        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
-        self.feed.append(array)
-        return name
-
-    def const(self, array):
-        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{len(self.constants)}"))
-        return self.constants[-1].name
+        return super().floats(*shape, scale=scale)
 
     def either(self, array):
         return self.given(array) if self.r.random() < 0.3 else self.const(array)
