@@ -326,30 +326,15 @@ impl Phases {
     /// Moves the results of the phases to their positions in a plane of the result, and finishes
     /// the plane.
     fn weave(&self, unit: &Unit<'_, '_>, sums: &[f32], plane: &mut [f32], out: &mut Out<'_, f32>) {
-        let ([depth, height, width], [sz, sy, sx]) = (self.out, self.stride);
+        let ([depth, height, width], sx) = (self.out, self.stride[2]);
         let places = depth * height * width;
-        let (mut first, mut starts) = (0, Vec::with_capacity(self.list.len()));
-        for phase in &self.list {
-            starts.push(first);
-            first += phase.places.iter().product::<usize>() * unit.channels.len();
-        }
+        let lines = self.lines(unit);
         for (o, channel) in unit.channels.clone().enumerate() {
-            for (row, to) in plane.chunks_exact_mut(width.max(1)).enumerate() {
-                // The phases that have the position of this row within a step.
-                let at = [row / height + unit.spec.pad_before[0], row % height + unit.spec.pad_before[1]];
-                let list = (at[0] % sz * sy + at[1] % sy) * sx;
-                let line = |x: usize| -> &[f32] {
-                    let p = list + (x + unit.spec.pad_before[2]) % sx;
-                    let Phase { axes: [z, y, own], places, convs, .. } = &self.list[p];
-                    if convs.is_empty() {
-                        return &[];
-                    }
-                    let (z, y) = (z.skip + (row / height - z.first) / sz, y.skip + (row % height - y.first) / sy);
-                    let begin = starts[p] + ((o * places[0] + z) * places[1] + y) * places[2];
-                    &sums[begin + own.skip..][..own.count]
-                };
+            let rows = plane.chunks_exact_mut(width.max(1)).zip(lines.chunks_exact(sx.max(1)));
+            for (to, lines) in rows {
+                let line = |x: usize| &sums[lines[x].first + o * lines[x].step..][..lines[x].count];
                 match sx {
-                    1 if line(0).is_empty() => to.fill(0.0),
+                    1 if lines[0].count == 0 => to.fill(0.0),
                     1 => to.copy_from_slice(line(0)),
                     2 if width > 1 => weave(line(0), line(1), to),
                     _ => (0..sx.min(width)).for_each(|x| spread(line(x), sx, &mut to[x..])),
@@ -361,6 +346,39 @@ impl Phases {
             finish(unit.epilogue, channel, runs, plane, out, at);
         }
     }
+
+    /// For each row of the result and each position within a step, the results of the phase there.
+    fn lines(&self, unit: &Unit<'_, '_>) -> Vec<Line> {
+        let ([depth, height, _], [sz, sy, sx], pad) = (self.out, self.stride, unit.spec.pad_before);
+        let (mut first, mut starts) = (0, Vec::with_capacity(self.list.len()));
+        for phase in &self.list {
+            starts.push(first);
+            first += phase.places.iter().product::<usize>() * unit.channels.len();
+        }
+        let mut lines = Vec::with_capacity(depth * height * sx);
+        for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {
+            // The phases that have the position of this row within a step.
+            let list = ((z + pad[0]) % sz * sy + (y + pad[1]) % sy) * sx;
+            lines.extend((0..sx).map(|x| {
+                let p = list + (x + pad[2]) % sx;
+                let Phase { axes: [az, ay, own], places, convs, .. } = &self.list[p];
+                if convs.is_empty() {
+                    return Line { first: 0, step: 0, count: 0 };
+                }
+                let (z, y) = (az.skip + (z - az.first) / sz, ay.skip + (y - ay.first) / sy);
+                let first = starts[p] + (z * places[1] + y) * places[2] + own.skip;
+                Line { first, step: places.iter().product(), count: own.count }
+            }));
+        }
+        lines
+    }
+}
+
+/// The results of a phase in a row: those of the first channel, and the distance between channels.
+struct Line {
+    first: usize,
+    step: usize,
+    count: usize,
 }
 
 crate::multiversion! {

@@ -12,7 +12,7 @@ pub mod few;
 /// Copies of short runs of elements.
 mod runs;
 /// Transposition of matrices in squares.
-mod squares;
+pub(crate) mod squares;
 
 pub use runs::{copy_run, place, take_apart, take_run};
 pub use squares::transpose;

@@ -54,28 +54,41 @@ impl Work for Singles<'_> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let Singles { rows, cols, columns, x, to } = self;
-        for j in begins(columns.clone()) {
-            let wide = SIDE.min(columns.end - j);
-            let to = &mut to[(j - columns.start) * rows..][..wide * rows];
-            for i in begins(0..rows) {
-                let high = SIDE.min(rows - i);
-                if wide == SIDE && high == SIDE {
-                    whole(isa, &x[i * cols + j..], cols, &mut to[i..], rows);
-                    continue;
-                }
-                let mut square = [isa.splat(0.0); SIDE];
-                let (across, down) = (isa.lanes(0, wide), isa.lanes(0, high));
-                for (r, v) in square.iter_mut().enumerate().take(high) {
-                    let row = &x[(i + r) * cols + j..][..wide];
-                    // SAFETY: only as many lanes are used as there are elements.
-                    *v = unsafe { isa.load_some(row.as_ptr(), across) };
-                }
-                turn(isa, &mut square);
-                for (c, v) in square.into_iter().enumerate().take(wide) {
-                    let to = &mut to[c * rows + i..][..high];
-                    // SAFETY: as above.
-                    unsafe { isa.store_some(v, to.as_mut_ptr(), down) };
-                }
+        turned(isa, &x[columns.start..], cols, (rows, columns.len()), to, rows);
+    }
+}
+
+/// `to[j * to_pitch + i] = x[i * pitch + j]`, for `rows` rows and `cols` columns.
+#[inline(always)]
+pub(crate) fn turned<I: Isa>(
+    isa: I,
+    x: &[f32],
+    pitch: usize,
+    (rows, cols): (usize, usize),
+    to: &mut [f32],
+    to_pitch: usize,
+) {
+    for j in begins(0..cols) {
+        let wide = SIDE.min(cols - j);
+        let to = &mut to[j * to_pitch..];
+        for i in begins(0..rows) {
+            let high = SIDE.min(rows - i);
+            if wide == SIDE && high == SIDE {
+                whole(isa, &x[i * pitch + j..], pitch, &mut to[i..], to_pitch);
+                continue;
+            }
+            let mut square = [isa.splat(0.0); SIDE];
+            let (across, down) = (isa.lanes(0, wide), isa.lanes(0, high));
+            for (r, v) in square.iter_mut().enumerate().take(high) {
+                let row = &x[(i + r) * pitch + j..][..wide];
+                // SAFETY: only as many lanes are used as there are elements.
+                *v = unsafe { isa.load_some(row.as_ptr(), across) };
+            }
+            turn(isa, &mut square);
+            for (c, v) in square.iter().enumerate().take(wide) {
+                let to = &mut to[c * to_pitch + i..][..high];
+                // SAFETY: as above.
+                unsafe { isa.store_some(*v, to.as_mut_ptr(), down) };
             }
         }
     }

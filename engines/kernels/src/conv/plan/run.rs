@@ -19,6 +19,11 @@ use std::ops::Range;
 
 /// Steps of a sum that are computed at a time if the weights need no copy.
 const OWN: usize = 640;
+/// Fewer output channels than this are computed one by one.
+const FEW: usize = 4;
+/// Steps that are computed at a time for each of these. What they read of the image then stays in
+/// the nearest cache for all of them.
+const FEW_STEPS: usize = 96;
 /// Elements of the image, steps times positions, that stay in the second-level cache while the
 /// output channels of a unit are computed. If there are more, some steps at a time are packed for
 /// all of these channels, because what one step reads lies far from what the next one reads.
@@ -375,6 +380,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         // cache.
         let (group, most) = match packed {
             Some(steps) => (m, steps),
+            None if m < FEW => (TOGETHER, FEW_STEPS),
             None => (TOGETHER, if own.is_some() { OWN } else { KC }),
         };
         for first_row in (0..m).step_by(group) {

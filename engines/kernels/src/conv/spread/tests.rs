@@ -60,6 +60,11 @@ fn results_are_those_of_the_definition_whatever_the_bands() {
         (1, [16, 1], [6, 6], [5, 19], [1, 1], [4, 4], 0),
         (1, [20, 2], [1, 1], [5, 18], [3, 3], [2, 1], 0),
         (1, [64, 1], [1, 50], [1, 16], [1, 8], [0, 4], 0),
+        // Narrow windows: some that touch, some that overlap twice, three wide.
+        (1, [35, 3], [9, 21], [4, 4], [2, 2], [1, 1], 0),
+        (2, [33, 2], [5, 6], [5, 5], [2, 2], [2, 2], 1),
+        (1, [48, 1], [17, 40], [3, 3], [2, 2], [1, 1], 0),
+        (1, [32, 4], [8, 3], [4, 8], [3, 4], [0, 2], 2),
     ] {
         let mut s = ConvSpec::square(2, [channels[0] * groups, channels[1] * groups], 1, 1);
         (s.groups, s.input, s.kernel) = (groups, [1, size[0], size[1]], [1, kernel[0], kernel[1]]);
@@ -77,5 +82,7 @@ fn other_plans_keep_what_suits_them() {
         Conv::new(&s).unwrap().in_singles().is_spread()
     };
     assert!(of([256, 1], 16, 8) && of([1, 1], 16, 8));
-    assert!(!of([64, 32], 4, 2) && !of([1, 1], 4, 2) && !of([64, 1], 4, 2));
+    assert!(of([64, 3], 4, 2) && of([64, 2], 5, 2) && of([64, 1], 3, 2));
+    assert!(!of([64, 32], 4, 2) && !of([1, 1], 4, 2) && !of([16, 3], 4, 2));
+    assert!(!of([64, 1], 2, 2) && !of([64, 1], 6, 2) && !of([64, 1], 4, 1));
 }
