@@ -18,6 +18,7 @@ use crate::conv::spec::{ConvError, ConvSpec};
 use crate::gemm::{Epilogue, pack_columns, packed_len};
 use crate::scratch::with_scratch;
 use crate::view::Out;
+use std::ops::Range;
 
 /// Fewest input channels per group for which products pay.
 const DEEP: usize = 4;
@@ -31,8 +32,9 @@ pub(crate) struct Unit<'p, 'a> {
     pub(crate) spec: &'p ConvSpec,
     pub(crate) n: usize,
     pub(crate) group: usize,
-    /// Output channels, counted within the group.
-    pub(crate) channels: std::ops::Range<usize>,
+    /// Output channels, counted within the group: whole blocks, or the last one. With a filter in
+    /// panels there may be several blocks, which share copies of the image.
+    pub(crate) channels: Range<usize>,
     pub(crate) x: &'a [f32],
     pub(crate) w: &'a [f32],
     pub(crate) epilogue: &'p Epilogue<'a, f32>,
@@ -49,6 +51,8 @@ pub(crate) struct Phases {
     /// phase reads the same of the input. Its channels are those of the phases, one after the other.
     together: Option<Box<Conv>>,
     form: Form,
+    /// Output channels of a block.
+    block: usize,
 }
 
 /// Layout in which the filter of a transposed convolution is given.
@@ -68,8 +72,8 @@ struct Phase {
     /// The convolution of a whole block of output channels, and that of the last block if it is
     /// smaller. Empty if no tap reaches the phase or none of its positions is in the result.
     convs: Vec<Conv>,
-    /// The same convolutions with positions as rows, for a filter in panels.
-    rows: Vec<RowConv>,
+    /// The convolution of all output channels with positions as rows, for a filter in panels.
+    rows: Option<RowConv>,
     /// Positions of the phase that the convolution computes.
     places: [usize; 3],
 }
@@ -162,7 +166,7 @@ fn taps(s: &ConvSpec, a: usize, p: usize) -> usize {
 }
 
 /// Appends the filter of one phase for some output channels of a group.
-fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, std::ops::Range<usize>), p: [usize; 3], to: &mut Vec<f32>) {
+fn lay(s: &ConvSpec, w: &[f32], (group, channels): (usize, Range<usize>), p: [usize; 3], to: &mut Vec<f32>) {
     let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
     let of = |a: usize| (p[a]..s.kernel[a]).step_by(s.stride[a]).rev();
     let taps: Vec<usize> = of(0)
@@ -187,11 +191,12 @@ impl Phases {
         let (own, cin) = (s.channels_out / s.groups, s.channels_in / s.groups);
         let rest = (own.max(1) - 1) % block + 1;
         let mut floats = out.iter().product::<usize>();
+        let kept = if form == Form::Panels { own } else { block };
         let (mut list, mut specs) = (Vec::new(), Vec::new());
         for p in all(s.stride) {
             let axes: [Axis; 3] = std::array::from_fn(|a| axis(s, a, p[a], out[a]));
             if axes.iter().any(|a| a.taps == 0 || a.count == 0) {
-                list.push(Phase { axes, convs: Vec::new(), rows: Vec::new(), places: [0; 3] });
+                list.push(Phase { axes, convs: Vec::new(), rows: None, places: [0; 3] });
                 continue;
             }
             let spec = |channels_out: usize| ConvSpec {
@@ -208,16 +213,14 @@ impl Phases {
                 transposed: None,
             };
             specs.push(spec(own));
-            let (mut convs, mut rows) = (Vec::new(), Vec::new());
+            let mut convs = Vec::new();
             for channels in [Some(block.min(own)), Some(rest).filter(|r| *r < block.min(own))].into_iter().flatten() {
-                let spec = spec(channels);
-                convs.push(Conv::new(&spec)?.in_singles());
-                if form == Form::Panels {
-                    rows.extend(RowConv::new(&spec)?);
-                }
+                convs.push(Conv::new(&spec(channels))?.in_singles());
             }
+            let rows = if form == Form::Panels { RowConv::new(&spec(own))? } else { None };
+            let rows = rows.map(|r| r.with_block(block));
             let places = convs[0].output();
-            floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(block));
+            floats = floats.saturating_add(places.iter().product::<usize>().saturating_mul(kept));
             list.push(Phase { axes, convs, rows, places });
         }
         let alike = specs.len() == list.len() && specs.len() > 1 && specs.iter().all(|s| *s == specs[0]);
@@ -228,7 +231,7 @@ impl Phases {
             _ => None,
         };
         match floats <= MOST {
-            true => Ok(Phases { out, stride: s.stride, list, together, form }),
+            true => Ok(Phases { out, stride: s.stride, list, together, form, block }),
             false => Err(ConvError::Copy { floats, most: MOST }),
         }
     }
@@ -240,21 +243,30 @@ impl Phases {
     /// Whether every phase has the plans that the form of the filter needs. A phase with many
     /// positions has no plan with positions as rows.
     pub(crate) fn is_whole(&self) -> bool {
-        self.form != Form::Panels || self.list.iter().all(|p| p.rows.len() == p.convs.len())
+        self.form != Form::Panels || self.list.iter().all(|p| p.rows.is_none() == p.convs.is_empty())
     }
 
     /// Whether plans with positions as rows cost less than the same convolutions of images.
     pub(crate) fn rows_pay(&self) -> bool {
         let (mut rows, mut plain) = (0usize, 0usize);
-        for phase in &self.list {
-            phase.rows.iter().for_each(|r| rows = rows.saturating_add(r.cost()));
-            phase.convs.iter().for_each(|c| plain = plain.saturating_add(c.cycles()));
+        for (phase, conv) in self.list.iter().filter_map(|p| Some((p, p.rows.as_ref()?))) {
+            rows = rows.saturating_add(conv.cost_of_shared_copies());
+            let times = [(conv.channels_out() / self.block).max(1), 1];
+            for (plan, times) in phase.convs.iter().zip(times) {
+                plain = plain.saturating_add(plan.cycles().saturating_mul(times));
+            }
         }
         // Another layout must save a noticeable amount.
         rows.saturating_add(rows / 16) < plain
     }
 
-    /// Computes a unit: a whole block of channels, or the last, smaller one.
+    /// The channels whose results are kept, counted within the group: those of the unit, or all if
+    /// one plan has all.
+    fn kept(&self, unit: &Unit<'_, '_>) -> Range<usize> {
+        if self.in_panels() { 0..unit.spec.channels_out / unit.spec.groups } else { unit.channels.clone() }
+    }
+
+    /// Computes a unit.
     ///
     /// # Errors
     /// Never fails for a planned convolution.
@@ -263,8 +275,8 @@ impl Phases {
         let cin = s.channels_in / s.groups;
         let size: usize = s.input.iter().product();
         let x = &unit.x[(unit.n * s.channels_in + unit.group * cin) * size..][..cin * size];
-        let channels = unit.channels.len();
-        let lengths = self.list.iter().map(|p| p.places.iter().product::<usize>() * channels);
+        let kept = self.kept(unit).len();
+        let lengths = self.list.iter().map(|p| p.places.iter().product::<usize>() * kept);
         let (total, places) = (lengths.clone().sum::<usize>(), self.out.iter().product::<usize>());
         with_scratch(total + places, |scratch| {
             let (sums, plane) = scratch.split_at_mut(total);
@@ -303,16 +315,17 @@ impl Phases {
             let (to, behind) = std::mem::take(&mut rest).split_at_mut(len);
             rest = behind;
             let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
-            let from = at + unit.channels.start * each;
-            at += if self.form == Form::Panels { packed_len(each, own) } else { own * each };
-            if let Some(rows) = phase.rows.iter().find(|r| r.channels_out() == channels) {
-                let w = &unit.w[from..from + packed_len(each, channels)];
-                rows.run(0..rows.units(), x, w, &Epilogue::default(), &mut Out::new(to))?;
+            let whole = if self.in_panels() { packed_len(each, own) } else { own * each };
+            let w = &unit.w[at.min(unit.w.len())..];
+            at += whole;
+            if let Some(rows) = &phase.rows {
+                let blocks = unit.channels.start / self.block..unit.channels.end.div_ceil(self.block);
+                rows.run(blocks, x, &w[..whole], &Epilogue::default(), &mut Out::new(to))?;
                 continue;
             }
             let Some(conv) = phase.convs.iter().find(|c| c.channels_out() == channels) else { continue };
             let w = if self.form == Form::Phases {
-                &unit.w[from..from + channels * each]
+                &w[unit.channels.start * each..][..channels * each]
             } else {
                 filter.clear();
                 lay(s, unit.w, (unit.group, unit.channels.clone()), p, &mut filter);
@@ -329,7 +342,9 @@ impl Phases {
         let ([depth, height, width], sx) = (self.out, self.stride[2]);
         let places = depth * height * width;
         let lines = self.lines(unit);
-        for (o, channel) in unit.channels.clone().enumerate() {
+        let kept = self.kept(unit).start;
+        for channel in unit.channels.clone() {
+            let o = channel - kept;
             let rows = plane.chunks_exact_mut(width.max(1)).zip(lines.chunks_exact(sx.max(1)));
             for (to, lines) in rows {
                 let line = |x: usize| &sums[lines[x].first + o * lines[x].step..][..lines[x].count];
@@ -350,10 +365,10 @@ impl Phases {
     /// For each row of the result and each position within a step, the results of the phase there.
     fn lines(&self, unit: &Unit<'_, '_>) -> Vec<Line> {
         let ([depth, height, _], [sz, sy, sx], pad) = (self.out, self.stride, unit.spec.pad_before);
-        let (mut first, mut starts) = (0, Vec::with_capacity(self.list.len()));
+        let (mut first, mut starts, kept) = (0, Vec::with_capacity(self.list.len()), self.kept(unit).len());
         for phase in &self.list {
             starts.push(first);
-            first += phase.places.iter().product::<usize>() * unit.channels.len();
+            first += phase.places.iter().product::<usize>() * kept;
         }
         let mut lines = Vec::with_capacity(depth * height * sx);
         for (z, y) in (0..depth).flat_map(|z| (0..height).map(move |y| (z, y))) {

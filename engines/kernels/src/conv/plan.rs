@@ -467,7 +467,8 @@ impl Conv {
 
     /// Number of consecutive units that share the copy of a strip of the input.
     pub fn shared(&self) -> usize {
-        let copies = self.divided().is_some() && self.tiles.is_none() && self.kind != Kind::Depthwise;
+        let by_rows = self.phases.as_ref().is_some_and(Phases::in_panels);
+        let copies = self.divided().is_some() && self.tiles.is_none() && self.kind != Kind::Depthwise || by_rows;
         if copies { self.group_blocks() } else { 1 }
     }
 

@@ -252,8 +252,9 @@ fn transposed_ones_agree_with_the_definition() {
         ([3, 2, 5], [2, 1, 3], [1, 1, 1], [1, 0, 2], [1, 0, 1]),
         ([1, 1, 16], [1, 1, 8], [1, 1, 1], [0, 0, 4], [0, 0, 0]),
     ] {
-        for (groups, batch, wide) in [(1, 1, 9), (2, 2, 5), (1, 1, 1)] {
-            let mut s = ConvSpec::square(batch, [12 * groups, 7 * groups], 1, 1);
+        // The last has several blocks of output channels, of which the last one is smaller.
+        for (groups, batch, wide, own) in [(1, 1, 9, 7), (2, 2, 5, 7), (1, 1, 1, 7), (1, 1, 5, 40)] {
+            let mut s = ConvSpec::square(batch, [12 * groups, own * groups], 1, 1);
             s.groups = groups;
             s.transposed = Some(more);
             s.input = [if kernel[0] > 1 { 3 } else { 1 }, 6, wide];

@@ -110,8 +110,15 @@ impl Conv {
         if let Some(lanes) = &self.lanes {
             self.by_channels(lanes, units, (x, w), epilogue, out);
         } else if let Some(phases) = &self.phases {
-            for unit in units {
-                let (n, group, channels) = self.channels_of(unit);
+            let mut unit = units.start;
+            while unit < units.end {
+                let (n, group, mut channels) = self.channels_of(unit);
+                let image = unit / self.group_blocks();
+                unit += 1;
+                while phases.in_panels() && unit < units.end && unit / self.group_blocks() == image {
+                    channels.end = self.channels_of(unit).2.end;
+                    unit += 1;
+                }
                 phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
             }
         } else if let Some(one) = &self.one_place {

@@ -114,9 +114,26 @@ impl RowConv {
         Ok(Some(RowConv { seen: Seen::new(spec)?, spec: spec.clone(), places, images, block }))
     }
 
+    /// The same plan with units of `block` output channels.
+    pub(super) fn with_block(self, block: usize) -> RowConv {
+        RowConv { block: block.next_multiple_of(PANEL), ..self }
+    }
+
     /// Approximate cycles, counted as in other plans: those of one thread plus twice those of the
     /// larger half. Sixteen results take one cycle per tap and channel.
     pub(crate) fn cost(&self) -> usize {
+        let units =
+            self.spec.batch.div_ceil(self.images).saturating_mul(self.spec.groups).saturating_mul(self.blocks());
+        self.cost_with(units.div_ceil(2))
+    }
+
+    /// The same if a thread runs all its units at once, so that they share copies of images.
+    pub(super) fn cost_of_shared_copies(&self) -> usize {
+        self.cost_with(self.spec.batch.div_ceil(self.images).saturating_mul(self.spec.groups).div_ceil(2))
+    }
+
+    /// The same if the larger half of the units needs this many copies.
+    fn cost_with(&self, copies: usize) -> usize {
         let s = &self.spec;
         let (k, own) = (self.depth(), s.channels_out / s.groups);
         let rows = self.images.min(s.batch.max(1)) * self.places;
@@ -124,14 +141,15 @@ impl RowConv {
         let beyond = rows % few::TILE / 4 * 5 + rows % 4 * 2;
         let tiles = if few::takes(rows) { rows } else { rows / few::TILE * few::TILE + beyond };
         let panels = |channels: usize| channels.div_ceil(PANEL).saturating_mul(k);
-        let one = tiles.max(6).saturating_mul(panels(own.min(self.block)));
+        let of = |channels: usize| {
+            let stored = rows.saturating_mul(channels).saturating_mul(2);
+            tiles.max(6).saturating_mul(panels(channels)).saturating_add(stored)
+        };
         let copied = rows.saturating_mul(self.seen.cost(s.channels_in / s.groups));
-        let stored = rows.saturating_mul(own.min(self.block)).saturating_mul(2);
         let strips = s.batch.div_ceil(self.images).saturating_mul(s.groups);
-        let blocks = own.div_ceil(self.block);
-        let unit = one.saturating_add(stored);
-        let all = strips.saturating_mul(unit.saturating_mul(blocks).saturating_add(copied));
-        let half = strips.saturating_mul(blocks).div_ceil(2).saturating_mul(unit.saturating_add(copied)).min(all);
+        let all = strips.saturating_mul(of(own).saturating_add(copied));
+        let half = strips.saturating_mul(self.blocks()).div_ceil(2).saturating_mul(of(own.min(self.block)));
+        let half = half.saturating_add(copied.saturating_mul(copies)).min(all);
         all.saturating_add(half.saturating_mul(2))
     }
 
