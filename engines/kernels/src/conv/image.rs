@@ -405,19 +405,22 @@ fn strided<T: PanelElem>(src: &[T], from: isize, step: usize, dst: &mut [f32]) {
     dst[..lead].fill(0.0);
     dst[lead + len..].fill(0.0);
     let (dst, src) = (&mut dst[lead..lead + len], &src[start.min(src.len())..]);
-    if step == 2 {
-        // Pairs let the compiler recognize the pattern.
-        let (pairs, rest) = src.as_chunks::<2>();
-        for (d, s) in dst.iter_mut().zip(pairs) {
-            *d = s[0].wide();
-        }
-        if let (Some(d), Some(s)) = (dst.get_mut(pairs.len()), rest.first()) {
-            *d = s.wide();
-        }
-    } else {
-        for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
-            *d = s.wide();
-        }
+    match step {
+        2 => first_of_each::<2, T>(src, dst),
+        4 => first_of_each::<4, T>(src, dst),
+        _ => dst.iter_mut().zip(src.iter().step_by(step)).for_each(|(d, s)| *d = s.wide()),
+    }
+}
+
+/// The first number of each `N`. Groups of a known size let the compiler recognize the pattern.
+#[inline(always)]
+fn first_of_each<const N: usize, T: PanelElem>(src: &[T], dst: &mut [f32]) {
+    let (groups, rest) = src.as_chunks::<N>();
+    for (d, s) in dst.iter_mut().zip(groups) {
+        *d = s[0].wide();
+    }
+    if let (Some(d), Some(s)) = (dst.get_mut(groups.len()), rest.first()) {
+        *d = s.wide();
     }
 }
 

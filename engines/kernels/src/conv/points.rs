@@ -3,6 +3,7 @@
 //! at all positions, or at some of them if the image is large ([`strip`]).
 use crate::conv::spec::ConvSpec;
 use crate::gemm::dots::{Each, dots};
+use crate::gemm::micro::in_tiles;
 use crate::gemm::{Bias, Epilogue};
 use crate::simd::Act;
 use crate::simd::act::{at_least, at_most};
@@ -142,14 +143,12 @@ pub(crate) struct Points<'p, 'a, 'o> {
     pub(crate) rows: &'p mut Vec<*mut f32>,
 }
 
-/// Rows that are computed at a time if `left` rows are left: a tile, four, or one. With tiles of
-/// six, two groups of four rows are used if two or three rows would be left over.
+/// Rows that are computed at a time if `left` rows are left: a tile, four, or one.
 #[inline(always)]
 fn group(left: usize, tile: usize) -> usize {
-    match left % tile {
-        2 | 3 if tile == 6 && left >= 8 => 4,
-        _ if left >= tile => tile,
-        _ if left >= 4 => 4,
+    match left {
+        _ if in_tiles(left, tile) > 0 => tile,
+        4.. => 4,
         _ => 1,
     }
 }

@@ -205,6 +205,18 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     }
 }
 
+/// How many of `rows` rows are computed by whole tiles of `tile` rows. The others are computed four
+/// at a time, and then one by one. With tiles of six, two groups of four take the place of a tile if
+/// two or three rows would be left over.
+#[inline(always)]
+pub(crate) fn in_tiles(rows: usize, tile: usize) -> usize {
+    let whole = rows / tile * tile;
+    match rows - whole {
+        2 | 3 if tile == 6 && whole > 0 => whole - tile,
+        _ => whole,
+    }
+}
+
 /// Multiplies all rows of a tile with all its panels, one register tile at a time.
 #[inline(always)]
 pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
@@ -217,7 +229,7 @@ pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4
     first: bool,
 ) {
     let (m, panels, k) = shape;
-    let main = m / MR * MR;
+    let main = in_tiles(m, MR);
     let four = main + (m - main) / 4 * 4;
     strip::<I, B, MR, NP>(isa, (0..main, panels, k), a, b, c, c_stride, first);
     strip::<I, B, 4, N4>(isa, (main..four, panels, k), a, b, c, c_stride, first);
