@@ -316,7 +316,7 @@ impl Phases {
             rest = behind;
             let each = cin * phase.axes.iter().map(|a| a.taps).product::<usize>();
             let whole = if self.in_panels() { packed_len(each, own) } else { own * each };
-            let w = &unit.w[at.min(unit.w.len())..];
+            let w = &unit.w[at..];
             at += whole;
             if let Some(rows) = &phase.rows {
                 let blocks = unit.channels.start / self.block..unit.channels.end.div_ceil(self.block);

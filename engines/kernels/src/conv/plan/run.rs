@@ -110,15 +110,14 @@ impl Conv {
         if let Some(lanes) = &self.lanes {
             self.by_channels(lanes, units, (x, w), epilogue, out);
         } else if let Some(phases) = &self.phases {
+            // With a filter in panels, the blocks of a group and image are computed together.
+            let together = if phases.in_panels() { self.group_blocks() } else { 1 };
             let mut unit = units.start;
             while unit < units.end {
-                let (n, group, mut channels) = self.channels_of(unit);
-                let image = unit / self.group_blocks();
-                unit += 1;
-                while phases.in_panels() && unit < units.end && unit / self.group_blocks() == image {
-                    channels.end = self.channels_of(unit).2.end;
-                    unit += 1;
-                }
+                let end = (unit / together * together + together).min(units.end);
+                let (n, group, first) = self.channels_of(unit);
+                let channels = first.start..self.channels_of(end - 1).2.end;
+                unit = end;
                 phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
             }
         } else if let Some(one) = &self.one_place {

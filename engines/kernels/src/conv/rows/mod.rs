@@ -122,14 +122,12 @@ impl RowConv {
     /// Approximate cycles, counted as in other plans: those of one thread plus twice those of the
     /// larger half. Sixteen results take one cycle per tap and channel.
     pub(crate) fn cost(&self) -> usize {
-        let units =
-            self.spec.batch.div_ceil(self.images).saturating_mul(self.spec.groups).saturating_mul(self.blocks());
-        self.cost_with(units.div_ceil(2))
+        self.cost_with(self.strips().saturating_mul(self.blocks()).div_ceil(2))
     }
 
     /// The same if a thread runs all its units at once, so that they share copies of images.
     pub(super) fn cost_of_shared_copies(&self) -> usize {
-        self.cost_with(self.spec.batch.div_ceil(self.images).saturating_mul(self.spec.groups).div_ceil(2))
+        self.cost_with(self.strips().div_ceil(2))
     }
 
     /// The same if the larger half of the units needs this many copies.
@@ -146,7 +144,7 @@ impl RowConv {
             tiles.max(6).saturating_mul(panels(channels)).saturating_add(stored)
         };
         let copied = rows.saturating_mul(self.seen.cost(s.channels_in / s.groups));
-        let strips = s.batch.div_ceil(self.images).saturating_mul(s.groups);
+        let strips = self.strips();
         let all = strips.saturating_mul(of(own).saturating_add(copied));
         let half = strips.saturating_mul(self.blocks()).div_ceil(2).saturating_mul(of(own.min(self.block)));
         let half = half.saturating_add(copied.saturating_mul(copies)).min(all);
@@ -167,6 +165,11 @@ impl RowConv {
         uncrowded(self.depth())
     }
 
+    /// Groups of all strips of images.
+    fn strips(&self) -> usize {
+        self.spec.batch.div_ceil(self.images).saturating_mul(self.spec.groups)
+    }
+
     /// Blocks of output channels of a group.
     fn blocks(&self) -> usize {
         (self.spec.channels_out / self.spec.groups).div_ceil(self.block)
@@ -179,7 +182,7 @@ impl RowConv {
 
     /// Number of units of work.
     pub fn units(&self) -> usize {
-        self.spec.batch.div_ceil(self.images) * self.spec.groups * self.blocks()
+        self.strips() * self.blocks()
     }
 
     /// Multiply-adds of the whole convolution.
