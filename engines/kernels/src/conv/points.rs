@@ -13,6 +13,11 @@ use crate::view::Out;
 
 /// Fewest output channels for which this pays; fewer leave most of a register tile idle.
 const LEAST: usize = 8;
+/// Fewest input channels with which it does not pay: what a tile reads of the image then exceeds
+/// the nearest cache, and copies of a part of it are faster, unless output channels are few.
+const DEEP: usize = 384;
+/// Most output channels that are few.
+const FEW: usize = 12;
 /// Approximate number of units of a convolution, so that several cores have work.
 const UNITS: usize = 6;
 /// Most elements of the weights of a unit. They stay in the second-level cache while the positions
@@ -44,7 +49,12 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
     // Rows at such a distance map to few cache sets and would evict each other.
     let crowded = |distance: usize, count: usize, bytes: usize| (distance * 4).is_multiple_of(bytes) && count > 8;
-    if k == 0 || m < LEAST || crowded(k, m.min(12), 2048) || (crowded(positions, k, 4096) && k > 64) {
+    if k == 0
+        || m < LEAST
+        || k >= DEEP && m > FEW
+        || crowded(k, m.min(12), 2048)
+        || (crowded(positions, k, 4096) && k > 64)
+    {
         return None;
     }
     let most = (WEIGHTS / k).max(1);

@@ -1,5 +1,5 @@
 //! Runs a planned convolution, unit by unit.
-use super::{Conv, Kind, pitch};
+use super::{AREA, BLOCK, Conv, Kind, pitch};
 use crate::conv::depthwise;
 use crate::conv::finish::{Runs, finish};
 use crate::conv::lanes::{self, Lanes};
@@ -17,8 +17,9 @@ use crate::simd::singles::Singles;
 use crate::view::Out;
 use std::ops::Range;
 
-/// Steps of a sum that are computed at a time if the weights need no copy.
-const OWN: usize = 640;
+/// Steps of a sum that are computed at a time if they are not packed. What a panel reads in a step
+/// lies in two cache lines, and those of all these steps stay in the nearest cache.
+const STEPS: usize = 128;
 /// Fewer output channels than this are computed one by one.
 const FEW: usize = 4;
 /// Steps that are computed at a time for each of these. What they read of the image then stays in
@@ -30,6 +31,10 @@ const FEW_STEPS: usize = 96;
 const NEAR: usize = 32 * 1024;
 /// Fewest steps at a time for which packing pays.
 const LEAST_STEPS: usize = 64;
+/// Most rows of weights at a time that do not evict each other, whatever their distance.
+const CROWD: usize = 8;
+/// Fewest output channels for which packing pays.
+const MANY: usize = 96;
 /// Output channels that are computed and finished at a time; a multiple of every register tile.
 const TOGETHER: usize = 24;
 
@@ -160,11 +165,13 @@ impl Conv {
             Kind::Pointwise => self.rows,
             _ => self.rows * self.image.pitch,
         };
-        let together = self.block.min(TOGETHER);
         let width = flat.next_multiple_of(16);
-        let steps = self.packed_steps(self.block, width);
+        let joined = self.joined(width);
+        let channels = joined * self.block;
+        let together = channels.min(TOGETHER);
+        let steps = self.packed_steps(channels, width);
         let (kept, packed) = match steps {
-            Some(_) => (self.block, NEAR),
+            Some(_) => (channels, NEAR),
             None => (together, 0),
         };
         with_scratch(together * A_STRIDE + packed + copy + kept * width, |s| {
@@ -172,8 +179,12 @@ impl Conv {
             let (sb, s) = s.split_at_mut(packed);
             let (image, sums) = s.split_at_mut(copy);
             let mut filled = None;
-            for unit in units {
-                let at = self.place(unit);
+            let mut unit = units.start;
+            while unit < units.end {
+                let strip_end = (unit / self.group_blocks() + 1) * self.group_blocks();
+                let end = (unit + joined).min(strip_end).min(units.end);
+                let at = self.place(unit..end);
+                unit = end;
                 let strip = Some((at.n, at.g, at.strip));
                 let fresh = filled != strip;
                 filled = strip;
@@ -182,22 +193,30 @@ impl Conv {
         });
     }
 
+    /// The most units of one strip that are computed together, for sums over `width` positions.
+    /// What is packed is then packed once for all of them.
+    fn joined(&self, width: usize) -> usize {
+        (BLOCK.min(AREA / width.max(1)) / self.block).clamp(1, self.group_blocks().max(1))
+    }
+
     /// How many steps of the sums of `channels` channels over `width` positions are packed at a
     /// time. `None` if all are read in place.
     fn packed_steps(&self, channels: usize, width: usize) -> Option<usize> {
         let steps = self.spec.channels_in / self.spec.groups * self.spec.taps();
         let near = width.saturating_mul(LEAST_STEPS) <= NEAR && steps.saturating_mul(width) > NEAR;
-        let many = near && channels >= 2 * TOGETHER && self.kind != Kind::Pointwise;
+        let many = near && channels >= MANY;
         many.then(|| (NEAR / width).min(KC))
     }
 
-    /// The position of a unit. Channel blocks of one strip are consecutive, so that they share its
-    /// copy.
-    fn place(&self, unit: usize) -> At {
+    /// The position of units of one strip. Channel blocks of a strip are consecutive, so that they
+    /// share its copy.
+    fn place(&self, units: Range<usize>) -> At {
         let blocks = self.group_blocks();
-        let (rest, block) = (unit / blocks, unit % blocks);
+        let (rest, block) = (units.start / blocks, units.start % blocks);
         let (rest, strip) = (rest / self.strips(), rest % self.strips());
-        At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, block }
+        let own = self.spec.channels_out / self.spec.groups;
+        let channels = block * self.block..((block + units.len()) * self.block).min(own);
+        At { n: rest / self.spec.groups, g: rest % self.spec.groups, strip, channels }
     }
 
     /// Computes units of a depthwise convolution with channels as lanes.
@@ -237,9 +256,9 @@ impl Conv {
         let (filters, changed) = w.split_at(s.channels_out * group_in * 9);
         with_scratch(tiles.scratch(), |scratch| {
             for unit in units {
-                let At { n, g, strip, block } = self.place(unit);
-                let (y, o) = (strip * self.rows, block * self.block);
-                let (first, own) = (g * group_out + o, self.block.min(group_out - o));
+                let At { n, g, strip, channels } = self.place(unit..unit + 1);
+                let (y, o) = (strip * self.rows, channels.start);
+                let (first, own) = (g * group_out + o, channels.len());
                 let done = dispatch(winograd::Unit {
                     tiles,
                     spec: s,
@@ -271,9 +290,8 @@ impl Conv {
         let mut rows = Vec::with_capacity(self.block);
         with_scratch(k, |column| {
             for unit in units {
-                let At { n, g, strip, block } = self.place(unit);
-                let first = g * group_out + block * self.block;
-                let m = self.block.min(group_out - block * self.block);
+                let At { n, g, strip, channels } = self.place(unit..unit + 1);
+                let (first, m) = (g * group_out + channels.start, channels.len());
                 let from = strip * self.rows;
                 dispatch(Points {
                     shape: (k, positions),
@@ -292,12 +310,12 @@ impl Conv {
     }
 }
 
-#[derive(Clone, Copy)]
+/// The position of one or more units: image, group, strip, and output channels within the group.
 struct At {
     n: usize,
     g: usize,
     strip: usize,
-    block: usize,
+    channels: Range<usize>,
 }
 
 struct Unit<'p, 'a, 'o, T, U> {
@@ -326,9 +344,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
         let s = &c.spec;
         let (group_in, group_out) = (s.channels_in / s.groups, s.channels_out / s.groups);
         let k = group_in * s.taps();
-        let o0 = self.at.block * c.block;
-        let o1 = (o0 + c.block).min(group_out);
-        let m = o1 - o0;
+        let (o0, m) = (self.at.channels.start, self.at.channels.len());
         let size_in: usize = s.input.iter().product();
         let size_out: usize = c.out.iter().product();
         let x = &self.x[(self.at.n * s.channels_in + self.at.g * group_in) * size_in..][..group_in * size_in];
@@ -378,16 +394,18 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                 }
             }
         }
-        // Weights in single precision are read in place.
-        let own = T::singles(self.w).filter(|_| s.transposed.is_none() && !crowded(k));
+        // Weights in single precision are read in place, unless so many rows are read at a time that
+        // they evict each other from the cache.
+        let apart = MR <= CROWD || !crowded(k);
+        let own = T::singles(self.w).filter(|_| s.transposed.is_none() && apart);
         let own = own.map(|w| &w[self.at.g * group_out * k..][..group_out * k]);
-        let packed = self.steps.filter(|_| m >= 2 * TOGETHER);
+        let packed = self.steps.filter(|_| m >= MANY);
         // Some channels at a time, so that their sums are finished while they are in the nearest
         // cache.
         let (group, most) = match packed {
             Some(steps) => (m, steps),
             None if m < FEW => (TOGETHER, FEW_STEPS),
-            None => (TOGETHER, if own.is_some() { OWN } else { KC }),
+            None => (TOGETHER, STEPS),
         };
         for first_row in (0..m).step_by(group) {
             let rows_here = group.min(m - first_row);
@@ -401,36 +419,27 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                     Kind::Pointwise => (&c.channels[1][k0..k1], (group_in - 1) * pitch_of_copy),
                     _ => (&c.image.places[k0..k1], c.image.highest),
                 };
+                let part = Part {
+                    conv: c,
+                    w: self.w,
+                    own,
+                    group: self.at.g,
+                    channels: o0 + first_row..o0 + first_row + rows_here,
+                    steps: k0..k1,
+                    panels,
+                    packed: packed.is_some(),
+                    sa: self.sa,
+                    sb: self.sb,
+                    sums: self.sums,
+                };
                 let listed = Listed { data: &*self.image, rows, highest };
-                let placed = Placed { rows: listed, panels: &c.panels[..panels.min(c.panels.len())] };
-                if packed.is_some() {
-                    match c.panels.is_empty() {
-                        true => pack(isa, listed, (k1 - k0, panels), self.sb),
-                        false => pack(isa, placed, (k1 - k0, panels), self.sb),
-                    }
-                }
-                for row in (0..rows_here).step_by(TOGETHER) {
-                    let some = TOGETHER.min(rows_here - row);
-                    let (shape, from) = ((some, panels, k1 - k0), o0 + first_row + row);
-                    let a = match own {
-                        Some(w) => Left { data: &w[from * k + k0..], stride: k },
-                        None => {
-                            c.copy_weights(self.w, self.at.g, (from, from + some), (k0, k1), self.sa);
-                            Left::copied(self.sa)
-                        }
-                    };
-                    let sums = &mut self.sums[row * width..];
-                    if packed.is_some() {
-                        let b = Strided { data: &*self.sb, row: 16, panel: 16 * (k1 - k0) };
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, sums, width, k0 == 0);
-                    } else if direct {
-                        let b = Listed { rows, highest, ..in_place };
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, b, sums, width, k0 == 0);
-                    } else if c.panels.is_empty() {
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, listed, sums, width, k0 == 0);
-                    } else {
-                        tile::<I, _, MR, NP, N4, N1>(isa, shape, a, placed, sums, width, k0 == 0);
-                    }
+                if direct {
+                    part.add::<I, _, MR, NP, N4, N1>(isa, Listed { rows, highest, ..in_place });
+                } else if c.panels.is_empty() {
+                    part.add::<I, _, MR, NP, N4, N1>(isa, listed);
+                } else {
+                    let placed = Placed { rows: listed, panels: &c.panels[..panels.min(c.panels.len())] };
+                    part.add::<I, _, MR, NP, N4, N1>(isa, placed);
                 }
             }
             for i in 0..rows_here {
@@ -443,15 +452,76 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
     }
 }
 
+/// Some steps of the sums of some channels of a unit.
+struct Part<'p, 'a, T> {
+    conv: &'p Conv,
+    w: &'a [T],
+    /// The weights of the group, if they are read in place.
+    own: Option<&'a [f32]>,
+    group: usize,
+    /// Output channels within the group.
+    channels: Range<usize>,
+    steps: Range<usize>,
+    panels: usize,
+    /// Whether what the steps read is packed for all the channels.
+    packed: bool,
+    sa: &'p mut [f32],
+    sb: &'p mut [f32],
+    sums: &'p mut [f32],
+}
+
+impl<T: PanelElem> Part<'_, '_, T> {
+    /// Adds the products of the weights and of `b`, which begins with the first of the steps.
+    #[inline(always)]
+    fn add<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
+        mut self,
+        isa: I,
+        b: B,
+    ) {
+        let steps = self.steps.len();
+        if !self.packed {
+            return self.tiles::<I, B, MR, NP, N4, N1>(isa, b);
+        }
+        let sb = std::mem::take(&mut self.sb);
+        pack(isa, b, (steps, self.panels), sb);
+        let b = Strided { data: &*sb, row: 16, panel: 16 * steps };
+        self.tiles::<I, _, MR, NP, N4, N1>(isa, b);
+    }
+
+    #[inline(always)]
+    fn tiles<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
+        self,
+        isa: I,
+        b: B,
+    ) {
+        let (s, width) = (&self.conv.spec, self.panels * 16);
+        let k = s.channels_in / s.groups * s.taps();
+        for row in (0..self.channels.len()).step_by(TOGETHER) {
+            let from = self.channels.start + row;
+            let some = TOGETHER.min(self.channels.end - from);
+            let a = match self.own {
+                Some(w) => Left { data: &w[from * k + self.steps.start..], stride: k },
+                None => {
+                    let steps = (self.steps.start, self.steps.end);
+                    self.conv.copy_weights(self.w, self.group, (from, from + some), steps, self.sa);
+                    Left::copied(self.sa)
+                }
+            };
+            let (shape, sums) = ((some, self.panels, self.steps.len()), &mut self.sums[row * width..]);
+            tile::<I, B, MR, NP, N4, N1>(isa, shape, a, b, sums, width, self.steps.start == 0);
+        }
+    }
+}
+
 /// Packs some steps of all panels, one panel after the other.
 #[inline(always)]
-fn pack<I: Isa, B: Panels<T = f32>>(isa: I, b: B, (steps, panels): (usize, usize), to: &mut [f32]) {
+fn pack<I: Isa, B: Panels>(isa: I, b: B, (steps, panels): (usize, usize), to: &mut [f32]) {
     assert!(b.reaches(steps, panels));
     let to = &mut to.as_chunks_mut::<16>().0[..steps * panels];
     for (p, panel) in to.chunks_exact_mut(steps.max(1)).enumerate() {
         for (k, to) in panel.iter_mut().enumerate() {
             // SAFETY: in range by the assertion.
-            isa.store(isa.load(unsafe { &*b.at(k, p) }), to);
+            isa.store(B::T::lanes(isa, unsafe { &*b.at(k, p) }), to);
         }
     }
 }
