@@ -207,7 +207,7 @@ impl Work for Unit<'_, '_, '_> {
                 }
                 let b = Strided { data: &filter[o * cin * each + low * wide..], row: each, panel: 16 };
                 let a = Left { data: &*columns, stride: pitch };
-                tile::<I, _, MR, NP, N4, N1>(isa, (width, wanted.div_ceil(16), cin), a, b, windows, each, true);
+                tile::<I, _, MR, NP, N4, N1>(isa, (width, wanted, cin), a, b, windows, each, true);
                 for (r, to) in band.chunks_exact_mut(line).enumerate() {
                     let (windows, places) = (&windows[r * wide..], (each, width));
                     match wide {

@@ -309,11 +309,11 @@ impl Work for Unit<'_, '_, '_> {
                     let a = Left { data: &w[row * pitch + from..], stride: pitch };
                     for first in (0..count).step_by(FEW) {
                         let places = first..(first + FEW).min(count);
-                        let panels = places.len().div_ceil(16);
+                        let len = places.len();
                         Parts::of(s, (down.places.start, &along.places), places, [ky, kx]).pack(isa, x, size, packed);
                         let b = Strided { data: &*packed, row: FEW, panel: 16 };
                         let sums = &mut sums[first..];
-                        tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, steps), a, b, sums, width, fresh);
+                        tile::<I, _, MR, NP, N4, N1>(isa, (m, len, steps), a, b, sums, width, fresh);
                     }
                     fresh = false;
                 }

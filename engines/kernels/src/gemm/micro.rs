@@ -169,6 +169,21 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     c_stride: usize,
     first: bool,
 ) {
+    columns::<I, B, R, N, false>(isa, k, a, b, c, c_stride, first);
+}
+
+/// Like [`micro`]. If `NARROW`, only the first eight columns of each panel are set or added to: of
+/// what is then not stored, the compiler leaves out the computation, too.
+#[inline(always)]
+fn columns<I: Isa, B: Panels, const R: usize, const N: usize, const NARROW: bool>(
+    isa: I,
+    k: usize,
+    a: Left<'_>,
+    b: B,
+    c: &mut [f32],
+    c_stride: usize,
+    first: bool,
+) {
     assert!(a.data.len() >= (R - 1) * a.stride + k && b.reaches(k, N));
     assert!(c.len() >= (R - 1) * c_stride + 16 * N);
     let mut acc = [[isa.splat(0.0); N]; R];
@@ -200,7 +215,14 @@ pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
     for (i, row) in acc.iter().enumerate() {
         for (p, v) in row.iter().enumerate() {
             // SAFETY: in range by the assertion on `c`.
-            isa.store(*v, unsafe { &mut *c.as_mut_ptr().add(i * c_stride + p * 16).cast() });
+            let to: &mut [f32; 16] = unsafe { &mut *c.as_mut_ptr().add(i * c_stride + p * 16).cast() };
+            if NARROW {
+                let mut all = [0.0; 16];
+                isa.store(*v, &mut all);
+                to[..8].copy_from_slice(&all[..8]);
+            } else {
+                isa.store(*v, to);
+            }
         }
     }
 }
@@ -217,7 +239,8 @@ pub(crate) fn in_tiles(rows: usize, tile: usize) -> usize {
     }
 }
 
-/// Multiplies all rows of a tile with all its panels, one register tile at a time.
+/// Multiplies all rows of a tile with all its columns, one register tile at a time. `shape` has rows,
+/// columns and steps. What the last panel has beyond the columns may be set to anything.
 #[inline(always)]
 pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
     isa: I,
@@ -228,12 +251,12 @@ pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4
     c_stride: usize,
     first: bool,
 ) {
-    let (m, panels, k) = shape;
+    let (m, n, k) = shape;
     let main = in_tiles(m, MR);
     let four = main + (m - main) / 4 * 4;
-    strip::<I, B, MR, NP>(isa, (0..main, panels, k), a, b, c, c_stride, first);
-    strip::<I, B, 4, N4>(isa, (main..four, panels, k), a, b, c, c_stride, first);
-    strip::<I, B, 1, N1>(isa, (four..m, panels, k), a, b, c, c_stride, first);
+    strip::<I, B, MR, NP>(isa, (0..main, n, k), a, b, c, c_stride, first);
+    strip::<I, B, 4, N4>(isa, (main..four, n, k), a, b, c, c_stride, first);
+    strip::<I, B, 1, N1>(isa, (four..m, n, k), a, b, c, c_stride, first);
 }
 
 #[inline(always)]
@@ -246,10 +269,11 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
     c_stride: usize,
     first: bool,
 ) {
-    let (rows, panels, k) = shape;
+    let (rows, n, k) = shape;
     if rows.is_empty() {
         return;
     }
+    let panels = n.div_ceil(16);
     let mut p = 0;
     while p < panels {
         // For a single row, the panels left over from whole groups are taken four at a time: one
@@ -259,11 +283,13 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
             left if R == 1 && N > 4 && left >= 4 => 4,
             _ => 1,
         };
+        let narrow = I::IN_TWO && R > 1 && group == 1 && n - p * 16 <= 8;
         let bp = b.starting_at(p);
         let mut i = rows.start;
         while i < rows.end {
             let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
             match group {
+                _ if narrow => columns::<I, B, R, 1, true>(isa, k, ai, bp, ci, c_stride, first),
                 1 => micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first),
                 4 if N > 4 => micro::<I, B, R, 4>(isa, k, ai, bp, ci, c_stride, first),
                 _ => micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first),

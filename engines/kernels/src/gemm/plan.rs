@@ -429,7 +429,7 @@ impl<T: PanelElem, U: PanelElem> Work for Tile<'_, '_, '_, T, U> {
             };
             for k0 in (0..g.k).step_by(step) {
                 let k1 = (k0 + step).min(g.k);
-                let shape = (to - from, panels, k1 - k0);
+                let shape = (to - from, n, k1 - k0);
                 let left = left(g, (own, a), (from, to), (k0, k1), self.sa);
                 // A few rows use each number of B only once or twice: reading it in place is faster
                 // than a copy.
@@ -469,8 +469,8 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
         cols: (usize, usize),
     ) {
         let g = self.plan;
-        let panels = (cols.1 - cols.0).div_ceil(16);
-        let width = panels * 16;
+        let n = cols.1 - cols.0;
+        let width = n.next_multiple_of(16);
         let own = g.own_rows(a);
         for k0 in (0..g.k).step_by(KC) {
             let k1 = (k0 + KC).min(g.k);
@@ -479,7 +479,7 @@ impl<T: PanelElem, U: PanelElem> Tile<'_, '_, '_, T, U> {
             }
             for from in (rows.0..rows.1).step_by(TOGETHER) {
                 let to = (from + TOGETHER).min(rows.1);
-                let shape = (to - from, panels, k1 - k0);
+                let shape = (to - from, n, k1 - k0);
                 let left = left(g, (own, a), (from, to), (k0, k1), self.sa);
                 let sums = &mut self.sc[(from - rows.0) * width..];
                 match g.b {

@@ -32,7 +32,7 @@ impl<T: PanelElem> Work for Input<'_, T> {
     #[inline(always)]
     fn run<I: Isa, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(self, isa: I) {
         let panels = Strided { data: &self.w[self.part.start * LANES..], row: LANES, panel: LANES * self.input };
-        let shape = (self.rows, self.panels, self.part.len());
+        let shape = (self.rows, self.panels * LANES, self.part.len());
         tile::<I, _, MR, NP, N4, N1>(isa, shape, Left::copied(self.a), panels, self.to, self.wide, false);
     }
 }

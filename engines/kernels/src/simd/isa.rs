@@ -108,6 +108,8 @@ impl PanelElem for bf16 {
 pub trait Isa: Copy {
     /// A vector of sixteen lanes.
     type V: Copy;
+    /// Whether a vector is two registers, so that work on its first eight lanes takes half the time.
+    const IN_TWO: bool = false;
     /// Sets all lanes to `v`.
     fn splat(self, v: f32) -> Self::V;
     /// Loads sixteen singles.
@@ -328,6 +330,7 @@ mod x86 {
 
     impl Isa for Avx2 {
         type V = [__m256; 2];
+        const IN_TWO: bool = true;
         #[inline(always)]
         fn splat(self, v: f32) -> [__m256; 2] {
             // SAFETY: an `Avx2` only exists if the machine has AVX2, FMA and F16C.

@@ -167,7 +167,7 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
         let (n, p0) = (rest / strips, rest % strips * tm);
         let m = (p0 + tm).min(positions) - p0;
         let (g0, g1) = (block * tp, (block * tp + tp).min(groups_out));
-        let (panels, width) = (g1 - g0, (g1 - g0) * LANES);
+        let width = (g1 - g0) * LANES;
         // Where the window of each position begins. In a border this wraps around to values beyond
         // the input.
         let mut begins = [[0usize; 2]; ROWS];
@@ -207,7 +207,7 @@ impl<T: PanelElem> Work for Tile<'_, '_, '_, T> {
                 }
             }
             let b = Strided { data: &*self.sb, row: LANES, panel: LANES * k };
-            tile::<I, _, MR, NP, N4, N1>(isa, (m, panels, k), Left::copied(self.sa), b, self.sc, width, k0 == 0);
+            tile::<I, _, MR, NP, N4, N1>(isa, (m, width, k), Left::copied(self.sa), b, self.sc, width, k0 == 0);
         }
         let line = &mut self.sa[..m * LANES];
         for (p, g) in (g0..g1).enumerate() {

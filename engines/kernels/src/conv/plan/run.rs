@@ -426,7 +426,7 @@ impl<T: PanelElem, U: PanelElem> Work for Unit<'_, '_, '_, T, U> {
                     group: self.at.g,
                     channels: o0 + first_row..o0 + first_row + rows_here,
                     steps: k0..k1,
-                    panels,
+                    columns: flat,
                     packed: packed.is_some(),
                     sa: self.sa,
                     sb: self.sb,
@@ -462,7 +462,8 @@ struct Part<'p, 'a, T> {
     /// Output channels within the group.
     channels: Range<usize>,
     steps: Range<usize>,
-    panels: usize,
+    /// Positions.
+    columns: usize,
     /// Whether what the steps read is packed for all the channels.
     packed: bool,
     sa: &'p mut [f32],
@@ -483,7 +484,7 @@ impl<T: PanelElem> Part<'_, '_, T> {
             return self.tiles::<I, B, MR, NP, N4, N1>(isa, b);
         }
         let sb = std::mem::take(&mut self.sb);
-        pack(isa, b, (steps, self.panels), sb);
+        pack(isa, b, (steps, self.columns.div_ceil(16)), sb);
         let b = Strided { data: &*sb, row: 16, panel: 16 * steps };
         self.tiles::<I, _, MR, NP, N4, N1>(isa, b);
     }
@@ -494,7 +495,7 @@ impl<T: PanelElem> Part<'_, '_, T> {
         isa: I,
         b: B,
     ) {
-        let (s, width) = (&self.conv.spec, self.panels * 16);
+        let (s, width) = (&self.conv.spec, self.columns.next_multiple_of(16));
         let k = s.channels_in / s.groups * s.taps();
         for row in (0..self.channels.len()).step_by(TOGETHER) {
             let from = self.channels.start + row;
@@ -507,7 +508,7 @@ impl<T: PanelElem> Part<'_, '_, T> {
                     Left::copied(self.sa)
                 }
             };
-            let (shape, sums) = ((some, self.panels, self.steps.len()), &mut self.sums[row * width..]);
+            let (shape, sums) = ((some, self.columns, self.steps.len()), &mut self.sums[row * width..]);
             tile::<I, B, MR, NP, N4, N1>(isa, shape, a, b, sums, width, self.steps.start == 0);
         }
     }

@@ -305,7 +305,7 @@ impl Work for Unit<'_, '_, '_> {
             if few {
                 few::tile(isa, (rows, panels, steps), a, b, self.sums, width);
             } else {
-                tile::<I, _, MR, NP, N4, N1>(isa, (rows, panels, steps), a, b, self.sums, width, from == 0);
+                tile::<I, _, MR, NP, N4, N1>(isa, (rows, own, steps), a, b, self.sums, width, from == 0);
             }
         }
         let channel = self.at.group * group_out + first;
