@@ -283,13 +283,18 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
             left if R == 1 && N > 4 && left >= 4 => 4,
             _ => 1,
         };
-        let narrow = I::IN_TWO && R > 1 && group == 1 && n - p * 16 <= 8;
         let bp = b.starting_at(p);
+        if I::IN_TWO && R > 4 && group == 1 && n - p * 16 <= 8 {
+            for i in rows.clone().step_by(R) {
+                let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
+                columns::<I, B, R, 1, true>(isa, k, ai, bp, ci, c_stride, first);
+            }
+            return;
+        }
         let mut i = rows.start;
         while i < rows.end {
             let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
             match group {
-                _ if narrow => columns::<I, B, R, 1, true>(isa, k, ai, bp, ci, c_stride, first),
                 1 => micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first),
                 4 if N > 4 => micro::<I, B, R, 4>(isa, k, ai, bp, ci, c_stride, first),
                 _ => micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first),

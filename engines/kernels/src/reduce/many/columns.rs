@@ -79,6 +79,16 @@ impl<T: PanelElem> Rows<'_, T> {
         &self.x[self.places.at(element)..][..self.columns]
     }
 
+    /// The first `N` elements of a lane.
+    #[inline(always)]
+    fn lane<const N: usize>(&self, lane: usize) -> [&[T]; N] {
+        let mut rows = [&[][..]; N];
+        for (i, row) in rows.iter_mut().enumerate() {
+            *row = self.row(lane + i * LANES);
+        }
+        rows
+    }
+
     /// Joins all elements one after the other, in the first band.
     #[inline(always)]
     fn line<I: Isa, J: Join>(&self, isa: I, bands: &mut [[f32; BAND]]) -> usize {
@@ -154,38 +164,49 @@ impl<T: PanelElem> Rows<'_, T> {
             }
             let (lower, higher) = heights.split_at_mut(turn.trailing_ones() as usize);
             let to = &mut higher[0];
-            // The last lane is the highest of the four, and the first the lowest: each has one
-            // element, so that there is nothing to add up before.
-            if lane[ROWS - 1] < self.count && lane[0] + LANES >= self.count {
-                let rows = [self.row(lane[0]), self.row(lane[1]), self.row(lane[2]), self.row(lane[3])];
-                add_four::<I, J, T>(isa, rows, lower, to);
+            // Lanes of one or two elements each need no sums of their own. The last lane is the highest
+            // of the four, and the first the lowest.
+            let alike = |n: usize| lane[ROWS - 1] + (n - 1) * LANES < self.count && lane[0] + n * LANES >= self.count;
+            if alike(1) {
+                add_four::<I, J, T, 1>(isa, lane.map(|lane| self.lane(lane)), lower, to);
+                continue;
+            } else if alike(2) {
+                add_four::<I, J, T, 2>(isa, lane.map(|lane| self.lane(lane)), lower, to);
                 continue;
             }
             for (own, lane) in own.iter_mut().zip(lane) {
                 own[..self.columns].fill(0.0);
                 self.join::<I, J>(isa, lane, LANES, own);
             }
-            let own =
-                [&own[0][..self.columns], &own[1][..self.columns], &own[2][..self.columns], &own[3][..self.columns]];
-            add_four::<I, Sum, f32>(isa, own, lower, to);
+            let own = [0, 1, 2, 3].map(|k| [&own[k][..self.columns]]);
+            add_four::<I, Sum, f32, 1>(isa, own, lower, to);
         }
         bits as usize - 2
     }
 }
 
-/// The sum of the terms of four rows, as a tree, and of what waits for it.
+/// The sum of four lanes of `N` elements each, as a tree, and of what waits for it.
 #[inline(always)]
-fn add_four<I: Isa, J: Join, T: PanelElem>(isa: I, rows: [&[T]; ROWS], waiting: &[[f32; BAND]], to: &mut [f32; BAND]) {
-    let columns = rows[0].len();
-    let chunks: [&[[T; WIDE]]; ROWS] =
-        [rows[0].as_chunks().0, rows[1].as_chunks().0, rows[2].as_chunks().0, rows[3].as_chunks().0];
-    let zero = isa.splat(0.0);
+fn add_four<I: Isa, J: Join, T: PanelElem, const N: usize>(
+    isa: I,
+    lanes: [[&[T]; N]; ROWS],
+    waiting: &[[f32; BAND]],
+    to: &mut [f32; BAND],
+) {
+    let columns = lanes[0][0].len();
+    let mut chunks: [[&[[T; WIDE]]; N]; ROWS] = [[&[]; N]; ROWS];
+    for (chunks, row) in chunks.as_flattened_mut().iter_mut().zip(lanes.as_flattened()) {
+        *chunks = row.as_chunks().0;
+    }
     for (i, to) in to[..columns].as_chunks_mut::<WIDE>().0.iter_mut().enumerate() {
-        let [a, b, c, d] = chunks;
-        let (a, b) = (T::lanes(isa, &a[i]), T::lanes(isa, &b[i]));
-        let near = isa.add(isa.add(zero, J::term(isa, a)), isa.add(zero, J::term(isa, b)));
-        let (c, d) = (T::lanes(isa, &c[i]), T::lanes(isa, &d[i]));
-        let mut sum = isa.add(near, isa.add(isa.add(zero, J::term(isa, c)), isa.add(zero, J::term(isa, d))));
+        let mut sums = [isa.splat(0.0); ROWS];
+        for (sum, rows) in sums.iter_mut().zip(&chunks) {
+            for row in rows {
+                *sum = isa.add(*sum, J::term(isa, T::lanes(isa, &row[i])));
+            }
+        }
+        let [a, b, c, d] = sums;
+        let mut sum = isa.add(isa.add(a, b), isa.add(c, d));
         for band in waiting {
             if let Some(v) = band[i * WIDE..].first_chunk() {
                 sum = isa.add(isa.load(v), sum);
@@ -194,7 +215,7 @@ fn add_four<I: Isa, J: Join, T: PanelElem>(isa: I, rows: [&[T]; ROWS], waiting: 
         isa.store(sum, to);
     }
     for i in columns / WIDE * WIDE..columns {
-        let [a, b, c, d] = rows.map(|row| 0.0 + J::one(row[i].wide()));
+        let [a, b, c, d] = lanes.map(|rows| rows.iter().fold(0.0, |sum, row| sum + J::one(row[i].wide())));
         to[i] = waiting.iter().fold((a + b) + (c + d), |sum, band| band[i] + sum);
     }
 }
