@@ -1,5 +1,6 @@
 //! `Conv`: the plan of a convolution, made once from its sizes.
 mod run;
+mod unit;
 
 use crate::conv::image::Image;
 use crate::conv::lanes::{self, Lanes};

@@ -239,8 +239,8 @@ pub(crate) fn in_tiles(rows: usize, tile: usize) -> usize {
     }
 }
 
-/// Multiplies all rows of a tile with all its columns, one register tile at a time. `shape` has rows,
-/// columns and steps. What the last panel has beyond the columns may be set to anything.
+/// Multiplies all rows of a tile with all its columns, one register tile at a time. `shape` has
+/// rows, columns and steps. What the last panel has beyond the columns may be set to anything.
 #[inline(always)]
 pub(crate) fn tile<I: Isa, B: Panels, const MR: usize, const NP: usize, const N4: usize, const N1: usize>(
     isa: I,

@@ -164,8 +164,8 @@ impl<T: PanelElem> Rows<'_, T> {
             }
             let (lower, higher) = heights.split_at_mut(turn.trailing_ones() as usize);
             let to = &mut higher[0];
-            // Lanes of one or two elements each need no sums of their own. The last lane is the highest
-            // of the four, and the first the lowest.
+            // Lanes of one or two elements each need no sums of their own. The last lane is the
+            // highest of the four, and the first the lowest.
             let alike = |n: usize| lane[ROWS - 1] + (n - 1) * LANES < self.count && lane[0] + n * LANES >= self.count;
             if alike(1) {
                 add_four::<I, J, T, 1>(isa, lane.map(|lane| self.lane(lane)), lower, to);
