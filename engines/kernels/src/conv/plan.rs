@@ -111,6 +111,19 @@ fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
     all.saturating_add(half.min(all).saturating_mul(2))
 }
 
+/// Positions of a pointwise strip, from `least` up to twice that. Chosen so that two threads get about
+/// the same work: each takes half of the units, `blocks` for each strip of each of `images` images.
+fn even_strip(positions: usize, least: usize, blocks: usize, images: usize) -> usize {
+    let least = least.next_multiple_of(16);
+    let cost = |width: usize| {
+        let (strips, panels) = (positions.div_ceil(width), width / 16);
+        let all = (positions / width * panels + (positions % width).div_ceil(16)).saturating_mul(images);
+        let half = strips.saturating_mul(images).saturating_mul(blocks).div_ceil(2).saturating_mul(panels) / blocks;
+        all.saturating_add(half.min(all).saturating_mul(2))
+    };
+    (least..=2 * least).step_by(16).min_by_key(|width| cost(*width)).unwrap_or(least)
+}
+
 impl Conv {
     /// Makes a plan.
     ///
@@ -177,6 +190,10 @@ impl Conv {
                 })
                 .min()
                 .map_or(best, |(_, rows, apart)| (rows, apart));
+        }
+        if kind == Kind::Pointwise && rows < positions {
+            let images = spec.batch.saturating_mul(spec.groups).max(1);
+            best.0 = even_strip(positions, rows, own.div_ceil(block).max(1), images);
         }
         let (rows, apart) = best;
         let (channels, panels) = ([vec![], vec![]], vec![]);

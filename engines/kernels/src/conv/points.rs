@@ -16,8 +16,8 @@ const LEAST: usize = 8;
 /// Fewest input channels with which it does not pay: what a tile reads of the image then exceeds
 /// the nearest cache, and copies of a part of it are faster, unless output channels are few.
 const DEEP: usize = 384;
-/// Most output channels that are few.
-const FEW: usize = 12;
+/// Most output channels that are few. Two threads then divide channels better than positions.
+const FEW: usize = 96;
 /// Approximate number of units of a convolution, so that several cores have work.
 const UNITS: usize = 6;
 /// Most elements of the weights of a unit. They stay in the second-level cache while the positions
