@@ -111,8 +111,9 @@ fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
     all.saturating_add(half.min(all).saturating_mul(2))
 }
 
-/// Positions of a pointwise strip, from `least` up to twice that. Chosen so that two threads get about
-/// the same work: each takes half of the units, `blocks` for each strip of each of `images` images.
+/// Positions of a pointwise strip, from `least` up to twice that. Chosen so that two threads get
+/// about the same work: each takes half of the units, `blocks` for each strip of each of `images`
+/// images.
 fn even_strip(positions: usize, least: usize, blocks: usize, images: usize) -> usize {
     let least = least.next_multiple_of(16);
     let cost = |width: usize| {

@@ -62,6 +62,11 @@ fn naive(s: &ConvSpec, x: &[f32], w: &[f32]) -> Vec<f64> {
 }
 
 fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
+    agree_to(2e-5, s, seed, units);
+}
+
+/// Checks a convolution whose plain sums have at most this error.
+fn agree_to(error: f64, s: &ConvSpec, seed: u64, units: (usize, usize)) {
     let si: usize = s.input.iter().product();
     let x = numbers(s.batch * s.channels_in * si, seed);
     let w = numbers(s.channels_in / s.groups * s.channels_out * s.taps(), seed + 1);
@@ -69,18 +74,15 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
     let c = Conv::new(s).unwrap();
     let mut first = vec![f32::NAN; want.len()];
     c.run(0..c.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut first)).unwrap();
-    // Errors grow with the number of terms.
-    let terms = s.channels_in / s.groups * s.taps();
-    let near = |g: f32, w: f64| (f64::from(g) - w).abs() / (terms as f64 / 300.0).max(1.0);
     for (i, (g, w)) in first.iter().zip(&want).enumerate() {
-        assert!(near(*g, *w) < 2e-5, "element {i}: {g} for {w} in {s:?}");
+        assert!((f64::from(*g) - w).abs() < error, "element {i}: {g} for {w} in {s:?}");
     }
     let single = c.clone().in_singles();
     let mut by_single = vec![f32::NAN; want.len()];
     single.run(0..single.units(), &x, &w, &Epilogue::default(), &mut Out::new(&mut by_single)).unwrap();
     for (i, (g, w)) in by_single.iter().zip(&want).enumerate() {
         // Minimal filtering has twice the error of plain sums.
-        assert!(near(*g, *w) < 4e-5, "element {i}: {g} for {w} in {s:?}");
+        assert!((f64::from(*g) - w).abs() < 2.0 * error, "element {i}: {g} for {w} in {s:?}");
     }
     if let Some(by_phases) = filter_by_phases(s, &w) {
         let ahead = c.clone().with_filter_by_phases().unwrap();
@@ -95,7 +97,7 @@ fn agree(s: &ConvSpec, seed: u64, units: (usize, usize)) {
             let mut y = vec![f32::NAN; want.len()];
             plan.run(0..plan.units(), &x, &panels, &Epilogue::default(), &mut Out::new(&mut y)).unwrap();
             for (i, (g, w)) in y.iter().zip(&want).enumerate() {
-                assert!((f64::from(*g) - w).abs() < 2e-5, "element {i}: {g} for {w} in {s:?}, by panels");
+                assert!((f64::from(*g) - w).abs() < error, "element {i}: {g} for {w} in {s:?}, by panels");
             }
             for level in Level::available() {
                 let mut again = vec![f32::NAN; want.len()];
@@ -279,15 +281,16 @@ fn common_shapes_agree_with_the_definition() {
     agree(&s, 2, (2, 48));
     agree(&ConvSpec::square(2, [300, 20], 7, 1), 3, (20, 12));
     agree(&ConvSpec::square(1, [24, 17], 16, 1), 4, (33, 12));
-    // Sums so long that some steps are packed at a time, for all channels of several units.
-    agree(&ConvSpec::square(2, [400, 130], 13, 1), 8, (50, 36));
-    agree(&ConvSpec::square(1, [512, 107], 8, 1), 9, (20, 12));
-    agree(&ConvSpec::square(1, [2048, 100], 3, 1), 10, (9, 36));
+    // Sums so long that some steps are packed at a time, for all channels of several units. Errors
+    // grow with the number of terms.
+    agree_to(2.7e-5, &ConvSpec::square(2, [400, 130], 13, 1), 8, (50, 36));
+    agree_to(3.4e-5, &ConvSpec::square(1, [512, 107], 8, 1), 9, (20, 12));
+    agree_to(1.4e-4, &ConvSpec::square(1, [2048, 100], 3, 1), 10, (9, 36));
     let mut long = ConvSpec::square(1, [80, 220], 15, 3);
     (long.groups, long.stride, long.pad_before) = (2, [1, 2, 2], [0, 1, 1]);
-    agree(&long, 11, (4, 24));
+    agree_to(2.4e-5, &long, 11, (4, 24));
     (long.groups, long.stride, long.kernel) = (1, [1, 1, 1], [1, 5, 2]);
-    agree(&long, 12, (4, 60));
+    agree_to(5.4e-5, &long, 12, (4, 60));
     // Rows of whole vectors, and rows that are far from that.
     for size in [8, 16, 32, 48] {
         for (stride, dilation) in [(1, 1), (2, 1), (1, 2)] {

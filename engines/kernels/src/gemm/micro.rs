@@ -158,24 +158,10 @@ unsafe fn add_step<I: Isa, B: Panels, const R: usize, const N: usize>(
 }
 
 /// `c[0..R][0..16 N] (+)= a[0..R][0..k] * b[0..k][panels 0..N]`. Rows of `c` are `c_stride` apart.
-/// If `first`, the tile is set, otherwise it is added to.
+/// If `first`, the tile is set, otherwise it is added to. If `NARROW`, this concerns only the first
+/// eight columns of each panel: of what is not stored, the compiler leaves out the computation, too.
 #[inline(always)]
-pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize>(
-    isa: I,
-    k: usize,
-    a: Left<'_>,
-    b: B,
-    c: &mut [f32],
-    c_stride: usize,
-    first: bool,
-) {
-    columns::<I, B, R, N, false>(isa, k, a, b, c, c_stride, first);
-}
-
-/// Like [`micro`]. If `NARROW`, only the first eight columns of each panel are set or added to: of
-/// what is then not stored, the compiler leaves out the computation, too.
-#[inline(always)]
-fn columns<I: Isa, B: Panels, const R: usize, const N: usize, const NARROW: bool>(
+pub(crate) fn micro<I: Isa, B: Panels, const R: usize, const N: usize, const NARROW: bool>(
     isa: I,
     k: usize,
     a: Left<'_>,
@@ -283,21 +269,16 @@ fn strip<I: Isa, B: Panels, const R: usize, const N: usize>(
             left if R == 1 && N > 4 && left >= 4 => 4,
             _ => 1,
         };
+        let narrow = I::IN_TWO && R > 4 && n - p * 16 <= 8;
         let bp = b.starting_at(p);
-        if I::IN_TWO && R > 4 && group == 1 && n - p * 16 <= 8 {
-            for i in rows.clone().step_by(R) {
-                let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
-                columns::<I, B, R, 1, true>(isa, k, ai, bp, ci, c_stride, first);
-            }
-            return;
-        }
         let mut i = rows.start;
         while i < rows.end {
             let (ai, ci) = (a.starting_at(i), &mut c[i * c_stride + p * 16..]);
             match group {
-                1 => micro::<I, B, R, 1>(isa, k, ai, bp, ci, c_stride, first),
-                4 if N > 4 => micro::<I, B, R, 4>(isa, k, ai, bp, ci, c_stride, first),
-                _ => micro::<I, B, R, N>(isa, k, ai, bp, ci, c_stride, first),
+                1 if narrow => micro::<I, B, R, 1, true>(isa, k, ai, bp, ci, c_stride, first),
+                1 => micro::<I, B, R, 1, false>(isa, k, ai, bp, ci, c_stride, first),
+                4 if N > 4 => micro::<I, B, R, 4, false>(isa, k, ai, bp, ci, c_stride, first),
+                _ => micro::<I, B, R, N, false>(isa, k, ai, bp, ci, c_stride, first),
             }
             i += R;
         }

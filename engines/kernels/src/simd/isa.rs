@@ -108,7 +108,8 @@ impl PanelElem for bf16 {
 pub trait Isa: Copy {
     /// A vector of sixteen lanes.
     type V: Copy;
-    /// Whether a vector is two registers, so that work on its first eight lanes takes half the time.
+    /// Whether a vector is two registers, so that work on its first eight lanes takes half the
+    /// time.
     const IN_TWO: bool = false;
     /// Sets all lanes to `v`.
     fn splat(self, v: f32) -> Self::V;

@@ -101,18 +101,15 @@ impl Conv {
             self.by_channels(lanes, units, (x, w), epilogue, out);
         } else if let Some(phases) = &self.phases {
             // With a filter in panels, the blocks of a group and image are computed together.
-            let together = if phases.in_panels() { self.group_blocks() } else { 1 };
-            let mut unit = units.start;
-            while unit < units.end {
-                let end = (unit / together * together + together).min(units.end);
-                let (n, group, first) = self.channels_of(unit);
-                let channels = first.start..self.channels_of(end - 1).2.end;
-                unit = end;
+            let most = if phases.in_panels() { self.group_blocks() } else { 1 };
+            for some in self.of_one_strip(units, most) {
+                let At { n, g: group, channels, .. } = self.place(some);
                 phases.run(&phases::Unit { spec, n, group, channels, x, w, epilogue }, out)?;
             }
         } else if let Some(one) = &self.one_place {
             for unit in units {
-                one.run(spec, self.channels_of(unit), (x, w), epilogue, out)?;
+                let At { n, g, channels, .. } = self.place(unit..unit + 1);
+                one.run(spec, (n, g, channels), (x, w), epilogue, out)?;
             }
         } else if let Some(spread) = &self.spread {
             spread.run(spec, units, (x, w), epilogue, out);
@@ -120,15 +117,6 @@ impl Conv {
             self.points(units, x, w, epilogue, out);
         }
         Ok(())
-    }
-
-    /// For a unit that is a block of channels of a whole image: the image, the group, and the
-    /// output channels, counted within the group.
-    fn channels_of(&self, unit: usize) -> (usize, usize, Range<usize>) {
-        let (n, at) = (unit / self.blocks(), unit % self.blocks());
-        let (group, block) = (at / self.group_blocks(), at % self.group_blocks());
-        let own = self.spec.channels_out / self.spec.groups;
-        (n, group, block * self.block..((block + 1) * self.block).min(own))
     }
 
     /// Computes units of a dense or pointwise convolution, as products of the weights and a copy of
@@ -164,12 +152,8 @@ impl Conv {
             let (sb, s) = s.split_at_mut(packed);
             let (image, sums) = s.split_at_mut(copy);
             let mut filled = None;
-            let mut unit = units.start;
-            while unit < units.end {
-                let strip_end = (unit / self.group_blocks() + 1) * self.group_blocks();
-                let end = (unit + joined).min(strip_end).min(units.end);
-                let at = self.place(unit..end);
-                unit = end;
+            for some in self.of_one_strip(units, joined) {
+                let at = self.place(some);
                 let strip = Some((at.n, at.g, at.strip));
                 let fresh = filled != strip;
                 filled = strip;
@@ -191,6 +175,18 @@ impl Conv {
         let near = width.saturating_mul(LEAST_STEPS) <= NEAR && steps.saturating_mul(width) > NEAR;
         let many = near && channels >= MANY;
         many.then(|| (NEAR / width).min(KC))
+    }
+
+    /// These units in order, at most `most` at a time, and each time of one strip.
+    fn of_one_strip(&self, units: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let blocks = self.group_blocks().max(1);
+        let mut next = units.start;
+        std::iter::from_fn(move || {
+            let end = (next / blocks + 1) * blocks;
+            let some = next..(next + most).min(end).min(units.end);
+            next = some.end;
+            (!some.is_empty()).then_some(some)
+        })
     }
 
     /// The position of units of one strip. Channel blocks of a strip are consecutive, so that they

@@ -68,8 +68,8 @@ fn some<I: Isa, const R: usize, const N: usize>(
     width: usize,
 ) {
     if whole {
-        micro::<I, _, R, N>(isa, k, a, b, c, width, true);
+        micro::<I, _, R, N, false>(isa, k, a, b, c, width, true);
     } else {
-        micro::<I, _, R, 1>(isa, k, a, b, c, width, true);
+        micro::<I, _, R, 1, false>(isa, k, a, b, c, width, true);
     }
 }
