@@ -112,14 +112,17 @@ fn cost(rows: usize, own: usize, image: &Image, images: usize) -> usize {
 }
 
 /// Positions of a pointwise strip, from `least` up to twice that. Chosen so that two threads get
-/// about the same work: each takes half of the units, `blocks` for each strip of each of `images`
-/// images.
+/// about the same work: whole strips of `images` images, or of a single one half of the `blocks` of
+/// channels.
 fn even_strip(positions: usize, least: usize, blocks: usize, images: usize) -> usize {
     let least = least.next_multiple_of(16);
     let cost = |width: usize| {
         let (strips, panels) = (positions.div_ceil(width), width / 16);
         let all = (positions / width * panels + (positions % width).div_ceil(16)).saturating_mul(images);
-        let half = strips.saturating_mul(images).saturating_mul(blocks).div_ceil(2).saturating_mul(panels) / blocks;
+        let half = match strips.saturating_mul(images) {
+            1 => panels * blocks.div_ceil(2) / blocks,
+            strips => strips.div_ceil(2).saturating_mul(panels),
+        };
         all.saturating_add(half.min(all).saturating_mul(2))
     };
     (least..=2 * least).step_by(16).min_by_key(|width| cost(*width)).unwrap_or(least)

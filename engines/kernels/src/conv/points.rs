@@ -18,6 +18,8 @@ const LEAST: usize = 8;
 const DEEP: usize = 384;
 /// Most output channels that are few. Two threads then divide channels better than positions.
 const FEW: usize = 96;
+/// Most positions with which it pays for any number of channels.
+const SMALL: usize = 64;
 /// Approximate number of units of a convolution, so that several cores have work.
 const UNITS: usize = 6;
 /// Most elements of the weights of a unit. They stay in the second-level cache while the positions
@@ -49,12 +51,8 @@ pub(crate) fn rows(s: &ConvSpec, positions: usize) -> Option<usize> {
     let (k, m) = (s.channels_in / s.groups, s.channels_out / s.groups);
     // Rows at such a distance map to few cache sets and would evict each other.
     let crowded = |distance: usize, count: usize, bytes: usize| (distance * 4).is_multiple_of(bytes) && count > 8;
-    if k == 0
-        || m < LEAST
-        || k >= DEEP && m > FEW
-        || crowded(k, m.min(12), 2048)
-        || (crowded(positions, k, 4096) && k > 64)
-    {
+    let deep = k >= DEEP && m > FEW && positions > SMALL;
+    if k == 0 || m < LEAST || deep || crowded(k, m.min(12), 2048) || (crowded(positions, k, 4096) && k > 64) {
         return None;
     }
     let most = (WEIGHTS / k).max(1);
